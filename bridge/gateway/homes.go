@@ -109,7 +109,7 @@ type FromHomes struct {
 	Log     *slog.Logger
 }
 
-// Submit judges a step in a handoff of this home. Its errors are those of [Gateway.Submit].
+// Submit judges a step in a handoff of this home, with the errors of [Gateway.Submit].
 func (f FromHomes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	ev, err := f.Locator.LocalName(ctx, ev)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f FromHomes) Submit(ctx context.Context, ev federation.Event) (federation.
 	return judged, err
 }
 
-// Ruled files a step that its home has ruled on. Its errors are those of [Gateway.Ruled].
+// Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled].
 func (f FromHomes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	ev, err := f.Locator.LocalName(ctx, ev)
 	if err != nil {

@@ -22,7 +22,7 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 }
 
 // HomeRequests carries out the requests of operators about other homes. Its errors are
-// [*bridge.ProblemError], or those of the record and the network.
+// [*bridge.ProblemError], or come from the record and the network.
 type HomeRequests struct {
 	Locator *mailbox.Locator
 	Peering *peering.Peering

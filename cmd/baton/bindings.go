@@ -12,9 +12,8 @@ import (
 	"baton/federation/identity"
 )
 
-// boundNames returns the bindings of a configuration. Mistakes in their tables are
-// added to those of the file. The links are those that it names, by their names; nil
-// where not all of them are known.
+// boundNames returns the bindings of a configuration. It adds mistakes in their tables to the
+// mistakes of the file. The links are the names of its links; nil where some are unknown.
 func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
 	var bound []federation.BoundName
 	taken := map[[2]string]bool{}

@@ -162,7 +162,7 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 }
 
 // posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
-// those of the system.
+// the authorities of the system.
 func (h *homes) posterOf(authorities []byte) (homePoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
 	if err != nil {

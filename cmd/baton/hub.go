@@ -20,14 +20,14 @@ const (
 // of others link to.
 const hostFolder = "relay"
 
-// meeting is how this home uses NATS, beside a server that nobody else reaches.
+// meeting is how this home uses NATS, besides a server inside this process.
 type meeting struct {
-	own  relay.ServerConfig // wakes those who wait, where it names a server
+	own  relay.ServerConfig // wakes the waiters of other replicas, where it names a server
 	host *relay.HostConfig  // what homes of others link to here; nil for nothing
 	hub  relay.HubConfig    // where homes meet, where it names a server or there is a host
 }
 
-// readMeeting reads how NATS is used. Mistakes are added to those of the file.
+// readMeeting reads how NATS is used. It adds mistakes to the mistakes of the file.
 func readMeeting(file *configs.File) meeting {
 	var table configs.Hub
 	file.Table(hubTable).Decode(&table)

@@ -13,8 +13,8 @@ import (
 // other.
 const mutualTable = "airc.mtls"
 
-// authorities returns who certifies registries, in PEM; nil where they show each other
-// no certificates. Mistakes are added to those of the file.
+// authorities returns the authorities that certify registries, in PEM; nil without mutual
+// TLS. It adds mistakes to the mistakes of the file.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
 	var table airc.MTLSConfig
@@ -34,9 +34,9 @@ func authorities(file *configs.File) []byte {
 	return text
 }
 
-// listenerTLS returns what the public listener speaks TLS with. A certificate that a
-// client shows must be good, where registries show each other some; who must show one
-// is for package airc to say.
+// listenerTLS returns the TLS configuration of the public listener. With mutual TLS between
+// registries, a certificate that a client shows must be valid. Package airc decides which
+// clients must show one.
 func listenerTLS(file *configs.File) *tls.Config {
 	config := file.TLSConfig()
 	if text := authorities(file); text != nil {

@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// openLinks opens all links of a configuration. Mistakes in their tables are added to those of
-// the file, and returned with them.
+// openLinks opens all links of a configuration. It adds mistakes in their tables to the
+// mistakes of the file, and returns them.
 func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 	w.ports = filePorts(file, w.ports)
 	links := &linkOpening{names: map[string]bool{}, whole: true}
@@ -99,7 +99,7 @@ func namesOf(links []gateway.Entry) map[string]bool {
 	return names
 }
 
-// addMistakes adds the mistakes that a network found in its table to those of the file.
+// addMistakes adds the mistakes that a network found in its table to the mistakes of the file.
 func addMistakes(t configs.Table, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {

@@ -35,7 +35,7 @@ func (cmd handoffVerify) Run(ctx context.Context, c *cli, streams std) error {
 func readPassport(name string) ([]byte, error) {
 	in := io.Reader(os.Stdin)
 	if name != "-" {
-		f, err := os.Open(name) //nolint:gosec // the one who calls names it
+		f, err := os.Open(name) //nolint:gosec // the operator names the file
 		if err != nil {
 			return nil, fmt.Errorf("read passport: %w", err)
 		}

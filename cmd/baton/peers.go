@@ -42,13 +42,12 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, entry := range h.gateway.Links().Entries() {
-		peer := peerOf(entry)
+	for _, o := range h.gateway.Links().Entries() {
+		peer, source := peerOf(o), operatorapi.FromConfiguration
 		if peer == nil {
 			continue
 		}
-		source := operatorapi.FromConfiguration
-		if entry.Added {
+		if o.Added {
 			source = operatorapi.FromRecord
 		}
 		origin := source
@@ -72,8 +71,8 @@ func (w wiring) unrouted() gateway.Entry {
 	return w.homes.OpenUnrouted()
 }
 
-// checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
-// its name says, so that nobody can be a second one under the same name.
+// checkPeer adds the mistakes of a table to the mistakes of the file. The name of a home is
+// its identity, so that two tables must not have the same name.
 func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	home := federation.HomeID(table.Name)
 	switch {
@@ -117,8 +116,8 @@ func checkKey(t configs.Table, table configs.Peer) string {
 	return federation.KeyID(key)
 }
 
-// checkAuthorities returns the authorities that certify the HTTPS of a home beside those of
-// the system, nil for none.
+// checkAuthorities returns the authorities that certify the HTTPS of a home beside the
+// authorities of the system, nil for none.
 func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
@@ -148,8 +147,8 @@ func peerOf(o gateway.Entry) *relay.Peer {
 	return source.peer
 }
 
-// homeAddress returns where another home is reached that this one knows: its DID document
-// is there, and so are those of its agents.
+// homeAddress returns the address of a known home. Its DID document and the documents of its
+// agents are there.
 func (p *program) homeAddress(host string) (address string, ok bool) {
 	if p.homes == nil {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// homePolicy returns the policy of a configuration. Mistakes in its rules are added
-// to those of the file. The links are those of [boundNames].
+// homePolicy returns the policy of a configuration. It adds mistakes in its rules to the
+// mistakes of the file. The links are as for [boundNames].
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
 	if links != nil {

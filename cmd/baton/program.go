@@ -54,7 +54,7 @@ type program struct {
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
 	lookups   *identity.Lookups               // of the rest
 	proofs    identity.Logins                 // that wait for documents
-	relay     *relay.Relay                    // nil where it could not be opened: nobody is woken then
+	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
 	rates     *home.Rates
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
@@ -64,7 +64,7 @@ type program struct {
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
-	more      []bridge.Network // beside those of [networks]
+	more      []bridge.Network // beside [networks]
 	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
@@ -153,7 +153,7 @@ func (p *program) listen(ctx context.Context) error {
 	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
 		return err
 	}
-	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
+	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // the system chose the port
 		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
 	}
 	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
@@ -196,8 +196,8 @@ func (p *program) openRecord(ctx context.Context) error {
 	return nil
 }
 
-// openKeys makes what resolves DIDs and finds their keys, those of the gateway as they
-// are now among them.
+// openKeys makes the directory of DIDs and the source of their keys, which include the current
+// keys of the gateway.
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
 	p.directory.Store(directory)

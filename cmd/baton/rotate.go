@@ -12,8 +12,8 @@ import (
 	"baton/federation/identity"
 )
 
-// rotate gives the gateway another key, and tells those who sign with it or check what
-// it signed. What is being signed meanwhile is signed with the old one, which is good.
+// rotate gives the gateway another key, and gives the new keys to each component that signs or
+// verifies with them. A signature that is made meanwhile is of the old key, which is valid.
 func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
@@ -36,8 +36,8 @@ func (p *program) rotate(ctx context.Context, text string, overlap time.Duration
 	return showKey(made, p.file, now), nil
 }
 
-// useKeys has whoever signs with the gateway's own keys, or checks what they signed, do so
-// with those of now.
+// useKeys gives the current keys of the gateway to each component that signs or verifies with
+// them.
 func (p *program) useKeys() {
 	p.openKeys()
 	p.limit(p.limited)

@@ -39,7 +39,7 @@ func (o outside) Call(ctx context.Context, address string, header http.Header, b
 	return webhook.Answer{Status: answer.Status, RetryAfter: answer.RetryAfter}, inWebhook(err)
 }
 
-// inWebhook says in the words of package webhook why somebody is not called.
+// inWebhook translates why an address is not called into the errors of package webhook.
 func inWebhook(err error) error {
 	switch {
 	case errors.Is(err, identity.ErrNotAllowed):

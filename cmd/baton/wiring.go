@@ -23,7 +23,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// limit makes the limits of a configuration those that hold.
+// limit applies the limits of a configuration.
 func (p *program) limit(file *configs.File) {
 	p.limited = file
 	p.limits.Store(&file.Limits)
@@ -78,13 +78,13 @@ func inboxLimits(file *configs.File) federation.InboxLimits {
 	}
 }
 
-// configure makes the bindings of a configuration those that hold.
+// configure applies the bindings of a configuration.
 func (p *program) configure(file *configs.File, links []gateway.Entry) {
 	bound := boundNames(file, namesOf(links))
 	p.configured.Store(&bound)
 }
 
-// names returns who stands behind which name.
+// names returns the DIDs that names stand for.
 func (p *program) names() gateway.BoundNames {
 	return gateway.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
 }
@@ -145,7 +145,7 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 // wiring is what links are opened with. The zero value is enough to check a configuration.
 type wiring struct {
 	ports    bridge.Ports
-	more     []bridge.Network // beside those of [networks]
+	more     []bridge.Network // beside [networks]
 	handoffs irc.Handoffs
 	freeq    freeq.Deps
 	endpoint func() (key federation.SigningKey, seed string, err error) // nil for a check

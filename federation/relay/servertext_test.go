@@ -35,7 +35,8 @@ func TestTheTextOfAServerHasEachMistake(t *testing.T) {
 	_, mistakes = relay.ServerText{URLs: []string{"hub.example"}, CredsFile: "creds", NKeyFile: "none"}.Parse(files{})
 	want := []federation.Mistake{
 		{Key: "urls", Why: `want addresses such as "tls://hub.example:4222"`},
-		{Key: "nkey_file", Why: "want one of creds_file and nkey_file"}, {Key: "nkey_file", Why: "no such file"},
+		{Key: "nkey_file", Why: "want one of creds_file and nkey_file"},
+		{Key: "nkey_file", Why: "no such file"},
 	}
 	if diff := cmp.Diff(want, mistakes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

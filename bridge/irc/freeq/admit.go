@@ -9,7 +9,7 @@ import (
 // Admits returns a [*federation.RefusalError] for a step that waits for the ruling of the
 // server and that the server can only ignore: it takes an answer to a directed offer from the
 // very DID of the offer. A step that this gateway writes again is signed by another one. Its
-// other errors are those of the record.
+// other errors come from the record.
 func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	_, err := l.pending(ctx, h)
 	return err

@@ -17,8 +17,8 @@ const catchupWindow = 24 * time.Hour
 // missed.
 const clockMargin = 2 * time.Minute
 
-// Waits before steps are asked for again: those that met a limit, and those whose keys could
-// not be had. While some go on to be missing the wait doubles, as servers do it.
+// Waits before steps are requested again: steps that met a limit, and steps whose keys could
+// not be fetched. While steps stay missing the wait doubles, as at servers.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (

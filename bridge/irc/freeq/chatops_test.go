@@ -39,7 +39,7 @@ func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
 	h := withChatOps(t, true)
 	alice, other := h.alice(), h.offered(t, channel).View
 	h.server.TellAs("nobody", "Baton-gw", "help")
-	alice.Tell("scout", "help") // to somebody else
+	alice.Tell("scout", "help") // to another user
 	alice.Tell("Baton-gw", "help")
 	h.hears(t, "alice", "I carry handoffs")
 	h.hears(t, "alice", "You are "+string(alice.DID))

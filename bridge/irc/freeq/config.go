@@ -14,8 +14,8 @@ import (
 // Transport names what carries the byte stream of a link.
 type Transport string
 
-// The transports. Only exec proves who is at the other end; the other two are for
-// tunnels that do, and for tests.
+// The transports. Only exec proves the key of the other end; the other two are for tunnels
+// that prove it, and for tests.
 const (
 	Exec Transport = "exec" // a child process whose stdin and stdout are the stream
 	TCP  Transport = "tcp"

@@ -26,7 +26,7 @@ type row struct {
 	said  []said          // steps, in order, without the nick that says them
 	line  string          // for people in a channel; "" for none
 	told  *translate.Step // of which a private line tells; nil for none
-	to    federation.DID  // whom that line is for
+	to    federation.DID  // the recipient of that line
 	about string          // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
@@ -176,17 +176,17 @@ func (l *Link) shown(written federation.Event) federation.DID {
 	return written.Actor()
 }
 
-// withDID adds to a line the DID that people there must address its speaker by, which
-// no client of theirs shows.
+// withDID adds to a line the DID by which users there must address its speaker: no client of
+// a freeq server shows it.
 func withDID(line string, did federation.DID) string {
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
 // render returns a step as it is written here, in the act dialect and for the place
-// where the handoff is. Somebody who signed as another than the party that the home
-// took them for is written as that party: a server knows nothing of two DIDs of one. What
-// another home did itself this gateway did, as far as a server knows.
+// where the handoff is. A signer that the home took for a party with another DID is written
+// as that party: a server knows one DID of each user. A step of another home itself is
+// written as a step of this gateway.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {

@@ -118,7 +118,7 @@ func pair(t *testing.T) (dials, listens *end) {
 	return dials, listens
 }
 
-// udpAddr returns a loopback address where nobody listens.
+// udpAddr returns a loopback address without a listener.
 func udpAddr(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig

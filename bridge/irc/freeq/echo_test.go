@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// rendition returns a step as the gateway writes it for somebody whose signature the
-// server cannot check.
+// rendition returns a step as the gateway writes it for a signer whose signature the server
+// cannot check.
 func rendition(t *testing.T, h *house, d federation.Delivery) federation.Delivery {
 	t.Helper()
 	ev := d.Entry.Event

@@ -70,7 +70,7 @@ func signer(did federation.DID, key ed25519.PrivateKey) federation.SigningKey {
 	}
 }
 
-// person is somebody on this gateway's side or theirs.
+// person returns the DID and the key of a user on either side.
 func person(name string) (federation.DID, ed25519.PrivateKey) {
 	return federation.DID("did:key:z" + hex.EncodeToString(public(seeded(name))[:16])), seeded(name)
 }
@@ -252,7 +252,7 @@ func (h *house) deps() freeq.Deps {
 			settle: func(_ context.Context, id federation.HandoffID) error {
 				select {
 				case h.settled <- id:
-				default: // nobody looks
+				default: // no test looks
 				}
 				return nil
 			},
@@ -387,7 +387,7 @@ func (h *house) expectNothingOdd(t *testing.T) {
 	}
 }
 
-// local returns a listener's end of a connection nobody answers.
+// local returns a listener that accepts no connection.
 func local(t *testing.T) net.Listener {
 	t.Helper()
 	var lc net.ListenConfig
@@ -433,8 +433,8 @@ func (h *house) alice() *bridgetest.FreeqUser {
 	return h.server.Join("alice", did, key)
 }
 
-// offered returns an offer that scout, who is on this gateway's side, made to alice,
-// and the view of it.
+// offered returns an offer that scout, on this gateway's side, made to alice, and the view
+// of it.
 func (h *house) offered(t *testing.T, venue string) federation.Delivery {
 	t.Helper()
 	did, key := person("scout")
@@ -463,7 +463,7 @@ func (h *house) offered(t *testing.T, venue string) federation.Delivery {
 	return federation.Delivery{Entry: federation.Entry{Event: ev, Version: 1, State: v.State, Filed: time.Now()}, View: v}
 }
 
-// step returns the next step of a handoff of this home, by somebody on this side.
+// step returns the next step of a handoff of this home, by a user on this side.
 func (h *house) step(t *testing.T, d federation.Delivery, by string, verb federation.Verb, state federation.State) federation.Delivery {
 	t.Helper()
 	did, key := person(by)

@@ -57,7 +57,7 @@ func (s *session) answerNext() {
 			})
 			return
 		}
-		s.answerOldest(&catchupEvents{Events: []replayed{}}) // it asks whether somebody is there
+		s.answerOldest(&catchupEvents{Events: []replayed{}}) // the question is a sign of life
 	}
 }
 
@@ -123,8 +123,8 @@ type onDisk struct{ bridge.Evidence }
 // Keep implements [bridge.Evidence]. The evidence was kept when the step was written first.
 func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
-// page reads what answers a question. Whoever asks on does so from the last second of a
-// page: one that would end in its first second goes on into the next.
+// page reads the rows that answer a question. The next question starts at the last second of
+// a page: a page that would end in its first second goes on into the next second.
 func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, more bool, err error) {
 	most, limit := maxAnswerRows, answerRows
 	if a.limit > 0 && a.limit < answerRows {

@@ -15,7 +15,8 @@ import (
 // each. What comes above it is fetched again.
 const maxSteps = 4096
 
-// inbound is one step of theirs on its way to the gateway, or a command of one of theirs.
+// inbound is one step of the server on its way to the gateway, or a command of one of its
+// users.
 type inbound struct {
 	command *irc.Command // nil for a step
 

@@ -42,13 +42,12 @@
 //
 // # Concurrency
 //
-// One goroutine, the one in [Link.Run], owns all state of a link. A reader opens
-// envelopes and a writer writes lines for it; judges submit inbound steps to the
-// gateway, those of one handoff in the order they came in, those of different ones
-// side by side. The reader never waits for a judge: a server that one of its peers
-// does not read from stops sending to all of them. What there is no room for is
-// fetched again by catch-up. [Link.Deliver] and [Link.Online] reach the owner through
-// channels and may be called by many.
+// One goroutine, the one in [Link.Run], owns all state of a link. A reader opens envelopes
+// and a writer writes lines for it. Judges submit inbound steps to the gateway: the steps of
+// one handoff in their order, and different handoffs at the same time. The reader never
+// waits for a judge: a server stops sending to all its peers when one of them does not read.
+// Catch-up fetches the steps again that found no free judge. [Link.Deliver] and
+// [Link.Online] reach the owner through channels and may be called concurrently.
 //
 // spec: freeq-s2s, as in freeq-server of 2026-08
 package freeq
@@ -84,7 +83,7 @@ type Link struct {
 	chatops  irc.ChatOps
 	channels irc.Channels
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
-	heard    time.Time                      // up to when all of theirs was read; owned by the goroutine in Run
+	heard    time.Time                      // up to when the whole log of the server was read; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
 	peers    *peers
 

@@ -170,7 +170,8 @@ func TestUsersYieldTheirNicksToThoseOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is under way from that nick when somebody takes it is nobody's mistake.
+	// A message of that nick may be under way when the other user takes the nick: that is no
+	// mistake of either side.
 	if _, err := h.server.AwaitLine(patient(t), "its line", func(m map[string]any) bool { return m["type"] == "privmsg" }); err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func (l *liar) say(m map[string]any) {
 	_, _ = l.conn.Write([]byte(bridgetest.Envelope(l.key, text) + "\n"))
 }
 
-// step returns an offer of somebody as a message.
+// step returns an offer of a user as a message.
 func (l *liar) step(name, title string) map[string]any {
 	did, key := person(name)
 	l.n++
@@ -220,7 +220,7 @@ func did(name string) federation.DID { d, _ := person(name); return d }
 
 func hexOf(name string) string { return hex.EncodeToString(public(seeded(name))) }
 
-// by returns a step that claims somebody for its signer, and is signed by the server.
+// by returns a step that claims a user as its signer, and is signed by the server.
 func (l *liar) by(from, verb string) map[string]any {
 	m := l.step("alice", "x")
 	m = with(with(with(m, "from", from), "act-verb", verb), "act-id", federationtest.ID(1).String())

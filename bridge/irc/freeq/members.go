@@ -13,7 +13,7 @@ import (
 // reached in channels alone.
 const maxMembers = 1 << 16
 
-// person is a user of theirs.
+// person is a user of the server.
 type person struct {
 	nick  string
 	did   federation.DID // empty of a guest
@@ -60,7 +60,7 @@ func (m *members) join(nick, channel string, did *string) {
 	}
 }
 
-// identify notes as whom a user is logged in.
+// identify notes the DID that a user is logged in as.
 func (m *members) identify(p *person, text string) {
 	did, err := federation.ParseDID(text)
 	if err != nil {

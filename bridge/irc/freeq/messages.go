@@ -14,7 +14,7 @@ import (
 // protocolVersion is what servers write; none of them looks at it.
 const protocolVersion = 2
 
-// greet says who we are and asks for the state, without waiting for anything.
+// greet sends the name of this gateway and asks for the state, without waiting for anything.
 //
 // spec: freeq-s2s "Order on a fresh link"
 func (s *session) greet() {
@@ -105,8 +105,8 @@ func (s *session) fresh(ctx context.Context, id, origin string) bool {
 	return true
 }
 
-// ours reports whether a step names where it comes from. What it names counts for
-// nothing: it is the peer's, who minted it or carries it for one of its own.
+// ours reports whether a step names this gateway as its origin. The name proves nothing: the
+// peer sent the step, for itself or for one of its own peers.
 func (s *session) ours(ctx context.Context, origin string) bool {
 	if origin == "" {
 		s.badInput(ctx, incomplete, "a step without origin")
@@ -144,7 +144,7 @@ func (s *session) onHelloAck(m *helloAck) error {
 	return nil
 }
 
-// onState takes over who of theirs is where. The first one opens the link.
+// onState takes over the users and channels of the server. The first state opens the link.
 func (s *session) onState(ctx context.Context, m *syncResponse) {
 	if m.ServerID != s.link.cfg.EndpointID {
 		s.badInput(ctx, foreign, "the state of another server")
@@ -159,6 +159,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	for _, c := range m.Channels {
 		venue, _ := translate.Channel(c.Name)
 		if s.modes[venue] != nil {
+			s.made[venue] = true
 			s.modes[venue] = &channelState{
 				TopicLocked: c.TopicLocked, InviteOnly: c.InviteOnly, NoExternal: c.NoExternal, Moderated: c.Moderated, Key: c.Key,
 			}
@@ -188,7 +189,7 @@ func (s *session) begin() {
 	}
 }
 
-// yield gives those of ours another nick who have that of one of theirs.
+// yield gives another nick to each user of ours whose nick a user of the server has.
 func (s *session) yield() {
 	for _, p := range s.link.roster.All() {
 		if s.theirs.named(p.Nick) != nil {
@@ -211,6 +212,7 @@ func (s *session) onMember(m *member) {
 	case typeJoin:
 		s.theirs.join(m.Nick, m.Channel, m.DID)
 		s.yield()
+		s.enter(m.Channel)
 	case typePart:
 		s.theirs.part(m.Nick, m.Channel)
 	case typeQuit:

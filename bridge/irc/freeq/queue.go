@@ -36,7 +36,7 @@ func newQueue(origin string, now time.Time) *queue {
 	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
 
-// add puts a message at the end of those of its priority.
+// add puts a message behind the other messages of its priority.
 func (q *queue) add(p priority, o outgoing) {
 	for i, w := range q.waiting[p] {
 		if o.about != "" && w.about == o.about && !w.proof.ofRow() {

@@ -54,8 +54,8 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 	s.turn(ctx)
 }
 
-// rowsOf returns the rows of one second that the web API shows, those of each handoff
-// in order. With an error come those that were read before it.
+// rowsOf returns the rows of one second that the web API shows, the rows of each handoff in
+// order. With an error it returns the rows that were read before.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
 	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {

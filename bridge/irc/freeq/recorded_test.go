@@ -33,8 +33,8 @@ type recorded struct {
 	Inner *string `json:"inner"`
 }
 
-// recordings returns the lines of each session with a real server, by file name; none
-// where nobody said where they are.
+// recordings returns the lines of each session with a real server, by file name; none where
+// no variable names their folder.
 func recordings(t *testing.T) map[string][]recorded {
 	t.Helper()
 	folder := os.Getenv("BATON_VECTORS")
@@ -73,7 +73,7 @@ func recordedKey(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
 }
 
-// recordedKeys is who signed in the recordings.
+// recordedKeys holds the keys of the signers in the recordings.
 func recordedKeys() keys {
 	return keys{
 		"did:web:gw.test":   public(recordedKey(0x33)),
@@ -86,7 +86,7 @@ func recordedKeys() keys {
 	}
 }
 
-// end returns who wrote a line.
+// end returns the key of the end that wrote a line.
 func (r recorded) end() ed25519.PublicKey {
 	if r.Dir == "gw->freeq" {
 		return public(recordedKey(0x11))

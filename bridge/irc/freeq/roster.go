@@ -5,6 +5,7 @@ import (
 
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/translate"
 )
 
 // maxNickBytes bounds a nick of ours.
@@ -35,14 +36,29 @@ func (s *session) speaker(did federation.DID, name, venue string) *irc.PseudoCli
 	return p
 }
 
-// present brings a user into its channels, where it is not. A nick of a user
-// of theirs is no nick for ours: a server keeps the users of its peers by nick alone.
+// present brings a user into its channels. It gives no user of ours the nick of a user of the
+// server: a server tells the users of its peers apart by nick alone.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
 	}
 	for _, venue := range p.Missing() {
-		s.join(p, venue)
+		if s.made[venue] {
+			s.join(p, venue)
+		}
+	}
+}
+
+// enter notes that a channel is there, and brings our users into it. A server gives operator
+// status to the first user of a channel only where that user makes it.
+func (s *session) enter(channel string) {
+	venue, _ := translate.Channel(channel)
+	if s.made[venue] || s.modes[venue] == nil {
+		return
+	}
+	s.made[venue] = true
+	for _, p := range s.link.roster.All() {
+		s.present(p)
 	}
 }
 
@@ -91,8 +107,8 @@ func (s *session) retire(p *irc.PseudoClient) {
 	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: "silent for long"})
 }
 
-// state is our sync_response: who of ours is where, with the modes that the peer told
-// us, because it takes over what it is told.
+// state returns our sync_response: our users in their channels, with the modes that the peer
+// sent us, because it takes over the modes that it receives.
 //
 // spec: freeq-s2s "sync_response"
 func (s *session) state() *syncResponse {

@@ -117,7 +117,7 @@ func (s *session) settleAgain(ctx context.Context) {
 
 // readPending returns the pending rulings in order, and renders each step once. It leaves
 // out, and reports as behind, handoffs with pending deliveries: a step must not overtake
-// those that were filed before it.
+// earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
 	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
 	if err != nil {

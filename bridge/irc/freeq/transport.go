@@ -45,8 +45,7 @@ func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
 	return &listening{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
 }
 
-// dialer reaches a peer through a socket. Nothing proves who is there but the
-// signatures of the peer.
+// dialer reaches a peer through a socket. Only the signatures of the peer prove its identity.
 type dialer struct {
 	network, address string
 }

@@ -268,7 +268,7 @@ func complete(m any) bool {
 	return true
 }
 
-// names reports whether a message says whom it is about, and where.
+// names reports whether a message names its user and its channel.
 func (m *member) names() bool {
 	switch m.Type {
 	case typeNickChange:
