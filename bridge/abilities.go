@@ -214,6 +214,15 @@ type PeerHome interface {
 	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
+// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, such as after the
+// restore of an older copy of its record.
+type Forgetful interface {
+	Homed
+	// LostSteps returns why a handoff of the other home cannot go on there, and whether it
+	// cannot. It does not block.
+	LostSteps(id federation.HandoffID) (why string, lost bool)
+}
+
 // Explainer is a [Link] that can tell what the operator of the other side must set.
 type Explainer interface {
 	Link

@@ -10,17 +10,8 @@ import (
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, as after the
-// restore of an older copy of its record. It does not block.
-type Forgetful interface {
-	Homed
-	// LostSteps returns why a handoff of the other home cannot go on there, and whether it
-	// cannot.
-	LostSteps(id federation.HandoffID) (why string, lost bool)
-}
-
 // WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
-// does: the home has lost steps of it, or nothing was heard of the home, see [Orphaned].
+// does: the home has lost steps of it, or is silent, see [Orphaned].
 func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
 		return ""

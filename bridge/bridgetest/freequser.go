@@ -37,6 +37,17 @@ func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *F
 	return u
 }
 
+// Make has a user make a channel that the server does not have.
+func (u *FreeqUser) Make(channel string) {
+	f := u.home
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members[channel] = map[string]string{}
+	f.say(f.event(map[string]any{
+		"type": "join", "nick": u.Nick, "channel": channel, "did": string(u.DID), "handle": nil, "is_op": false, "actor_class": nil,
+	}))
+}
+
 // Offer opens a handoff in a channel, or privately where the venue is a DID.
 func (u *FreeqUser) Offer(target string, to federation.DID, title string) (federation.HandoffID, error) {
 	tags := map[string]string{"+freeq.at/act-verb": "offer", "+freeq.at/act-title": title}

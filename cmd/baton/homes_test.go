@@ -250,7 +250,7 @@ func TestAPeerWithAMistakeIsTold(t *testing.T) {
 	h := newHouse(t, "[[peers]]\nname = 'gw.test'\ndid = 'did:web:c.test'\nurl = 'c.test'\nmode = 'maybe'\n[[peers]]\n")
 	n := neighbour{h, "gw.test"}
 	out, ok := n.baton(t, "config", "check", h.config)
-	for _, want := range []string{"peers.name: it is this", "peers.did: want did:web", "peers.url: required", "peers.mode: want", "peers.name: required", "peers.did: required"} {
+	for _, want := range []string{"peers.name: it is this", "peers.did: want did:web", "peers.url: want https", "peers.mode: want", "peers.name: required", "peers.did: required"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in: %s", want, out)
 		}

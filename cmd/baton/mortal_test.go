@@ -34,7 +34,7 @@ const (
 func changes() map[string][]change {
 	return map[string][]change{
 		whileFiling:   {{"event", sqliteInsert}},
-		whileSettling: {{"feed", sqliteDelete}},
+		whileSettling: {{"outbox", sqliteDelete}},
 		whileReading:  {{"message", sqliteUpdate}, {"agent", sqliteUpdate}, {"inbox", sqliteUpdate}},
 	}
 }

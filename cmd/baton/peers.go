@@ -42,13 +42,12 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, entry := range h.gateway.Links().Entries() {
-		peer := peerOf(entry)
+	for _, o := range h.gateway.Links().Entries() {
+		peer, source := peerOf(o), operatorapi.FromConfiguration
 		if peer == nil {
 			continue
 		}
-		source := operatorapi.FromConfiguration
-		if entry.Added {
+		if o.Added {
 			source = operatorapi.FromRecord
 		}
 		origin := source

@@ -79,7 +79,7 @@ type program struct {
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
-	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators
+	modes         *gateway.PeerModes
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
@@ -113,6 +113,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	p.modes = gateway.NewPeerModes(p.record)
 	if err := errors.Join(p.readModes(ctx), gateway.LogUnproved(ctx, p.record, p.log)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

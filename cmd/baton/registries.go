@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"baton/bridge/airc"
 	"baton/bridge/gateway"
@@ -62,7 +60,7 @@ func (p *program) registryDeps(record boundRecord) airc.Deps {
 			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,
 			Names: record, Originals: record, Inboxes: record,
 		},
-		Identity: registryIdentity{p.keyring, p.publicURL}, Operators: registryOperators{p}, Quotas: registryQuotas{p},
+		Identity: p.homeKeys(), Operators: p.modes, Quotas: registryQuotas{p},
 		Rates: p.gateway.Rates(), Strangers: p.gateway, Callers: p.gateway.Links(), Hooks: p.agentHooks(),
 		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Logins: p.logins, Writes: p.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
@@ -70,39 +68,6 @@ func (p *program) registryDeps(record boundRecord) airc.Deps {
 		},
 	}
 }
-
-// registryIdentity implements [airc.Identity].
-type registryIdentity struct {
-	keys      *identity.Keyring
-	publicURL string
-}
-
-// RegistryKey implements [airc.Identity].
-func (i registryIdentity) RegistryKey() federation.SigningKey { return i.keys.Registry() }
-
-// RegistryKeys implements [airc.Identity].
-func (i registryIdentity) RegistryKeys(now time.Time) []federation.OwnKey {
-	return i.keys.Good(identity.RegistryKey, now)
-}
-
-// KeyDID implements [airc.Identity].
-func (registryIdentity) KeyDID(key ed25519.PublicKey) federation.DID { return identity.KeyDID(key) }
-
-// AgentDocument implements [airc.Identity].
-func (i registryIdentity) AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
-	return identity.AgentDocument(did, key, i.publicURL, others...)
-}
-
-// registryOperators implements [airc.Operators].
-type registryOperators struct{ p *program }
-
-// Held implements [airc.Operators].
-func (o registryOperators) Held(ctx context.Context, domain string) (federation.Withheld, bool, error) {
-	return o.p.record.Held(ctx, domain)
-}
-
-// Mode implements [airc.Operators].
-func (o registryOperators) Mode(domain string) string { return (*o.p.modes.Load())[domain] }
 
 // registryQuotas implements [airc.Quotas].
 type registryQuotas struct{ p *program }

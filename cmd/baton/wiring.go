@@ -162,10 +162,10 @@ func (p *program) wiring() wiring {
 	record := p.bound()
 	return wiring{
 		ports: bridge.Ports{
-			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: homeSignerKeys{p.keyring, p.homeID()},
-			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: didKeys{p}, Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
+			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: p.homeKeys(),
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
 		},
-		more: p.more, handoffs: record, homes: p.homes, mode: registryOperators{p}.Mode,
+		more: p.more, handoffs: record, homes: p.homes, mode: p.modes.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
@@ -173,34 +173,14 @@ func (p *program) wiring() wiring {
 	}
 }
 
-// homeSignerKeys implements [bridge.Signer].
-type homeSignerKeys struct {
-	*identity.Keyring
-
-	home federation.HomeID
+// currentKeys returns the keys of DIDs. A DID that proved itself has its mailbox here.
+func (p *program) currentKeys() identity.CurrentKeys {
+	return identity.CurrentKeys{Source: p.keys.Load, Logins: &p.proofs, Proven: func(ctx context.Context, did federation.DID) {
+		p.homes.locator.LearnFromLogin(ctx, did, time.Now())
+	}}
 }
 
-// Own implements [bridge.Signer].
-func (k homeSignerKeys) Own() federation.SigningKey { return k.Server(k.home) }
-
-// didKeys implements [bridge.Keys] with the key source that holds now.
-type didKeys struct{ p *program }
-
-// Proved implements [bridge.Keys]. A DID that proved itself has its mailbox here.
-func (k didKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	verdict, err := k.p.proofs.Proved(ctx, k.p.keys.Load(), did, message, signature, time.Now())
-	if verdict == federation.Valid && err == nil {
-		k.p.homes.locator.LearnFromLogin(ctx, did, time.Now())
-	}
-	return verdict, err
-}
-
-// Learn implements [bridge.Keys].
-func (k didKeys) Learn(ctx context.Context, report federation.KeyReport) error {
-	return k.p.keys.Load().Learn(ctx, report)
-}
-
-// Revoked implements [bridge.Keys].
-func (k didKeys) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
-	return k.p.keys.Load().Revoked(ctx, did, keyID, at)
+// homeKeys returns the keys with which the home signs.
+func (p *program) homeKeys() identity.HomeKeys {
+	return identity.HomeKeys{Keyring: p.keyring, Home: p.homeID(), PublicURL: p.publicURL}
 }

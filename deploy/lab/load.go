@@ -85,7 +85,7 @@ func (l *load) run(ctx context.Context, during func(context.Context) error) erro
 
 // offer makes offers to a recipient until one context ends. An offer that is under way then is
 // still made: the gateway may have taken it.
-func (l *load) offer(until, ctx context.Context, from *agent, to *recipient) { //nolint:revive // two contexts: of making offers, and of one offer
+func (l *load) offer(until, ctx context.Context, from *agent, to *recipient) {
 	for n := 0; until.Err() == nil; n++ {
 		var made handoff
 		body := map[string]string{"to": to.did, "title": fmt.Sprintf("work %d", n)}
@@ -188,7 +188,7 @@ func (l *load) drain(ctx context.Context) error {
 			var h handoff
 			err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h)
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the audit says which
+				return nil // the audit says which
 			}
 			if err != nil {
 				return err
@@ -197,7 +197,7 @@ func (l *load) drain(ctx context.Context) error {
 				break
 			}
 			if err := wait(ctx, retryWait); err != nil {
-				return nil //nolint:nilerr // the audit says which
+				return nil // the audit says which
 			}
 		}
 	}

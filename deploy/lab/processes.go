@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -90,7 +91,7 @@ func (p *processes) launch(one *process) error {
 		return err
 	}
 	defer log.Close()                                    // the process has its own
-	one.cmd = exec.Command(one.args[0], one.args[1:]...) //nolint:gosec,noctx // the operator names it, and the lab ends it
+	one.cmd = exec.Command(one.args[0], one.args[1:]...) //nolint:noctx // the lab ends it
 	one.cmd.Stdout, one.cmd.Stderr, one.cmd.Dir = log, log, p.folder
 	if err := one.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", one.name, err)
@@ -119,8 +120,8 @@ func (p *processes) kill(name string) error {
 
 // stop ends all processes, the last one first.
 func (p *processes) stop() {
-	for i := len(p.order) - 1; i >= 0; i-- {
-		one := p.all[p.order[i]]
+	for _, name := range slices.Backward(p.order) {
+		one := p.all[name]
 		if one.cmd == nil || one.cmd.Process == nil {
 			continue
 		}

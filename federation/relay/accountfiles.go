@@ -89,7 +89,7 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 
 // saveSecret returns the secret in a file. It makes a file that is missing.
 func saveSecret(path string) (string, error) {
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
 		text = []byte(rand.Text() + "\n")
 		err = os.WriteFile(path, text, 0o600)

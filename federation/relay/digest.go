@@ -304,7 +304,7 @@ func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 	if err := parse(text, &c); err != nil {
 		return c, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
-	if !c.foot.is(d.answers(typeComparison, body)) || len(c.Lacks) > len(d.Handoffs) || len(c.Lost) > len(d.Yours) {
+	if !c.is(d.answers(typeComparison, body)) || len(c.Lacks) > len(d.Handoffs) || len(c.Lost) > len(d.Yours) {
 		return c, p.unavailable(errOtherAnswer)
 	}
 	return c, nil

@@ -700,8 +700,8 @@ func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
 	_, offer := a.take("alice", federation.Offer, to("bob"))
 
 	peer.Say(relay.Block)
-	if err := a.deliver(b); !isRefused(err, federation.PolicyDenied) {
-		t.Errorf("a delivery to a home that is blocked: %v", err)
+	if gone, ok := errors.AsType[*federation.GivenUpError](a.deliver(b)); !ok || gone.Reason != federation.DeadBlocked {
+		t.Errorf("a delivery to a home that is blocked: %v", gone)
 	}
 	if _, err := post(t, b, a, written("b.test", "a.test")); err == nil || !strings.Contains(err.Error(), "status 403") {
 		t.Errorf("what a home sends that is blocked: %v", err)

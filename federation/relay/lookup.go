@@ -100,7 +100,7 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 		return Document{}, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	switch {
-	case said.foot != asked.answers(typeFound, body):
+	case !said.is(asked.answers(typeFound, body)):
 		return Document{}, p.unavailable(errOtherAnswer)
 	case said.Status == http.StatusNotFound || said.Status == http.StatusGone:
 		return Document{}, fmt.Errorf("look up %s at %s: %w", path, p.cfg.Home, federation.ErrNotFound)

@@ -56,7 +56,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 		return p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	switch {
-	case !said.foot.is(asked.answers(typeMoved, body)):
+	case !said.is(asked.answers(typeMoved, body)):
 		return p.unavailable(errOtherAnswer)
 	case !said.Taken:
 		return federation.Refuse(federation.Event{}, federation.PolicyDenied, said.Why)

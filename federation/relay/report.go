@@ -60,10 +60,10 @@ func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p prob
 	if !ok {
 		return
 	}
-	level, line := slog.LevelInfo, "message of another home not taken"
+	log := h.Deps.Log.With(slog.String("network", Network), slog.String("peer", string(from)), slog.String("code", p.code), slog.Int("more", skipped))
 	if p.code == codeUnverifiable {
-		level, line = slog.LevelWarn, "message of another home not verified"
+		log.LogAttrs(ctx, slog.LevelWarn, "message of another home not verified", slog.Any("err", p.err))
+		return
 	}
-	h.Deps.Log.LogAttrs(ctx, level, line, slog.String("network", Network), slog.String("peer", string(from)),
-		slog.String("code", p.code), slog.Int("more", skipped), slog.Any("err", p.err))
+	log.LogAttrs(ctx, slog.LevelInfo, "message of another home not taken", slog.Any("err", p.err))
 }

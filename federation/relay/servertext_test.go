@@ -35,7 +35,8 @@ func TestTheTextOfAServerHasEachMistake(t *testing.T) {
 	_, mistakes = relay.ServerText{URLs: []string{"hub.example"}, CredsFile: "creds", NKeyFile: "none"}.Parse(files{})
 	want := []federation.Mistake{
 		{Key: "urls", Why: `want addresses such as "tls://hub.example:4222"`},
-		{Key: "nkey_file", Why: "want one of creds_file and nkey_file"}, {Key: "nkey_file", Why: "no such file"},
+		{Key: "nkey_file", Why: "want one of creds_file and nkey_file"},
+		{Key: "nkey_file", Why: "no such file"},
 	}
 	if diff := cmp.Diff(want, mistakes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -45,17 +46,17 @@ func TestTheTextOfAServerHasEachMistake(t *testing.T) {
 func TestAccountsKeepTheSeedsThatExist(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "hub")
-	if _, err := relay.SaveAccounts(dir, []string{"a.example", "../b"}); !errors.As(err, new(*relay.NamesError)) {
+	if _, err := relay.SaveAccounts(dir, []string{"a.example", "../b"}, relay.HubLayout{}); !errors.As(err, new(*relay.NamesError)) {
 		t.Errorf("a wrong name: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a wrong name writes a file: %v", err)
 	}
-	first, err := relay.SaveAccounts(dir, []string{"a.example", "b.example"})
+	first, err := relay.SaveAccounts(dir, []string{"a.example", "b.example"}, relay.HubLayout{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := relay.SaveAccounts(dir, []string{"a.example", "b.example", "c.example"})
+	second, err := relay.SaveAccounts(dir, []string{"a.example", "b.example", "c.example"}, relay.HubLayout{})
 	if err != nil || len(second.Accounts) != 3 || second.Accounts[0].Made || !second.Accounts[2].Made || second.Accounts[0].Public != first.Accounts[0].Public {
 		t.Errorf("got %+v, %v, after %+v", second, err, first)
 	}

@@ -286,7 +286,7 @@ func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 		return nil, err
 	}
 	switch {
-	case !a.foot.is(b.answers(typeResults, sent)):
+	case !a.is(b.answers(typeResults, sent)):
 		return nil, errOtherAnswer
 	case len(a.Results) != len(b.Items):
 		return nil, fmt.Errorf("%d results for %d steps", len(a.Results), len(b.Items))

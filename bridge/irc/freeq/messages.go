@@ -159,6 +159,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 	for _, c := range m.Channels {
 		venue, _ := translate.Channel(c.Name)
 		if s.modes[venue] != nil {
+			s.made[venue] = true
 			s.modes[venue] = &channelState{
 				TopicLocked: c.TopicLocked, InviteOnly: c.InviteOnly, NoExternal: c.NoExternal, Moderated: c.Moderated, Key: c.Key,
 			}
@@ -211,6 +212,7 @@ func (s *session) onMember(m *member) {
 	case typeJoin:
 		s.theirs.join(m.Nick, m.Channel, m.DID)
 		s.yield()
+		s.enter(m.Channel)
 	case typePart:
 		s.theirs.part(m.Nick, m.Channel)
 	case typeQuit:

@@ -5,6 +5,7 @@ import (
 
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/translate"
 )
 
 // maxNickBytes bounds a nick of ours.
@@ -42,7 +43,22 @@ func (s *session) present(p *irc.PseudoClient) {
 		s.rename(p)
 	}
 	for _, venue := range p.Missing() {
-		s.join(p, venue)
+		if s.made[venue] {
+			s.join(p, venue)
+		}
+	}
+}
+
+// enter notes that a channel is there, and brings our users into it. A server gives operator
+// status to the first user of a channel only where that user makes it.
+func (s *session) enter(channel string) {
+	venue, _ := translate.Channel(channel)
+	if s.made[venue] || s.modes[venue] == nil {
+		return
+	}
+	s.made[venue] = true
+	for _, p := range s.link.roster.All() {
+		s.present(p)
 	}
 }
 

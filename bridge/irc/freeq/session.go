@@ -19,9 +19,9 @@ import (
 // waits two seconds at most for what the other one can do.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is how long a peer may be silent before it is asked whether it lives: each
-// question is a line in the log of its operator. answerTimeout is how long an answer may
-// take: a server that is not stuck needs a fraction of a second.
+// probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
+// is a line in the log of its operator. answerTimeout bounds the wait for an answer: a server that
+// is not stuck needs a fraction of a second.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -59,6 +59,7 @@ type session struct {
 	// Owned by the goroutine in run.
 	theirs        *members
 	modes         map[string]*channelState // of our channels, as the peer told them
+	made          map[string]bool          // venues that are channels of the peer
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time        // when the port for the peer's dial was last looked after
@@ -99,7 +100,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
