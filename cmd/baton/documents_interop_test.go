@@ -65,16 +65,8 @@ const prelude = `go() {
 // run executes a document and compares what it prints.
 func (d document) run(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"deploy", "configs", "federation"} {
-		path, err := filepath.Abs(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	ports := newPorts(t)
+	checkout(t, dir, ports)
 	ctx, cancel := context.WithTimeout(t.Context(), documentPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-eu")
@@ -97,13 +89,45 @@ func (d document) run(t *testing.T) {
 	d.compare(t, ports.published(stdout.String()))
 }
 
+// checkout gives a folder the files that documents use: a copy of deploy whose configurations
+// have free ports, and the rest as it is.
+func checkout(t *testing.T, dir string, ports *ports) {
+	t.Helper()
+	for _, name := range []string{"configs", "federation"} {
+		path, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS(filepath.Join(root, "deploy"))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "deploy", "*", "*.toml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d configurations, %v", len(files), err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(ports.replace(string(text))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // logs shows what the gateways of a document wrote.
 func (document) logs(t *testing.T, dir string) {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
-	for _, path := range logs {
+	more, _ := filepath.Glob(filepath.Join(dir, "*", "log"))
+	for _, path := range append(logs, more...) {
 		if text, err := os.ReadFile(path); err == nil {
-			t.Logf("%s:\n%s", filepath.Base(path), text)
+			t.Logf("%s:\n%s", path, text)
 		}
 	}
 }
@@ -161,7 +185,12 @@ func (p *ports) free(script string) string {
 	if !strings.Contains(script, "\n[admin]\n") {
 		script = strings.ReplaceAll(script, "\n[home]\n", "\n[admin]\nlisten = \"127.0.0.1:8081\"\n[home]\n")
 	}
-	return portIn.ReplaceAllStringFunc(script, func(found string) string {
+	return p.replace(script)
+}
+
+// replace returns a text with free ports.
+func (p *ports) replace(text string) string {
+	return portIn.ReplaceAllStringFunc(text, func(found string) string {
 		match := portIn.FindStringSubmatch(found)
 		if p.assigned[match[2]] == "" {
 			_, port, _ := strings.Cut(federationtest.FreeAddr(p.t), ":")
