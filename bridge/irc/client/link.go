@@ -28,7 +28,7 @@
 // the most. The attempts of an address to log in are counted over all listeners.
 // Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message.
 // A client that sends more than a few lines a second is read more slowly, and one that sends
-// more than limits.user_events_per_minute is refused. send_queue_bytes bounds the pending
+// more than limits.user_events_per_minute is refused. The queue of send_queue_bytes bounds the pending
 // output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
