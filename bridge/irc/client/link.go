@@ -28,8 +28,8 @@
 // the most. The attempts of an address to log in are counted over all listeners.
 // Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message.
 // A client that sends more than a few lines a second is read more slowly, and one that sends
-// more than limits.user_events_per_minute is refused. send_queue_bytes bounds the pending
-// output of a client; a slower client is dropped.
+// more than limits.user_events_per_minute is refused. The pending output of a client is
+// bounded by send_queue_bytes; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -91,7 +91,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 		return nil, err
 	}
 	if deps.MaxClients > 0 && cfg.MaxClients > deps.MaxClients {
-		deps.Log.LogAttrs(context.Background(), slog.LevelInfo, "max_clients is lowered: raise the limit of open files",
+		deps.Log.Info("max_clients is lowered: raise the limit of open files",
 			slog.String("link", network), slog.Int("max_clients", deps.MaxClients))
 		cfg.MaxClients = deps.MaxClients
 	}
