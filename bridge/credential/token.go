@@ -58,8 +58,8 @@ type Tokens struct {
 	known    *otter.Cache[string, Claims] // a polling caller shows one token many times
 }
 
-// NewTokens returns the tokens of an issuer. audience returns the audience that a token of
-// a use names.
+// NewTokens returns the tokens of an issuer. The function audience returns the audience that
+// a token of a use names.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,

@@ -64,6 +64,7 @@ const prelude = `go() {
 
 // run executes a document and compares what it prints.
 func (d document) run(t *testing.T) {
+	t.Helper()
 	dir := t.TempDir()
 	ports := newPorts(t)
 	checkout(t, dir, ports)
@@ -174,7 +175,10 @@ type ports struct {
 
 var portIn = regexp.MustCompile(`(127\.0\.0\.1:|port=")([1-9][0-9]{3,4})\b`)
 
-func newPorts(t *testing.T) *ports { return &ports{t: t, assigned: map[string]string{}} }
+func newPorts(t *testing.T) *ports {
+	t.Helper()
+	return &ports{t: t, assigned: map[string]string{}}
+}
 
 // free returns a script with free ports. A configuration without listeners gets the default
 // ones.

@@ -94,7 +94,7 @@ func allDocuments(t *testing.T) (all []document) {
 var (
 	link    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	dropped = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // anchors returns the fragments that name the headings of a document, as forges make them.

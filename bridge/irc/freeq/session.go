@@ -20,7 +20,7 @@ import (
 const meetTimeout = 15 * time.Second
 
 // probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
-// is a line in the log of its operator. answerTimeout bounds the wait for an answer: a server that
+// is a line in the log of its operator. The wait for an answer is bounded by answerTimeout: a server that
 // is not stuck needs a fraction of a second.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
