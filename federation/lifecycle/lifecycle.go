@@ -229,7 +229,7 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 		return refuse(v, ev, federation.MissingRequirement, "which "+string(r.Accepts)+" it accepts")
 	case r.Accepts != "" && ev.Arrival.Accepted == "":
 		return refuse(v, ev, federation.WrongReference, "what it accepts is no "+string(r.Accepts)+" of this one")
-	case !plays(v, ev.Actor(), r.Who) && !(r.Who == federation.System && ev.Arrival.Orphaned):
+	case !plays(v, ev.Actor(), r.Who) && (r.Who != federation.System || !ev.Arrival.Orphaned):
 		return refuse(v, ev, federation.WrongSender, "only the "+string(r.Who)+" may "+string(ev.Verb))
 	}
 	var term time.Time
