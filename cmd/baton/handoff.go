@@ -71,17 +71,17 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // parseSince reads a time, or a duration before now.
-func parseSince(text string, now time.Time) (string, error) {
-	if text == "" {
+func parseSince(since string, now time.Time) (string, error) {
+	if since == "" {
 		return "", nil
 	}
-	if back, err := time.ParseDuration(text); err == nil {
+	if back, err := time.ParseDuration(since); err == nil {
 		return now.Add(-back).UTC().Format(time.RFC3339), nil
 	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", &usageError{fmt.Errorf("--since: want a time such as 2026-11-21T12:00:00Z or a duration such as 24h, not %q", text)}
+	if _, err := time.Parse(time.RFC3339, since); err != nil {
+		return "", &usageError{fmt.Errorf("--since: want a time such as 2026-11-21T12:00:00Z or a duration such as 24h, not %q", since)}
 	}
-	return text, nil
+	return since, nil
 }
 
 // handoffShow shows one handoff.

@@ -55,8 +55,8 @@ type relayAccounts struct {
 func (cmd relayAccounts) Run(c *cli, streams std) error {
 	layout := relay.HubLayout{Replicas: cmd.Replicas}
 	urls := []string{`"tls://HUB:4222"`}
-	for i, text := range cmd.Cluster {
-		s, err := relay.ParseHubServer(text)
+	for i, server := range cmd.Cluster {
+		s, err := relay.ParseHubServer(server)
 		if err != nil {
 			return &usageError{err}
 		}

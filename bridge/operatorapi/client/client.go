@@ -97,7 +97,7 @@ type Request func(api *contract.Client) (*http.Response, error)
 
 // Ask sends a request and reads the answer.
 func Ask[T any](c *Client, ask Request) (T, error) {
-	return Read[T](ask(c.Client)) //nolint:bodyclose // Read closes it
+	return Read[T](ask(c.Client))
 }
 
 // caller sends the requests of the generated client.
