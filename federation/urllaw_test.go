@@ -26,6 +26,8 @@ var concatenations = map[string]string{
 	"bridge/conform/rest/cast.go newCast": "an operator names the server that the suite tests, and the path is a constant",
 	"bridge/conform/rest/cast.go send":    "the paths are those of the table of cases",
 	"cmd/baton/demo.go Run":               "it prints the address of a listener for a person",
+	"cmd/baton/relaycmd.go Run":           "it prints the address of a server of a hub for an operator",
+	"deploy/lab/agent.go send":            "the lab starts the gateways itself, and its paths are constants and IDs",
 	"configs/check.go parseOrigin":        "it compares spellings, asks nothing, and configs imports nothing of ours",
 }
 

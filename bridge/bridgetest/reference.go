@@ -39,14 +39,14 @@ func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	namedKeys("", table, named)
 	codedKeys("", reflect.ValueOf(defaults).Elem(), coded)
 	codedKeys("", shown.Elem(), values)
-	diff := cmp.Diff(slices.Sorted(maps.Keys(coded)), slices.Sorted(maps.Keys(named)))
+	diffs := []string{cmp.Diff(slices.Sorted(maps.Keys(coded)), slices.Sorted(maps.Keys(named)))}
 	for _, key := range slices.Sorted(maps.Keys(coded)) {
 		if isExample(coded[key]) {
 			continue
 		}
-		diff += cmp.Diff(coded[key], values[key])
+		diffs = append(diffs, cmp.Diff(coded[key], values[key]))
 	}
-	return diff, nil
+	return strings.Join(diffs, ""), nil
 }
 
 // isExample reports whether the reference may show an example for a key with a default.

@@ -222,7 +222,9 @@ func TestNothingIsLostOrDoubledWhenHomesAreKilled(t *testing.T) {
 	}
 	a.kill(t)
 	for _, id := range ids {
-		b.must(t, "handoff", "accept", id, "--key-file", bob)
+		if code, out := b.exit(t, "handoff", "accept", id, "--key-file", bob, "--wait", "0s"); code != 4 {
+			t.Fatalf("an accept while its home is down ends with %d: %s", code, out)
+		}
 	}
 	b.kill(t)
 	a.start(t)

@@ -80,9 +80,13 @@ func (p Publisher) serveKey(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document) // the client is gone
+	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
 // find returns the key of a DID with an id, or with "" the first known key; nil for none. The

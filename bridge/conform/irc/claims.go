@@ -27,18 +27,18 @@ func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 	defer s.clear()
 	p, err := s.actor(ctx, cast()[0])
 	if err != nil {
-		return nil, nil //nolint:nilerr // each case will say so
+		return nil, nil
 	}
 	c := claims{}
 	for _, line := range []string{"CAP LS 302", "NICK " + p.nick, "USER conform 0 * :a client that checks the server", "CAP END"} {
 		if err := s.say(ctx, p, line); err != nil {
-			return nil, nil //nolint:nilerr // likewise
+			return nil, nil
 		}
 	}
 	for {
 		line, err := s.next(ctx, p)
 		if err != nil {
-			return nil, nil //nolint:nilerr // likewise
+			return nil, nil
 		}
 		m, err := ircmsg.ParseLine(line)
 		switch {
@@ -54,7 +54,7 @@ func claimsOf(ctx context.Context, cfg Config, dial dial) (claims, error) {
 			return c, nil
 		case m.Command == "PING":
 			if err := s.say(ctx, p, "PONG "+strings.Join(m.Params, " ")); err != nil {
-				return nil, nil //nolint:nilerr // likewise
+				return nil, nil
 			}
 		}
 	}

@@ -28,8 +28,8 @@
 // the most. The attempts of an address to log in are counted over all listeners.
 // Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message.
 // A client that sends more than a few lines a second is read more slowly, and one that sends
-// more than limits.user_events_per_minute is refused. The pending output of a client is
-// bounded by send_queue_bytes; a slower client is dropped.
+// more than limits.user_events_per_minute is refused. The queue of send_queue_bytes bounds the pending
+// output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -63,6 +63,7 @@ type Link struct {
 	bridge.Hearing
 
 	cfg      Config
+	lowered  bool // max_clients of the configuration is above what the process may open
 	deps     Deps
 	ports    bridge.Ports // the ports of deps
 	log      *slog.Logger
@@ -82,20 +83,18 @@ var (
 	_ bridge.Describer = (*Link)(nil)
 )
 
-// Open checks the configuration and returns the link. The certificate is ours for TLS,
-// nil where none is configured. It listens nowhere yet. Its error joins one
-// [*bridge.KeyError] for each mistake.
+// Open checks the configuration and returns the link, which does not listen yet. Its error
+// joins one [*bridge.KeyError] for each mistake.
 func Open(cfg Config, deps Deps) (*Link, error) {
 	cert := deps.Certificate
 	if err := cfg.check(cert != nil, deps.HTTP.Listen != ""); err != nil {
 		return nil, err
 	}
-	if deps.MaxClients > 0 && cfg.MaxClients > deps.MaxClients {
-		deps.Log.Info("max_clients is lowered: raise the limit of open files",
-			slog.String("link", network), slog.Int("max_clients", deps.MaxClients))
+	lowered := deps.MaxClients > 0 && cfg.MaxClients > deps.MaxClients
+	if lowered {
 		cfg.MaxClients = deps.MaxClients
 	}
-	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
+	l := &Link{lowered: lowered, cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
 	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Record}
 	if cert != nil {
@@ -143,6 +142,9 @@ func (l *Link) writes(v federation.View) bool {
 func (l *Link) Run(ctx context.Context, up func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if l.lowered {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "max_clients is lowered: raise the limit of open files", slog.Int("max_clients", l.cfg.MaxClients))
+	}
 	ports, err := l.listen(ctx)
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"baton/translate/acttag"
 )
 
-// listener is the server of a recording, which only notes what the gateway says, and
-// answers its questions.
+// listener is the server of a recording. It notes the messages of the gateway and answers its
+// questions from an empty log, so it declares that it loses nothing.
 type listener struct {
 	*liar
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ func (l *listener) note(at net.Listener) {
 		return
 	}
 	l.conn = conn
-	l.line(map[string]any{"type": "hello", "peer_id": l.id, "server_name": "fq-a.test", "capabilities": []string{"catchup", "act", "act_route"}})
+	l.line(map[string]any{"type": "hello", "peer_id": l.id, "server_name": "fq-a.test", "capabilities": []string{"catchup", "act", "act_route", "lossless"}})
 	l.say(map[string]any{"type": "sync_response", "server_id": l.id, "channels": []any{}})
 	in := bufio.NewScanner(conn)
 	for in.Scan() {
