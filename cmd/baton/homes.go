@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
-	"net/http"
 	"time"
 
 	"baton/bridge"
@@ -36,7 +34,7 @@ type homes struct {
 func newHomes(p *program) *homes {
 	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
+		Home: p.homeID(), Record: p.bound(), Peers: gateway.HomeLinks{Links: p.gateway.Links()},
 		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
 	h.added = gateway.AddedHomes{
@@ -75,7 +73,7 @@ func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.Clock
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: homePoster{h.client},
+		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
 		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked,
@@ -114,26 +112,7 @@ func (h *homes) OpenUnrouted() gateway.Entry {
 // CheckRelay implements [operatorapi.Relay]: it examines the server that wakes waiters inside this
 // gateway, and the one at which homes meet.
 func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
-	inside := federation.Finding{What: "inside", State: federation.FindingOK, Detail: h.relay.Where()}
-	if err := h.relay.Ready(); err != nil {
-		inside.State, inside.Detail = federation.FindingWarn, err.Error()+": waiters look every second"
-	}
-	if h.hub == nil {
-		return []federation.Finding{inside, {What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
-	}
-	return append([]federation.Finding{inside}, h.hub.Check(ctx, h.peers(), time.Now)...)
-}
-
-// mailboxRecord implements [mailbox.Record].
-type mailboxRecord struct{ boundRecord }
-
-// IsAgent implements [mailbox.Record].
-func (r mailboxRecord) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
-	_, err := r.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
 }
 
 // recipients implements [gateway.Recipients].
@@ -163,29 +142,11 @@ func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func
 
 // posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
 // the authorities of the system.
-func (h *homes) posterOf(authorities []byte) (homePoster, error) {
+func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
 	roots, err := identity.WithAuthorities(authorities)
-	if err != nil {
-		return homePoster{}, err
-	}
 	cfg := peerFetch(h.file)
 	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	return homePoster{identity.NewPeerClient(cfg)}, nil
-}
-
-// homePoster implements [relay.Poster].
-type homePoster struct{ client *identity.PeerClient }
-
-// Post implements [relay.Poster].
-func (p homePoster) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
-	answer, header, err := p.client.Do(ctx, http.MethodPost, address, e.Body, e.Header())
-	return relay.NewEnvelope(answer, header), err
-}
-
-// Get implements [relay.Poster].
-func (p homePoster) Get(ctx context.Context, address string) (relay.Envelope, error) {
-	answer, header, err := p.client.Do(ctx, http.MethodGet, address, nil, nil)
-	return relay.NewEnvelope(answer, header), err
+	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
 }
 
 // linkSource is what a link was opened from: a table of the configuration, or, for a home that

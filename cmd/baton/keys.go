@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
@@ -132,7 +129,7 @@ type keysRotate struct {
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.RotateKey(ctx, cmd.Name, contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
-	}, writeKey, cmd.Name)
+	}, text.WriteKey, cmd.Name)
 }
 
 // showKey returns the public part of a key as it is printed.
@@ -153,28 +150,12 @@ func showKey(key identity.NamedKey, file *configs.File, now time.Time) contract.
 	return shown
 }
 
-// printKey prints a key: with --json all of it, else by [writeKey].
+// printKey prints a key: with --json all of it, else by [text.WriteKey].
 func (c *cli) printKey(streams std, key contract.Key) error {
 	if c.JSON {
 		return printJSON(streams, key)
 	}
-	return writeKey(streams.out, key)
-}
-
-// writeKey writes the names by which other programs know a key, each on a line.
-func writeKey(out io.Writer, key contract.Key) error {
-	lines := []string{key.PublicKey, key.KeyID}
-	switch identity.KeyName(key.Name) {
-	case identity.ServerKey:
-		lines = []string{string(key.DID), string(key.DIDKey)}
-	case identity.EndpointKey:
-		lines = []string{key.EndpointID}
-	case identity.KeptSecret, identity.TokenSecret:
-		lines = []string{key.KeyID}
-	case identity.RegistryKey:
-	}
-	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
-	return err
+	return text.WriteKey(streams.out, key)
 }
 
 // keyFolder returns where the keys of a configuration are.

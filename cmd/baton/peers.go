@@ -1,14 +1,11 @@
 package main
 
 import (
-	"slices"
-
 	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
-	"baton/federation/mailbox"
 	"baton/federation/relay"
 )
 
@@ -19,12 +16,13 @@ const peersTable = "peers"
 func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
-	checkPeer(t, table, w.ports.Home)
+	checkDID(t, table)
 	deps := relay.Deps{Log: w.ports.Log}
 	if w.homes != nil {
 		deps = w.homes.deps()
 	}
 	cfg := relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Path: relay.Path(table.Path), Mode: relay.Mode(table.Mode), Key: checkKey(t, table)}
+	cfg.Check(w.ports.Home, t.Mistake)
 	if authorities := checkAuthorities(t, table); authorities != nil && w.homes != nil {
 		poster, err := w.homes.posterOf(authorities)
 		if err != nil {
@@ -71,35 +69,13 @@ func (w wiring) unrouted() gateway.Entry {
 	return w.homes.OpenUnrouted()
 }
 
-// checkPeer adds the mistakes of a table to the mistakes of the file. The name of a home is
-// its identity, so that two tables must not have the same name.
-func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
-	home := federation.HomeID(table.Name)
-	switch {
-	case table.Name == "":
-		t.Mistake("name", "required: its home.name, such as b.example")
-	case home == own:
-		t.Mistake("name", "it is this gateway's own")
-	case table.Name == mailbox.Unrouted:
-		t.Mistake("name", `"`+mailbox.Unrouted+`" is the feed of what has no home yet`)
-	}
+// checkDID adds the mistakes of the DID of a home to the mistakes of the file.
+func checkDID(t configs.Table, table configs.Peer) {
 	switch did, err := federation.ParseDID(table.DID); {
 	case table.DID == "":
 		t.Mistake("did", "required: the DID that signs what it sends, such as did:web:b.example")
-	case err != nil || did != home.DID():
+	case err != nil || did != federation.HomeID(table.Name).DID():
 		t.Mistake("did", "want did:web: and its name")
-	}
-	switch {
-	case table.URL == "" && table.Path == string(relay.ByHTTPS):
-		t.Mistake("url", `required with path = "https": https:// and a host, without a path`)
-	case table.URL != "" && federation.CheckOrigin(table.URL) != nil:
-		t.Mistake("url", `want https:// and a host, without a path, or "" for a home that the hub alone reaches`)
-	}
-	if table.Path != string(relay.ByRelay) && table.Path != string(relay.ByHTTPS) {
-		t.Mistake("path", `want "relay" or "https"`)
-	}
-	if !slices.Contains([]relay.Mode{relay.Allow, relay.Limit, relay.Hold, relay.Block}, relay.Mode(table.Mode)) {
-		t.Mistake("mode", `want "allow", "limit", "hold" or "block"`)
 	}
 }
 

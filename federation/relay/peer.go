@@ -26,26 +26,6 @@ const (
 	Block Mode = "block" // it is refused, and is owed nothing
 )
 
-// PeerConfig says how another home is reached.
-type PeerConfig struct {
-	Home federation.HomeID
-	URL  string // without a path; empty for a home that is reached through the hub alone
-	Path Path   // empty for HTTPS alone
-	Mode Mode
-	// Key is the id of the key that the operator of the other home told, and that signs its
-	// DID document where that comes through a hub; empty for none.
-	Key string
-}
-
-// Path is the way on which a home is reached.
-type Path string
-
-// The paths.
-const (
-	ByRelay Path = "relay" // through the hub, and while that or the home is not there by HTTPS
-	ByHTTPS Path = "https"
-)
-
 // hubRest is how long HTTPS is used after the hub brought no answer.
 const hubRest = time.Minute
 

@@ -169,8 +169,8 @@ func (r *Relay) Ready() error {
 	return nil
 }
 
-// Where names the server, for people.
-func (r *Relay) Where() string {
+// where names the server, for people.
+func (r *Relay) where() string {
 	switch {
 	case r == nil:
 		return "none"
@@ -178,6 +178,14 @@ func (r *Relay) Where() string {
 		return "in this process"
 	}
 	return r.conn.ConnectedUrlRedacted()
+}
+
+// Check examines the server that wakes waiters inside this home.
+func (r *Relay) Check() federation.Finding {
+	if err := r.Ready(); err != nil {
+		return federation.Finding{What: "inside", State: federation.FindingWarn, Detail: err.Error() + ": waiters look every second"}
+	}
+	return federation.Finding{What: "inside", State: federation.FindingOK, Detail: r.where()}
 }
 
 // Close ends the connection and waits until it has ended. Closing again does nothing.

@@ -188,3 +188,19 @@ func deliveries(all []contract.Delivery) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// WriteKey writes the names by which other programs know a key, each on a line. A secret has a
+// fingerprint alone.
+func WriteKey(out io.Writer, key contract.Key) error {
+	lines := []string{key.PublicKey, key.KeyID}
+	switch {
+	case key.DID != "":
+		lines = []string{string(key.DID), string(key.DIDKey)}
+	case key.EndpointID != "":
+		lines = []string{key.EndpointID}
+	case key.PublicKey == "":
+		lines = []string{key.KeyID}
+	}
+	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
+	return err
+}

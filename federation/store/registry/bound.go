@@ -77,6 +77,15 @@ func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return agent, err
 }
 
+// IsAgent reports whether a DID is one of an agent. It blocks on the record and returns its error.
+func (r Bound) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
+	_, err := r.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // AgentOf is [Record.AgentOf], and finds an agent by a DID that its handle is bound to too.
 func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	agent, err := r.Record.AgentOf(ctx, did)
