@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"syscall"
 
@@ -18,16 +17,9 @@ import (
 // serveCommand runs the gateway.
 type serveCommand struct{}
 
-// headroom is how much garbage a gateway may have before it is collected, in addition to as
-// much as it holds in memory. A small gateway would collect all the time, and scan the stacks
-// of thousands of waiting requests each time.
-const headroom = 64 << 20
-
 // Run serves until ctx ends: SIGTERM drains what is in flight and is no error.
 // SIGHUP reads the configuration again.
 func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
-	ballast := make([]byte, headroom) // never written to, so that it takes addresses and no memory
-	defer runtime.KeepAlive(ballast)
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP) // first of all: one that came during the start would end the program
 	defer signal.Stop(hups)
