@@ -295,8 +295,9 @@ func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 	}
 	db := raw(t, dir)
 	for _, tt := range []struct{ change, want string }{
-		{"PRAGMA application_id = 1114926642", "baton migrate"},                                         // of no version yet
+		{"PRAGMA application_id = 1114926643", "baton migrate"},                                         // of no version yet
 		{"PRAGMA application_id = 1114926641; PRAGMA user_version = 32", "a development version wrote"}, // "Btn1"
+		{"PRAGMA application_id = 1114926642; PRAGMA user_version = 1", "a development version wrote"},  // "Btn2"
 	} {
 		if _, err := db.ExecContext(t.Context(), tt.change); err != nil {
 			t.Fatal(err)

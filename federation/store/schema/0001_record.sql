@@ -4,9 +4,9 @@
 -- SQLite shell. Times are unix nanoseconds, 0 for none. Digests are the 32 bytes of a
 -- SHA-256. Truth values are 0 and 1.
 
--- "Btn2": tells the record from any other SQLite file, and from the records of programs
+-- "Btn3": tells the record from any other SQLite file, and from the records of programs
 -- older than this schema ("Btn1").
-PRAGMA application_id = 0x42746e32;
+PRAGMA application_id = 0x42746e33;
 
 -- Handoffs and their events -------------------------------------------------------------
 
