@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -13,11 +12,13 @@ import (
 // million of them.
 const pageBytes = 8192
 
-// applicationID is in the header of the SQLite file: the first migration writes it.
-const applicationID = 0x42746e33 // "Btn3"
-
-// developmentIDs are the application ids of programs older than version 1 of the schema.
-var developmentIDs = []int{0x42746e31, 0x42746e32}
+// These are the application ids in the header of an SQLite file. The first migration writes
+// applicationID; the others are of programs older than version 1 of the schema.
+const (
+	applicationID      = 0x42746e33 // "Btn3"
+	developmentID      = 0x42746e32 // "Btn2"
+	firstDevelopmentID = 0x42746e31 // "Btn1"
+)
 
 // errForeign reports a database of another program.
 var errForeign = errors.New("the file is an SQLite database of another program; move it away or name another")
@@ -83,7 +84,7 @@ func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}
-	if slices.Contains(developmentIDs, application) {
+	if application == developmentID || application == firstDevelopmentID {
 		return 0, errDevelopment
 	}
 	if application != applicationID && (application != 0 || version != 0 || tables != 0) {

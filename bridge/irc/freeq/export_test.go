@@ -62,3 +62,17 @@ func Answer(ctx context.Context, l *Link, since int64, limit int) Page {
 
 // ProbeEvery is how long a peer may be silent before it is asked whether it lives.
 const ProbeEvery = probeEvery
+
+// MaxPeered is how many other servers a link remembers.
+const MaxPeered = maxPeered
+
+// RememberServers lets the log of a server name other servers, and returns how many are
+// remembered, and whether the last one is.
+func RememberServers(names []string) (remembered int, last bool) {
+	p := newPeers()
+	for _, name := range names {
+		p.saw(replayed{EventID: "01M84B2QQTTV88PVJ34XV13FQ4", Origin: name})
+		_, last = p.with(name)
+	}
+	return len(p.peered), last
+}

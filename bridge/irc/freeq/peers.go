@@ -16,6 +16,9 @@ const peerDelay = time.Second
 // maxOrigins is how many handoffs are remembered with their home, at some 150 bytes each.
 const maxOrigins = 1 << 14
 
+// maxPeered is how many other servers are remembered: a server may name any number in its log.
+const maxPeered = 1 << 10
+
 // peers is what the log of a server shows of other servers: which it is peered with, and from
 // which of them it has each handoff. A server takes the word of that one alone. It outlives
 // the connection, and may be used concurrently.
@@ -37,6 +40,9 @@ func (p *peers) saw(row replayed) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.peered) >= maxPeered {
+		clear(p.peered)
+	}
 	p.peered[row.Origin] = true
 	if row.Subject != "" {
 		return
