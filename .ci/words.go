@@ -1,4 +1,4 @@
-// Words finds the words that leave a sentence without a subject in the comments of Go
+// Command words finds the words that leave a sentence without a subject in the comments of Go
 // files and in Markdown documents, prints each as FILE:LINE, and exits with 1 when it found
 // one. It leaves out code, in documents and in backquotes.
 //

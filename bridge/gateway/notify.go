@@ -6,10 +6,11 @@ import (
 	"os"
 )
 
-// NotifyManager tells the service manager how far the start is, where there is one.
+// NotifySystemd sends the state of the start to systemd. It does nothing where systemd did not
+// start the gateway.
 //
 // spec: sd_notify(3)
-func NotifyManager(ctx context.Context, state string) error {
+func NotifySystemd(ctx context.Context, state string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil

@@ -98,7 +98,7 @@ func (p *program) announce(ctx context.Context) error {
 }
 
 func (p *program) tellManager(ctx context.Context, state string) {
-	if err := gateway.NotifyManager(ctx, state); err != nil {
+	if err := gateway.NotifySystemd(ctx, state); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
 	}
 }
