@@ -145,6 +145,9 @@ func (w *world) Present(_ context.Context, venue string, did federation.DID) boo
 	return slices.Contains(w.members[venue], did)
 }
 
+// Statuses implements [participant.Venues].
+func (*world) Statuses() []bridge.LinkStatus { return nil }
+
 // Pusher implements [webhook.Pushers].
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
