@@ -2,29 +2,31 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"baton/federation"
 )
 
-const webhookColumns = `id, did, participant, url, since, disabled, why`
+const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why`
 
 func scanWebhook(row scanner) (h federation.Webhook, err error) {
-	var id string
+	var id, handoff string
 	var since, disabled int64
-	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
+	if err := row.Scan(&id, &h.DID, &h.Participant, &handoff, &h.Label, &h.Sealed, &h.URL, &since, &disabled, &h.Why); err != nil {
 		return h, err
 	}
 	h.Since, h.Disabled = moment(since), moment(disabled)
-	return h, h.ID.UnmarshalText([]byte(id))
+	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
 // AddWebhook implements [federationtest.Webhooks].
 func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var has, same int
-		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM webhook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
+		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? AND label = ? THEN 1 END) FROM webhook WHERE did = ? AND handoff = ?`,
+			[]any{h.URL, h.Label, h.DID, h.Handoff.String()}, &has, &same)
 		switch {
 		case err != nil:
 			return err
@@ -33,8 +35,8 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		_, err = q.exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			h.ID.String(), h.DID, h.Participant, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
+		_, err = q.exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
 		}
@@ -51,8 +53,11 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 func (s *Record) pushWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
 	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
-	if h.Participant != "" {
+	switch {
+	case h.Participant != "":
 		inbox, owner = row+s.parts.Waiting, h.Participant
+	case !h.Handoff.IsZero(): // nothing waits for it but what was refused
+		inbox = row + `SELECT webhook, item, order_key, queued FROM push WHERE webhook = ?2 AND ?1 <> '' AND state = 'refused'`
 	}
 	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
@@ -97,11 +102,20 @@ func oneWebhook(ctx context.Context, q *statements, id federation.WebhookID) (fe
 func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
-		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
+		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND handoff = '' AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
 	}
 	found, err := rows(ctx, s.reads, scanWebhook, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read hooks: %w", err)
+	}
+	return found, nil
+}
+
+// Followers implements [federationtest.Webhooks].
+func (s *Record) Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error) {
+	found, err := rows(ctx, s.reads, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> '' AND did = ? ORDER BY id`, id.String(), of)
+	if err != nil {
+		return nil, fmt.Errorf("read followers of %s: %w", id, err)
 	}
 	return found, nil
 }
