@@ -138,7 +138,8 @@ type Poster interface {
 	Pusher
 	// Posts returns the posts that a push is, in the order in which they are made. The push is
 	// delivered when each of them was taken, and else all of them are made again. It blocks on
-	// the record, and its error is that of the record.
+	// the record. Its error is that of the record, or wraps [ErrBroken]: then the push is a dead
+	// letter.
 	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
 }
 

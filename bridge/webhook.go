@@ -12,6 +12,9 @@ import (
 // to.
 var ErrAddress = errors.New("nothing is posted to this address")
 
+// ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
+var ErrBroken = errors.New("this push can never be made")
+
 // Webhooks registers the webhooks of participants: addresses to which the gateway posts what
 // reaches them.
 type Webhooks interface {

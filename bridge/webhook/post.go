@@ -72,6 +72,9 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 		return h.putOff(ctx, hook, p, linkWait)
 	}
 	posts, err := h.posts(ctx, pusher, hook, p)
+	if errors.Is(err, bridge.ErrBroken) {
+		return h.giveUp(ctx, hook, p, federation.DeadBroken, err.Error())
+	}
 	if err != nil {
 		return fmt.Errorf("write for hook: %w", err)
 	}
