@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/gateway"
@@ -152,6 +153,7 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
+	a2a      a2a.Deps
 	homes    *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
@@ -169,7 +171,7 @@ func (p *program) wiring() wiring {
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), a2a: p.a2aDeps(record),
 	}
 }
 
