@@ -8,16 +8,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"baton/bridge/participant"
 	"baton/federation"
+	"baton/translate"
 )
-
-// maxTitle is how many characters of a text become the title of an offer: as many as the REST
-// API takes.
-const maxTitle = 300
 
 // received is a message as a client sent it.
 type received struct {
@@ -107,16 +106,31 @@ func wishesOf(m received) (wishes, error) {
 func titleOf(parts wire.ContentParts) string {
 	for _, p := range parts {
 		for line := range strings.Lines(p.Text()) {
-			if line = strings.TrimSpace(line); line == "" {
-				continue
+			if title := cutTitle(line); title != "" {
+				return title
 			}
-			if long := []rune(line); len(long) > maxTitle {
-				line = string(long[:maxTitle])
-			}
-			return line
 		}
 	}
 	return ""
+}
+
+// cutTitle returns a line as an offer can carry it: without control characters, and cut where it
+// is too long.
+func cutTitle(line string) string {
+	line = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, line))
+	if len(line) <= translate.MaxTitleBytes {
+		return line
+	}
+	end := translate.MaxTitleBytes
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return strings.TrimSpace(line[:end])
 }
 
 // contextOf returns the context of the offer that a message makes: what the title does not say.
