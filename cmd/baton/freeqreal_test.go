@@ -297,11 +297,7 @@ func TestTheFirstUserOfAChannelOfARealServerIsItsOperator(t *testing.T) {
 	if m == nil {
 		return
 	}
-	if _, err := user.Offer(channel, "", title); err != nil { // so that the gateway is there too
-		t.Fatal(err)
-	}
-	logIn(t, m.url()).offer(t, map[string]any{"title": title, "channel": channel})
-	next(t, user.IRCClient, "a user of the gateway", func(m bridgetest.IRCMessage) bool { return m.Command == "JOIN" && m.Nick != user.Nick })
+	next(t, user.IRCClient, "the gateway", func(m bridgetest.IRCMessage) bool { return m.Command == "JOIN" && m.Nick == "Baton-gw" })
 	if err := user.Send(nil, "NAMES", channel); err != nil {
 		t.Fatal(err)
 	}
@@ -316,6 +312,7 @@ func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
 		return
 	}
 	agent := logIn(t, m.url())
+	agent.must(t, http.StatusOK, http.MethodPut, "agents/"+string(agent.did), map[string]any{"caps": []string{skill}}, nil)
 	directed, err := user.Offer(channel, agent.did, title)
 	if err != nil {
 		t.Fatal(err)
@@ -323,10 +320,10 @@ func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
 	await(t, "the offer to the agent", func() bool { return len(agent.reads(t, "")) > 0 })
 	var refused struct{ Code string }
 	agent.must(t, http.StatusUnauthorized, http.MethodPost, "handoffs/"+directed.String()+"/accept", nil, &refused)
-	if refused.Code != "need_signature" {
+	if refused.Code != "need-signature" {
 		t.Errorf("the accept is refused with %q", refused.Code)
 	}
-	open, err := user.Offer(channel, "", title)
+	open, err := user.say(channel, actTags.offer(user.person, channel, extras{"title": title, "caps": skill}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +333,14 @@ func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
 		verb  string
 		state federation.State
 	}{{"claim", federation.Assigned}, {"progress", federation.Assigned}, {"complete", federation.Completed}} {
-		agent.step(t, open.String(), step.verb, map[string]any{"note": "by hand"})
+		response, err := http.DefaultClient.Do(agent.request(t, http.MethodPost, "handoffs/"+open.String()+"/"+step.verb, map[string]any{"note": "by hand"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusCreated && response.StatusCode != http.StatusAccepted { // or its home has not ruled yet
+			t.Fatalf("%s is answered %d", step.verb, response.StatusCode)
+		}
 		m.all(t, open, step.state)
 	}
 	m.once(t, open, "offer", "claim", "progress", "complete")
