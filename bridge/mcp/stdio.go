@@ -31,14 +31,14 @@ const channelMethod = "notifications/claude/channel"
 
 // Serve serves one participant on a pair of streams, one message a line. It blocks until in ends or
 // ctx does, and then returns nil.
-func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, out io.WriteCloser) error {
+func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{
 		account: account, device: o.Device, version: o.Version, tools: tools(), ended: []<-chan struct{}{ctx.Done()},
 		still: func(time.Time) error { return nil }, told: func(context.Context, string, error) {}, legacySubscriptions: true,
 	}
-	var transport mcp.Transport = &mcp.IOTransport{Reader: in, Writer: out}
+	var transport mcp.Transport = &mcp.IOTransport{Reader: in, Writer: open{out}}
 	if o.Channel {
 		s.experimental = map[string]any{channelCapability: map[string]any{}}
 		waker := &waker{Transport: transport, greeted: make(chan struct{})}
@@ -55,6 +55,12 @@ func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, ou
 	}
 	return err
 }
+
+// open is a writer that stays open.
+type open struct{ io.Writer }
+
+// Close implements [io.Closer].
+func (open) Close() error { return nil }
 
 // waker is a transport that can send notifications of its own once a client has been answered its
 // initialize.
