@@ -25,7 +25,7 @@ import (
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/passport"
-	"baton/federation/store"
+	"baton/federation/store/offline"
 )
 
 // Exit codes.
@@ -182,7 +182,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
 	}
-	if _, ok := errors.AsType[*store.DamageError](err); ok {
+	if _, ok := errors.AsType[*offline.DamageError](err); ok {
 		return exitRefused, "damaged", 0
 	}
 	if _, ok := errors.AsType[*conform.FailedError](err); ok {
