@@ -41,7 +41,7 @@ var law = []struct {
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
 	{"bridge/operatorapi/client", []string{
-		"bridge", "bridge/operatorapi/contract", "federation", "federation/passport", "federation/signing", "translate/...",
+		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
