@@ -4,6 +4,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
@@ -19,6 +20,8 @@ func networks(w wiring) []bridge.Network {
 		ircclient.Network(w.clients),
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
+		files.Voice(w.files),
+		files.Tasks(w.files),
 	}
 }
 
