@@ -712,3 +712,20 @@ CREATE TRIGGER push_gone AFTER DELETE ON push WHEN OLD.state = 'waiting' BEGIN
         (SELECT min(item) FROM push WHERE webhook = OLD.webhook AND order_key = OLD.order_key AND state = 'waiting');
     UPDATE webhook SET due = 0 WHERE id = OLD.webhook AND due IS NOT NULL;
 END;
+
+-- Journals: named lists of entries that links keep ------------------------------------------
+
+CREATE TABLE journal (
+    name   TEXT    NOT NULL PRIMARY KEY,
+    length INTEGER NOT NULL, -- of entries; compare-and-set is on this column
+    due    INTEGER NOT NULL  -- when its owner looks at it again; 0 for never
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX journal_due ON journal (due) WHERE due > 0;
+
+CREATE TABLE journal_entry (
+    journal TEXT    NOT NULL,
+    n       INTEGER NOT NULL, -- from 1
+    entry   BLOB    NOT NULL,
+    PRIMARY KEY (journal, n)
+) STRICT, WITHOUT ROWID;

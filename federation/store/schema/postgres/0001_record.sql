@@ -679,3 +679,20 @@ CREATE TRIGGER push_gone AFTER DELETE ON push FOR EACH ROW WHEN (OLD.state = 'wa
 CREATE INDEX push_order ON push (webhook, order_key, item) WHERE state = 'waiting';
 CREATE INDEX push_next ON push (webhook, next, item) WHERE next IS NOT NULL;
 CREATE INDEX push_queued ON push (queued) WHERE state = 'waiting';
+
+-- Journals: named lists of entries that links keep ------------------------------------------
+
+CREATE TABLE journal (
+    name   text COLLATE "C" PRIMARY KEY,
+    length bigint NOT NULL,
+    due    bigint NOT NULL
+);
+
+CREATE INDEX journal_due ON journal (due) WHERE due > 0;
+
+CREATE TABLE journal_entry (
+    journal text COLLATE "C" NOT NULL,
+    n       bigint NOT NULL,
+    entry   bytea NOT NULL,
+    PRIMARY KEY (journal, n)
+);
