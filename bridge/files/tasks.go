@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"baton/bridge/files/directory"
-	"baton/bridge/files/taskdir"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/translate"
@@ -34,7 +33,7 @@ type TasksLink struct {
 	*base
 
 	cfg   TasksConfig
-	dir   taskdir.Dir
+	dir   directory.Tasks
 	found map[string]task // by file name; the goroutine in Run owns it
 }
 
@@ -49,7 +48,7 @@ type task struct {
 }
 
 func newTasksLink(cfg TasksConfig, b *base) *TasksLink {
-	return &TasksLink{base: b, cfg: cfg, dir: taskdir.Dir{Path: cfg.Dir}}
+	return &TasksLink{base: b, cfg: cfg, dir: directory.Tasks{Path: cfg.Dir}}
 }
 
 // Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
@@ -94,7 +93,7 @@ func (l *TasksLink) scan(ctx context.Context) error {
 // look implements tree.
 func (l *TasksLink) look(ctx context.Context, path string) error {
 	name := filepath.Base(path)
-	if !taskdir.IsRecord(name) {
+	if !directory.IsRecord(name) {
 		return nil
 	}
 	info, err := os.Lstat(path)
@@ -150,7 +149,7 @@ func (l *TasksLink) refuse(ctx context.Context, name string, digest [32]byte, re
 }
 
 // judge does what is due about a record.
-func (l *TasksLink) judge(ctx context.Context, name string, item taskdir.Item) error {
+func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task) error {
 	digest := sha256.Sum256(item.Raw)
 	seen := l.found[name]
 	if seen.digest == digest && !seen.handoff.IsZero() {
@@ -252,7 +251,7 @@ func (l *TasksLink) rootOf(ctx context.Context, view federation.View) (federatio
 
 // offerRecord offers a record. A record of an agent that is not trusted, one to an agent that has no
 // DID but the directory, and one that was worked on already stay as they are.
-func (l *TasksLink) offerRecord(ctx context.Context, name string, item taskdir.Item, before federation.View, s slot) error {
+func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
 	if item.Status != taskfile.Offered {
 		return nil
 	}
@@ -337,12 +336,12 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 func (l *TasksLink) claimed(name string) bool {
 	id := name[:len(name)-len(filepath.Ext(name))]
 	_, err := l.dir.Find(id)
-	_, changing := errors.AsType[*taskdir.RefusedError](err)
+	_, changing := errors.AsType[*directory.RefusedError](err)
 	return err == nil || changing
 }
 
 // report files the steps that the status of a record stands for, beyond the state of its handoff.
-func (l *TasksLink) report(ctx context.Context, name string, item taskdir.Item, view federation.View) error {
+func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
 	verbs, legal := taskfile.Verbs(view.State, item.Status)
 	if legal && len(verbs) == 0 && view.State != federation.Assigned {
 		return nil
@@ -404,7 +403,7 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 
 // conflict counts a change that the handoff does not follow, and restores a record that the
 // gateway wrote, or that names another assignee than the first one.
-func (l *TasksLink) conflict(ctx context.Context, name string, item taskdir.Item, view federation.View, why string) error {
+func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
 	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
 	if !l.found[name].ours && view.State != federation.Assigned {
 		return nil
@@ -454,7 +453,7 @@ func (l *TasksLink) Deliver(ctx context.Context, d federation.Delivery) error {
 // writeStep writes a step into a record. A record that was deleted needs none.
 func (l *TasksLink) writeStep(ctx context.Context, id string, step translate.Step) error {
 	err := l.write(ctx, id, step.View, &step)
-	if gone, ok := errors.AsType[*taskdir.NotFoundError](err); ok {
+	if gone, ok := errors.AsType[*directory.NotFoundError](err); ok {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "step of a deleted record", slog.String("handoff_id", step.View.ID.String()), slog.Any("err", gone))
 		return nil
 	}
@@ -494,7 +493,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	}
 	if id := taskfile.TaskID(l.name, root); root != s.View.ID {
 		err := l.write(ctx, id, s.View, &s)
-		if _, gone := errors.AsType[*taskdir.NotFoundError](err); !gone {
+		if _, gone := errors.AsType[*directory.NotFoundError](err); !gone {
 			return err
 		}
 	}
@@ -532,10 +531,10 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 		step.View = view
 		return r.WithFed(keepOffer(r.Fed(), taskfile.FedOf(*step)))
 	})
-	if _, busy := errors.AsType[*taskdir.RefusedError](err); busy {
+	if _, busy := errors.AsType[*directory.RefusedError](err); busy {
 		return away(l.name, err)
 	}
-	if _, gone := errors.AsType[*taskdir.NotFoundError](err); gone || errors.Is(err, taskfile.ErrUnreadable) {
+	if _, gone := errors.AsType[*directory.NotFoundError](err); gone || errors.Is(err, taskfile.ErrUnreadable) {
 		return err
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"baton/bridge/files/taskdir"
+	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi/text"
 	"baton/federation"
 	"baton/translate/taskfile"
@@ -30,8 +30,8 @@ type dirFlag struct {
 }
 
 // open returns the directory, after it has undone the claims of programs that were killed.
-func (f dirFlag) open() (taskdir.Dir, error) {
-	d := taskdir.Dir{Path: f.Dir}
+func (f dirFlag) open() (directory.Tasks, error) {
+	d := directory.Tasks{Path: f.Dir}
 	return d, d.Recover(time.Now())
 }
 
@@ -136,7 +136,7 @@ func (cmd dirOffer) Run(c *cli, streams std) error {
 		return err
 	}
 	if cmd.Again != "" {
-		return changeTask(c, streams, d, cmd.Again, func(id string) (taskdir.Item, error) { return d.OfferAgain(id, cmd.From, time.Now()) })
+		return changeTask(c, streams, d, cmd.Again, func(id string) (directory.Task, error) { return d.OfferAgain(id, cmd.From, time.Now()) })
 	}
 	if cmd.Text == "" || cmd.From == "" {
 		return &usageError{errors.New("want a text and --from, or --again")}
@@ -169,7 +169,7 @@ func (cmd dirStep) run(c *cli, streams std, to taskfile.Status) error {
 	if err != nil {
 		return err
 	}
-	return changeTask(c, streams, d, cmd.ID, func(id string) (taskdir.Item, error) {
+	return changeTask(c, streams, d, cmd.ID, func(id string) (directory.Task, error) {
 		if to == taskfile.Accepted {
 			return d.Accept(id, cmd.Agent, time.Now())
 		}
@@ -202,7 +202,7 @@ func (cmd dirComplete) Run(c *cli, streams std) error { return cmd.run(c, stream
 func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Failed) }
 
 // changeTask changes the one task whose ID begins with a text, and prints it.
-func changeTask(c *cli, streams std, d taskdir.Dir, prefix string, change func(id string) (taskdir.Item, error)) error {
+func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
 	id, err := d.Find(prefix)
 	if err != nil {
 		return dirError(err)
@@ -214,7 +214,7 @@ func changeTask(c *cli, streams std, d taskdir.Dir, prefix string, change func(i
 	return printTask(c, streams, item)
 }
 
-func printTask(c *cli, streams std, item taskdir.Item) error {
+func printTask(c *cli, streams std, item directory.Task) error {
 	if c.JSON {
 		return printJSON(streams, json.RawMessage(item.Raw))
 	}
@@ -225,20 +225,20 @@ func printTask(c *cli, streams std, item taskdir.Item) error {
 // dirError returns an error of a directory as one that has the exit code of the contract: 1 for
 // no such task, 2 for an ID that names none or several, 3 for a change that was refused or lost.
 func dirError(err error) error {
-	if ambiguous, ok := errors.AsType[*taskdir.AmbiguousError](err); ok {
+	if ambiguous, ok := errors.AsType[*directory.AmbiguousError](err); ok {
 		return &usageError{ambiguous}
 	}
-	if refused, ok := errors.AsType[*taskdir.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*directory.RefusedError](err); ok {
 		return &dirRefusal{&federation.RefusalError{Code: federation.IllegalStep}, refused}
 	}
-	if missing, ok := errors.AsType[*taskdir.NotFoundError](err); ok {
+	if missing, ok := errors.AsType[*directory.NotFoundError](err); ok {
 		return &dirMissing{missing}
 	}
 	return err
 }
 
 // dirMissing is a task that is not there, told in the words of the directory.
-type dirMissing struct{ *taskdir.NotFoundError }
+type dirMissing struct{ *directory.NotFoundError }
 
 // Unwrap returns the error that has the exit code.
 func (*dirMissing) Unwrap() error { return federation.ErrNotFound }
@@ -247,7 +247,7 @@ func (*dirMissing) Unwrap() error { return federation.ErrNotFound }
 type dirRefusal struct {
 	*federation.RefusalError
 
-	refused *taskdir.RefusedError
+	refused *directory.RefusedError
 }
 
 // Error implements error.

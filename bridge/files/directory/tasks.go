@@ -1,12 +1,4 @@
-// Package taskdir has the verbs of the minimal handoff protocol on a ".handoffs" directory. It
-// needs no gateway.
-//
-// Many programs may use the directory at the same time. A change claims its record first: it
-// renames ID.json to .claim-ID-AGENT, which one program alone can do, and puts the changed record
-// back under a name that must be free. The reference implementation claims nothing; what it
-// writes in between wins, and the change is lost with an error. A claim of a program that was
-// killed is undone after ten seconds.
-package taskdir
+package directory
 
 import (
 	"crypto/rand"
@@ -18,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/files/directory"
 	"baton/translate/taskfile"
 )
 
@@ -61,18 +52,25 @@ func (e *RefusedError) Error() string { return e.Why }
 
 func refused(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// Dir is a directory.
-type Dir struct{ Path string }
+// Tasks is a ".handoffs" directory, with the verbs of the minimal handoff protocol. It needs no
+// gateway.
+//
+// Many programs may use the directory at the same time. A change claims its record first: it
+// renames ID.json to .claim-ID-AGENT, which one program alone can do, and puts the changed record
+// back under a name that must be free. The reference implementation claims nothing; what it
+// writes in between wins, and the change is lost with an error. A claim of a program that was
+// killed is undone after ten seconds.
+type Tasks struct{ Path string }
 
-// Item is a record with the bytes of its file.
-type Item struct {
+// Task is a record with the bytes of its file.
+type Task struct {
 	taskfile.Record
 
 	Raw []byte
 }
 
-// OddFile is a file that is no record.
-type OddFile struct {
+// OddRecord is a file that is no record.
+type OddRecord struct {
 	Name string
 	Err  error
 }
@@ -83,30 +81,30 @@ func IsRecord(name string) bool {
 }
 
 // PathOf returns the file of a record.
-func (d Dir) PathOf(id string) string { return filepath.Join(d.Path, id+extension) }
+func (d Tasks) PathOf(id string) string { return filepath.Join(d.Path, id+extension) }
 
 // Read reads one record by its file name. Its error wraps [fs.ErrNotExist] or
-// [taskfile.ErrUnreadable], or is a [*directory.OddError].
-func (d Dir) Read(name string) (Item, error) {
-	raw, err := directory.Read(filepath.Join(d.Path, name), taskfile.MaxBytes)
+// [taskfile.ErrUnreadable], or is a [*OddError].
+func (d Tasks) Read(name string) (Task, error) {
+	raw, err := Read(filepath.Join(d.Path, name), taskfile.MaxBytes)
 	if err != nil {
-		return Item{}, err
+		return Task{}, err
 	}
 	r, err := taskfile.Read(raw)
 	if err == nil && r.ID+extension != name {
 		err = fmt.Errorf("%w: task_id is %q", taskfile.ErrUnreadable, r.ID)
 	}
-	return Item{r, raw}, err
+	return Task{r, raw}, err
 }
 
 // List returns all records in the order of their names, and the files that are no records.
-func (d Dir) List() ([]Item, []OddFile, error) {
+func (d Tasks) List() ([]Task, []OddRecord, error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	var items []Item
-	var odd []OddFile
+	var items []Task
+	var odd []OddRecord
 	for _, entry := range entries {
 		if !IsRecord(entry.Name()) {
 			continue
@@ -115,7 +113,7 @@ func (d Dir) List() ([]Item, []OddFile, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it is being changed
 		case err != nil:
-			odd = append(odd, OddFile{entry.Name(), err})
+			odd = append(odd, OddRecord{entry.Name(), err})
 		default:
 			items = append(items, item)
 		}
@@ -124,7 +122,7 @@ func (d Dir) List() ([]Item, []OddFile, error) {
 }
 
 // Find returns the ID of the one record whose ID begins with a text.
-func (d Dir) Find(prefix string) (string, error) {
+func (d Tasks) Find(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", &AmbiguousError{ID: prefix}
 	}
@@ -168,15 +166,15 @@ func claimName(id, agent string) string {
 // Change changes one record for an agent. Of several that change it at the same time each but
 // one gets a [*RefusedError], and so does a change that the record refuses. After a nil error the
 // change is on disk.
-func (d Dir) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Item, error) {
+func (d Tasks) Change(id, agent string, change func(taskfile.Record) (taskfile.Record, error)) (Task, error) {
 	path, claim := d.PathOf(id), filepath.Join(d.Path, claimName(id, agent))
-	switch err := directory.Move(path, claim); {
+	switch err := Move(path, claim); {
 	case errors.Is(err, fs.ErrNotExist):
-		return Item{}, d.absent(id)
+		return Task{}, d.absent(id)
 	case errors.Is(err, fs.ErrExist):
-		return Item{}, refused("%s is being changed by another program of %s", id, agent)
+		return Task{}, refused("%s is being changed by another program of %s", id, agent)
 	case err != nil:
-		return Item{}, err
+		return Task{}, err
 	}
 	item, err := d.Read(filepath.Base(claim))
 	if errors.Is(err, taskfile.ErrUnreadable) && item.ID == id {
@@ -193,7 +191,7 @@ func (d Dir) Change(id, agent string, change func(taskfile.Record) (taskfile.Rec
 }
 
 // absent returns the error for a record that is not in its place.
-func (d Dir) absent(id string) error {
+func (d Tasks) absent(id string) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
 		return err
@@ -211,7 +209,7 @@ func (d Dir) absent(id string) error {
 
 // putBack undoes a claim. A record that another program has written in between stays.
 func putBack(claim, path string) error {
-	err := directory.Move(claim, path)
+	err := Move(claim, path)
 	if errors.Is(err, fs.ErrExist) {
 		err = os.Remove(claim)
 	}
@@ -222,11 +220,11 @@ func putBack(claim, path string) error {
 }
 
 // finish puts a changed record in its place and ends the claim.
-func (d Dir) finish(id, claim string, content []byte) error {
+func (d Tasks) finish(id, claim string, content []byte) error {
 	if _, err := os.Lstat(claim); err != nil {
 		return refused("%s: the claim took too long and was undone by another program", id)
 	}
-	err := directory.Create(d.PathOf(id), content, 0o644)
+	err := Create(d.PathOf(id), content, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		_ = os.Remove(claim)
 		return refused("%s was written by another agent at the same time", id)
@@ -241,7 +239,7 @@ func (d Dir) finish(id, claim string, content []byte) error {
 }
 
 // Recover undoes the claims of programs that were killed.
-func (d Dir) Recover(now time.Time) error {
+func (d Tasks) Recover(now time.Time) error {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
 		return err
@@ -251,7 +249,7 @@ func (d Dir) Recover(now time.Time) error {
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil || now.Sub(time.Unix(0, directory.StampOf(info).Changed)) < claimAge {
+		if err != nil || now.Sub(time.Unix(0, StampOf(info).Changed)) < claimAge {
 			continue
 		}
 		item, _ := d.Read(entry.Name()) // its error says that the name is no task_id
@@ -266,34 +264,34 @@ func (d Dir) Recover(now time.Time) error {
 }
 
 // Create writes a new record. It makes the directory where there is none.
-func (d Dir) Create(r taskfile.Record) (Item, error) {
+func (d Tasks) Create(r taskfile.Record) (Task, error) {
 	if err := os.MkdirAll(d.Path, 0o755); err != nil { //nolint:gosec // G301: agents of other users share it
-		return Item{}, err
+		return Task{}, err
 	}
-	item := Item{r, r.Bytes()}
-	return item, directory.Create(d.PathOf(r.ID), item.Raw, 0o644)
+	item := Task{r, r.Bytes()}
+	return item, Create(d.PathOf(r.ID), item.Raw, 0o644)
 }
 
 // Offer creates a task.
-func (d Dir) Offer(from, to, description, context string, now time.Time) (Item, error) {
+func (d Tasks) Offer(from, to, description, context string, now time.Time) (Task, error) {
 	var u [16]byte
 	_, _ = rand.Read(u[:]) // it never fails
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
 	id := fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 	r, err := taskfile.New(id, from, to, description, context, now)
 	if err != nil {
-		return Item{}, err
+		return Task{}, err
 	}
 	return d.Create(r)
 }
 
 // OfferAgain offers a failed task again, under its ID.
-func (d Dir) OfferAgain(id, agent string, now time.Time) (Item, error) {
+func (d Tasks) OfferAgain(id, agent string, now time.Time) (Task, error) {
 	return d.Change(id, agent, func(r taskfile.Record) (taskfile.Record, error) { return moved(r, taskfile.Offered, now) })
 }
 
 // Accept takes an offered task for an agent.
-func (d Dir) Accept(id, agent string, now time.Time) (Item, error) {
+func (d Tasks) Accept(id, agent string, now time.Time) (Task, error) {
 	return d.Change(id, agent, func(r taskfile.Record) (taskfile.Record, error) {
 		if r.To != "" && r.To != agent {
 			return r, refused("%s is for %s", r.ID, r.To)
@@ -304,7 +302,7 @@ func (d Dir) Accept(id, agent string, now time.Time) (Item, error) {
 }
 
 // End moves a task to another state: rejected, completed or failed.
-func (d Dir) End(id, agent string, to taskfile.Status, now time.Time) (Item, error) {
+func (d Tasks) End(id, agent string, to taskfile.Status, now time.Time) (Task, error) {
 	return d.Change(id, agent, func(r taskfile.Record) (taskfile.Record, error) {
 		if agent != "" && r.To != "" && r.To != agent {
 			return r, refused("%s is with %s", r.ID, r.To)
