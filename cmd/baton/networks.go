@@ -4,6 +4,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
@@ -21,6 +22,8 @@ func networks(w wiring) []bridge.Network {
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
 		mcp.Network(w.participants, buildVersion().Version),
+		files.Voice(w.files),
+		files.Tasks(w.files),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
@@ -155,6 +156,7 @@ type wiring struct {
 	agents   agentapi.Deps
 	// participants is what the other networks of agents need.
 	participants participant.Deps
+	files        files.Deps
 	homes        *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
@@ -173,6 +175,7 @@ func (p *program) wiring() wiring {
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record),
+		files: files.Deps{Record: record, Placers: p.gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
 	}
 }
 
