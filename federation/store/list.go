@@ -63,7 +63,7 @@ func (s *Record) Handoffs(ctx context.Context, f federation.Filter, after federa
 	}
 	for examined := 0; examined < maxExamined && len(views) < limit; {
 		want := min(examinePage, limit-len(views))
-		if f.Kind != "" || f.Venue != "" || f.Capability != "" {
+		if f.Kind != "" || f.Venue != "" || f.Capability != "" || f.Title != "" {
 			want = examinePage
 		}
 		page, err := s.moved(ctx, f, states, at, want)
