@@ -140,7 +140,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.mountAdmin()
+	if err := p.mountAdmin(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
 	p.voiceHub.Mount(p.publicMux)
