@@ -7,6 +7,7 @@ import (
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
+	"baton/bridge/macp"
 	"baton/configs"
 )
 
@@ -19,6 +20,7 @@ func networks(w wiring) []bridge.Network {
 		ircclient.Network(w.clients),
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
+		macp.Network(w.macp),
 	}
 }
 

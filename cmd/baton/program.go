@@ -20,6 +20,7 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
+	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/configs"
@@ -78,6 +79,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
+	sessions      atomic.Pointer[macp.Bounds]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *gateway.PeerModes
 

@@ -14,6 +14,7 @@ import (
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
+	"baton/bridge/macp"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -32,6 +33,7 @@ func (p *program) limit(file *configs.File) {
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
+	p.sessions.Store(&macp.Bounds{Finished: file.Retention.Finished, ClockSkew: file.Limits.ClockSkew})
 	p.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
@@ -152,6 +154,7 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
+	macp     macp.Deps
 	homes    *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
@@ -169,7 +172,7 @@ func (p *program) wiring() wiring {
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), macp: p.macpDeps(record),
 	}
 }
 
