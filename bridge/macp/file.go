@@ -183,10 +183,9 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 		return err
 	}
 	step := said{session: session, number: s.filed, entry: entry, env: env}
-	var note *historyv1.Opened
 	switch env.GetMessageType() {
 	case macpmode.TypeOffer:
-		note, err = f.link.fileOffer(ctx, step)
+		err = f.link.fileOffer(ctx, step)
 	case macpmode.TypeAccept, macpmode.TypeDecline:
 		err = f.link.fileAnswer(ctx, step)
 	case macpmode.TypeSessionCancel:
@@ -199,27 +198,16 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", s.filed, err)
 	}
-	return f.note(ctx, session, s.filed, note)
+	return f.note(ctx, session, s.filed)
 }
 
 // note writes that the entries up to a number are filed.
-func (f *filer) note(ctx context.Context, session string, filed uint64, opened *historyv1.Opened) error {
+func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 	return f.link.engine.on(ctx, session, func(_ context.Context, t *turn) error {
 		if t.session.Filed >= filed {
 			return nil
 		}
-		if opened != nil {
-			index, err := json.Marshal(indexed{Session: session, Offer: opened.GetOffer()})
-			if err != nil {
-				return err
-			}
-			id, err := federation.ParseEventID(opened.GetHandoff())
-			if err != nil {
-				return err
-			}
-			t.batch.more = append(t.batch.more, federation.JournalWrite{Name: handoffJournal(id), Entries: [][]byte{index}})
-		}
-		return t.accept(&historyv1.Entry{AtUnixMs: t.now.UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: opened, Filed: filed})
+		return t.accept(&historyv1.Entry{AtUnixMs: t.now.UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Filed: filed})
 	})
 }
 
@@ -262,21 +250,19 @@ func (l *Link) index(ctx context.Context, id federation.HandoffID) (indexed, err
 }
 
 // fileOffer files an offer of a participant. An offer to a name without a DID stays in the session.
-func (l *Link) fileOffer(ctx context.Context, s said) (*historyv1.Opened, error) {
+func (l *Link) fileOffer(ctx context.Context, s said) error {
 	from, local := l.participants.named(s.env.GetSender())
 	offer, description, document, err := l.offered(ctx, s)
-	if err != nil {
-		return nil, err
-	}
 	to := l.participants.of(offer.Target)
-	if !local || to == "" {
-		return nil, nil //nolint:nilnil // the offer is no handoff
+	if err != nil || !local || to == "" {
+		return err
 	}
-	now := time.Now()
-	id, at := s.id(now)
-	opened := &historyv1.Opened{Offer: offer.ID, Handoff: id.String()}
+	id, at, err := l.open(ctx, s, offer)
+	if err != nil {
+		return err
+	}
 	if view, err := l.ports.Gateway.View(ctx, id); err != nil || view.Exists() {
-		return opened, err
+		return err
 	}
 	draft := stepbuilder.Draft{
 		ID: id, From: from.did, Verb: federation.Offer, Proved: true, Original: document, To: to, Title: description.Title, Context: description.Context,
@@ -284,14 +270,36 @@ func (l *Link) fileOffer(ctx context.Context, s said) (*historyv1.Opened, error)
 	}
 	if len(description.Content) > 0 {
 		if draft.Context, draft.ContextHash, err = l.store(ctx, from.did, description.Content); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	err = l.vouch(ctx, draft, federation.View{}, at)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		return nil, l.cancelRefused(ctx, s.session, refused)
+		return l.cancelRefused(ctx, s.session, refused)
 	}
-	return opened, err
+	return err
+}
+
+// open writes which handoff an offer is, before the handoff is filed: its first step may come at
+// once. An offer that was opened before a crash keeps its handoff, unless that was too long ago.
+func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
+	id, at := s.id(time.Now())
+	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
+		view, err := l.ports.Gateway.View(ctx, known)
+		if err != nil || view.Exists() || known == id {
+			return known, at, err
+		}
+	}
+	index, err := json.Marshal(indexed{Session: s.session, Offer: offer.ID})
+	if err != nil {
+		return id, at, err
+	}
+	return id, at, l.engine.on(ctx, s.session, func(_ context.Context, t *turn) error {
+		t.batch.more = append(t.batch.more, federation.JournalWrite{Name: handoffJournal(id), Entries: [][]byte{index}})
+		return t.accept(&historyv1.Entry{
+			AtUnixMs: t.now.UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: id.String()},
+		})
+	})
 }
 
 // errNoHistory is the error of a session that was removed meanwhile.

@@ -72,8 +72,10 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 // Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff that
 // has a session.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
-	if ev.Verb == federation.Offer {
-		_, to := l.participantOf(ctx, after.Offeree)
+	if ev.Arrival.Link == network { // the session has it
+		return false, nil
+	}
+	if _, to := l.participantOf(ctx, after.Offeree); to || ev.Verb == federation.Offer {
 		return to, nil
 	}
 	_, err := l.deps.Journals.JournalLength(ctx, handoffJournal(after.ID))

@@ -160,7 +160,9 @@ func (p participants) of(name string) federation.DID {
 // open returns the link of the runtime.
 func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 	log := ports.Log.With(slog.String("network", network), slog.String("link", network))
-	l := &Link{cfg: cfg, participants: p, ports: ports, deps: deps, log: log}
-	l.engine = newEngine(deps, log)
+	l := &Link{cfg: cfg, participants: p, ports: ports, deps: deps, log: log, rates: map[string]rates{}}
+	for _, one := range p.all {
+		l.rates[one.name] = newRates()
+	}
 	return l
 }

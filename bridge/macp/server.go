@@ -77,7 +77,7 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	})
 	server := &http.Server{
 		Handler: counted, Protocols: protocols, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelWarn), BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
