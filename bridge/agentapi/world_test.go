@@ -27,6 +27,7 @@ import (
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/bridgetest"
 	"baton/bridge/credential"
+	"baton/bridge/participant"
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -71,15 +72,17 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	w.gateway.home.Same = w.gateway.Same
 	contexts := bridgetest.Contexts(w.record, 1<<20, 0)
 	deps := agentapi.Deps{
-		Ports: bridge.Ports{
-			Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 65536}, Wakes: w.wakes,
-			Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: w.record}, Evidence: contexts, Keys: bridgetest.Keys{Prove: prove},
+		Deps: participant.Deps{
+			Ports: bridge.Ports{
+				Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+				PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 65536}, Wakes: w.wakes,
+				Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: w.record}, Evidence: contexts, Keys: bridgetest.Keys{Prove: prove},
+			},
+			Handoffs: w.record, Inbox: w.record, Answers: w.record, Steps: w.record,
+			Skills: skills{w.record}, Callers: callers{}, Venues: w, Rates: w, Passports: passports{}, TokenKey: bytes.Repeat([]byte{7}, 32),
+			Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return w.logins }, time.Minute),
 		},
-		Handoffs: w.record, Inbox: w.record, Answers: w.record, Notices: w.record, Sessions: w.record, Webhooks: w.record, Steps: w.record,
-		Skills: skills{w.record}, Callers: callers{}, Venues: w, Rates: w, Passports: passports{}, TokenKey: bytes.Repeat([]byte{7}, 32),
-		Logins: credential.NewAddresses(func() int { return w.logins }, time.Minute),
-		Hooks:  w.hooks(),
+		Leases: w.record, Notices: w.record, Sessions: w.record, Webhooks: w.record, Hooks: w.hooks(),
 	}
 	for _, change := range change {
 		change(&deps)
@@ -132,10 +135,10 @@ func (passports) Passport(context.Context, federation.View, time.Time) (bridge.D
 	return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
 }
 
-// Placers implements [agentapi.Venues].
+// Placers implements [participant.Venues].
 func (*world) Placers() []bridge.Placer { return []bridge.Placer{placer{}} }
 
-// Member implements [agentapi.Venues].
+// Member implements [participant.Venues].
 func (w *world) Present(_ context.Context, venue string, did federation.DID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,12 +148,12 @@ func (w *world) Present(_ context.Context, venue string, did federation.DID) boo
 // Pusher implements [webhook.Pushers].
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
-// Left implements [agentapi.Rates].
+// Left implements [participant.Rates].
 func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {
 	return bridge.Allowance{Limit: 60, Left: w.left, Full: now}
 }
 
-// Charge implements [agentapi.Rates].
+// Charge implements [participant.Rates].
 func (w *world) Charge(federation.DID, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,7 +52,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/signing", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/signing", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

@@ -22,6 +22,7 @@ import (
 	"baton/bridge/httpd"
 	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
+	"baton/bridge/participant"
 	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
@@ -55,6 +56,7 @@ type program struct {
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
 	lookups   *identity.Lookups               // of the rest
 	proofs    identity.Logins                 // that wait for documents
+	streams   participant.Streams             // that participants watch, on all networks
 	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
 	rates     *home.Rates
 	strangers *home.Strangers

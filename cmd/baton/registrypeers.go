@@ -51,7 +51,7 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 		return fmt.Errorf("keep mode: %w", err)
 	}
 	defer p.gateway.TellReplicas()
-	return p.readModes(ctx)
+	return errors.Join(p.readModes(ctx), p.gateway.ReviveBlocked(ctx))
 }
 
 // readModes reads the modes that operators set, and gives them to the homes. The deliveries to

@@ -45,8 +45,8 @@ func (p *program) limit(file *configs.File) {
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
 		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
-		Outbox: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
-		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p},
+		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
+		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p},
 		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }

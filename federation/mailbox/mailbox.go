@@ -16,7 +16,8 @@
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
 // [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
 // to the home that is found. The record keeps what was found out. [Locator.Linked] has all of
-// them tried again, as a link to a home is up.
+// them tried again, as a link to a home is up. [Locator.Reroute] moves steps there when homes are
+// added or removed.
 //
 // [Locator.Move] gives a mailbox to another home. For thirty days this home then forwards the
 // steps that still arrive for the DID.
@@ -109,6 +110,7 @@ type Documents interface {
 type Config struct {
 	Home      federation.HomeID // this home
 	Record    Record
+	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
 	// Routed is called with a DID whose location is known from now on, or with "" where any may
@@ -121,6 +123,7 @@ type Config struct {
 type Locator struct {
 	home      federation.HomeID
 	record    Record
+	outboxes  Outboxes
 	peers     Peers
 	documents Documents
 	routed    func(ctx context.Context, did federation.DID)
@@ -135,7 +138,7 @@ type Locator struct {
 // New returns a locator. It reads nothing yet.
 func New(cfg Config) *Locator {
 	l := &Locator{
-		home: cfg.Home, record: cfg.Record, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
+		home: cfg.Home, record: cfg.Record, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
 		asked: map[federation.DID]time.Time{},
 	}
 	if l.routed == nil {

@@ -165,8 +165,8 @@ func (p *Peering) checkRequest(ask Request) error {
 	return nil
 }
 
-// Remove forgets a home that an operator added, and ends the link to it. Its pending
-// deliveries wait until the home is added again, or they are dropped or too old. With dry it
+// Remove forgets a home that an operator added, and ends the link to it. Its pending deliveries
+// wait for another route, or until the home is added again. With dry it
 // only looks for the home. The error is a [*RequestError], or that of the record.
 func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	known, err := p.cfg.Record.KnownHomes(ctx)

@@ -154,8 +154,7 @@ func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	if err := putDelivery(ctx, q, row); err != nil {
 		return err
 	}
-	_, err := q.exec(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, row.handoff, d.link, d.event.Int64)
-	return err
+	return waitBehind(ctx, q, d.link, row.handoff, d.event.Int64)
 }
 
 // Discard implements [federationtest.DeadLetters].
