@@ -171,7 +171,7 @@ func (p *program) wiring() wiring {
 	return wiring{
 		ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: p.homeKeys(),
-			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay, Presence: p.gateway,
 		},
 		more: p.more, handoffs: record, homes: p.homes, mode: p.modes.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
