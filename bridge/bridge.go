@@ -58,6 +58,9 @@ func RulingTopic(home federation.HomeID) string { return "ruling." + string(home
 // DIDTopic is the topic of a DID whose inbox has a new step.
 func DIDTopic(did federation.DID) string { return "did." + string(did) }
 
+// HandoffTopic is the topic of a handoff that has a new step.
+func HandoffTopic(id federation.HandoffID) string { return "handoff." + id.String() }
+
 // KeyError is one mistake in a network's table of the configuration.
 type KeyError struct {
 	Key string // within the table, such as "channels"

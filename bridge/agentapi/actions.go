@@ -14,13 +14,17 @@ import (
 // spec: freeq §5.1
 const actionsLimit = 100
 
+// maxPages bounds how many pages are read for one list of actions: each of them may have all its
+// handoffs with another assignee.
+const maxPages = 32
+
 // ListActions implements [contract.StrictServerInterface]: it lists the open handoffs in
 // the shape of freeq servers.
 //
 // spec: freeq §5.1
 func (l *Link) ListActions(ctx context.Context, req contract.ListActionsRequestObject) (contract.ListActionsResponseObject, error) {
 	p, limit := req.Params, cmp.Or(req.Params.Limit, actionsLimit)
-	want := wanted{Filter: federation.Filter{State: federation.State(p.State), Kind: federation.Kind(p.Kind)}, unfinished: true}
+	want := federation.Filter{State: federation.State(p.State), Kind: federation.Kind(p.Kind)}
 	if p.Assignee != "" {
 		if _, err := federation.ParseDID(p.Assignee); err != nil {
 			return nil, usage("assignee: " + err.Error())
@@ -29,8 +33,8 @@ func (l *Link) ListActions(ctx context.Context, req contract.ListActionsRequestO
 	}
 	answer := contract.Actions{Tasks: []contract.Action{}}
 	var after federation.Cursor
-	for range maxLooks {
-		views, next, err := l.list(ctx, want, after, limit-len(answer.Tasks))
+	for range maxPages {
+		views, next, err := l.access.Page(ctx, callerOf(ctx).Caller, want, true, after, limit-len(answer.Tasks))
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +81,7 @@ func named(text string) *string {
 //
 // spec: freeq §5.1
 func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObject) (contract.GetActionResponseObject, error) {
-	view, err := l.find(ctx, req.ID)
+	view, err := l.access.Find(ctx, callerOf(ctx).Caller, req.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +89,7 @@ func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObjec
 	if !view.Over {
 		answer.Task = new(l.shapeAction(view))
 	}
-	for entry, err := range l.deps.Handoffs.Log(ctx, view.ID) {
+	for entry, err := range l.access.Log(ctx, view.ID) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}

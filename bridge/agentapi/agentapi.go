@@ -23,7 +23,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
-	"baton/bridge/stepbuilder"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
@@ -31,27 +31,17 @@ import (
 const network = "rest"
 
 // Prefix is the path below which everything is but the contract itself.
-const Prefix = "/api/v1/"
+const Prefix = participant.Path
 
 // Deps is what the API works with.
 type Deps struct {
-	bridge.Ports
+	participant.Deps
 
-	Handoffs  Handoffs
-	Inbox     Inbox
-	Answers   Answers
-	Notices   Notices
-	Sessions  Sessions
-	Webhooks  Webhooks
-	Steps     stepbuilder.Record
-	Skills    Skills
-	Callers   Callers
-	Venues    Venues
-	Rates     Rates
-	Passports Passports
-	Hooks     bridge.Webhooks      // creates webhooks; nil where the gateway has none
-	Logins    credential.Addresses // counts logins of each address, at all listeners
-	TokenKey  []byte               // secret; its holder can write tokens and challenges
+	Leases   Leases
+	Notices  Notices
+	Sessions Sessions
+	Webhooks Webhooks
+	Hooks    bridge.Webhooks // creates webhooks; nil where the gateway has none
 }
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
@@ -60,11 +50,11 @@ type Link struct {
 
 	cfg        Config
 	deps       Deps
+	access     *participant.Access
 	challenges credential.Challenges
-	tokens     *credential.Tokens
-	topics     topics
+	topics     *participant.Topics[place, *page]
 	end        sync.Once
-	streams    chan struct{} // one token for each watched inbox; full once Run has ended
+	streams    chan struct{} // one token for each inbox watched here; full once Run has ended
 	ended      chan struct{} // closed when Run ends, which ends all waiting
 	checker    func() (*checker, error)
 }
@@ -79,15 +69,16 @@ var (
 
 // Open returns the API. It does no I/O.
 func Open(cfg Config, d Deps) *Link {
-	return &Link{
+	l := &Link{
 		cfg: cfg, deps: d,
+		access:     participant.Open(network, d.Deps),
 		challenges: credential.NewChallenges(d.TokenKey, network),
-		tokens:     newTokens(d.TokenKey, d.Home),
-		topics:     topics{of: map[federation.DID]*topic{}},
 		streams:    make(chan struct{}, cfg.MaxStreams),
 		ended:      make(chan struct{}),
 		checker:    sync.OnceValues(newChecker), // the contract takes memory, and many gateways get no request
 	}
+	l.topics = participant.NewTopics(d.Wakes, l.read)
+	return l
 }
 
 // Name implements [bridge.Link].
@@ -116,19 +107,11 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return context.Cause(ctx)
 }
 
-// finish ends all requests that wait or watch, and returns when no inbox is watched any more:
-// the HTTP listener waits for its requests, but not for WebSockets.
+// finish ends all requests that wait or watch, and returns when this API watches no inbox any
+// more: the HTTP listener waits for its requests, but not for WebSockets.
 func (l *Link) finish() {
 	close(l.ended)
 	for range cap(l.streams) {
 		l.streams <- struct{}{}
-	}
-}
-
-// builder returns the builder of the steps of callers.
-func (l *Link) builder() stepbuilder.Builder {
-	return stepbuilder.Builder{
-		Network: network, ReadsInbox: true, Home: l.deps.Home, Gateway: l.deps.Gateway, Record: l.deps.Steps, Signer: l.deps.Signer,
-		Evidence: l.deps.Evidence, Bindings: l.deps.Bindings, PublicURL: l.deps.PublicURL, Placers: l.deps.Venues.Placers,
 	}
 }

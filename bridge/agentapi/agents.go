@@ -2,10 +2,10 @@ package agentapi
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"baton/bridge/agentapi/contract"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
@@ -27,26 +27,16 @@ func (l *Link) GetAgent(ctx context.Context, req contract.GetAgentRequestObject)
 }
 
 func (l *Link) agent(ctx context.Context, did federation.DID) (contract.Agent, error) {
-	caps, err := l.deps.Skills.Declared(ctx, did)
-	if caps == nil {
-		caps = []string{}
-	}
-	return contract.Agent{DID: string(did), Name: l.deps.Gateway.Name(ctx, did), Caps: caps}, err
+	agent, err := l.access.Agent(ctx, did)
+	return shapeAgent(agent), err
+}
+
+func shapeAgent(a participant.Agent) contract.Agent {
+	return contract.Agent{DID: string(a.DID), Name: a.Name, Caps: a.Caps}
 }
 
 // PutAgent implements [contract.StrictServerInterface].
 func (l *Link) PutAgent(ctx context.Context, req contract.PutAgentRequestObject) (contract.PutAgentResponseObject, error) {
-	did, err := person(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if federation.DID(req.DID) != did {
-		return nil, forbidden("only " + string(did) + " declares what it can do with this token")
-	}
-	caps := slices.Compact(slices.Sorted(slices.Values(req.Body.Caps)))
-	if err := l.deps.Skills.Declare(ctx, did, caps, time.Now()); err != nil {
-		return nil, err
-	}
-	agent, err := l.agent(ctx, did)
-	return contract.PutAgent200JSONResponse(agent), err
+	agent, err := l.access.Declare(ctx, callerOf(ctx).Caller, federation.DID(req.DID), req.Body.Caps, time.Now())
+	return contract.PutAgent200JSONResponse(shapeAgent(agent)), err
 }

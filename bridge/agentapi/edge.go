@@ -8,74 +8,31 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/credential"
+	"baton/bridge/participant"
 	"baton/federation"
-)
-
-// The codes of problems that this API alone has.
-const (
-	codeConflict     = "conflict"
-	codeOtherRequest = "idempotency-conflict" // the key was used for another request
 )
 
 func usage(detail string) error {
 	return bridge.UsageProblem(detail)
 }
 
-func forbidden(detail string) error {
-	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}
-}
-
-func unauthorized(detail string) error {
-	return &bridge.ProblemError{Status: http.StatusUnauthorized, Code: bridge.CodeUnauthorized, Detail: detail}
-}
-
-func conflict(detail string) error {
-	return &bridge.ProblemError{Status: http.StatusConflict, Code: codeConflict, Detail: detail}
-}
-
-// tooMany is what is asked once too often of what comes by the minute.
-func tooMany(has bridge.Allowance) error {
-	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
-}
-
-// errNone refuses a handoff that the caller may not see. It does not reveal whether the
-// handoff exists.
-func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
-
 // problemOf returns how an error is told.
 func problemOf(err error) bridge.ProblemError {
 	other, isOther := errors.AsType[*methodError](err)
-	switch {
-	case isOther:
+	if isOther {
 		return bridge.ProblemError{Status: http.StatusMethodNotAllowed, Title: http.StatusText(http.StatusMethodNotAllowed), Code: bridge.CodeUsage, Detail: other.Error()}
-	case errors.Is(err, federation.ErrLeaseLost):
-		err = conflict("the lease holds no more: the entry was given out again, or does not wait")
-	case errors.Is(err, federation.ErrTooManyDevices):
-		err = conflict("there are as many devices as may be: " + strconv.Itoa(federation.MaxDevices))
-	case errors.Is(err, credential.ErrTokenExpired):
-		err = unauthorized("this token has expired")
-	case errors.Is(err, credential.ErrToken):
-		err = unauthorized("this token is not good here")
-	case errors.Is(err, credential.ErrNoToken):
-		err = unauthorized("a token is needed: Authorization: Bearer …")
-	case errors.Is(err, credential.ErrChallenge):
-		err = unauthorized("this challenge was not given out for this DID, or was used before")
-	case errors.Is(err, credential.ErrChallengeExpired):
-		err = unauthorized("this challenge has expired; ask for another")
 	}
-	return bridge.ProblemOf(err)
+	return participant.ProblemOf(err)
 }
 
 // shape returns a problem as the contract has it.
 func shape(p bridge.ProblemError) contract.Problem {
 	return contract.Problem{
 		Type: "about:blank", Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code, RetryAfter: p.RetryAfter,
-		Retryable: p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError,
+		Retryable: participant.Retryable(p),
 	}
 }
 
@@ -92,6 +49,9 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	}
 	if other, ok := errors.AsType[*methodError](err); ok {
 		w.Header().Set("Allow", strings.Join(other.allowed, ", "))
+	}
+	if _, replayed := errors.AsType[*participant.ReplayedError](err); replayed {
+		w.Header().Set(replayedHeader, "true")
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

@@ -10,36 +10,20 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
+	"baton/bridge/participant"
 	"baton/federation"
-	"baton/translate"
 )
-
-// stateOpen is what the RFC calls all that is not over.
-const stateOpen = "open"
-
-// maxLooks bounds how often the record is asked for one page: each time it looks at
-// a bounded number of handoffs, which may all be others than those wanted.
-const maxLooks = 32
-
-// wanted is what a list is asked for, beyond what the record can look for.
-type wanted struct {
-	federation.Filter
-
-	unfinished bool
-}
 
 // ListHandoffs implements [contract.StrictServerInterface].
 func (l *Link) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
 	p := req.Params
-	want, err := filterOf(ctx, p)
-	if err != nil {
-		return nil, err
+	want := participant.Query{
+		DID: p.DID, State: string(p.State), Kind: p.Kind, Capability: p.Capability, Channel: p.Channel, Claimable: p.Claimable, Since: p.Since,
 	}
-	views, next, err := l.list(ctx, want, federation.Cursor(p.Cursor), cmp.Or(p.Limit, defaultLimit))
+	views, next, err := l.access.List(ctx, callerOf(ctx).Caller, want, federation.Cursor(p.Cursor), cmp.Or(p.Limit, defaultLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -54,69 +38,9 @@ func (l *Link) ListHandoffs(ctx context.Context, req contract.ListHandoffsReques
 	return contract.ListHandoffs200JSONResponse{Body: page, Headers: contract.ListHandoffs200ResponseHeaders{ETag: tag}}, nil
 }
 
-// filterOf reads what a list is asked for. Without a place to look at it is the caller's
-// own.
-func filterOf(ctx context.Context, p contract.ListHandoffsParams) (wanted, error) {
-	want := wanted{Filter: federation.Filter{
-		DID: federation.DID(p.DID), State: federation.State(p.State), Kind: federation.Kind(p.Kind), Capability: p.Capability, Since: p.Since,
-	}}
-	if p.DID != "" {
-		if _, err := federation.ParseDID(p.DID); err != nil {
-			return wanted{}, usage("did: " + err.Error())
-		}
-	}
-	if p.State == stateOpen {
-		want.State, want.unfinished = "", true
-	}
-	if p.Channel != "" {
-		venue, ok := translate.Channel(p.Channel)
-		if !ok {
-			return wanted{}, usage(fmt.Sprintf("channel: %q is none", p.Channel))
-		}
-		want.Venue = venue
-	}
-	if p.Claimable {
-		if p.State != "" && p.State != stateOpen {
-			return wanted{}, usage("claimable: what anyone may claim is in no other state")
-		}
-		want.State, want.unfinished = federation.Open, false
-	}
-	if p.DID == "" && p.Channel == "" && !p.Claimable {
-		want.DID = callerOf(ctx).did
-	}
-	return want, nil
-}
-
-// list fills one page with what the caller may see, for as long as that is worth it.
-func (l *Link) list(ctx context.Context, want wanted, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
-	who := callerOf(ctx)
-	var views []federation.View
-	for range maxLooks {
-		more, next, err := l.deps.Handoffs.Handoffs(ctx, want.Filter, after, limit-len(views))
-		if err != nil {
-			return nil, "", fmt.Errorf("list handoffs: %w", err)
-		}
-		for _, v := range more {
-			shown := !want.unfinished || !v.Over
-			if shown {
-				if shown, err = l.visible(ctx, who, v); err != nil {
-					return nil, "", err
-				}
-			}
-			if shown {
-				views = append(views, v)
-			}
-		}
-		if after = next; next == "" || len(views) >= limit {
-			break
-		}
-	}
-	return views, after, nil
-}
-
 // GetHandoff implements [contract.StrictServerInterface].
 func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObject) (contract.GetHandoffResponseObject, error) {
-	view, err := l.find(ctx, req.ID)
+	view, err := l.access.Find(ctx, callerOf(ctx).Caller, req.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +52,7 @@ func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObj
 	}
 	shown := shapeHandoff(view)
 	shown.Steps = []contract.Step{}
-	for entry, err := range l.deps.Handoffs.Log(ctx, view.ID) {
+	for entry, err := range l.access.Log(ctx, view.ID) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}
@@ -150,11 +74,7 @@ func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObj
 
 // GetPassport implements [contract.StrictServerInterface].
 func (l *Link) GetPassport(ctx context.Context, req contract.GetPassportRequestObject) (contract.GetPassportResponseObject, error) {
-	view, err := l.find(ctx, req.ID)
-	if err != nil {
-		return nil, err
-	}
-	document, err := l.deps.Passports.Passport(ctx, view, time.Now())
+	document, err := l.access.Passport(ctx, callerOf(ctx).Caller, req.ID)
 	return passport(document), err
 }
 
@@ -180,11 +100,11 @@ func (l *Link) GetPlace(ctx context.Context, req contract.GetPlaceRequestObject)
 			return nil, usage("to: " + err.Error())
 		}
 	}
-	place, tags, err := l.builder().Place(ctx, from, to, req.Params.Channel)
+	place, tags, err := l.access.Builder().Place(ctx, from, to, req.Params.Channel)
 	if err != nil {
 		return nil, err
 	}
-	return contract.GetPlace200JSONResponse{Target: cmp.Or(place.Venue, l.builder().Pair(from, to)), Dialect: string(tags)}, nil
+	return contract.GetPlace200JSONResponse{Target: cmp.Or(place.Venue, l.access.Builder().Pair(from, to)), Dialect: string(tags)}, nil
 }
 
 // etag returns the tag of an answer.

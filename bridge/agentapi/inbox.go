@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -70,17 +68,9 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 // else that of its device. A device that the record does not know starts at the beginning.
 func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
 	from := parseSeen(cursor)
-	if from.entries != "" || device == "" {
-		return from, nil
-	}
-	devices, err := l.deps.Inbox.Devices(ctx, did)
-	if err != nil {
-		return seen{}, fmt.Errorf("look up devices: %w", err)
-	}
-	if i := slices.IndexFunc(devices, func(d federation.Device) bool { return d.Name == device }); i >= 0 {
-		from.entries = devices[i].Cursor
-	}
-	return from, nil
+	var err error
+	from.entries, err = l.access.Start(ctx, did, from.entries, device)
+	return from, err
 }
 
 // waitOf parses the time that a client wants to wait, and bounds it by the configuration.
@@ -131,16 +121,16 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 	take := func() ([]federation.Lease, error) {
 		now := time.Now()
 		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
-		return l.deps.Inbox.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
+		return l.deps.Leases.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
 	}
 	if within == 0 {
 		return take()
 	}
 	w := l.await(ctx, did, within)
-	defer w.leave()
+	defer w.Leave()
 	for {
 		leases, err := take()
-		if err != nil || len(leases) > 0 || !w.wait(ctx) {
+		if err != nil || len(leases) > 0 || !w.Wait(ctx, l.ended) {
 			return leases, err
 		}
 	}
@@ -152,11 +142,11 @@ func (l *Link) AckInbox(ctx context.Context, req contract.AckInboxRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	b, now := req.Body, time.Now()
+	b := req.Body
 	if b.DeliveryCount == 0 {
-		err = l.deps.Inbox.Advance(ctx, did, b.Device, parseSeen(b.Cursor).entries, now)
+		err = l.access.Acknowledge(ctx, did, b.Device, parseSeen(b.Cursor).entries)
 	} else {
-		err = l.deps.Inbox.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), now)
+		err = l.deps.Leases.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), time.Now())
 	}
 	return contract.AckInbox204Response{}, lost(err)
 }
@@ -169,7 +159,7 @@ func (l *Link) NackInbox(ctx context.Context, req contract.NackInboxRequestObjec
 	}
 	b := req.Body
 	again := time.Now().Add(time.Duration(b.DelaySeconds) * time.Second)
-	err = l.deps.Inbox.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
+	err = l.deps.Leases.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
 	return contract.NackInbox204Response{}, lost(err)
 }
 
@@ -181,7 +171,7 @@ func (l *Link) ExtendInbox(ctx context.Context, req contract.ExtendInboxRequestO
 	}
 	b := req.Body
 	until := time.Now().Add(time.Duration(b.Seconds) * time.Second)
-	err = l.deps.Inbox.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
+	err = l.deps.Leases.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
 	return contract.ExtendInbox204Response{}, lost(err)
 }
 

@@ -14,7 +14,7 @@ import (
 // page holds what one read of an inbox found, in the form that clients receive. Several
 // requests may share it; it never changes.
 type page struct {
-	read    time.Time         // when the read began
+	began   time.Time         // when the read began
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
 	notices []json.RawMessage // each a [contract.Notice]
@@ -23,8 +23,22 @@ type page struct {
 	listed  func() ([]byte, error) // the entries, if there are any, as the answer to a poll; formatted once
 }
 
-// size returns the length of the entries and notices in bytes.
-func (p *page) size() (total int) {
+// place is a position in an inbox, and how much is read from there.
+type place struct {
+	seen
+
+	limit       int
+	withNotices bool
+}
+
+// Read implements [participant.Page].
+func (p *page) Read() time.Time { return p.began }
+
+// Empty implements [participant.Page].
+func (p *page) Empty() bool { return len(p.entries) == 0 }
+
+// Size implements [participant.Page]: it returns the length of the entries and notices.
+func (p *page) Size() (total int) {
 	for _, text := range slices.Concat(p.entries, p.notices) {
 		total += len(text)
 	}
@@ -50,10 +64,10 @@ func (p *page) end(after seen) seen {
 
 // read reads the inbox of a DID at a place.
 func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
-	p := &page{read: time.Now(), entries: []json.RawMessage{}}
+	p := &page{began: time.Now(), entries: []json.RawMessage{}}
 	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
 	p.listed = sync.OnceValues(func() ([]byte, error) { return p.writeList(p.last("")) })
-	entries, err := l.deps.Inbox.Replay(ctx, did, at.entries, at.limit)
+	entries, err := l.access.Entries(ctx, did, at.entries, at.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"baton/bridge/agentapi"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
@@ -107,7 +108,7 @@ func TestWaitingEndsWithTheClientAndWithTheGateway(t *testing.T) {
 
 // failing is a record that has its inboxes only up to some moment.
 type failing struct {
-	agentapi.Inbox
+	participant.Inbox
 
 	away *atomic.Bool
 }

@@ -54,7 +54,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	now := time.Now()
 	l.Hear(now)
 	w.Header().Set("Cache-Control", "no-store")
-	err := l.deps.CheckBlocked(r.Context(), federation.Source{Network: network, Address: credential.AddressOf(r)})
+	err := l.access.CheckAddress(r)
 	var who caller
 	if err == nil {
 		who, err = l.callerOf(r, now)
@@ -80,7 +80,9 @@ func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 	if err := l.exact(r); err != nil {
 		return caller{}, err
 	}
-	who, denied := l.authenticate(r, now)
+	var who caller
+	var denied error
+	who.Caller, denied = l.access.Authenticate(r, now)
 	if err := check.request(r, denied); err != nil {
 		return caller{}, err
 	}
@@ -99,18 +101,12 @@ const authPrefix = Prefix + "auth/"
 // without a DID by their address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
-		if who.did != "" {
-			l.deps.Rates.Left(who.did, now).WriteHeader(w.Header())
+		if who.DID != "" {
+			l.deps.Rates.Left(who.DID, now).WriteHeader(w.Header())
 		}
 		return nil
 	}
-	from := credential.AddressOf(r)
-	taken, has := l.deps.Logins.Take(from, now), l.deps.Logins.Left(from, now)
-	has.WriteHeader(w.Header())
-	if !taken {
-		return tooMany(has)
-	}
-	return nil
+	return l.access.TakeLogin(w, r, now)
 }
 
 // exact reads the body of a request, and holds JSON to one reading: no member twice,

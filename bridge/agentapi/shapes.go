@@ -35,7 +35,7 @@ func shapeHandoff(v federation.View) contract.Handoff {
 func (l *Link) shapeStep(ctx context.Context, e federation.Entry) contract.Step {
 	ev, actor := e.Event, e.Event.Actor()
 	s := contract.Step{
-		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Name: l.deps.Gateway.Name(ctx, actor),
+		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Name: l.access.Name(ctx, actor),
 		Time: moment(ev.Time()), Filed: moment(e.Filed), State: string(e.State), Provenance: string(ev.Provenance),
 		Verdict: federation.Valid.String(), // nothing else is filed
 		Dialect: string(ev.Dialect), Title: ev.Title, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash,

@@ -166,7 +166,7 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 			break
 		}
 		select {
-		case <-s.notified:
+		case <-s.Notified:
 		case text := <-asked:
 			err = s.send(ctx, s.answer(ctx, text))
 		case now := <-again.C: // the inbox is read after it, as a notification may be lost
@@ -237,7 +237,7 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (a
 	case "extend":
 		_, err = s.link.ExtendInbox(ctx, contract.ExtendInboxRequestObject{Body: &ask.Extend})
 	default:
-		answer.Leases, err = s.link.lease(ctx, s.did, ask.Lease, "")
+		answer.Leases, err = s.link.lease(ctx, s.DID, ask.Lease, "")
 		return answer, err
 	}
 	answer.Done = err == nil

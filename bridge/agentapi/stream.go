@@ -76,7 +76,7 @@ func (s *stream) run(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-s.notified:
+		case <-s.Notified:
 		case now := <-beat.C:
 			if err := s.beat(ctx, now); err != nil {
 				return err

@@ -10,12 +10,13 @@ import (
 
 	"baton/bridge/agentapi"
 	"baton/bridge/agentapi/contract"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
 // counted counts how often inboxes are read.
 type counted struct {
-	agentapi.Inbox
+	participant.Inbox
 
 	reads atomic.Int64
 }

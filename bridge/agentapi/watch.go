@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
@@ -25,7 +26,9 @@ const slowest = 30 * time.Second
 
 // watch is a client that watches an inbox. It changes nothing in it.
 type watch struct {
-	*subscriber
+	*participant.Subscriber[place, *page]
+
+	link *Link
 
 	seen  seen  // what was written last
 	first *page // the page of the start, until it is written
@@ -35,15 +38,13 @@ type watch struct {
 // [*bridge.ProblemError] where the limit of watched inboxes is reached. The caller ends the
 // subscription with leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
-	select {
-	case l.streams <- struct{}{}:
-	default:
+	if !l.enter() {
 		return nil, &bridge.ProblemError{
 			Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}
-	w := &watch{subscriber: l.subscribe(did), seen: after}
+	w := &watch{Subscriber: l.topics.Subscribe(did), link: l, seen: after}
 	var err error
 	if w.first, err = w.next(ctx); err != nil {
 		w.leave()
@@ -52,15 +53,30 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watc
 	return w, nil
 }
 
+// enter counts one more watched inbox, and reports whether there may be one more.
+func (l *Link) enter() bool {
+	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
+		return false
+	}
+	select {
+	case l.streams <- struct{}{}:
+		return true
+	default: // the API ends
+		l.deps.Streams.Leave()
+		return false
+	}
+}
+
 // leave ends the subscription.
 func (w *watch) leave() {
-	w.subscriber.leave()
+	w.Leave()
+	w.link.deps.Streams.Leave()
 	<-w.link.streams
 }
 
 // next reads the page after what was written.
 func (w *watch) next(ctx context.Context) (*page, error) {
-	return w.look(ctx, place{w.seen, watchPage, true})
+	return w.Look(ctx, place{w.seen, watchPage, true})
 }
 
 // drain passes all pages after what was written to show, which moves seen. Where the record

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
+	"baton/bridge/participant"
 	"baton/bridge/webhook"
 	"baton/federation"
 )
@@ -117,9 +118,9 @@ func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequ
 	case errors.Is(err, bridge.ErrAddress):
 		return nil, usage("url: " + err.Error())
 	case errors.Is(err, federation.ErrTaken):
-		return nil, conflict("there is a webhook with this address already; delete it to get another secret")
+		return nil, participant.Conflict("there is a webhook with this address already; delete it to get another secret")
 	case errors.Is(err, federation.ErrTooManyWebhooks):
-		return nil, conflict("there are as many webhooks as may be; delete one")
+		return nil, participant.Conflict("there are as many webhooks as may be; delete one")
 	case err != nil:
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (l *Link) EnableWebhook(ctx context.Context, req contract.EnableWebhookRequ
 	}
 	err = l.deps.Hooks.Enable(ctx, h)
 	if errors.Is(err, bridge.ErrAddress) {
-		return nil, conflict(err.Error())
+		return nil, participant.Conflict(err.Error())
 	}
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return nil, err
@@ -209,7 +210,7 @@ func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebho
 		return nil, err
 	}
 	if !h.Disabled.IsZero() {
-		return nil, conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
+		return nil, participant.Conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
 	}
 	n, err := l.deps.Webhooks.PushAgain(ctx, h.ID, req.Body.Of, time.Now())
 	if err != nil {

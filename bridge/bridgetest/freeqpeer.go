@@ -139,7 +139,8 @@ func (f *Freeq) act(m map[string]any) {
 }
 
 // spoken holds a line to what a channel lets in, and a private one to its users, and files
-// it under its message ID, once: a private one where the DIDs of both ends are known.
+// it under its message ID, once: a private one where it names the DIDs of both ends. A server
+// finds a DID by a nick only for nicks that are registered.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
@@ -151,7 +152,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	case !isChannel && f.reader(target) == "":
 		f.odd("%s speaks to %s, who is not there", from, target)
 	case id == "" || f.row(id) != nil:
-	case isChannel || text(m, "account") != "":
+	case isChannel || text(m, "account") != "" && (text(m, "recipient_did") == string(f.reader(target)) || federation.DID(target) == f.reader(target)):
 		f.log = append(f.log, freeqRow{id: id, venue: target, text: text(m, "text"), origin: f.cfg.Peer, at: time.Now().Unix()})
 	}
 }

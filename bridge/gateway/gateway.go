@@ -46,6 +46,7 @@ type Deps struct {
 	Deliveries   Deliveries
 	Deferred     federation.Deferrals
 	Outbox       bridge.Outbox
+	DeadLetters  DeadLetters
 	Blocks       Blocks
 	Pruner       Pruner
 	Growth       Growth
@@ -57,6 +58,7 @@ type Deps struct {
 	DIDs      *home.Rates
 	Strangers *home.Strangers
 	Homes     Recipients // nil where there are no other homes
+	Rerouter  Rerouter   // nil where there are no other homes
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept    func(name string) federation.SigningKey
 	Wakes   bridge.Wakes

@@ -57,6 +57,7 @@ type running struct {
 type LinkSet struct {
 	deps    LinkDeps
 	current atomic.Pointer[snapshot]
+	applied chan struct{} // gets a token each time after other links run
 }
 
 // LinkDeps is what a [LinkSet] works with.
@@ -75,7 +76,7 @@ type LinkDeps struct {
 
 // NewLinkSet returns a set without links.
 func NewLinkSet(deps LinkDeps) *LinkSet {
-	l := &LinkSet{deps: deps}
+	l := &LinkSet{deps: deps, applied: make(chan struct{}, 1)}
 	l.current.Store(newSnapshot(nil))
 	return l
 }
@@ -104,6 +105,10 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	l.current.Store(newSnapshot(after))
 	for _, r := range fresh {
 		l.start(ctx, r)
+	}
+	select {
+	case l.applied <- struct{}{}:
+	default: // the token that is there stands for this change too
 	}
 }
 

@@ -37,7 +37,7 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 // of the task, or why ctx ended where something was left behind.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
-	jobs := []func(context.Context){g.measureGrowth, g.tellSigners}
+	jobs := []func(context.Context){g.measureGrowth, g.tellSigners, g.reroute}
 	for _, job := range jobs {
 		group.Go(func() error { job(ctx); return nil })
 	}

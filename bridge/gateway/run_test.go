@@ -64,7 +64,7 @@ func (noParticipants) Binding(context.Context, federation.DID) (federation.Bindi
 func newGateway(record *federationtest.Memory) *gateway.Gateway {
 	strangers, rates := home.NewStrangers(), home.NewRates()
 	g := gateway.New(gateway.Deps{
-		Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record,
+		Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
 		Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: record,
 		Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
 		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),

@@ -109,7 +109,7 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.Wakes.Wake(bridge.DIDTopic(did))
 	}
-	g.deps.Wakes.Wake(bridge.WebhooksTopic)
+	g.deps.Wakes.Wake(bridge.WebhooksTopic, bridge.HandoffTopic(judged.View.ID))
 	for _, link := range judged.Fanout.Links {
 		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
 	}

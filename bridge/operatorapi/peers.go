@@ -178,19 +178,11 @@ func (o *Operator) SetPeerMode(ctx context.Context, req contract.SetPeerModeRequ
 	if err := o.deps.Peers.SetMode(ctx, mode, false); err != nil {
 		return nil, err
 	}
-	if ask.Mode != modeBlock {
-		if err := o.reviveBlocked(ctx, name); err != nil {
-			return nil, err
-		}
-	}
 	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)
 	o.wake(name)
 	p, _ := o.peer(name)
 	return contract.SetPeerMode200JSONResponse(p), nil
 }
-
-// modeBlock is the mode of a peer to which nothing is delivered.
-const modeBlock = "block"
 
 // shapedPeer returns a peer with what waits for it, the zero value for a name of none.
 func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
@@ -200,21 +192,4 @@ func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
 		return Peer{}, err
 	}
 	return all[i], err
-}
-
-// reviveBlocked schedules the deliveries again that ended because a home was blocked.
-func (o *Operator) reviveBlocked(ctx context.Context, name string) error {
-	var before int64
-	for {
-		page, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked, To: name}, before, MaxLimit)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, letter := range page {
-			if _, err := o.deps.DeadLetters.Revive(ctx, letter.ID, time.Now()); err != nil && !isNotFound(err) {
-				return err
-			}
-			before = letter.ID
-		}
-	}
 }

@@ -11,7 +11,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/page"
 	"baton/federation"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
@@ -54,7 +54,7 @@ func (p *program) readiness(ctx context.Context) contract.Readiness {
 func (p *program) parts() []operatorapi.Part {
 	parts := []operatorapi.Part{
 		{Name: "record", Check: p.record.Ready},
-		{Name: "disk", Check: func(context.Context) error { return store.CheckRoom(p.file.Path(".")) }},
+		{Name: "disk", Check: func(context.Context) error { return engine.CheckRoom(p.file.Path(".")) }},
 		{Name: "relay", Check: func(context.Context) error { return p.relay.Ready() }},
 	}
 	if p.hub != nil {

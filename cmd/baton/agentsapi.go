@@ -10,34 +10,49 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
+	"baton/bridge/participant"
 	"baton/federation"
 )
+
+// participantDeps returns what the networks of agents share, beside the ports of each link.
+func (p *program) participantDeps(record boundRecord) participant.Deps {
+	return participant.Deps{
+		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: gateway.Capabilities{Record: record},
+		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
+		Streams: &p.streams, Logins: p.logins, TokenKey: p.keyring.Token(),
+	}
+}
+
+// openAccess returns what participants may ask through a network of this program.
+func (p *program) openAccess(network string) *participant.Access {
+	deps := p.participantDeps(p.bound())
+	deps.Ports = filePorts(p.file, p.wiring().ports)
+	return participant.Open(network, deps)
+}
 
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
 func (p *program) agentsDeps(record boundRecord) agentapi.Deps {
 	return agentapi.Deps{
-		Handoffs: record, Inbox: record, Answers: record, Notices: record, Sessions: record, Webhooks: record, Steps: record, Skills: gateway.Capabilities{Record: record},
-		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
-		Hooks: p.agentHooks(), Logins: p.logins, TokenKey: p.keyring.Token(),
+		Deps: p.participantDeps(record), Leases: record, Notices: record, Sessions: record, Webhooks: record, Hooks: p.agentHooks(),
 	}
 }
 
-// passports implements [agentapi.Passports].
+// passports implements [participant.Passports].
 type passports struct{ *program }
 
-// Passport implements [agentapi.Passports].
+// Passport implements [participant.Passports].
 func (p passports) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
 	return p.passport(ctx, view, now)
 }
 
-// callers implements [agentapi.Callers].
+// callers implements [participant.Callers].
 type callers struct {
 	*gateway.LinkSet
 
 	operators operatorapi.Admission
 }
 
-// Operator implements [agentapi.Callers]: the token is that of an operator that may read.
+// Operator implements [participant.Callers]: the token is that of an operator that may read.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
 	if _, denied := errors.AsType[*operatorapi.ProblemError](err); denied {

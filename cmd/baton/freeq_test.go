@@ -38,23 +38,28 @@ func didOf(key ed25519.PrivateKey) federation.DID {
 	return identity.KeyDID(public)
 }
 
+// endpoint gives the gateway of a house its endpoint key, and returns the endpoint id.
+func (h *house) endpoint(t *testing.T) string {
+	t.Helper()
+	key := seeded("gateway endpoint")
+	if err := os.MkdirAll(filepath.Join(h.dir, "data", "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, "data", "keys", "endpoint"), []byte(hex.EncodeToString(key.Seed())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return endpointOf(key)
+}
+
 // newFreeq starts a freeq server with one channel, as the gateway's configuration names
 // it, that lets the gateway of a house link to it. It returns the server with the table of
 // the link.
 func newFreeq(t *testing.T, h *house, name, entry string) (*bridgetest.Freeq, string) {
 	t.Helper()
 	there := entry[strings.LastIndexByte(entry, '#'):]
-	gateway := seeded("gateway endpoint")
-	if err := os.MkdirAll(filepath.Join(h.dir, "data", "keys"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(h.dir, "data", "keys", "endpoint")
-	if err := os.WriteFile(file, []byte(hex.EncodeToString(gateway.Seed())), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	server := bridgetest.NewFreeq(bridgetest.FreeqConfig{
 		Name: name + ".freeq.test", Endpoint: seeded(name + " endpoint"), Server: seeded(name + " server"),
-		Peer: endpointOf(gateway), PeerAPI: h.url(), Channels: []string{there},
+		Peer: h.endpoint(t), PeerAPI: h.url(), Channels: []string{there},
 	})
 	t.Cleanup(func() {
 		for _, odd := range server.Unexpected() {

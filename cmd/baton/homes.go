@@ -34,7 +34,7 @@ type homes struct {
 func newHomes(p *program) *homes {
 	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: p.bound(), Peers: gateway.HomeLinks{Links: p.gateway.Links()},
+		Home: p.homeID(), Record: p.bound(), Outboxes: p.record, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
 		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
 	h.added = gateway.AddedHomes{
@@ -100,7 +100,7 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 // OpenHome implements [gateway.HomeOpener].
 func (h *homes) OpenHome(known federation.KnownHome) gateway.Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
-	peer.Say(relay.Mode(h.modes.Mode(peer.Name())))
+	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 
@@ -115,12 +115,17 @@ func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
 }
 
-// recipients implements [gateway.Recipients].
+// recipients implements [gateway.Recipients] and [gateway.Rerouter].
 type recipients struct{ p *program }
 
 // Recipients implements [gateway.Recipients].
 func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
 	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
+}
+
+// Reroute implements [gateway.Rerouter].
+func (r recipients) Reroute(ctx context.Context) (moved int, err error) {
+	return r.p.homes.locator.Reroute(ctx, time.Now())
 }
 
 // homeSteps implements [peering.Steps].

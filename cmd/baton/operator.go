@@ -12,6 +12,7 @@ import (
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/passport"
@@ -31,6 +32,10 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Log:      p.log, Ended: p.ended,
 	})
 	operator.Mount(mux, admit)
+	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
+		operator.Acted(ctx, "participant "+operation, string(did))
+	}}
+	mux.Handle("POST "+operatorapi.Prefix+"participants/{did}/{operation}", operator.Admitted(admit, federation.OperateScope, accounts))
 	return operator
 }
 

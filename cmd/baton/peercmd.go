@@ -168,7 +168,7 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries stay."); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries wait for another route."); err != nil {
 		return err
 	}
 	return report(c, streams, func(*contract.Client) (*http.Response, error) {

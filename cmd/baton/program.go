@@ -18,9 +18,11 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/participant"
 	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
@@ -54,6 +56,7 @@ type program struct {
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
 	lookups   *identity.Lookups               // of the rest
 	proofs    identity.Logins                 // that wait for documents
+	streams   participant.Streams             // that participants watch, on all networks
 	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
 	rates     *home.Rates
 	strangers *home.Strangers
@@ -64,6 +67,7 @@ type program struct {
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
+	voiceHub  files.Hub        // serves the voice directories that have tokens for it
 	more      []bridge.Network // beside [networks]
 	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
@@ -141,6 +145,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
+	p.voiceHub.Mount(p.publicMux)
 	return p, nil
 }
 

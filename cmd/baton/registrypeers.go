@@ -51,7 +51,7 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 		return fmt.Errorf("keep mode: %w", err)
 	}
 	defer p.gateway.TellReplicas()
-	return p.readModes(ctx)
+	return errors.Join(p.readModes(ctx), p.gateway.ReviveBlocked(ctx))
 }
 
 // readModes reads the modes that operators set, and gives them to the homes. The deliveries to
@@ -62,8 +62,8 @@ func (p *program) readModes(ctx context.Context) error {
 	}
 	var errs []error
 	for _, peer := range p.homes.peers() {
-		if mode := relay.Mode(p.modes.Mode(peer.Name())); mode != peer.Word() {
-			peer.Say(mode)
+		if mode := relay.Mode(p.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
+			peer.SetOperatorMode(mode)
 			errs = append(errs, p.record.Hurry(ctx, peer.Name()))
 		}
 	}

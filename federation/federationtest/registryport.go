@@ -30,6 +30,7 @@ type Record interface {
 	federation.Blobs
 	DeadLetters
 	Waits
+	Reroutes
 	Audit
 	PeerModes
 	KnownHomes

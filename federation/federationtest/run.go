@@ -47,6 +47,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("order of deliveries", func(t *testing.T) { RunOrder(t, open) })
 	t.Run("dead letters", func(t *testing.T) { RunDeadLetters(t, open) })
 	t.Run("waits", func(t *testing.T) { RunWaits(t, open) })
+	t.Run("reroutes", func(t *testing.T) { RunReroutes(t, open) })
 	t.Run("audit", func(t *testing.T) { RunAudit(t, open) })
 	t.Run("tokens", func(t *testing.T) { RunTokens(t, open) })
 	t.Run("answers", func(t *testing.T) { RunAnswers(t, open) })

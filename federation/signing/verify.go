@@ -109,3 +109,11 @@ func unverifiable(ev federation.Event, cause error) error {
 func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	return Message().Verify(envelope, signature, key)
 }
+
+// verified reports whether a key signed a document. A signature under a key of small
+// order, which needs no private key, is none: a record from before [federation.ParsePublicKey]
+// may hold such a key.
+func verified(key ed25519.PublicKey, document, sig []byte) bool {
+	public, err := federation.ParsePublicKey(key)
+	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
+}

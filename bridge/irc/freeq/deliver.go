@@ -265,6 +265,7 @@ func (s *session) queueLine(r *row, from string) {
 	}
 	if private {
 		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
+		message.Reader = string(r.to)
 		if reader := s.theirs.dids[r.to]; reader != nil {
 			message.Target = reader.nick
 		}

@@ -136,6 +136,7 @@ type said struct {
 	Origin  string            `json:"origin"`
 	Account string            `json:"account,omitempty"`
 	MsgID   string            `json:"msgid,omitempty"`
+	Reader  string            `json:"recipient_did,omitempty"` // of a private line, which is filed under both DIDs
 }
 
 // route is a step on its way to the home of its handoff.

@@ -1,0 +1,109 @@
+package participant
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// once takes a step whose request has a key. The id of the step is on disk before the step
+// is, so that a repeated request is the same step even after a crash between the two; and
+// the answer is on disk before it is sent. The record keeps keys for a day, and storing one
+// costs no step: a DID without steps left reserves no key, and a request that never reached
+// the home is counted here.
+func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
+	now := time.Now()
+	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
+		return Filed{}, TooMany(has)
+	}
+	text, err := json.Marshal(q.body)
+	if err != nil {
+		return Filed{}, err
+	}
+	reserved := federation.Answer{
+		DID: q.from, Key: key, Digest: sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", q.path, text)), Event: q.draft.ID, At: now,
+	}
+	if reserved.Event.IsZero() {
+		if reserved.Event, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return Filed{}, err
+		}
+	}
+	kept, err := a.deps.Answers.Reserve(ctx, reserved)
+	switch {
+	case err != nil:
+		return Filed{}, err
+	case kept.Digest != reserved.Digest:
+		return Filed{}, &bridge.ProblemError{Status: http.StatusConflict, Code: CodeOtherRequest, Detail: "this key was used for another request"}
+	case kept.Status != 0:
+		return replayed(kept)
+	}
+	return a.settle(ctx, q, kept, reserved.Event)
+}
+
+// replayed returns the answer that a key has.
+func replayed(kept federation.Answer) (Filed, error) {
+	if kept.Status >= http.StatusBadRequest {
+		var e ReplayedError
+		if err := json.Unmarshal(kept.Body, &e.Problem); err != nil {
+			return Filed{}, fmt.Errorf("read the refusal on record: %w", err)
+		}
+		return Filed{}, &e
+	}
+	filed := Filed{Replayed: true}
+	if err := json.Unmarshal(kept.Body, &filed); err != nil {
+		return Filed{}, fmt.Errorf("read the answer on record: %w", err)
+	}
+	return filed, nil
+}
+
+// settle takes a step that has its id reserved and no answer yet. One that was never
+// filed under an id that is too old by now gets a fresh one.
+func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fresh federation.EventID) (Filed, error) {
+	q.draft.ID = kept.Event
+	filed, err := a.file(ctx, q)
+	if _, unseen := errors.AsType[*unwrittenError](err); unseen {
+		a.deps.Rates.Charge(q.from, time.Now())
+	}
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	if isRefusal && refused.Code == federation.EventIDClockSkew && kept.Event != fresh {
+		kept.Event, q.draft.ID = fresh, fresh
+		if err := a.deps.Answers.Answered(ctx, kept); err != nil {
+			return Filed{}, err
+		}
+		filed, err = a.file(ctx, q)
+	}
+	var answer any = filed
+	kept.Status = filed.status()
+	if err != nil {
+		p, final := refusedFor(err)
+		if !final {
+			return Filed{}, err
+		}
+		answer, kept.Status = p, p.Status
+	}
+	body, failed := json.Marshal(answer)
+	if failed == nil {
+		kept.Body = body
+		failed = a.deps.Answers.Answered(ctx, kept)
+	}
+	if failed != nil {
+		return Filed{}, failed
+	}
+	return filed, err
+}
+
+// refusedFor reports whether a refusal is for good: the same request at another time
+// would be refused too.
+func refusedFor(err error) (bridge.ProblemError, bool) {
+	p := ProblemOf(err)
+	_, isRefusal := errors.AsType[*federation.RefusalError](err)
+	return p, isRefusal && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
+}

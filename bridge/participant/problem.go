@@ -1,0 +1,91 @@
+package participant
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/federation"
+)
+
+// The codes of problems that participants alone have.
+const (
+	CodeConflict     = "conflict"
+	CodeOtherRequest = "idempotency-conflict" // the key was used for another request
+)
+
+// ReplayedError is the refusal of an earlier request with the same Idempotency-Key.
+type ReplayedError struct{ Problem bridge.ProblemError }
+
+// Error implements error.
+func (e *ReplayedError) Error() string { return e.Problem.Error() }
+
+// Unwrap returns the problem.
+func (e *ReplayedError) Unwrap() error { return &e.Problem }
+
+// LostError is the refusal of a step in a handoff that another participant has, where the refusal
+// itself cannot say which one that is.
+type LostError struct {
+	Problem  bridge.ProblemError
+	Assignee federation.DID
+}
+
+// Error implements error.
+func (e *LostError) Error() string { return e.Problem.Error() }
+
+// Unwrap returns the problem.
+func (e *LostError) Unwrap() error { return &e.Problem }
+
+// Forbidden returns the problem of a caller that may not do something.
+func Forbidden(detail string) error {
+	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}
+}
+
+// Unauthorized returns the problem of a caller that is unknown.
+func Unauthorized(detail string) error {
+	return &bridge.ProblemError{Status: http.StatusUnauthorized, Code: bridge.CodeUnauthorized, Detail: detail}
+}
+
+// Conflict returns the problem of a request that contradicts what is on record.
+func Conflict(detail string) error {
+	return &bridge.ProblemError{Status: http.StatusConflict, Code: CodeConflict, Detail: detail}
+}
+
+// TooMany returns the refusal of a caller that has used up an allowance by the minute.
+func TooMany(has bridge.Allowance) error {
+	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
+}
+
+// errNone refuses a handoff that the caller may not see. It does not reveal whether the
+// handoff exists.
+func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
+
+// ProblemOf returns the problem of an error, as [bridge.ProblemOf] does, with those of
+// credentials and inboxes.
+func ProblemOf(err error) bridge.ProblemError {
+	switch {
+	case errors.Is(err, federation.ErrLeaseLost):
+		err = Conflict("the lease holds no more: the entry was given out again, or does not wait")
+	case errors.Is(err, federation.ErrTooManyDevices):
+		err = Conflict("there are as many devices as may be: " + strconv.Itoa(federation.MaxDevices))
+	case errors.Is(err, credential.ErrTokenExpired):
+		err = Unauthorized("this token has expired")
+	case errors.Is(err, credential.ErrToken):
+		err = Unauthorized("this token is not good here")
+	case errors.Is(err, credential.ErrNoToken):
+		err = Unauthorized("a token is needed: Authorization: Bearer …")
+	case errors.Is(err, credential.ErrChallenge):
+		err = Unauthorized("this challenge was not given out for this DID, or was used before")
+	case errors.Is(err, credential.ErrChallengeExpired):
+		err = Unauthorized("this challenge has expired; ask for another")
+	}
+	return bridge.ProblemOf(err)
+}
+
+// Retryable reports whether the same request may succeed later.
+func Retryable(p bridge.ProblemError) bool {
+	return p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError
+}

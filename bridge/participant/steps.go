@@ -1,0 +1,260 @@
+package participant
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate"
+)
+
+// Offer is a request to open a handoff. Its JSON is the body of the same request at REST: it is
+// kept as evidence, and tells whether two requests with one key are the same.
+//
+// The caller signs the offer itself, with Document and Signature and no member beside Channel, or
+// leaves both empty, and the gateway signs for it.
+type Offer struct {
+	Caps        []string        `json:"caps,omitempty,omitzero"`
+	Channel     string          `json:"channel,omitempty,omitzero"` // "" where the gateway is to choose
+	Context     json.RawMessage `json:"context,omitempty,omitzero"` // an object, a list, or the text of an address
+	ContextHash string          `json:"context_hash,omitempty,omitzero"`
+	Deadline    time.Time       `json:"deadline,omitempty,omitzero"`
+	Document    string          `json:"document,omitempty,omitzero"`
+	ID          string          `json:"id,omitempty,omitzero"`
+	Priority    string          `json:"priority,omitempty,omitzero"`
+	Replaces    string          `json:"replaces,omitempty,omitzero"`
+	Signature   string          `json:"signature,omitempty,omitzero"`
+	Title       string          `json:"title,omitempty,omitzero"`
+	To          string          `json:"to,omitempty,omitzero"` // "" for anyone
+}
+
+// Step is a request to take a step in a handoff. Its members are as those of [Offer].
+type Step struct {
+	Context     json.RawMessage `json:"context,omitempty,omitzero"`
+	ContextHash string          `json:"context_hash,omitempty,omitzero"`
+	Document    string          `json:"document,omitempty,omitzero"`
+	ID          string          `json:"id,omitempty,omitzero"`
+	Note        string          `json:"note,omitempty,omitzero"`
+	ReplyTo     string          `json:"reply_to,omitempty,omitzero"`
+	Signature   string          `json:"signature,omitempty,omitzero"`
+}
+
+// Filed is the answer to a step that is on disk.
+type Filed struct {
+	EventID string   `json:"event_id"`
+	ID      string   `json:"id"`    // of the handoff
+	Lost    []string `json:"lost"`  // members of the request that the step could not carry; never nil
+	State   string   `json:"state"` // of the handoff after the step
+	Verb    string   `json:"verb"`
+	Waits   string   `json:"waits,omitempty,omitzero"` // why the step is not judged yet; "" for a step that is
+
+	// Replayed says that the step was filed by an earlier request.
+	Replayed bool `json:"-"`
+}
+
+// status returns the HTTP status of the answer.
+func (f Filed) status() int {
+	if f.Waits != "" {
+		return http.StatusAccepted
+	}
+	return http.StatusCreated
+}
+
+// Request is the request behind a step.
+type Request struct {
+	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
+	// same DID, on any network, is answered as that was.
+	Key string
+	// Path and Body are the request as its network received it, where that is not the body of
+	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
+	// and tell whether two requests with one key are the same.
+	Path string
+	Body any
+}
+
+// ask is a step as it was asked for.
+type ask struct {
+	verb  federation.Verb
+	view  federation.View // of its handoff; zero for an offer
+	from  federation.DID
+	path  string
+	body  any // as it was sent, for the evidence
+	proof stepbuilder.Proof
+	draft stepbuilder.Draft
+	bare  bool // the proof came with nothing that belongs into it
+
+	proved bool // the caller has proved to be the DID
+}
+
+// Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of
+// an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
+// is a [*bridge.ProblemError] with [CodeOtherRequest] where the earlier request was another one.
+func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
+	from, err := who.Person()
+	if err != nil {
+		return Filed{}, err
+	}
+	q := ask{verb: federation.Offer, from: from, proved: !who.Bound, path: Path + "handoffs", body: o, proof: stepbuilder.Proof{Document: o.Document, Signature: o.Signature}}
+	q.draft = stepbuilder.Draft{
+		Channel: o.Channel, Title: o.Title, ContextHash: o.ContextHash, Caps: o.Caps, Deadline: o.Deadline, Priority: o.Priority,
+	}
+	if o.To != "" {
+		if q.draft.To, err = federation.ParseDID(o.To); err != nil {
+			return Filed{}, bridge.UsageProblem("to: " + err.Error())
+		}
+	}
+	if o.Replaces != "" {
+		if q.draft.Replaces, err = federation.ParseEventID(o.Replaces); err != nil {
+			return Filed{}, bridge.UsageProblem("replaces: " + err.Error())
+		}
+	}
+	q.bare = o.ID+o.To+o.Title+o.ContextHash+o.Priority+o.Replaces == "" && len(o.Context)+len(o.Caps) == 0 && o.Deadline.IsZero()
+	return a.take(ctx, q, o.ID, o.Context, r)
+}
+
+// Take takes a step in the handoff of an ID. Its answer is as that of [Access.Offer].
+func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s Step, r Request) (Filed, error) {
+	from, err := who.Person()
+	if err != nil {
+		return Filed{}, err
+	}
+	if verb == federation.Offer || verb == federation.Expire || verb == federation.Confirm {
+		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
+	}
+	view, err := a.Find(ctx, who, id)
+	if err != nil {
+		return Filed{}, err
+	}
+	q := ask{
+		verb: verb, view: view, from: from, proved: !who.Bound, path: Path + "handoffs/" + id + "/" + string(verb), body: s,
+		proof: stepbuilder.Proof{Document: s.Document, Signature: s.Signature},
+	}
+	q.draft = stepbuilder.Draft{Note: s.Note, ContextHash: s.ContextHash, ReplyTo: s.ReplyTo}
+	q.bare = s.ID+s.Note+s.ContextHash+s.ReplyTo == "" && len(s.Context) == 0
+	return a.take(ctx, q, s.ID, s.Context, r)
+}
+
+// take answers a step, once for each key.
+func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
+	if r.Path != "" {
+		q.path, q.body = r.Path, r.Body
+	}
+	signed := q.proof != stepbuilder.Proof{}
+	if signed && (!q.bare || q.proof.Document == "" || q.proof.Signature == "") {
+		return Filed{}, bridge.UsageProblem("a signed step is document and signature, and nothing that is in the document besides")
+	}
+	var err error
+	if q.draft.Context, err = contextOf(content); err != nil {
+		return Filed{}, err
+	}
+	if id != "" {
+		if q.draft.ID, err = federation.ParseEventID(id); err != nil {
+			return Filed{}, bridge.UsageProblem("id: " + err.Error())
+		}
+	}
+	if r.Key == "" || signed { // a signed step has an id, or a signature that is like no other
+		return a.file(ctx, q)
+	}
+	return a.once(ctx, q, r.Key)
+}
+
+// contextOf reads a context: JSON as it is to be read, or the text of a reference.
+func contextOf(content json.RawMessage) (string, error) {
+	if len(content) == 0 {
+		return "", nil
+	}
+	var reference string
+	if json.Unmarshal(content, &reference) == nil {
+		return reference, nil
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, content); err != nil || !federation.InlineContext(text.String()) {
+		return "", bridge.UsageProblem("context: want an object, a list or the address of one")
+	}
+	return text.String(), nil
+}
+
+// unwrittenError is why a step cannot be written down: its home has not judged it, and not
+// counted it.
+type unwrittenError struct{ why error }
+
+// Error implements error.
+func (e *unwrittenError) Error() string { return e.why.Error() }
+
+// Unwrap returns why.
+func (e *unwrittenError) Unwrap() error { return e.why }
+
+// file submits one step. A step that was filed before is answered as it was then.
+func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
+	ev, losses, err := a.event(ctx, q, time.Now())
+	if err != nil {
+		return Filed{}, &unwrittenError{err}
+	}
+	a.deps.Gateway.FetchKey(ctx, ev)
+	judged, err := a.deps.Gateway.Submit(ctx, ev)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	waits := isRefusal && refused.Waits
+	if err != nil && !waits {
+		return Filed{}, err
+	}
+	at := judged.Entry
+	filed := Filed{
+		ID: at.Event.Handoff.String(), EventID: at.Event.ID.String(), Verb: string(at.Event.Verb), State: string(at.State), Lost: []string{},
+		Replayed: judged.Duplicate,
+	}
+	for _, loss := range losses {
+		filed.Lost = append(filed.Lost, loss.Field)
+	}
+	switch {
+	case waits:
+		filed.Waits = refused.Sentence()
+	case judged.Awaits:
+		filed.Waits = "the home of the handoff has not ruled yet"
+	}
+	filed.State = cmp.Or(filed.State, string(judged.View.State))
+	return filed, nil
+}
+
+// event returns the step that is asked for: as the caller signed it, or as the gateway
+// signs it for the caller.
+func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []translate.Loss, error) {
+	if q.proof.Document != "" {
+		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
+		if err == nil && !a.deps.Gateway.Same(ctx, q.from, ev.From) {
+			err = federation.Refuse(ev, federation.ActorMismatch, "the token is that of "+string(q.from))
+		}
+		return ev, nil, err
+	}
+	d := q.draft
+	d.From, d.Verb, d.Proved = q.from, q.verb, q.proved
+	var err error
+	if d.ID.IsZero() {
+		if d.ID, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
+	if d.Original, err = original(q, d.ID); err != nil {
+		return federation.Event{}, nil, err
+	}
+	return a.Builder().Vouch(ctx, d, q.view, now)
+}
+
+// original returns what is kept as evidence of a request. It is the same for the same
+// request of the same id, so that this is one step however often it comes.
+func original(q ask, id federation.EventID) (string, error) {
+	text, err := json.Marshal(struct {
+		DID     federation.DID     `json:"did"`
+		EventID federation.EventID `json:"event_id"`
+		Request string             `json:"request"`
+		Body    any                `json:"body"`
+	}{q.from, id, http.MethodPost + " " + q.path, q.body})
+	return string(text), err
+}

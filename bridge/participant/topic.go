@@ -1,0 +1,213 @@
+package participant
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// keepPage is for how long the subscribers of a topic share a page. A notification drops
+// pages earlier, but a notification may be lost.
+const keepPage = time.Second
+
+// keepPages bounds how many pages a topic shares at a time. Most subscribers read at the same
+// place.
+const keepPages = 4
+
+// keepBytes bounds the size of a shared page, which stays in memory until the next
+// notification.
+const keepBytes = 8 << 10
+
+// lookAgain is how often a waiting request looks into the inbox without a notification, as
+// one may be lost.
+const lookAgain = 15 * time.Second
+
+// Page is what one read of an inbox found. Several requests may share it; it never changes.
+type Page interface {
+	// Read returns when the read began.
+	Read() time.Time
+	// Empty reports whether the page has no entries.
+	Empty() bool
+	// Size returns about how much memory the page takes, in bytes.
+	Size() int
+}
+
+// Topics are the inboxes for which clients of one network wait now. The clients that wait at one
+// place of an inbox share one read. Make them with [NewTopics]; they may be used concurrently.
+type Topics[K comparable, P Page] struct {
+	wakes bridge.Wakes
+	read  func(ctx context.Context, did federation.DID, at K) (P, error)
+
+	mu sync.Mutex
+	of map[federation.DID]*topic[K, P]
+}
+
+// NewTopics returns the topics of a network. The function read reads the inbox of a DID at a
+// place.
+func NewTopics[K comparable, P Page](wakes bridge.Wakes, read func(ctx context.Context, did federation.DID, at K) (P, error)) *Topics[K, P] {
+	return &Topics[K, P]{wakes: wakes, read: read, of: map[federation.DID]*topic[K, P]{}}
+}
+
+// topic is the inbox of one DID, for which at least one client waits. Its subscribers share
+// what one of them reads.
+type topic[K comparable, P Page] struct {
+	subscribers int           // guarded by the mutex of topics
+	empty       chan struct{} // closed when the last subscriber has left
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next notification
+	pages   map[K]P       // read since the last notification
+}
+
+// Subscriber is one client that waits for entries of an inbox. One goroutine uses it.
+type Subscriber[K comparable, P Page] struct {
+	// DID is that of the inbox.
+	DID federation.DID
+	// Notified is closed once the inbox may have changed since the last look.
+	Notified <-chan struct{}
+
+	topic  *topic[K, P]
+	topics *Topics[K, P]
+	looked bool // at least once
+}
+
+// Subscribe adds a subscriber to the inbox of a DID. It is notified of all that arrives from
+// now on. The caller ends the subscription with Leave.
+func (t *Topics[K, P]) Subscribe(did federation.DID) *Subscriber[K, P] {
+	s := &Subscriber[K, P]{topic: t.join(did), topics: t, DID: did}
+	s.Listen()
+	return s
+}
+
+// join returns the topic of a DID with one more subscriber.
+func (t *Topics[K, P]) join(did federation.DID) *topic[K, P] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	joined := t.of[did]
+	if joined == nil {
+		joined = &topic[K, P]{empty: make(chan struct{}), changed: make(chan struct{}), pages: map[K]P{}}
+		t.of[did] = joined
+		wake, stop := t.wakes.Subscribe(bridge.DIDTopic(did))
+		go func() {
+			defer stop()
+			joined.dispatch(wake)
+		}()
+	}
+	joined.subscribers++
+	return joined
+}
+
+// Leave ends a subscription.
+func (s *Subscriber[K, P]) Leave() {
+	s.topics.mu.Lock()
+	defer s.topics.mu.Unlock()
+	if s.topic.subscribers--; s.topic.subscribers == 0 {
+		close(s.topic.empty)
+		delete(s.topics.of, s.DID)
+	}
+}
+
+// dispatch notifies all subscribers of each wake-up until the last one has left.
+func (t *topic[K, P]) dispatch(wake <-chan struct{}) {
+	for {
+		select {
+		case <-wake:
+			t.notify()
+		case <-t.empty:
+			return
+		}
+	}
+}
+
+// notify drops the shared pages and has every subscriber look again.
+func (t *topic[K, P]) notify() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.pages)
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// Listen has the channel Notified closed at the next notification.
+func (s *Subscriber[K, P]) Listen() {
+	s.topic.mu.Lock()
+	defer s.topic.mu.Unlock()
+	s.Notified = s.topic.changed
+}
+
+// Look reads the inbox at a place, or shares what another subscriber has read since the last
+// notification. It blocks while another subscriber reads. The first look of a subscriber
+// shares an empty page only: its client may have acknowledged an entry of another one.
+func (s *Subscriber[K, P]) Look(ctx context.Context, at K) (P, error) {
+	t := s.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Notified = t.changed // before the read, so that a notification during it counts
+	first := !s.looked
+	s.looked = true
+	p, shared := t.pages[at]
+	if shared && time.Since(p.Read()) < keepPage && (!first || p.Empty()) {
+		return p, nil
+	}
+	p, err := s.topics.read(ctx, s.DID, at)
+	if err != nil {
+		return p, err
+	}
+	if delete(t.pages, at); len(t.pages) < keepPages && p.Size() <= keepBytes {
+		t.pages[at] = p
+	}
+	return p, nil
+}
+
+// Waiter is a request that waits for entries of an inbox, for a time.
+type Waiter[K comparable, P Page] struct {
+	*Subscriber[K, P]
+
+	until time.Time
+	again *time.Timer
+}
+
+// Await subscribes a request to the inbox of a DID for a time. The caller ends the subscription
+// with Leave.
+func (t *Topics[K, P]) Await(did federation.DID, within time.Duration) *Waiter[K, P] {
+	return &Waiter[K, P]{t.Subscribe(did), time.Now().Add(within), time.NewTimer(min(within, lookAgain))}
+}
+
+// Wait blocks until it is time to look again, and then returns true. It returns false once
+// the time is over, ctx has ended or ended is closed.
+func (w *Waiter[K, P]) Wait(ctx context.Context, ended <-chan struct{}) bool {
+	select {
+	case <-w.Notified:
+		w.Listen()
+		return true
+	case <-w.again.C:
+		left := time.Until(w.until)
+		w.again.Reset(min(left, lookAgain))
+		return left > 0
+	case <-ended:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Leave ends the subscription.
+func (w *Waiter[K, P]) Leave() {
+	w.again.Stop()
+	w.Subscriber.Leave()
+}
+
+// Poll returns the page of an inbox at a place. It blocks until the page has an entry, the time is
+// over, ctx has ended or ended is closed.
+func (w *Waiter[K, P]) Poll(ctx context.Context, at K, ended <-chan struct{}) (P, error) {
+	for waits := true; ; {
+		p, err := w.Look(ctx, at)
+		if err != nil || !p.Empty() || !waits {
+			return p, err
+		}
+		waits = w.Wait(ctx, ended)
+	}
+}
