@@ -12,8 +12,7 @@ import (
 	"baton/federation"
 )
 
-// recoveryWindow is how long an operation can be undone by a key that stands above
-// the one that signed it.
+// recoveryWindow is how long a key of higher rank can undo an operation.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -23,17 +22,16 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog is the operations that stand, oldest first, while a log is read.
+// plcLog is the operations that are in force, oldest first, while a log is read.
 type plcLog struct {
 	standing  []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog checks the log of a did:plc from its first operation on and returns
-// the one that stands last. The DID is the hash of the first; every other is signed
-// by a rotation key of the one that it follows; one that follows an earlier
-// operation than the last undoes what came between, where a key of higher rank
-// signed it, in time.
+// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in force. The
+// DID is the hash of the first operation. A rotation key of the preceding operation signs each other
+// one. An operation that follows an earlier one than the last undoes the operations between, if a key of
+// higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -72,7 +70,7 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 	return log.standing[len(log.standing)-1], nil
 }
 
-// add judges one operation against the operations that stand.
+// add judges one operation against the operations in force.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	if len(l.standing) == 0 {
 		if err := checkGenesis(did, o); err != nil {
@@ -94,7 +92,7 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 		if o.created.Sub(undone[0].created) > recoveryWindow {
 			return errors.New("it undoes one that is too old")
 		}
-		keys = keys[:undone[0].signer(keys)] // those above the signer
+		keys = keys[:undone[0].signer(keys)] // keys of higher rank
 	}
 	if o.signer(keys) == len(keys) {
 		return errors.New("no key that may has signed it")
@@ -106,7 +104,7 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// checkGenesis holds a first operation to the DID that is made of it.
+// checkGenesis checks that a DID is the hash of its first operation.
 func checkGenesis(did federation.DID, o plcOperation) error {
 	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
 	switch {
@@ -120,8 +118,7 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// signer returns the index of the first key that signed an operation, or how many
-// keys there are.
+// signer returns the index of the first key that signed an operation, or the number of keys.
 func (o plcOperation) signer(keys []federation.PublicKey) int {
 	for i, key := range keys {
 		if verifyECDSA(key, o.unsigned, o.signature) {
