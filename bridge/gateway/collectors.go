@@ -142,8 +142,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 			set(g.deferred, float64(n), network)
 		}
 	}
-	if letters, err := g.counts.CountDead(ctx); err == nil {
-		for reason, n := range letters {
+	if dead, err := g.counts.CountDead(ctx); err == nil {
+		for reason, n := range dead {
 			set(g.dead, float64(n), string(reason))
 		}
 	}

@@ -107,7 +107,7 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	}
 	select {
 	case l.applied <- struct{}{}:
-	default: // the token that is there stands for this change too
+	default: // one token stands for several changes
 	}
 }
 

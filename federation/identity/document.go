@@ -216,7 +216,7 @@ func checkValue(d *json.Decoder, depth int) error {
 			}
 			name, _ := token.(string) // the decoder lets nothing else stand there
 			if names[name] {
-				return fmt.Errorf("%q stands twice", name)
+				return fmt.Errorf("%q is there twice", name)
 			}
 			names[name] = true
 		}

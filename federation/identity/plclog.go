@@ -24,7 +24,7 @@ const (
 
 // plcLog is the operations that are in force, oldest first, while a log is read.
 type plcLog struct {
-	standing  []plcOperation
+	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
@@ -67,23 +67,23 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 			return plcOperation{}, fmt.Errorf("operation %d: nullified is %t", n, entry.nullified)
 		}
 	}
-	return log.standing[len(log.standing)-1], nil
+	return log.inForce[len(log.inForce)-1], nil
 }
 
 // add judges one operation against the operations in force.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
-	if len(l.standing) == 0 {
+	if len(l.inForce) == 0 {
 		if err := checkGenesis(did, o); err != nil {
 			return err
 		}
-		l.standing = []plcOperation{o}
+		l.inForce = []plcOperation{o}
 		return nil
 	}
-	at := slices.IndexFunc(l.standing, func(s plcOperation) bool { return s.cid == o.prev })
+	at := slices.IndexFunc(l.inForce, func(s plcOperation) bool { return s.cid == o.prev })
 	if at < 0 {
-		return errors.New("it follows none that stands")
+		return errors.New("it follows no operation in force")
 	}
-	before, undone := l.standing[at], l.standing[at+1:]
+	before, undone := l.inForce[at], l.inForce[at+1:]
 	keys := before.rotation
 	if before.kind == plcTombstone {
 		return errors.New("it follows a tombstone")
@@ -100,7 +100,7 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	for _, u := range undone {
 		l.nullified[u.cid] = true
 	}
-	l.standing = append(slices.Clone(l.standing[:at+1]), o)
+	l.inForce = append(slices.Clone(l.inForce[:at+1]), o)
 	return nil
 }
 
