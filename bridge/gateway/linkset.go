@@ -108,7 +108,7 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	}
 	select {
 	case l.applied <- struct{}{}:
-	default: // the token that is there stands for this change too
+	default: // one token stands for several changes
 	}
 }
 
@@ -286,8 +286,7 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 	return l.first(to, ev.ID), err
 }
 
-// heard tells the outbox of a link that a step came by it: deliveries that failed are tried
-// again.
+// heard tells the outbox of a link that a step arrived on it: failed deliveries are tried again.
 func (l *LinkSet) heard(ev federation.Event) {
 	if r := l.current.Load().named[ev.Arrival.Link]; r != nil {
 		r.supervisor.Heard(ev.Actor())
