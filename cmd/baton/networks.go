@@ -21,6 +21,7 @@ func networks(w wiring) []bridge.Network {
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
 		macp.Network(w.macp),
+		macp.Runtimes(w.macp),
 	}
 }
 
