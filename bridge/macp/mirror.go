@@ -121,6 +121,9 @@ func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1
 	if err := stream.Send(&macpv1.StreamSessionRequest{SubscribeSessionId: m.id, AfterSequence: after}); err != nil {
 		return err
 	}
+	// The transport notices the end of ctx once the request has ended.
+	stop := context.AfterFunc(ctx, func() { _ = stream.CloseRequest() })
+	defer stop()
 	defer func() { _ = stream.CloseResponse() }() // after cancel
 	defer cancel()
 	for {

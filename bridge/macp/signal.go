@@ -24,9 +24,6 @@ func (l *Link) signal(ctx context.Context, from participant, env *macpv1.Envelop
 	if p.GetSignalType() == macpmode.SignalStep {
 		return l.askStep(ctx, from, env, &p)
 	}
-	if p.GetSignalType() == macpmode.SignalEvent {
-		return nil, macpmode.Refuse(macpmode.Forbidden, "only the gateway tells steps; %s asks for one", macpmode.SignalStep)
-	}
 	return l.ambient(ctx, from, env, p.GetCorrelationSessionId())
 }
 
