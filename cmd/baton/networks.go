@@ -24,6 +24,7 @@ func networks(w wiring) []bridge.Network {
 		agentapi.Network(w.agents),
 		mcp.Network(w.participants, buildVersion().Version),
 		macp.Network(w.macp),
+		macp.Runtimes(w.macp),
 		files.Voice(w.files),
 		files.Tasks(w.files),
 	}
