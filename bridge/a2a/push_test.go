@@ -142,7 +142,9 @@ func keepConfig(t *testing.T, w *world) (bob *agent, id wire.TaskID) {
 	r.Header.Set("Authorization", "Bearer "+ada.token)
 	out := &lines{header: http.Header{}, got: make(chan string, 1)}
 	w.mux.ServeHTTP(out, r)
-	var sent struct{ Result struct{ Task struct{ ID wire.TaskID } } }
+	var sent struct {
+		Result struct{ Task struct{ ID wire.TaskID } }
+	}
 	if text := <-out.got; json.Unmarshal([]byte(text), &sent) != nil || sent.Result.Task.ID == "" {
 		t.Fatalf("the message is answered %s", text)
 	}

@@ -212,7 +212,9 @@ func TestAQuietStreamIsWrittenTo(t *testing.T) {
 		first := <-out.got
 		var answer struct {
 			ID     int
-			Result struct{ Task struct{ Status struct{ State string } } }
+			Result struct {
+				Task struct{ Status struct{ State string } }
+			}
 		}
 		if err := json.Unmarshal([]byte(strings.TrimPrefix(first, "data: ")), &answer); err != nil || answer.ID != 7 || answer.Result.Task.Status.State != "TASK_STATE_SUBMITTED" {
 			t.Errorf("the first line is %s, %v", first, err)

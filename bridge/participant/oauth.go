@@ -81,11 +81,11 @@ func (a *Access) MountOAuth(mux *http.ServeMux) {
 // spec: RFC 8414 §2
 func (a *Access) getMetadata(w http.ResponseWriter, _ *http.Request) {
 	WriteJSON(w, http.StatusOK, map[string]any{
-		"issuer":                                           a.deps.PublicURL,
-		"token_endpoint":                                   a.deps.PublicURL + tokenPath,
-		"authorization_endpoint":                           a.deps.PublicURL + authorizePath, // clients refuse metadata without one
-		"grant_types_supported":                            []string{"client_credentials"},
-		"token_endpoint_auth_methods_supported":            []string{"private_key_jwt"},
+		"issuer":                                a.deps.PublicURL,
+		"token_endpoint":                        a.deps.PublicURL + tokenPath,
+		"authorization_endpoint":                a.deps.PublicURL + authorizePath, // clients refuse metadata without one
+		"grant_types_supported":                 []string{"client_credentials"},
+		"token_endpoint_auth_methods_supported": []string{"private_key_jwt"},
 		"token_endpoint_auth_signing_alg_values_supported": assertionAlgorithms(),
 		"response_types_supported":                         []string{},
 	})

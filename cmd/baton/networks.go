@@ -5,9 +5,12 @@ import (
 	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
+	"baton/bridge/macp"
+	"baton/bridge/mcp"
 	"baton/configs"
 )
 
@@ -21,6 +24,11 @@ func networks(w wiring) []bridge.Network {
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
 		a2a.Network(w.a2a),
+		mcp.Network(w.participants, buildVersion().Version),
+		macp.Network(w.macp),
+		macp.Runtimes(w.macp),
+		files.Voice(w.files),
+		files.Tasks(w.files),
 	}
 }
 
