@@ -210,6 +210,7 @@ func TestOperatorsActOnThePage(t *testing.T) {
 	b.says(t, "dt", "Replayed")
 
 	b.clicks(t, "Handoffs")
+	b.awaits(t, `document.querySelector("#search") !== null && document.readyState === "complete"`)
 	reads[bool](t, b, `document.querySelector("#search").value = "sources three", document.querySelector("main form").requestSubmit(), true`)
 	b.awaits(t, `location.search.includes("sources") && document.querySelectorAll("#r-handoffs tr").length === 1`)
 	b.clicks(t, finished)

@@ -216,8 +216,12 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	b.wants(t, http.StatusForbidden, hold, url.Values{"reason": {"a test"}})
 	b.wants(t, http.StatusForbidden, hold, url.Values{"csrf": {other}, "reason": {"a test"}})
 	for _, header := range [][]string{
-		{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
-		{"Origin", "null", "Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"},
+		{"Origin", "https://evil.example"},
+		{"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"},
+		{"Sec-Fetch-Site", "same-site"},
+		{"Origin", "null", "Sec-Fetch-Site", "cross-site"},
+		{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"},
 	} {
 		b.wants(t, http.StatusForbidden, hold, form, header...)
 	}
