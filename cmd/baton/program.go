@@ -21,6 +21,7 @@ import (
 	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
+	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
 	"baton/bridge/webhook"
@@ -82,6 +83,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
+	sessions      atomic.Pointer[macp.Bounds]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *gateway.PeerModes
 
@@ -140,7 +142,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.mountAdmin()
+	if err := p.mountAdmin(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
 	p.voiceHub.Mount(p.publicMux)
