@@ -40,6 +40,7 @@ type HTTP struct {
 	Proxies      []netip.Prefix // trusted to name the address of a client
 	MaxBodyBytes int64          // of a request
 	MaxWait      time.Duration  // for which a request may wait for something new
+	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
 }
 
 // Gateway files the steps that a link reads, and answers what a link needs to write steps.

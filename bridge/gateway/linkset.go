@@ -47,6 +47,7 @@ type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
+	power      power
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -140,6 +141,19 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 
 // run runs a link until ctx ends.
 func (l *LinkSet) run(ctx context.Context, r *running) {
+	for ctx.Err() == nil {
+		l.runOnce(ctx, r)
+	}
+}
+
+// runOnce runs a link until ctx ends or an operator disconnects it, and before that waits until
+// no operator has it disconnected.
+func (l *LinkSet) runOnce(ctx context.Context, r *running) {
+	ctx, end := r.power.begin(ctx)
+	defer end()
+	if ctx.Err() != nil {
+		return
+	}
 	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
 	_ = r.supervisor.Run(ctx) // its error is the end of ctx
 	if closer, ok := r.Link.(io.Closer); ok {

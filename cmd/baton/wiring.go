@@ -9,11 +9,13 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
+	"baton/bridge/participant"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -152,7 +154,10 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
-	homes    *homes // nil for a check
+	// participants is what the other networks of agents need.
+	participants participant.Deps
+	files        files.Deps
+	homes        *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
 }
@@ -169,7 +174,8 @@ func (p *program) wiring() wiring {
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record),
+		files: files.Deps{Record: record, Placers: p.gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
 	}
 }
 

@@ -24,10 +24,8 @@ package signing
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"baton/federation"
@@ -86,23 +84,4 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 		Text: inTag().Write(kid, sig),
 	}
 	return ev, nil
-}
-
-// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
-// without key id, in either alphabet and padded or not. The result ours is false for another algorithm.
-func parse(text string) (kid string, sig []byte, ours bool) {
-	if kid, sig, ours = inTag().Read(text); ours {
-		return kid, sig, true
-	}
-	if !strings.HasPrefix(text, algorithm) {
-		return "", nil, false
-	}
-	return asFound().Read(text)
-}
-
-// verified reports whether a key signed a document. It refuses keys of small order, for which signatures
-// need no private key: an old record may have such a key.
-func verified(key ed25519.PublicKey, document, sig []byte) bool {
-	public, err := federation.ParsePublicKey(key)
-	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }
