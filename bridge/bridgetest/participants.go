@@ -222,6 +222,16 @@ func (w *Topics) Wake(topics ...string) {
 	}
 }
 
+// Waiting returns how many wait for a topic now.
+func (w *Topics) Waiting() (total int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, each := range w.waiting {
+		total += len(each)
+	}
+	return total
+}
+
 // Subscribe implements [bridge.Wakes].
 func (w *Topics) Subscribe(topic string) (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)

@@ -338,6 +338,16 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	return names
 }
 
+// placerUp returns the named link where it is a [bridge.Placer], and whether it is up here.
+func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) {
+	r := l.current.Load().named[name]
+	if r == nil {
+		return nil, false
+	}
+	placer, ok := r.Link.(bridge.Placer)
+	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
+}
+
 // readsInbox reports whether the participants of a link read their inbox from the record.
 func (l *LinkSet) readsInbox(name string) bool {
 	_, ok := l.Named(name).(bridge.InboxReader)

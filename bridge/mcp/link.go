@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge"
@@ -130,6 +131,12 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
+	if message.isUnknown(r) {
+		participant.WriteJSON(w, http.StatusOK, map[string]any{
+			"jsonrpc": "2.0", "id": message.ID, "error": map[string]any{"code": jsonrpc.CodeMethodNotFound, "message": "there is no such method"},
+		})
+		return
+	}
 	out := newAnswerWriter(w, r, message.waits())
 	defer out.close()
 	cancelled, forget := l.waits.enter(caller.DID, message)
@@ -189,6 +196,20 @@ type message struct {
 
 // waits reports whether a request may take long.
 func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
+
+// isUnknown reports whether a request of a revision with sessions has a method that there is not.
+// The SDK has no message for that in those revisions.
+func (m message) isUnknown(r *http.Request) bool {
+	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
+		return false
+	}
+	switch m.Method {
+	case "", "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+		"resources/subscribe", "resources/unsubscribe", "server/discover", "subscriptions/listen":
+		return false
+	}
+	return true
+}
 
 // peek reads the message of a request, and leaves the body as it was. What is no message is for the
 // SDK to refuse.

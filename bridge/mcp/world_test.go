@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -27,6 +28,14 @@ type world struct {
 	deps   participant.Deps
 	access *participant.Access
 	server *httptest.Server
+}
+
+// newFake returns a world without a listener, for tests that stop the clock.
+func newFake() *world {
+	w := &world{Participants: bridgetest.NewParticipants()}
+	w.deps = w.Deps()
+	w.access = participant.Open("mcp", w.deps)
+	return w
 }
 
 func newWorld(tb testing.TB) *world {
@@ -91,6 +100,32 @@ func (a *agent) connect(tb testing.TB, revision string, o *sdk.ClientOptions) *s
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = session.Close() })
+	if got := session.InitializeResult().ProtocolVersion; revision != "" && got != revision {
+		tb.Fatalf("the revision is %s, want %s", got, revision)
+	}
+	return session
+}
+
+// overStreams returns a session of the official client on a pair of streams, of the revision
+// 2025-11-25.
+func overStreams(tb testing.TB, account mcp.Account, o *sdk.ClientOptions) *sdk.ClientSession {
+	tb.Helper()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = mcp.Serve(context.WithoutCancel(tb.Context()), account, mcp.Options{Version: "1.2.3"}, in, out)
+	}()
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(tb.Context(),
+		&sdk.IOTransport{Reader: fromServer, Writer: toServer}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = session.Close()
+		<-over
+	})
 	return session
 }
 

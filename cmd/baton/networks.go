@@ -8,6 +8,7 @@ import (
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
+	"baton/bridge/macp"
 	"baton/bridge/mcp"
 	"baton/configs"
 )
@@ -22,6 +23,8 @@ func networks(w wiring) []bridge.Network {
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
 		mcp.Network(w.participants, buildVersion().Version),
+		macp.Network(w.macp),
+		macp.Runtimes(w.macp),
 		files.Voice(w.files),
 		files.Tasks(w.files),
 	}

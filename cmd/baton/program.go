@@ -21,6 +21,7 @@ import (
 	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
+	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
 	"baton/bridge/webhook"
@@ -82,6 +83,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
+	sessions      atomic.Pointer[macp.Bounds]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *gateway.PeerModes
 

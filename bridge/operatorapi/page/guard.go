@@ -41,16 +41,19 @@ func (p *Page) guarded(next http.Handler) http.Handler {
 }
 
 // foreign returns why a change was asked for by another site, "" where it was not. A client that is
-// no browser sends neither header.
+// no browser sends neither header. A page under Referrer-Policy no-referrer sends its forms with the
+// origin "null", as other sites can: then Sec-Fetch-Site decides.
 func foreign(r *http.Request) string {
-	if origin := r.Header.Get("Origin"); origin != "" {
-		u, err := url.Parse(origin)
-		if err != nil || !strings.EqualFold(u.Host, r.Host) {
-			return "origin " + origin
-		}
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	own := site == "same-origin" || site == "none"
+	if site != "" && !own {
 		return "sec-fetch-site " + site
+	}
+	if origin == "" || origin == "null" && own {
+		return ""
+	}
+	if u, err := url.Parse(origin); err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return "origin " + origin
 	}
 	return ""
 }
