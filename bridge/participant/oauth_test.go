@@ -36,7 +36,7 @@ func newClient(t *testing.T, access *participant.Access) *client {
 	return &client{t, mux, private, string(identity.KeyDID(public))}
 }
 
-// claims returns those of a good assertion.
+// claims returns the claims of a good assertion.
 func (c *client) claims() jwt.MapClaims {
 	return jwt.MapClaims{
 		"iss": c.did, "sub": c.did, "aud": "https://gw.example", "jti": time.Now().String(), "exp": time.Now().Add(5 * time.Minute).Unix(),

@@ -105,7 +105,7 @@ func TestHostsOfTheModelContextProtocolWorkWithEveryNetwork(t *testing.T) {
 	t.Parallel()
 	w := &world{house: newHouse(t), key: newPerson(t)}
 	w.net = newNetwork(t, w.house, "lab", "1LA")
-	w.configure(t, w.net.table, "[limits]\n"+anyAddress)
+	w.configure(t, w.net.table, "[limits]\n"+anyAddress, "[[policy.rules]]\nverbs = [\"offer\"]\npeers = [\"mcp\"]\nrequire = \"nothing\"\n")
 	w.start(t)
 	w.ready(t)
 	w.alice = w.net.join(t, "alice", "message-tags")
