@@ -31,6 +31,7 @@ type Ports struct {
 	Limits   LimitSource
 	Secrets  Secrets
 	Wakes    Wakes
+	Presence Presence // nil: no user is known to have left
 }
 
 // HTTP is what the configuration says about the public HTTP listener and its clients.
@@ -144,6 +145,14 @@ func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 		return nil
 	}
 	return p.Blocks.Blocked(ctx, s)
+}
+
+// Presence knows which users are connected to the networks of this gateway.
+type Presence interface {
+	// Left reports whether a DID took its last step on a network whose users are known, and is
+	// not connected there now. It is false while the link to that network is down, and where the
+	// record cannot be read. It blocks on the record and on the owner of the link.
+	Left(ctx context.Context, did federation.DID) bool
 }
 
 // Secrets reads secret files.

@@ -58,6 +58,7 @@ type Deps struct {
 	Tokens      Tokens
 	Audit       Audit
 	Vault       Vault
+	Policy      PolicySource
 	Refusals    Refusals
 	Steps       stepbuilder.Record
 	Wakes       bridge.Wakes

@@ -174,7 +174,8 @@ func (a action) state() string {
 
 // Verbs implements [meshServer]: the steps that the client got, and those on file that a peer
 // of the server sent: a server that gets a step of a peer as act_route before the TAGMSG drops
-// the latter, and shows its users neither.
+// the latter, and shows its users neither. One that waits for the key of the signer with both
+// shows them twice.
 func (u *realUser) Verbs(id federation.HandoffID) (verbs []string) {
 	got := map[string]bool{}
 	for _, m := range u.Received() {
@@ -182,10 +183,12 @@ func (u *realUser) Verbs(id federation.HandoffID) (verbs []string) {
 		if about == "" {
 			about = m.Tags[vendor+"eventid"]
 		}
-		if m.Command == "TAGMSG" && about == id.String() && verb != "confirm" {
-			verbs = append(verbs, verb)
-			got[m.Tags[vendor+"eventid"]] = true
+		step := m.Tags[vendor+"eventid"]
+		if m.Command != "TAGMSG" || about != id.String() || verb == "confirm" || u.peered && got[step] && !strings.HasSuffix(m.Nick, "-gw") {
+			continue
 		}
+		verbs = append(verbs, verb)
+		got[step] = true
 	}
 	if !u.peered {
 		return verbs

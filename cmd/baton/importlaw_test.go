@@ -43,6 +43,7 @@ var law = []struct {
 	{"bridge/operatorapi/client", []string{
 		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
+	{"bridge/operatorapi/page", []string{"bridge", "bridge/operatorapi", "bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "federation"}},
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},

@@ -60,6 +60,7 @@ type cli struct {
 	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
+	Dir         dirCommands     `cmd:"" help:"The tasks of a .handoffs directory, without a gateway."`
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
 	Peer        peerCommands    `cmd:"" help:"Other registries."`
 	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`

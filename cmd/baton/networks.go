@@ -4,9 +4,11 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
+	"baton/bridge/macp"
 	"baton/bridge/mcp"
 	"baton/configs"
 )
@@ -21,6 +23,10 @@ func networks(w wiring) []bridge.Network {
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
 		mcp.Network(w.participants, buildVersion().Version),
+		macp.Network(w.macp),
+		macp.Runtimes(w.macp),
+		files.Voice(w.files),
+		files.Tasks(w.files),
 	}
 }
 

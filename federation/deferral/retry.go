@@ -79,11 +79,11 @@ type pass struct {
 	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
 }
 
-// standing is the result of judging a step again.
-type standing int
+// outcome is the result of judging a step again.
+type outcome int
 
 const (
-	waits standing = iota
+	waits outcome = iota
 	ended
 	limited // valid, but over a rate limit now: the steps after it have to wait too
 )
@@ -105,11 +105,11 @@ func (p *pass) handoff(ctx context.Context, id federation.HandoffID) error {
 			behind = true
 			continue
 		}
-		stands, err := p.judge(ctx, w, behind)
-		if err != nil || stands == limited {
+		after, err := p.judge(ctx, w, behind)
+		if err != nil || after == limited {
 			return err
 		}
-		behind = behind || stands == waits
+		behind = behind || after == waits
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (d *Deferral) leave(id federation.HandoffID) {
 
 // judge judges one step again. After an error, that of the record or of [Config].Ended, the step
 // keeps waiting.
-func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (standing, error) {
+func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (outcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "the host of its keys did not answer a moment ago")
 	}
@@ -162,7 +162,7 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (s
 }
 
 // wait puts a step off, or gives it up after [Keep].
-func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (standing, error) {
+func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (outcome, error) {
 	last := w.Since.Add(Keep)
 	if !p.now.Before(last) {
 		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+Keep.String())
@@ -185,7 +185,7 @@ func waitAfter(tried int) time.Duration {
 }
 
 // end reports the end of a wait, and then forgets the step. If the report fails, both are done later.
-func (p *pass) end(ctx context.Context, r Ruling) (standing, error) {
+func (p *pass) end(ctx context.Context, r Ruling) (outcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
 		return waits, errors.Join(err, p.cfg.Rows.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))
 	}

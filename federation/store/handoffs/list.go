@@ -66,7 +66,7 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 	}
 	for examined := 0; examined < maxExamined && len(views) < limit; {
 		want := min(examinePage, limit-len(views))
-		if f.Kind != "" || f.Venue != "" || f.Capability != "" {
+		if f.Kind != "" || f.Venue != "" || f.Capability != "" || f.Title != "" {
 			want = examinePage
 		}
 		page, err := s.moved(ctx, f, states, at, want)
