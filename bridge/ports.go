@@ -43,6 +43,7 @@ type HTTP struct {
 	MaxBodyBytes int64          // of a request
 	MaxWait      time.Duration  // for which a request may wait for something new
 	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
+	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
 }
 
 // Gateway files the steps that a link reads, and answers what a link needs to write steps.

@@ -18,8 +18,10 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
+	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
 	"baton/bridge/webhook"
@@ -66,6 +68,7 @@ type program struct {
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
+	voiceHub  files.Hub        // serves the voice directories that have tokens for it
 	more      []bridge.Network // beside [networks]
 	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
@@ -80,6 +83,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
+	sessions      atomic.Pointer[macp.Bounds]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *gateway.PeerModes
 
@@ -138,9 +142,12 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.mountAdmin()
+	if err := p.mountAdmin(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
+	p.voiceHub.Mount(p.publicMux)
 	return p, nil
 }
 

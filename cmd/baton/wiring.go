@@ -9,11 +9,14 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
+	"baton/bridge/macp"
+	"baton/bridge/participant"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -32,6 +35,7 @@ func (p *program) limit(file *configs.File) {
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
+	p.sessions.Store(&macp.Bounds{Finished: file.Retention.Finished, ClockSkew: file.Limits.ClockSkew})
 	p.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
@@ -152,7 +156,11 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
-	homes    *homes // nil for a check
+	// participants is what the other networks of agents need.
+	participants participant.Deps
+	macp         macp.Deps
+	files        files.Deps
+	homes        *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
 }
@@ -169,7 +177,9 @@ func (p *program) wiring() wiring {
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record),
+		macp:  p.macpDeps(record),
+		files: files.Deps{Record: record, Placers: p.gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
 	}
 }
 

@@ -2,6 +2,7 @@ package macpmode
 
 import (
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -43,6 +44,7 @@ func (s *Session) apply(entry *historyv1.Entry, env *macpv1.Envelope) error {
 		s.Signal = entry.GetEnvelope()
 		return nil
 	case historyv1.Source_SOURCE_RUNTIME:
+		s.plan(entry, env)
 		return s.control(entry.GetAtUnixMs(), env)
 	case historyv1.Source_SOURCE_PARTICIPANT:
 	case historyv1.Source_SOURCE_UNSPECIFIED, historyv1.Source_SOURCE_NOTE:
@@ -54,6 +56,7 @@ func (s *Session) apply(entry *historyv1.Entry, env *macpv1.Envelope) error {
 		}
 	}
 	s.count(entry.GetAtUnixMs(), env)
+	s.plan(entry, env)
 	return s.message(entry.GetAtUnixMs(), env)
 }
 
@@ -94,6 +97,26 @@ func (s *Session) count(at int64, env *macpv1.Envelope) {
 	}
 	a.LastMessageAtUnixMs = at
 	a.MessageCount++
+}
+
+// OfferWait is how long, in milliseconds, an offer waits for its context before it is filed.
+const OfferWait = 1000
+
+// plan notes when an entry is filed as a step of a handoff. An entry that shows a step never is,
+// nor is an accept by the runtime: the target did not say it.
+func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
+	at := entry.GetAtUnixMs()
+	if entry.GetEvent() != "" || strings.HasPrefix(env.GetMessageId(), implicitPrefix) {
+		return
+	}
+	switch env.GetMessageType() {
+	case TypeOffer:
+		s.work, s.workAt = s.Length, at+OfferWait
+	case TypeContext:
+		s.workAt = min(s.workAt, at)
+	case TypeAccept, TypeDecline, TypeSessionCancel, TypeSessionExpire:
+		s.work, s.workAt = s.Length, at
+	}
 }
 
 // message makes the change of a message of the mode.

@@ -55,6 +55,8 @@ type Session struct {
 	// Signal is the last signal about the work of the session, a serialized envelope.
 	Signal []byte
 
+	work        uint64 // the newest entry that is a step of a handoff
+	workAt      int64  // when that step is filed
 	bytes       int
 	seen        map[string]int64 // when each message was accepted
 	activity    map[string]*macpv1.ParticipantActivity
@@ -112,6 +114,9 @@ func (s *Session) AcceptedAt(messageID string) (int64, bool) {
 	at, seen := s.seen[messageID]
 	return at, seen
 }
+
+// Pending returns from when on steps of the session wait to be filed, and false where none does.
+func (s *Session) Pending() (at int64, waits bool) { return s.workAt, s.work > s.Filed }
 
 // Weight is a measure of the memory that the session takes.
 func (s *Session) Weight() int { return 1 + len(s.seen) + len(s.Start.GetParticipants()) }

@@ -176,6 +176,9 @@ type ListHandoffsParams struct {
 	// Since Then or later: RFC 3339. For `top`, a duration back from now, from 1m to 1h.
 	Since string `form:"since,omitempty" json:"since,omitempty"`
 
+	// Search An ID or its last six characters or more, a DID, or words of the title.
+	Search string `form:"search,omitempty" json:"search,omitempty"`
+
 	// Limit How many items, 50 where it is missing.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -208,6 +211,15 @@ type ListInboxParams struct {
 
 	// Watch Answer JSON lines until the client leaves.
 	Watch *Watch `form:"watch,omitempty" json:"watch,omitempty"`
+}
+
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	// Limit How many items, 50 where it is missing.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where another page ended.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListLinksParams defines parameters for ListLinks.
@@ -347,6 +359,9 @@ type MoveInboxJSONRequestBody = Move
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = Rotation
+
+// ChangeLinkJSONRequestBody defines body for ChangeLink for application/json ContentType.
+type ChangeLinkJSONRequestBody = Act
 
 // AddPeerJSONRequestBody defines body for AddPeer for application/json ContentType.
 type AddPeerJSONRequestBody = Peering
@@ -648,6 +663,11 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/inboxes/{did}/move (the `MoveInbox` operationId).
 	MoveInbox(ctx context.Context, did string, body MoveInboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	//
+	// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RotateKeyWithBody Replace a key of the gateway
 	//
 	// Takes any type of body and a specified content type.
@@ -671,6 +691,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 	GetLink(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeLinkWithBody Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithBody(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPeers List other registries and homes
 	//
@@ -733,6 +767,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 	GetPlace(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	//
+	// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+	GetPolicy(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CheckRelay Examine the server at which homes meet
 	//
@@ -1350,6 +1389,21 @@ func (c *Client) MoveInbox(ctx context.Context, did string, body MoveInboxJSONRe
 	return c.Client.Do(req)
 }
 
+// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+//
+// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RotateKeyWithBody Replace a key of the gateway
 //
 // Takes any type of body and a specified content type.
@@ -1404,6 +1458,40 @@ func (c *Client) ListLinks(ctx context.Context, params *ListLinksParams, reqEdit
 // Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 func (c *Client) GetLink(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLinkRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeLinkWithBody Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *Client) ChangeLinkWithBody(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeLinkRequestWithBody(c.Server, name, verb, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *Client) ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeLinkRequest(c.Server, name, verb, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1566,6 +1654,21 @@ func (c *Client) SetPeerMode(ctx context.Context, name string, body SetPeerModeJ
 // Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 func (c *Client) GetPlace(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlaceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+//
+// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+func (c *Client) GetPolicy(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2826,6 +2929,14 @@ func NewListHandoffsRequest(server string, params *ListHandoffsParams) (*http.Re
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -3299,6 +3410,68 @@ func NewMoveInboxRequestWithBody(server string, did string, contentType string, 
 	return req, nil
 }
 
+// NewListKeysRequest constructs an http.Request for the ListKeys method
+func NewListKeysRequest(server string, params *ListKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRotateKeyRequest calls the generic RotateKey builder with application/json body
 func NewRotateKeyRequest(server string, name string, body RotateKeyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3450,6 +3623,60 @@ func NewGetLinkRequest(server string, name string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewChangeLinkRequest calls the generic ChangeLink builder with application/json body
+func NewChangeLinkRequest(server string, name string, verb string, body ChangeLinkJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeLinkRequestWithBody(server, name, verb, "application/json", bodyReader)
+}
+
+// NewChangeLinkRequestWithBody constructs an http.Request for the ChangeLink method, with any body, and a specified content type
+func NewChangeLinkRequestWithBody(server string, name string, verb string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "verb", verb, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/links/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3809,6 +4036,33 @@ func NewGetPlaceRequest(server string, params *GetPlaceParams) (*http.Request, e
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetPolicyRequest constructs an http.Request for the GetPolicy method
+func NewGetPolicyRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/policy")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4626,6 +4880,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/inboxes/{did}/move (the `MoveInbox` operationId).
 	MoveInboxWithResponse(ctx context.Context, did string, body MoveInboxJSONRequestBody, reqEditors ...RequestEditorFn) (*MoveInboxResponse, error)
 
+	// ListKeysWithResponse List the public parts of the keys of the gateway, rotated ones among them
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+	ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
+
 	// RotateKeyWithBodyWithResponse Replace a key of the gateway
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -4653,6 +4914,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 	GetLinkWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetLinkResponse, error)
+
+	// ChangeLinkWithBodyWithResponse Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithBodyWithResponse(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error)
+
+	// ChangeLinkWithResponse Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithResponse(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error)
 
 	// ListPeersWithResponse List other registries and homes
 	//
@@ -4723,6 +4998,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 	GetPlaceWithResponse(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*GetPlaceResponse, error)
+
+	// GetPolicyWithResponse Read the rules and limits that hold now, with the lines that they come from
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+	GetPolicyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error)
 
 	// CheckRelayWithResponse Examine the server at which homes meet
 	//
@@ -6016,6 +6298,54 @@ func (r MoveInboxResponse) ContentType() string {
 	return ""
 }
 
+type ListKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *KeyPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListKeysResponse) GetJSON200() *KeyPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListKeysResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RotateKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6154,6 +6484,54 @@ func (r GetLinkResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetLinkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeLinkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeLinkResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangeLinkResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeLinkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeLinkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeLinkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeLinkResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6490,6 +6868,54 @@ func (r GetPlaceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPlaceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Policy
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPolicyResponse) GetJSON200() *Policy {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7322,6 +7748,19 @@ func (c *ClientWithResponses) MoveInboxWithResponse(ctx context.Context, did str
 	return ParseMoveInboxResponse(rsp)
 }
 
+// ListKeysWithResponse List the public parts of the keys of the gateway, rotated ones among them
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error) {
+	rsp, err := c.ListKeys(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListKeysResponse(rsp)
+}
+
 // RotateKeyWithBodyWithResponse Replace a key of the gateway
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7372,6 +7811,32 @@ func (c *ClientWithResponses) GetLinkWithResponse(ctx context.Context, name stri
 		return nil, err
 	}
 	return ParseGetLinkResponse(rsp)
+}
+
+// ChangeLinkWithBodyWithResponse Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *ClientWithResponses) ChangeLinkWithBodyWithResponse(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error) {
+	rsp, err := c.ChangeLinkWithBody(ctx, name, verb, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeLinkResponse(rsp)
+}
+
+// ChangeLinkWithResponse Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *ClientWithResponses) ChangeLinkWithResponse(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error) {
+	rsp, err := c.ChangeLink(ctx, name, verb, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeLinkResponse(rsp)
 }
 
 // ListPeersWithResponse List other registries and homes
@@ -7502,6 +7967,19 @@ func (c *ClientWithResponses) GetPlaceWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseGetPlaceResponse(rsp)
+}
+
+// GetPolicyWithResponse Read the rules and limits that hold now, with the lines that they come from
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+func (c *ClientWithResponses) GetPolicyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error) {
+	rsp, err := c.GetPolicy(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyResponse(rsp)
 }
 
 // CheckRelayWithResponse Examine the server at which homes meet
@@ -8501,6 +8979,39 @@ func ParseMoveInboxResponse(rsp *http.Response) (*MoveInboxResponse, error) {
 	return response, nil
 }
 
+// ParseListKeysResponse parses an HTTP response from a ListKeysWithResponse call
+func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest KeyPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRotateKeyResponse parses an HTTP response from a RotateKeyWithResponse call
 func ParseRotateKeyResponse(rsp *http.Response) (*RotateKeyResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8586,6 +9097,39 @@ func ParseGetLinkResponse(rsp *http.Response) (*GetLinkResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Link
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeLinkResponse parses an HTTP response from a ChangeLinkWithResponse call
+func ParseChangeLinkResponse(rsp *http.Response) (*ChangeLinkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeLinkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -8817,6 +9361,39 @@ func ParseGetPlaceResponse(rsp *http.Response) (*GetPlaceResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Place
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetPolicyResponse parses an HTTP response from a GetPolicyWithResponse call
+func ParseGetPolicyResponse(rsp *http.Response) (*GetPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Policy
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9178,6 +9755,9 @@ type ServerInterface interface {
 	// MoveInbox Move the mailbox of a DID to another home
 	// (POST /operator/v1/inboxes/{did}/move)
 	MoveInbox(w http.ResponseWriter, r *http.Request, did string)
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	// (GET /operator/v1/keys)
+	ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams)
 	// RotateKey Replace a key of the gateway
 	// (POST /operator/v1/keys/{name}/rotate)
 	RotateKey(w http.ResponseWriter, r *http.Request, name string)
@@ -9187,6 +9767,9 @@ type ServerInterface interface {
 	// GetLink Read one link
 	// (GET /operator/v1/links/{name})
 	GetLink(w http.ResponseWriter, r *http.Request, name string)
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	// (POST /operator/v1/links/{name}/{verb})
+	ChangeLink(w http.ResponseWriter, r *http.Request, name string, verb string)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams)
@@ -9208,6 +9791,9 @@ type ServerInterface interface {
 	// GetPlace Find where an offer would be written
 	// (GET /operator/v1/place)
 	GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams)
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	// (GET /operator/v1/policy)
+	GetPolicy(w http.ResponseWriter, r *http.Request)
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(w http.ResponseWriter, r *http.Request, params CheckRelayParams)
@@ -10115,6 +10701,19 @@ func (siw *ServerInterfaceWrapper) ListHandoffs(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "search" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "search", r.URL.Query(), &params.Search, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "search"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "search", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -10454,6 +11053,52 @@ func (siw *ServerInterfaceWrapper) MoveInbox(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListKeys(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListKeys(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RotateKey operation middleware
 func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Request) {
 
@@ -10556,6 +11201,41 @@ func (siw *ServerInterfaceWrapper) GetLink(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetLink(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeLink operation middleware
+func (siw *ServerInterfaceWrapper) ChangeLink(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "verb" -------------
+	var verb string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verb", r.PathValue("verb"), &verb, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verb", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeLink(w, r, name, verb)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -10808,6 +11488,20 @@ func (siw *ServerInterfaceWrapper) GetPlace(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetPlace(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetPolicy operation middleware
+func (siw *ServerInterfaceWrapper) GetPolicy(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPolicy(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11346,6 +12040,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/inboxes/{did}/move", wrapper.MoveInbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/links", wrapper.ListLinks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/links/{name}", wrapper.GetLink)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/links/{name}/{verb}", wrapper.ChangeLink)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/feeds", wrapper.ListFeeds)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/feeds/shape", wrapper.ListFeedShapes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/feeds/{id}/{verb}", wrapper.ChangeFeed)
@@ -11369,6 +12064,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/keys", wrapper.ListKeys)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/backup", wrapper.Backup)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/tokens", wrapper.ListTokens)
@@ -12636,6 +13333,45 @@ func (response MoveInboxdefaultApplicationProblemPlusJSONResponse) VisitMoveInbo
 	return err
 }
 
+type ListKeysRequestObject struct {
+	Params ListKeysParams
+}
+
+type ListKeysResponseObject interface {
+	VisitListKeysResponse(w http.ResponseWriter) error
+}
+
+type ListKeys200JSONResponse KeyPage
+
+func (response ListKeys200JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeysdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListKeysdefaultApplicationProblemPlusJSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateKeyRequestObject struct {
 	Name string `json:"name"`
 	Body *RotateKeyJSONRequestBody
@@ -12786,6 +13522,47 @@ type GetLinkdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetLinkdefaultApplicationProblemPlusJSONResponse) VisitGetLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeLinkRequestObject struct {
+	Name string `json:"name"`
+	Verb string `json:"verb"`
+	Body *ChangeLinkJSONRequestBody
+}
+
+type ChangeLinkResponseObject interface {
+	VisitChangeLinkResponse(w http.ResponseWriter) error
+}
+
+type ChangeLink200JSONResponse Acted
+
+func (response ChangeLink200JSONResponse) VisitChangeLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ChangeLinkdefaultApplicationProblemPlusJSONResponse) VisitChangeLinkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13062,6 +13839,44 @@ type GetPlacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetPlacedefaultApplicationProblemPlusJSONResponse) VisitGetPlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyRequestObject struct {
+}
+
+type GetPolicyResponseObject interface {
+	VisitGetPolicyResponse(w http.ResponseWriter) error
+}
+
+type GetPolicy200JSONResponse Policy
+
+func (response GetPolicy200JSONResponse) VisitGetPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPolicydefaultApplicationProblemPlusJSONResponse) VisitGetPolicyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13510,6 +14325,9 @@ type StrictServerInterface interface {
 	// MoveInbox Move the mailbox of a DID to another home
 	// (POST /operator/v1/inboxes/{did}/move)
 	MoveInbox(ctx context.Context, request MoveInboxRequestObject) (MoveInboxResponseObject, error)
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	// (GET /operator/v1/keys)
+	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
 	// RotateKey Replace a key of the gateway
 	// (POST /operator/v1/keys/{name}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
@@ -13519,6 +14337,9 @@ type StrictServerInterface interface {
 	// GetLink Read one link
 	// (GET /operator/v1/links/{name})
 	GetLink(ctx context.Context, request GetLinkRequestObject) (GetLinkResponseObject, error)
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	// (POST /operator/v1/links/{name}/{verb})
+	ChangeLink(ctx context.Context, request ChangeLinkRequestObject) (ChangeLinkResponseObject, error)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(ctx context.Context, request ListPeersRequestObject) (ListPeersResponseObject, error)
@@ -13540,6 +14361,9 @@ type StrictServerInterface interface {
 	// GetPlace Find where an offer would be written
 	// (GET /operator/v1/place)
 	GetPlace(ctx context.Context, request GetPlaceRequestObject) (GetPlaceResponseObject, error)
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	// (GET /operator/v1/policy)
+	GetPolicy(ctx context.Context, request GetPolicyRequestObject) (GetPolicyResponseObject, error)
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(ctx context.Context, request CheckRelayRequestObject) (CheckRelayResponseObject, error)
@@ -14324,6 +15148,32 @@ func (sh *strictHandler) MoveInbox(w http.ResponseWriter, r *http.Request, did s
 	}
 }
 
+// ListKeys operation middleware
+func (sh *strictHandler) ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams) {
+	var request ListKeysRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListKeys(ctx, request.(ListKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListKeys")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListKeysResponseObject); ok {
+		if err := validResponse.VisitListKeysResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RotateKey operation middleware
 func (sh *strictHandler) RotateKey(w http.ResponseWriter, r *http.Request, name string) {
 	var request RotateKeyRequestObject
@@ -14402,6 +15252,40 @@ func (sh *strictHandler) GetLink(w http.ResponseWriter, r *http.Request, name st
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetLinkResponseObject); ok {
 		if err := validResponse.VisitGetLinkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeLink operation middleware
+func (sh *strictHandler) ChangeLink(w http.ResponseWriter, r *http.Request, name string, verb string) {
+	var request ChangeLinkRequestObject
+
+	request.Name = name
+	request.Verb = verb
+
+	var body ChangeLinkJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeLink(ctx, request.(ChangeLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeLink")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeLinkResponseObject); ok {
+		if err := validResponse.VisitChangeLinkResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14604,6 +15488,30 @@ func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetPlaceResponseObject); ok {
 		if err := validResponse.VisitGetPlaceResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPolicy operation middleware
+func (sh *strictHandler) GetPolicy(w http.ResponseWriter, r *http.Request) {
+	var request GetPolicyRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPolicy(ctx, request.(GetPolicyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPolicy")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetPolicyResponseObject); ok {
+		if err := validResponse.VisitGetPolicyResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14846,150 +15754,159 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9u2suBfQelu1dmtS8/Yed29408TO954jxN7bZ9N1Z5xjSGyJSGiAAYAJWtd/u+30A2QlARQpDMa",
-	"Rzn5knhEEo9Go9+Pj5NcrSolQVozufo4qbjmK7Cg8a8ntTZKu38VYHItKiuUnFxNflmABsalsgvQrOJz",
-	"YCALKC4m2US4F36rQW8n2UTyFUyuJjmNk01MvoAVdwPabeWeGKuFnE8+fcomL8RK2MO5flQbtuJyy4SF",
-	"lcnYtw/ZBqcXlgnDVsIYIeepmUsctDvxin8Qq3o1ufr24cNsshKS/nqUhSUJaWEOevIpm3x4MFcP3M8P",
-	"zFJUDxSuiZcPKuVe0pOrGS8NfMomv3CbL9zovCzV5odVZbf/l5c1TK6sriHb29K1NBvQ7H+/efkzK4UE",
-	"w2ppRcnsAlheCpCWlcDXYFK72uB0PeAcvPRP2USDqZQ0gCf+jIuy1uD+mStpQeKJ8KoqRc7dEJeVVtMS",
-	"Vv/+q3F7+dhZw3/TMJtcTf7tskWpS3pqLl/RV5NPbsZ9ZNoyqewFIoF/3w13nS9x7qIQtPZXWlWgrXAr",
-	"xdUfwDVfOpRwYJyqYsvUjHHJeL6UalNCMYcVSOtgWnVG+hiwMwbFAtYih+gjDdxD4BCVNfxWCw3F5Oqf",
-	"YfR3DX6p6a+QWzfEdW5H7xCRfrPgdmebsAa9ZfmCyzmwFd+yBV9DxrgsGC8dYnHLVspY965dwAqfH0Ki",
-	"0NtbXcvDS/hUb1/XknGz9JNvVF0WbOqIgMNlKGgyWoFx57nwt9LveqpUCVweg1wMRg6OHw8BAYUDxSKQ",
-	"B5zQMB6gsOGGrXgBzKqMKc02wi6Y30dYfQQX8OOis7gOOeiAZ39X+4fuh4meutZiHd0TPXC7UhKYsVAx",
-	"IR0KCzlVH/oQd3cgPrOgGdK9A7SFNUh7K4ooTs9ESQvru8o/KXeN8HWtVoezbxbKhNU7bI2tYsFloWaz",
-	"1DqIzMUeKBt/UGm1Bsll4rIay+nD3aXSbWB+NawPblbYMj72GvR0MBnY2XrnNPwwHqYeAmHd4WB2ttmD",
-	"Wq/4HJe6iy3IP3f+0XfKAUvbO8m15ls8BPhgb/Ne0cBBtRTGsrkCh82PGTie6CGMT7mxyNIvDqG9Bzpa",
-	"7+680d2b0QzDHDIMxNwrJqxhK1hNQRskH+6dQuW1w32ip47AGDGXUCDpcx+4P7mtdYyw8GoX+IcYtgdm",
-	"R0MklFGs5ZKp2Qz0Y3YzuZl4gcgtcc4tbPgWd6VYvlDKQAydkbl/iIhbTijBDXOmYQYaZO5IaOJW+GFu",
-	"F9wsDsd6Qk9/5GZBYObIgJCB+Gc0iVvsFbuZmAX/6tvvrm4mCNHvvmEL+MALyMWKl6wQc2HNRWwZBfDC",
-	"CVLjSdcoCqNmA8QcNdvlcbsgmXlUKtV8HJWxaggiuOG53CoZPfQNjwnYjoOWSs7dKbs3WFijrksh5yRF",
-	"kaS/UCvImKnzBeOG3Uy+fmhuJo9ZEC44WwlZWy944IKEkwVw2Og1P7jD3wtZjLzE7pPDWzwVsvASyJ6M",
-	"k+A5X1j2ySZrVZMOcUS2cBt4lwCdG+pgA/6BgxFnjrHQTTSWy8IQyrCnz58OB1WaPYPdKL2MPlNazEV8",
-	"50Z4vj3s7g4FVFhNw00LYrT4ebOgHlDeBR8Np3JGfPT7UpHqtYdG7mdCIqNqnXs0chSoAs2t0mzqXiEz",
-	"wC7M4EMlNJjhZ7z0dGC42jUajdxdPi634Vt+Pc3sYa6s2VgSjuOFkvAZURy6ngjYL6WvzaI6BitqjRYB",
-	"z3rIhEFGGQ0rtUaB9ZCN1noOscvbe7ThrHbXYADYK64NEMZmQ44yeVB3ctlxHed21WO6qH9A1x2xrxV6",
-	"Uav+tTaWSbUh3TqpT/eozNkdUgXEqqOa6yt667yoyBMuud5GhGv8nQ4oKLBOqmV2gWaRFYrtQXJTEjK2",
-	"WYh8Qefo9lSCBcOmW6e6QDk7PLy5BkgcnZ/xCIneNwy0ZlupLKPhY1KwUss+inMU/cPqskkzhxsyCl6k",
-	"gBHwkhVJGGbUCpA6HvK7QkR4Hc9twprYh3U1rSgq+ovVnSMkjpn5tWYBP8MqmqWmIXYX5NLD/ozo5ZMF",
-	"xEQj/LkxzDoaOVO1LJiqLeNT918lgTUsdt/k6MeMqLWWi3KUQWuZsQ3X0hHlZ9fPXxzdOE3eGpr8lMm9",
-	"382xw3lxySdqVXEdY5PhSdA/NZi6tKSB5vhMGOVUdLYQxiotwJAhuqtRR1AiOaGnbB2jasc+XSpjB5/C",
-	"C2VM7BCM9/nE5yUHQmAwaMwhngKsYTSs5Cg7GAuVITlzwQ35HaTaRJa+j5Rh+341fmexo3kKvHgBFj1a",
-	"B0Jw84y4ZAGlQD9JI8nMxRokq6sL9lwyToglLK5WKsatdchlcAdSMc03bLq15Jbbo/n0atxtEMY5XGGD",
-	"r94tM8mGnd1bvY0d3VSrJcT5SyHGGPaPOAk+xHg7t+h4mgIrHA4Q2YtbDY9Y/+nnmdIrx8kcJL/7Jo7v",
-	"3Nhb0DrBbksh43R1BcbwGNMXhT8J5l/xLJ9pmAtj9RaxRm0Sqg3EsDDc9DBE7MvfaqjHnI/mm8QRtEbp",
-	"Q6s1UiW/scdsyg189w3bF8r+8fbZg/8ZW2OP8KKhKvl2zAYaQ/kYjwo+KEQeIU9K4labYZ2sC9JtC5mx",
-	"KKHYMZULy3Iu3X6njmjz4jiv2BHcO5jX3O9Jc47+uvXTq7vgpB3qd0bs9KmnwzGK7Sl0EKWmkHPiM+SX",
-	"YUqio2XDt067QWYj5DLGQYu4vw/dGrWBglQip7wutgFRAj+I4X8jcf1O+TxmyCentYQyOF5yUQnifId3",
-	"QPAEIxFymbGbyQamC6WWNxM32M0Efcc3k6OnZ9WEBg9bjR6dqqeR64c/N4fGSTgwXJBnbMOJtEyhFIAO",
-	"bnl4YDOhSXgZZwnYXcdaiRwytuKinKoPWePB0Ig8MWg69B5xdmIFJs7kN4ttD3/36lb/CXjrAE2SeYj4",
-	"JdIEsSPBYKOxfk/p7YAojDpG7V2dnUvemWEtCvBGkd1xwhM6+kBQyLDOS7q2aG730iATEdmJnH7Rm1Xr",
-	"8rgq617KwihRCH2oSi4kFH+HyBl1nwYxfgleSFyDFjMRrKUN72g0vMPdLEXKQjUtRX67jC2BWDHt45Du",
-	"oK39OBiWyKE60zSfJmEiyZoSBwk9RMk5RBAJw5ZSbVCfcaQXxcSIzc8LHFE49IqW0MG0vhvZYGTKOr0f",
-	"g5I16MkbSScIDKD/Fo1RiUe3tF99hmS7UFVECwgMzSg24zpjqizAWBbu/yBJ4EdVxUQAByYrbATnnvsn",
-	"DdX2wjtSbdTrdiEY9bt7bO49qu7l80JJQnZd8KoCaRqaxNms1ig7e+o9CBI/uwkioDgSIaRVbWG45PXa",
-	"vR5Vn90LiSCkXqH394co4Qi3TsM+MkpUrBggc8eemSgFqZQRRD5kCHd4zB56Z5aGHEQVlF4UFibZEH0v",
-	"ymOV9Li6UbrAAf2KmQZjzVGu2wnB2gnNCnvbj8xqrtQOSrVwomVmLRXsHnyDH3R3Wrtbe3aeSvibEqPd",
-	"z0KU3i4g8OfAwTx7tyoIzo3NA5WhjEm1cXLRFGZKg9cV8Q0fY7NH0msKAE547nqJOp5vJKx7BWGxKC7S",
-	"IXqJDamsWzaux+FN1ga4SCUhSo4SCwhmsQjJaebJ0YPl2ELOtd4G3HSIArtU+GjcVlpRSN4x3GVER8PN",
-	"G741qKQ0i/UMDE+SbcFeef1dSVYIsyRh5de6mEPB+JwLyZQT0jjKNQRzDRcMJUd/J1scER5FLoapxIcR",
-	"jI0pucGZHvvdMx8usofKSi93PVuNpdErFxbK0jC7Ua1h9YJ9r+yCce3ktyoil6DENlzY73NxJQmfu0LB",
-	"IrplFdd2CGlLuq9aIkSLj4Hwx3ade1fMw24HkNw4ZKHYn7jZE822EROnQbEncpXJZECUhALuc6hsxjjL",
-	"Sy5WqNNKxjdcR81m4yMjx4f7FYKXKfdaoE9DyUnSCU0xD4PX1GuecVIMZd/s6lZ4OGyuWBN3sWuqidJF",
-	"jBCMnZwXgzUEiT5QAFWBJPdxKpaQxowbXt3XYyChdLXg8jbtN94GAocvOvblqFYFqirji/PvHY710j8h",
-	"qkrbtcYHNu46y73VYgFcF55KFnyLrNLdFEfS/HGoGRM2HjuTZgb46WB5842TgCNXoS8sXdZwjHiNpUxI",
-	"572dItD5lkZ5SY5mbi9diyxhvf7SN5gS7k4PebsLc2mglGdkK3V6XUR2qtokEVLTKRQ4oZCPM1B+poHx",
-	"Md4Rkkk6Yv3AUC7UCdZ4s0k+dbdMbbpeO8wwvAp/u3e8JTdjFD9TZKyImvLdpCqhyrtRdWtgbrwmjQ2W",
-	"noVVxAffxky6uDpe/s2wXBUjTM3x0CGyzLp9eINzDFuiBq6OXYusQyiW0LacQOhFXZ85kIwCjiqUBvQ6",
-	"bgkpRBE3dh39EmSBSYq3PfOGd6JGibFRy4NMc49R7fCIArmGuAouonbS18+esK+//vo/A8kgfs69IYkt",
-	"wXERb3gc53vAqMuEo6OxYjp808qNcdzP5UOlyZqYdgS88L7V3WndryRuOlqxK2tGU+0klCNlv2M+X/cY",
-	"WfZwgoc5wsfjJYRcvqA3+0Pg58oK7pMW4zb59DZbAPeF0iPTcNx1hLCp7K3TbH0YwHB4q6mxPC/BJDRo",
-	"wl1PHoVjjDoYeAzFI1YcM7RH6dBkAh3hT17C5tZArmQRWeh065UyVWuWN2Hsix1mIevVlMxM6dvm9PRo",
-	"igXJgV6cRN68EyOQEqf8ZWsTFYJMFSbawffUPXzR4O/hbaRnHdccXswS3G/ygv0/0Mrn6OAtOLyl7v1b",
-	"lCvMbQXaAznuA6sN6O67lA0Ue3ffhRP/MEvNnoLEXQiJSNnOSELEOK7Ds1fGHFhQ2iit/egtbvd0mkNE",
-	"OOba4GvovRd7ky+4GWb0TZpaOmNzDcydwOfbWvZtvridGLh/8oEFI7yt7pPDBDWfpq5mbKWKL5aLv/Lb",
-	"ifCYTVxixgSyTjZnJziq610jR+G2KyYNLAHQPR1cXvwYVtE4xWt0tWdMSBaELgq4XImyFJ5D4ON/vH0S",
-	"7mevUfkntR5/4OvIgXtbMrMKhX/GQ5xCN04/Hg96P7iQNIQNPS0cIH5a0YIH+HPDm0Kkj8Oi4bmIce9C",
-	"8NSbBsaIlptotgH3QZN7Vk1pUZ4hCdopgrxUch53TKXkgp1BHJUyVpRloFVHSBOlKwY9GlfZThUD88+w",
-	"eauimwlPiCVY/Gc8nycip2sI4uzA6NGxaT1JYdrkqkqlQ0f3aVVZUHyyIq/cIGWHpsmanbZbCBPFoR3z",
-	"ZLtfg3HGZ40olkdvdTcu+BCn8ngW5ss2FK51n1750kFNmpaupcHsA7sAeZEKfDoSO3t7ZyFvQe04tOs2",
-	"QpEHBptxX+piWODby65xhqo2NJabDP8kq5X7V4A3kUSypnMLAZAYSMjeLgBZSKDfTvwKXzbGIfzRKWBE",
-	"2VGm7jK/uroYbvq6mfj130wydjNBv537p58Lz7rRYBp3KcjCHPPpe6vXIPtSg4wxVH8VjWx2vyJB2Ytw",
-	"pvIR/QzNqV7xGjutpyYau5kOoi5UPbUjYmcxlDEi6M+UXkYkagmb0VE56N2MTLGAsoh70k9g3lhFQ2Gx",
-	"UFlGWl/GFo5uhgTuGHADiT6MXCrUiguJZx48KReero6rDzBS5W/rCUQthLjrWJA+t4uY+bnkW7Q5W1tF",
-	"o8E+28JA3iFDv0bNDU2AX3QjFYC+YrmSMzH3+Y+ZN7IoHWISu0mJvCicVGV7DYnRqYiOKSbsFaurDClc",
-	"CKAt1CaaqxkP0ewRiXwCQmstWXhHG0o4WQjWPXzurUqfZVfx2OBxpmtf8R4DvJEp0ncXZgUkoWdkVnDr",
-	"jTFt+r0313G3WgwFznbke6dIyTmLGZvyJte5N3+Q3sISSZAv7yDxMGTuHD/APWjih806UnD092CEBum/",
-	"6lUieVEc4bJI428rLdbRW3/tHr+ipx1/OBpqAjFxanznd14UGoJlyQ/cJlL4uM23L97EFcwvXmLHE6t0",
-	"WroGni/cbG0MKjKMbEAMevT0Sx4j7fhzG9gRiji1295oYa2jhlhZTHrm4mUjv1arMF4Xk71i+nI64iUV",
-	"GrC3qX0/fnSDvq7nAXWMJ+A46do9YW0mDi8ReWrHFDJ3sg+QnmSslry2C6XF//cBH1NRFA4mmlt4gIIL",
-	"0GtrLko+LSHz2kOiRlgymVqD1dtbJKeRQGnJPNt/zHZLz9YSjVwXUZOA47R1QrVLBW3swd8P0QZN+C1k",
-	"BNzddScOh0qWjaE87htf5YeK2zluTHpRk0noWDIvy5A1wuBDDpVlT3wSk0Pa13gLRyYH7ERI78mrGN7o",
-	"aNBG6OOafTT6NgqjpnLIHhzwd5arWtrGeYJlRigQATdZaFVVPloB7+4oTQdmoHWq1miT6B0xwobAVarC",
-	"tEAZcwY6KhllFJ8RnyTIYvGnqraJL/dlCpyhM1xnc42E5Ufr7Cx2HK+VbZJSRmBt+KxTM8lzxiVEQhrU",
-	"GnTJq/6qRk1dvCZS2ClJS9iGiyEMmytVjEqW/RTdcx1jz/hzh0lg2EYTrhHcOgt0sps2543ebsUCQxGx",
-	"gVL9HquqT6AVJTCpyAzRpARZhTWFU3rHuKI6KZXIHclOJtJxOtDaUGPo9gbDfw4not93TdPozFYS2NPn",
-	"T7NGElI6kYE6TZVW8mURSjUXkmoL5EpKyN1jc1Bj5m/Gl1/ywU7RK45VCZJqXaCFNFnIsUIWXJakbA1z",
-	"xXmeG1OfKaV2CjmvDfiY0g0qL0phfebogEnDb9hsfEs7NU13eC7E8qua/DVcEMXFD9YhA3ha8AcoZM0R",
-	"hwNIY9hdaJAeV89Ih3yz4FXkFuPPTe3uOl+0WR54vwowVkhv6ZhuGZ/HdJt5DOO3qpZz3BCX7NEqY9+u",
-	"MvZokbGvvlmQMK3KAlW2/ViUrng23FqXqjAx1pgVFNARtbRCTDSuLsaC1MYM4N34WjbxbDtpBsEzuxMs",
-	"Rpw4JyS2EBEU3vg8HIevFPOKYnJE/PPRqiNqOvhI0wiM7j55dmTB9z9Srm0qzjN5KeM27CamwXNLUjpD",
-	"oYnWhNhnzI4I6KIjNUS//txK9k1+6Z4pPhgJRLcITLzG9Kho8PF5oekEy2iN+xbEeHJZqE0XqXnfzbJs",
-	"EykFaRnhosUvsYpaM+n3w6RJ3/sklP9B5F7xLVUrdy9EPeXea3zLx0QuNtUPDvRdEvPNIpQTw4LpA8uk",
-	"DzfV91VTyLpbisE1EW7Qxhp0/BLoSW8ta253FIiQKj/5Bww8GBs/kITZ+LLA4bNuWWCE3yHg4oTOaW8U",
-	"KIDrRdwxTodLY0xfwcp0aIYt+xTrrFMufgtcP2b/8dXD4xZWmi8Jz7sQTQiZz0g0eRurofSWyidhDTYf",
-	"U4FUrDWN7hGtpLPZuygTJszhTGT/0tCwDZ1PBzf/kvIh+gexsn7C+BgrMo+veAEjy/VNYREtLtTJDgw+",
-	"3WCEwUMPkQHJYrnJ0FmvX+xP15LOhSoLMvN0dKPoVH05M44PP96pAteR0YIAZ1jC0fu5xfZCwY9xitDp",
-	"a+gNa9uDskVT1q2t9OaRZK8SXFJ98gh7F1QqXIozolO/UMJgZE30wEsKwaRmu5UZTLcFFpoyK2UsFMyq",
-	"qFEgVby0hGwnyXkOliZ1n/zNsI7tOtpeJmXDD3kvCcXiM4KGPFD69MBkDxNh+HSURhe+uPVJjEOT4PdQ",
-	"7XcbQEYaiAdEnQzJZCbrsBd5fS32vdCQHnxO1zHce2EvHpR0ik2L+2oTfEh8bG1Z9EWNrmmR4kRHaPw4",
-	"Uq5mqQKrIVMZ95zgR/GqA2OJ/OhaLHtYomadpKyDOp89uHEnlN6TzbOh9Fg9Oq+1sNs3qJ2TIwS4jjH1",
-	"633d8KLV6q/CV80cC2sr6h4q5EzFEj9ws5YvwbD3aKN/jyrOe1ru+wv2i7AL9h57p74PzRAkQIHiz5qX",
-	"NWShGkqTEeX+cSObrrjeRGA6vVszvNoOQAx4vshSvVyviAvgAwSnNzi50eeQYaQ2jkBjNTcBsE6Tbyh5",
-	"wa6bECCqI87ataFKSC75hofeyFxJq3luWaHAV7TglJ7iXRoX7Ad348lP6Lu7dnxG//31syfsP7/59j/+",
-	"x8WNvJHvPzxAVex9MJqQMumJGin0CNQr9l4DL95n7D0dM7x3K3zPi5WQ7y/YS1+yV+VLsA0sQv86qYJx",
-	"wOBwUFzcYOFdkYM0eLWoENdMONyaXFc8X8CDry4etl1yO79hh4XVCoPLJr9g5pJHPcMM+HCUMHcTsYY1",
-	"fFY8NFa9aEIxriYvA+Zev3reSRy7mjwKBVB4JSZXk68vHuGSKm4XeBsuw8SX60eXvC6oI9sc8H/0TCj5",
-	"vMD8TWOv8Y1spy/zPyNRNVjxv+QW9FWT+HTBnjmAW1W9d4gdFHA25fmSvJnYvwX/9WjlFKZHi1TH4cAd",
-	"exo4H4TmyzaOLDVs6D/RO2yMRrbwuKS+0QNe9N2sB7xJ7Zw/vdtrjvzVw4c9jZHHNUTudNFwRG1/oHJ3",
-	"pL36nI5KOOITBAukGIjDlXeW7YPxoOvyU8x3ozAUXpdJvt4A4DK0hv60c5kcktJtaW+UJ1YZi4jAls8d",
-	"Ck8I9d9lE09P0IvMCxx95444bK3RA1P5Om67t+R7ej7qqD48sFzvQrhxf08FRpfeIwifqGobao4oXTTZ",
-	"KUvYmg7E8M8dgCEpjUCMWs6ZXsLyfXjpgLbc9XU75S3qNuo7NZIHR5HptE9EO+zT50+759SAfwhy+3cv",
-	"P3ovyKfLj26OT953CCS97h7fP6T77GeyPfcyBqT/BXFhzsia6+iE+4mVWDjePO6mI9OVxcasoQsoXlRW",
-	"qmSL/babVR8RH9MYn5diCZ2A3268b2wFIa74LhrinxJbqVT3CfH0B1m0rU+PoqQnHwc4hCD2Yc8ewq2P",
-	"rtUK6AB7Dz02EqHt8GHeZZOqjtH99g54ifh7VWzvlLLQUe0u9dPpqdkpMQSb5YYusIoavw5FlAPiVaqp",
-	"STNm9K1+X6rpAPHVLcNXgP2tVpaT+uSdsD4Gd5YWI9WGYgR6sWgYlqjcgn1grAa++gwJ4RiyPLozZPEu",
-	"7Qiu/IQ+j9+PKzhD63lGjuBTs1TjCe8gTzewt0Uer/xF0ccn76SFFHrlvEWUprnoqQUUH47o48J3RBKC",
-	"Y0QgyVJStc9WPAlpDX1x75u8+nDNyDlcs0Jvma4lHsZdXtOeSe/qnlJj5tCV2WfcCbto0xVIQROW+XZq",
-	"fXhx5L5efnRjHZNPPfb8JZyej3B6nds4mt6xcBrSoIeg4BDR1NcvGCFQ7iN2cO8l2dBTymA5F2zeJ20V",
-	"QFJy8gms/3r2t71GbOdvg+siWq/lLbg1j9km3HuXH0XxKXk3/heEq3EPx3RKAL7GOg2YetAAkVhot27M",
-	"ABgOIVi+k+DvIld4Lpcf16CneDx3Pmtceffxu+OU97hyCNaW0GDP3QuZ1+iQvFf58uQc9DX22cRqHFpV",
-	"+wjb5OCTi7FgN06uuZkwwBgE71FPInBS7qPym4RxQN2ckhTBd3v6YU1y5uksaZ32ZacUWWg7vtI6VFRg",
-	"ysegZ6ETZebFa4N1oY4qxPdHKWYARb+C/QzfOCLaXDcZjjEJwgft36tEsj+eB3RTM8upPD5E8/nT1ERt",
-	"4awRc/0fjPxgHL36xjKjKEeYz9VVx8eaNFT57LN/PXmrGwF5/sJWBWgn7dS97lx7unYDJCx88dKELMne",
-	"W4p5c2duCmuTCE/qTa1l7IDYdNuNnkYN3i3ls8/t3EUwikBwuHVmDODdXxLj0Mvwo6/rp8GxK8BsieYK",
-	"PGZYQIaq5jRSJVYM6JTzb8M1+69KUn7sVjJJkrgfw0tHUfFpmqNTOO8oRGwqgIZVJgOgQqPGMaMvBQki",
-	"xwYPHZXGjO3bZ2TM1PmCccP+TVXJCfzLo+fgFZ+KUthtpzQYVqoKSWjJCZsvx835Rwll+1PKYN1WWucv",
-	"g4VLtWPsWqk1YImqfavXEV0syiFfOlT/sVETTsJ0hrrB7s4jRe1j+/xRXz386vSzvT1o8Rr6UenQJ9h3",
-	"75+1hWXvAHdeEv3q1k3+PP91eP2ojbTFoDOW3ZveefdghW16laLHyFGXgAShGs8fxcKygwOX1HbyEih7",
-	"9O5nT9GpH2RBfS3/PLbUe0A38kc2ddSwYhVGIIX+NNQORxznIon4qF3kqLgxldK2j1K8Cu+MguxaFhdT",
-	"bpW8CHP8+yGwv2B8M95rx6NnovSZIljTw4ygwl/qSp+xfv+WLwGLF/0lufw5JBd3oL4YzVXTZLuA3Anl",
-	"GfXaztzNmmswJmNu5BIstPp9zmWOSuBnSjyYgw3m8mPRJ/E44fy5rwjaq8u/sVzbpliUMKyAtcC6yEkF",
-	"H1/4l9TdrrUWayj+JLobeigxox8XgRU1KSFzr8Q3E3KXA3sc/FzuUPxe9rBzBy45teg5wbwpqn6dL8Pl",
-	"Oo2ot7x/I+jylPh2nS+l2pRQzCGCdqyuKA7eJzUfQbRhpPFy5XvG3SNe/KTWcErEwDZ494wZ1DbuhLiB",
-	"jfqwW4zvEtegxV5LvmN4kdAAlrA1PqHrkhowD8OKz0qSiaIFFsaGv2Nb6VOgRVOv+55Rw+3o1JE2OUQ7",
-	"pH9OSmYp5JFUhxf4xslNRH8IWaZp1Xv+gkzpjy1gBP09wIeML3aSPVMmgRfkXT3pWdyLUS8U9zwGqOwk",
-	"9HEf/BXg8D0X8hW+cdY226Z31alvwU51NgFUaB6bD3ROnEA+wv1yXRSvKBbgFJwrNGa6Z8bl+2qd8ESe",
-	"S1NBftCGqyiYsJQcZEC6P5zUy4MxMH1ICZaGbw7IVn8NThr2B/lXQtD5JAT5hmcn5AwOMRgne/t+3wtq",
-	"YzgIM7O0PT2Qj7MFkWeePiZqCCm9L+YZ9Bq3Ha7vXbF5QtOekEF8Aa+X31Rx2vhInIMthLEKmTUVEutw",
-	"CwqmaThFSB4teb48wtCT9pEdlAkdae8TX94QNfgpdE47hYWkgC8hTZzUeJbuEuxUrqNUKSU7hLaIScKN",
-	"LwysG4GsA8PSko4D33FgXCBaO3gb9ybQ3xNqKVKjsS0COz4xFkj4snF9J5UR8JxOiIDPhCyOdckc6Dze",
-	"R0Ls+ZxEQuwV+xpfOWsdEPdxaiXwhw98JSSZUg3otZOKrXfoUA+6FYAdIsDsHxIWgexX1N/SK2d9Sm0P",
-	"g5Or6jslV02kHweW9VwZKNc76rs/iRH6+xNsh0FdFU7DcptWGvcciPAzbHyziNNV9SDoHXZQOXIkCY5L",
-	"rza+CFir5f37InDWU+LDnzPp10Ht7vCgOkJMq2NiVyGKaPvLmHwy/Sv8/4/jdum0ovxzRJAY3JBpk96x",
-	"rdB+jHC6+NX+5fAl+fvFjV/CSyfOVDon8aVb9P7ktYZb+IcTbn4accZHo/ZD9f2zliubFgL3YKMMDS0O",
-	"o/ajWdJ9h3Yfcb47iHD+ebxJdD1p/qTPDHUs27fweMyadsvUccxr79SsdiWM6XGNqNlfib93dSv9paPo",
-	"No/sWCADJJ+WsBtVGb+MrTW309kDkSr09PjnO3copPITumFnnsnl5NO7T/8VAAD//w==",
+	"7H1rk9s2tuBfQelu1czUpbvtPObubX/q2PHGGyfx2p5J1aZdbYg8kjCiAA4ASta6/N+3cA5AUhJAkU6r",
+	"HSX5krRFEo+Dg/N+fJjkalUpCdKaydWHScU1X4EFjf96UmujtPurAJNrUVmh5ORq8vMCNDAulV2AZhWf",
+	"AwNZQHExySbCvfDvGvR2kk0kX8HkapLTONnE5AtYcTeg3VbuibFayPnk48ds8kKshD2c6zu1YSsut0xY",
+	"WJmMff2QbXB6YZkwbCWMEXKemrnEQbsTr/h7sapXk6uvHz7MJish6V+PsrAkIS3MQU8+ZpP3D+bqgfv5",
+	"gVmK6oHCNfHyQaXcS3pyNeOlgY/Z5Gdu84UbnZel2ny7quz2n7ysYXJldQ3Z3paupdmAZv/79U8/slJI",
+	"MKyWVpTMLoDlpQBpWQl8DSa1qw1O1wPOwUv/mE00mEpJA3jiz7goaw3uz1xJCxJPhFdVKXLuhristJqW",
+	"sPrPfxm3lw+dNfwPDbPJ1eQ/LluUuqSn5vIlfTX56GbcR6Ytk8peIBL4991w1/kS5y4KQWt/qVUF2gq3",
+	"Ulz9AVzzpUMJB8apKrZMzRiXjOdLqTYlFHNYgbQOplVnpA8BO2NQLGAtcog+0sA9BA5RWcO/a6GhmFz9",
+	"EkZ/2+CXmv4LcuuGuM7t6B0i0m8W3O5sE9agtyxfcDkHtuJbtuBryBiXBeOlQyxu2UoZ6961C1jh80NI",
+	"FHp7q2t5eAmf6u2rWjJuln7yjarLgk0dEXC4DAVNRisw7jwX/lb6XU+VKoHLY5CLwcjB8cMhIKBwoFgE",
+	"8oATGsYDFDbcsBUvgFmVMaXZRtgF8/sIq4/gAn5cdBbXIQcd8Ozvav/Q/TDRU9darKN7ogduV0oCMxYq",
+	"JqRDYSGn6n0f4u4OxGcWNEO6d4C2sAZpb0URxemZKGlhfVf5B+WuEb6u1epw9s1CmbB6h62xVSy4LNRs",
+	"lloHkbnYA2XjDyqt1iC5TFxWYzl9uLtUug3Mr4b1wc0KW8bHXoOeDiYDO1vvnIYfxsPUQyCsOxzMzjZ7",
+	"UOsln+NSd7EF+efOH32nHLC0vZNca77FQ4D39jbvFQ0cVEthLJsrcNj8mIHjiR7C+JQbiyz94hDae6Cj",
+	"9e7OG929Gc0wzCHDQMy9YsIatoLVFLRB8uHeKVReO9wneuoIjBFzCQWSPveB+ye3tY4RFl7tAv8Qw/bA",
+	"7GiIhDKKtVwyNZuBfsxuJjcTLxC5Jc65hQ3f4q4UyxdKGYihMzL39xFxywkluGHONMxAg8wdCU3cCj/M",
+	"7YKbxeFYT+jpd9wsCMwcGRAyEP+MJnGLvWI3E7PgX3z996ubCUL071+xBbznBeRixUtWiLmw5iK2jAJ4",
+	"4QSp8aRrFIVRswFijprt8rhdkMw8KpVqPo7KWDUEEdzwXG6VjB76hscEbMdBSyXn7pTdGyysUdelkHOS",
+	"okjSX6gVZMzU+YJxw24mXz40N5PHLAgXnK2ErK0XPHBBwskCOGz0mh/c4W+ELEZeYvfJ4S2eCll4CWRP",
+	"xknwnM8s+2STtapJhzgiW7gNvE2Azg11sAH/wMGIM8dY6CYay2VhCGXY0+dPh4MqzZ7BbpReRp8pLeYi",
+	"vnMjPN8edneHAiqspuGmBTFa/LxZUA8o74KPhlM5Iz76TalI9dpDI/czIZFRtc49GjkKVIHmVmk2da+Q",
+	"GWAXZvC+EhrM8DNeejowXO0ajUbuLh+X2/Atv55m9jBX1mwsCcfxQkn4jCgOXU8E7OfS12ZRHYMVtUaL",
+	"gGc9ZMIgo4yGlVqjwHrIRms9h9jl7T3acFa7azAA7CXXBghjsyFHmTyoO7nsuI5zu+oxXdQ/oOuO2NcK",
+	"vahV/6s2lkm1Id06qU/3qMzZHVIFxKqjmutLeuu8qMgTLrneRoRr/J0OKCiwTqpldoFmkRWK7UFyUxIy",
+	"tlmIfEHn6PZUggXDplunukA5Ozy8uQZIHJ2f8QiJ3jcMtGZbqSyj4WNSsFLLPopzFP3D6rJJM4cbMgpe",
+	"pIAR8JIVSRhm1AqQOh7yu0JEeB3PbcKa2Id1Na0oKvqL1Z0jJI6Z+bVmAT/DKpqlpiF2F+TSw/6M6OWT",
+	"BcREI/y5Mcw6GjlTtSyYqi3jU/dfJYE1LHbf5OjHjKi1lotylEFrmbEN19IR5WfXz18c3ThN3hqa/JTJ",
+	"vd/NscN5ccknalVxHWOT4UnQPzWYurSkgeb4TBjlVHS2EMYqLcCQIbqrUUdQIjmhp2wdo2rHPl0qYwef",
+	"wgtlTOwQjPf5xOclB0JgMGjMIZ4CrGE0rOQoOxgLlSE5c8EN+R2k2kSWvo+UYft+NX5nsaN5Crx4ARY9",
+	"WgdCcPOMuGQBpUA/SSPJzMUaJKurC/ZcMk6IJSyuVirGrXXIZXAHUjHNN2y6teSW26P59GrcbRDGOVxh",
+	"g6/eLTPJhp3dG72NHd1UqyXE+Ushxhj2jzgJ3sd4O7foeJoCKxwOENmLWw2PWP/p55nSK8fJHCT//lUc",
+	"37mxt6B1gt2WQsbp6gqM4TGmLwp/Esy/4lk+0zAXxuotYo3aJFQbiGFhuOlhiNiX/66hHnM+mm8SR9Aa",
+	"pQ+t1kiV/MYesyk38Pev2L5Q9o83zx78z9gae4QXDVXJt2M20BjKx3hU8EEh8gh5UhK32gzrZF2QblvI",
+	"jEUJxY6pXFiWc+n2O3VEmxfHecWO4N7BvOZ+T5pz9Netn17dBSftUL8zYqdPPR2OUWxPoYMoNYWcE58h",
+	"vwxTEh0tG7512g0yGyGXMQ5axP196NaoDRSkEjnldbENiBL4QQz/G4nrV8rnMUM+Oa0llMHxkotKEOc7",
+	"vAOCJxiJkMuM3Uw2MF0otbyZuMFuJug7vpkcPT2rJjR42Gr06FQ9jVw//Lk5NE7CgeGCPGMbTqRlCqUA",
+	"dHDLwwObCU3CyzhLwO461krkkLEVF+VUvc8aD4ZG5IlB06H3iLMTKzBxJr9ZbHv4u1e3+k/AWwdoksxD",
+	"xC+RJogdCQYbjfV7Sm8HRGHUMWrv6uxc8s4Ma1GAN4rsjhOe0NEHgkKGdV7StUVzu5cGmYjITuT0i96s",
+	"WpfHVVn3UhZGiULofVVyIaH4HiJn1H0axPgleCFxDVrMRLCWNryj0fAOd7MUKQvVtBT57TK2BGLFtI9D",
+	"uoO29uNgWCKH6kzTfJqEiSRrShwk9BAl5xBBJAxbSrVBfcaRXhQTIzY/L3BE4dArWkIH0/puZIORKev0",
+	"fgxK1qAnbySdIDCA/ks0RiUe3dJ+9QmS7UJVES0gMDSj2IzrjKmyAGNZuP+DJIHvVBUTARyYrLARnHvu",
+	"nzRU2wvvSLVRr9uFYNTv7rG596i6l88LJQnZdcGrCqRpaBJns1qj7Oyp9yBI/OgmiIDiSISQVrWF4ZLX",
+	"K/d6VH12LySCkHqF3l8fooQj3DoN+8goUbFigMwde2aiFKRSRhD5kCHc4TF76J1ZGnIQVVB6UViYZEP0",
+	"vSiPVdLj6kbpAgf0K2YajDVHuW4nBGsnNCvsbT8yq7lSOyjVwomWmbVUsHvwDX7Q3Wntbu3ZeSrhb0qM",
+	"dj8LUXq7gMCfAwfz7N2qIDg3Ng9UhjIm1cbJRVOYKQ1eV8Q3fIzNHkmvKQA44bnrJep4vpGw7hWExaK4",
+	"SIfoJTaksm7ZuB6HN1kb4CKVhCg5SiwgmMUiJKeZJ0cPlmMLOdd6G3DTIQrsUuGjcVtpRSF5x3CXER0N",
+	"N2/41qCS0izWMzA8SbYFe+X1dyVZIcyShJV/1cUcCsbnXEimnJDGUa4hmGu4YCg5+jvZ4ojwKHIxTCU+",
+	"jGBsTMkNzvTY7575cJE9VFZ6uevZaiyNXrmwUJaG2Y1qDasX7BtlF4xrJ79VEbkEJbbhwn6fiytJ+NwV",
+	"ChbRLau4tkNIW9J91RIhWnwMhN+169y7Yh52O4DkxiELxf7EzZ5oto2YOA2KPZGrTCYDoiQUcJ9DZTPG",
+	"WV5ysUKdVjK+4TpqNhsfGTk+3K8QvEy51wJ9GkpOkk5oinkYvKZe84yTYij7Zle3wsNhc8WauItdU02U",
+	"LmKEYOzkvBisIUj0gQKoCiS5j1OxhDRm3PDqvh4DCaWrBZe3ab/xNhA4fNGxL0e1KlBVGV+cf+9wrJ/8",
+	"E6KqtF1rfGDjrrPcWy0WwHXhqWTBt8gq3U1xJM0fh5oxYeOxM2lmgJ8OljdfOwk4chX6wtJlDceI11jK",
+	"hHTe2ykCnW9plJfkaOb20rXIEtbrL32DKeHu9JC3uzCXBkp5RrZSp9dFZKeqTRIhNZ1CgRMK+TgD5Sca",
+	"GB/jHSGZpCPWDwzlQp1gjTeb5FN3y9Sm67XDDMOr8G/3jrfkZoziZ4qMFVFTvptUJVR5N6puDcyN16Sx",
+	"wdKzsIr44NuYSRdXx8u/GJarYoSpOR46RJZZtw9vcI5hS9TA1bFrkXUIxRLalhMIvajrMweSUcBRhdKA",
+	"XsctIYUo4sauo1+CLDBJ8bZn3vBO1CgxNmp5kGnuMaodHlEg1xBXwUXUTvrq2RP25Zdf/ncgGcTPuTck",
+	"sSU4LuINj+N8Dxh1mXB0NFZMh29auTGO+7l8qDRZE9OOgO9hexcU2RuFzoUav/Ae5d0FuV9JyHYUclfC",
+	"jiYYSihHSrzHPN3uMQoqw8k8ZkYfjxIRcvmC3uwP/J8rK7hP1Yx7ItLbbAHcl0CAh+NkihEitrK3Tp/3",
+	"wQ/D4a2mxvK8BJOwG9CN9UxBOATUwaxlKAqz4piXPspyQIbfEV70JWxuDeRKFpGFTrdeFVW1ZnkTvL/Y",
+	"YZGyXk3JuJamMRsubDSxhKRfL0SjRLITGZESIj2JadMzgiQZJtrB99Q9fNHg7+FtpGcdhyRezBLcb/KC",
+	"/V/Qymcm4S04vKXu/VuUpsxtBdoDOe75qw3o7ruUAxV7d99xFf8wS82egsRdEGKkbOdEiZWJnb0y5sBu",
+	"1Mam7cescbunyR0iwjGHDl9D773Ym3zBzTBTd9LA1Bmba2DuBD7dwrRv6cbtxMD9gw+nGOFjdp8cpuX5",
+	"5Hw1YytVfLYKBCu/nQiP2cT1BEyb6+SwdkLCuj5Fco9uu8LhwMIH3dPB5cWPYRWNzrzGAIOMCcmCqElh",
+	"pitRlsJzCHz8jzdPwv3sNaX/oNbjD3wdOXBvQWdWocrDeIjO6GYnxKNg7wcXkua/oaeFA8RPK1rmAX9u",
+	"eFOIb3JYNDwDM+5TCfEJpoExouUmmmPBfajoni1XWpRnSG9w6i8vlZzH3XEpuWBnEEeljBVlGWjVEdJE",
+	"SZrBeoCrbKeKgflH2LxR0c2EJ8QSLP4Zz2KKyOkagjg7MGZ2bDJTUpg2uapSSeDRfVpVFhSVrcgXOUjF",
+	"o2myZqftFsJEcWjH/Pfu12CS8rkyiuXRW92Nhj7EqTyee/pTGwDYOo2vfMGkJjlN19JgzoVdgLxIhXsd",
+	"iRi+vbNAv6B2HFqzG6HIA4PNuC/wMSzc76euSYpqVTT2qgz/SbY691eAN5FE8iFwCwGQGD7J3iwAWUig",
+	"3078Cl82JjH80SlgRNlRpu4yv7q6GG7wu5n49d9MMnYzQW+l+9PPhWfdaDCNkxhkYY5FMnhb3yCrWoOM",
+	"MVR/GY3ndr8iQdmL66aiGf0Mzale8cpCrX8qGrGaDh0vVD21IyKGMYAzIujPlF5GJGoJm9GxSOjTjUyx",
+	"gLKIxw+cwLyxigYAY3m2jLS+jC0c3Qxp6zHgBhJ9GK9VqBUXEs88+I8uPF0dVxVhpMrfVlGI2kVx17HU",
+	"BG4XMaN7ybdoabe2isbAfbKFgXxihn6NmhuasMboRioAfcVyJWdi7rM+M29kUTpEYnZTMXlROKnK9ppP",
+	"o1MRHVNM2CtWVxlSuBA2XKhNNEM1HpjaIxL5tIvWWrLw7kWUcLIQonz43FuVPsmu4rHB40zXvuL9JHgj",
+	"U6TvLswKSELPyKzg1htj2vR7b4bnbo0cChfuyPdOkZJzFjM25U2Gd2/WJL2FhaEgX95BumXIVzp+gHvQ",
+	"xA+bdaTg6O/BCA3Sf9WrRPKiOMJlkcbfVlqso7f+2j1+SU87UQBoqAnExKnxnd95UWgIliU/cJs+4qNV",
+	"37x4HVcwP3thIU+s0sn4Gni+cLO1kbfIMLIBkffR0y95jLTjz204Syhd1W57o4W1jhpiPTXpmYuXjfxa",
+	"rcIoZUxxi+nL6TifVEDE3qb2oxeiG1SlyCPeQvp9p0JnKMiGAq5h023M2Bws2cNoKk5C1XIjt1rXUbeF",
+	"D8RVunDiq+xGqTkNHZWVxy1ZdYocYgYCxt3CXyqc9+1QKZCW+aouI2HSeyCnJTcuqTTEEyWCOw+DEtpx",
+	"bFs+LYH9QoO/jWUelcmgNh/2AzNel7YnAj6mSUYGfZgasGv5pbrBB5KrCbHUO0LR8aQi9CjToFRHcuJX",
+	"lwYzHloCyu5Zg+AkskjAkA+SW2bCmgt2LT23Rg4+Qz20LNOwv0P4OeY00rva6M6jv0M4R4z0PgPX5z5l",
+	"gXSjSAky7uPHSJSRK1iDno765IDYue8D0HYg0a6o3egABPJ1ng/kxnhC5hvE5wJYm5nJS2SrtROXEXAP",
+	"UNLKWC15bRdKi//nAwCnoigct9DcwgO83kCvrbko3aXPvF0lUTMyWVxDg9XbWxQ0I4kzknmF6DHbLUVe",
+	"SzT/X0TR0ukgdcLolQri2zssP0QbROe3kBFwd9edOBwqYTlGJnPf+KpvVOzUXXqyGDWZ5U5Z4WUZsggZ",
+	"vM+hsuyJT2p17PwVyicjk8V2MmYO6KFP+t4IfdzmGc3GiMKoqSS1Bwf8neWqlrZxK2PZKQpMw00WWlWV",
+	"j15DqWaUDQhmoHWq9nRT+CPingqJDFSVb4Ha9wx0VGfMKF4vPknQUuNPVW0TX+5rWzhDZ7jO5hrd04/W",
+	"2VnsOF4p2yQpjsDa8Fmnhp7XGZYQkcDUGnTJq/4qd02d1Ea2U2WBgoa/GMKwuVLFqOIJH6N7rmOKC/7c",
+	"EZ8xjK+RcoLDe4HhR6bNgaa3W4XJUIZEoFS/xt/kCyqIEphUZKBtUkStwhrzKYvMuCJrKWORO5KdzNTj",
+	"dKD1LsXQ7TWyvMOJ6Pddpx2G+ThZ8+nzp1mjIyqdqEgwTZXa82VySjUXkmrN5EpKyN1jc1Bz7C/Gl+Pz",
+	"wa/RK45VapIGr0ALabKQc4ssuCxJphsWpOB5bsywSCUWppDz2oDPMdigWUcprNcfHTDpEgubjW9pp8b1",
+	"Ds+FWL5tk8+MC6I8qcHWtQCeFvwBCllzxOEA0hh2F7Y1j6tnZF17veBV5Bbjz00vhzpftFl/eL8KMFZI",
+	"bwOebhmfx6w+8xjGb1Ut57ghLtmjVca+XmXs0SJjX3y1IDODKgs0Zu0L0F3xbLgfI1VxaKyZP5jmRtRW",
+	"DDkyuLoYC1IbM4B342vZxLPtpIEYz+xOsBhx4pyQ2EJEUHjt8zIdvlIOBIrJEfHPZy+MqPHjMw8iMLr7",
+	"YgojG4D8lmovpOL+k5cy7t1ror08tySlMxQeap0rfW6+iIAuOlJD9OtP7WzS1Bs4sPeRiU90i4LFew6M",
+	"yg4aXycgnXAf7XnSghhPLgu1SiM9ULpZ921ivSAtI1y0+CVWUT8P/X6YRO97YYVycIjcK76l7hXuhWgM",
+	"kY+nueVjYrqbajgH+i6J+WYRyktiA42BbTOGOzH7qutk3S3F4JoIxGqjsDoeW4wxan0OaKql9xLliH+D",
+	"IVljI6uSMBtfJj581i0Tj/A7BFyc0DntjUKocL2IO8bpcGmM6StgnA5as2WfYp112odsgevH7L++eHjc",
+	"90TzJeF5F6IJIfMZiSZvYjX13lA5PazJ6aPNkIq1ptE9opUMw/HBGwkT5nAmsn9paNiGzqfTPn5ORVf4",
+	"B7Eyr8L46FNyHK54ASPLt05hES0218kWD9EuwQiDhx5ippLF05NJBV6/2J+uJZ0LVRZk5unoRtGp+nIo",
+	"HR9+vFMVtCOjBQHOsEQIzKcWXw0FoMYpQqevqTqsjRvKFk2Zz7byp0eSvcqgSfXJI+xdUKlwKc6ITv1M",
+	"CeSRNdEDLykEk5rtVuox3ZaIaMqslLFQMKuiRoFUMesSsp2iF3OwNKn75C+GdWzX0XZjKRt+yAhMKBaf",
+	"EE7pgdKnByZ7WgnDp6M0uvDFrU9qH1oUZQ/VfrUBZKSBeEA83pDKFmQd9iKv782xFzTXg8/purZ7L+xF",
+	"ypNOsWlxX22CD4mPrTWOvqjRNY5SnOgIjR9HytUsVXA7VK7APSf4UbwKzVgiP7o21x6WqFknXfWg7nMP",
+	"btwJpfdk82woPUY15LUWdvsatXNyhADXMaZ+va8bXrRa/VX4qpljYW1F3aSFnKlYShxu1vIlGPYObfTv",
+	"UMV5R8t9d8F+FnbB3mEv7XehOY4EKFD8wYiZLFTHanJF3R83sumS7k0EptPLO6PYKQsrBjxfZKne3lfE",
+	"BfABgtMbnNzoc8gwhwVHoLGamwBYt883GL5g101wJPWVYO3aUCUkl3zDQ29krqTVPLesUOArHPG1D/ZC",
+	"l8YF+9bdePIT+m7fHZ/RX189e8L++6uv/+tvFzfyRr57/wBVsXfBaELKpCdqpNAjUK/YOw28eJexd3TM",
+	"8M6t8B0vVkK+u2A/+RLuKl+CbWARwuekCsYBijeC4uIGC7GLHKTBq0WFGWfC4dbkuuL5Ah58cfGw7Zre",
+	"+Q077qxWGHY7+RlzOj3qGWbAh6OEuZtYXoyWW/HQaPuiCcW4mvwUMPf65fNOSu3V5FEoiMUrMbmafHnx",
+	"CJdUcbvA23AZJr5cP7rkdUHxbXPA/9EzoeTzAjPbjb3GN7KdPv2/RKJqsANMyS3oqyYl9II9cwC3qnrn",
+	"EDso4GzK8yV5M7GfF/71aOUUpkeLVAf6wB17GvofJC3JNsI2NWzoR9Q7bIxGtvC4DJGRR1+k+mpD3qT2",
+	"/h/f7jXL/+Lhw55G+eMa5He6Kjmitj9QuTvSXr1mRyUc8QmCBVIMxOHKO8v2wXjQhf8pZgJTGArG1iXW",
+	"2wDg8hkXZa1pue1lckhKt6W9UZ5YZSwiAls+dyg8IdR/m008PUEvMi9w9J074rC1Rg9M5et67t6Sb+j5",
+	"qKN6/8ByvQvhxv09FRh3f48gfKKqbahBpXTR5O0tYWs6EMN/7gAMSWkEYtSC1PQSlm/CSwe05a6v2ylv",
+	"Ubdx66mRPDiKTKedLtphnz5/2j2nBvxDkNu/e/nBe0E+Xn5wc3z0vkMg6XX3+P4h3Wc/ku25lzEg/S+I",
+	"C3NG1lxHJ9xPrMRGIuZxt1ADXVls1B26QuNFZaWap2h4292wj4hjlgZWoP0nBTxbXUf6FKADhpdiCZ1U",
+	"iG4mRGwFIeOiZwnuKObqgfv1gVmK6oGqyO7+AOuKORkCre4nxVZq3XBCPP1WFm0r7KMo6cnHAQ4hiH1C",
+	"iIdw66NrtQI6wN5Dj41EaDt8mLfZpKpjdL+9A14i/kYV2zulLHRUu0v9eHpqdkoMwebpoSu4okbgQxHl",
+	"gHiVioLR44wZfavflGo6QHx1y/AVwf9dK8tD4gM6YX0M7iwtRqoNxQj0YtEwLFG5BfvAWA189QkSwjFk",
+	"eXRnyOJd2hFc+QF9Hr8eV3CG1vOMHMEnrarGE95Bnm5gb4s8XvmLoo9Pa0wLKfTKeYsoTbPpUwsoPhzR",
+	"x4XviCQEx4hAkqWkap/HfRLSGvqk3zd59eGakXO4ZoXeMl1LPIy7vKY9k97VPaVG/aFLv89FFnbRpiuQ",
+	"giYs8+01+/DiyH29/ODGOiafeuz5Uzg9H+H0OrdxNL1j4TQUiBiCgkNEU1/ZZYRAuY/Ywb2XZENPKYPl",
+	"XLB5n7RVAEnJyaf2//Hsb3uNOc/fBtdFtF7LW3BrHrNNuPcuP4jiY/Ju/C8IV+MejumUAHyFFWww9aAB",
+	"IrHQbkWtATAcQrB8Z9lfRa7wXC4/rEFP8XjufNa48u7jd8cp73HlEKwtocGeuxcyr9Ehea/y5ck56Cvs",
+	"u4xJ5VpV+wjbVCchF2PBbpxcczNhgDEI3qOeROCk3EeFiQnjgLr7JSmC7/737ZrkzNNZ0jrtLE8pstB2",
+	"fOcNqKj0no9Bz0Jn4syL1wYr5h1ViO+PUswAin4F+xm+cUS0uW4yHGMShA/av1eJZH88D+immqBTeXyI",
+	"5vOnqYnakoIj5vo/GPnBOHr1jWVGUY4wn6urjo81aajy2Wd/PHmrGwF5/sJWBWgn7XQE6Fx7unYDJCx8",
+	"8dKELMneW4p5c2duCmuTCE/qTa1l7IDYdNuNnkYN3i3lk8/t3EUwikBwuHVmDODtnxLj0Mvwna94qsGx",
+	"K8BsieYKPGZYQIaq5jRSJVYM6DQ6acM1+69KUn7sVjJJkrjvwktHUfFpmqNTOO8oRGxqI4dVJgOgQuPe",
+	"MaMvBQkixwYPHfbGjO0bC2XM1PmCccP+Q1XJCfzLo+fgFZ+KUthtp2gi1vALSWjJCZsvx8352wxlu5bs",
+	"+dNQ+xfDZo14705A89whqnu0wr7KnKqDYD0gXZimJp2wJSQXBFzniz+kVNht9nj+UmG45jvmt5VaAxbN",
+	"2rfDHdEOozz7J3f5vmsUl5OwwaGOubvzkVGD8z4P2RcPvzj9bG8OmpCHjok6dLKnbuUh+w/L0f563PmJ",
+	"KGq3xv2nedTD60etti0GnbE20XR3vQe7cNNNG31YjroEJAj1gX4rNp8dHLikxsiXQPmsdz97ik59Kwvq",
+	"vPz7se7eA7qRh7Sp7IY1tDAmKvQSo9Zl4jgXSURs7SJHxY2plLZ9lOJleGcUZNeyuJhyq+RFmOM/D4H9",
+	"GSOu8V47Hj0Tpc9dwSojZgQV/lxX+owtDm/4ErCc0p+Sy+9DcnEH6svjXDGe51DZjBWQO6E8Y3nJxSpz",
+	"N2uuwZiMuZFLsNBaHHIuc1RLP1HiwaxwMJcfij6Jxwnnz32N0l7rwmvLtW3KVwnDClgLrGGfNDngC39I",
+	"3e1aa7GG4neiu6HPFGsM4CJQi6cU0b12DEzIXQ7scfBTuUPxa9nDzh245NRO7QTzpqj6db4Ml+s0ot7y",
+	"/s2yy1Pi23W+lGpTQjGHCNqxuqLIfJ9mfQTRhpHGy5Xv73mPePGDWsMpEQNblt4zZlCLzxPiBjZVxc5e",
+	"vqNngxZ77VOP4UVCA8Akwj4++T0lHZ6xXeB72N5bPmBVT0uRY2XuxtbrQBz+9inlGdPKcgtoTDCMrxTW",
+	"AYFVb3pn3Pno3vNJgpc06rB7/UmJV9GLjcXW4XtsNHKKi93UgL/ny+12dOrorRyCZL6DIJ+S5lsKeSR9",
+	"5gW+cfLL/JuQRpvG+Ocvipb+2AJG0L8HkAZ8sZNAnDLqvCCP/UnP4l7MsqFg7DFAZSehj33gH2WmGT31",
+	"/YSGNGjyZ6zFEKx8KngZ2iSjN7oQxnd2YMKyvxZqI/+GrmGQvn/WX+vqb/34mxTvm7ZXSer/0vd4OmNR",
+	"rmlLemqSu1NeUgB1ysDuKZ3jIZCP8NZeF8VLCmY6xR0KPTfv+R75lqknPJHn0lTu0ux1WC0KJixlNxp3",
+	"g4R1SjIPvoP0ISXkJ3xzQLmNV+CUZ3+Qf2Y0nk9Go+9le0IxxCEG4+Se22/cQx2qB2Fmlna/BfJxtiDy",
+	"kpoP6hxCSu9BUutefdwO1/euRT+haU/IID6DkOU3VZw2wBvnYAthrEJmTZUQO9yC5K+GU4Ts95LnyyMM",
+	"vV/eCiiz8s0t7xNfXhM1+CG0fjyFQbWAzyFNnNTW7vhgxrAeaIZ11J0APvUVE45TpZTsEDpeJwk3vjCw",
+	"8A2yDoyrTfoZfcuUcZG07eBt4K5A93AoBkudErcI7PjEWOHl8wYmn1RGwHM6IQI+E0iAehugD4w1OUDC",
+	"pit5EgvpjVPCj2a4j1gd7BqORJ1ae/sive5KI7lvUl+xLG+D91uWq04fpnDVad0DoKyh5GkgP1lAvnyF",
+	"r5y1po37OLWq/e17vhKS/FsG9NrpHtZ72alV6QrADhET9w8JawX3m0Pe0CtnfUptq5uTG0R2KnObSNsm",
+	"rP68MlCud4wk/iRGWEmeYNckar5zGsGm6bh0z9FhP8LG9xQ6XfEngt5ho60jR5KQa+jVxr0Ia7W8f/ci",
+	"znpKfPh91oZwULs7PKiOENPqmHBbiCLaJTkmBU7PNEvsd+lJ7XQs/n2E9RnckGkFROw+t5+4ka6RuH85",
+	"fOeWfnHj5/DSiRNaz0l86fZGOXlJ+hb+4YSbn0ac8dFUqtCk5azlyqbTzD1YgkPfo8NUqmgxjb5Du4/k",
+	"ix1EOP9yD0l0PWmavS8ggGnS1OnpMWu68lNjSm8joZ7mK2FMjwNKzf6sD3FXt9JfOgo59sjugxT4tITd",
+	"UPf4ZWxt5p0GUIhUofXTL2/doZDKT+iGDdwml5OPbz/+/wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

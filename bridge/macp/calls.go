@@ -1,0 +1,406 @@
+package macp
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/macpv1"
+)
+
+// Bounds of a page of a list.
+const (
+	defaultPage = 100
+	maxPage     = 500
+)
+
+func (l *Link) initialize(_ context.Context, _ participant, req *macpv1.InitializeRequest) (*macpv1.InitializeResponse, error) {
+	switch {
+	case len(req.GetSupportedProtocolVersions()) == 0:
+		return nil, macpmode.Refuse(macpmode.InvalidRequest, "supported_protocol_versions is empty")
+	case !slices.Contains(req.GetSupportedProtocolVersions(), macpmode.Version):
+		return nil, macpmode.Refuse(macpmode.UnsupportedVersion, "this runtime speaks %s", macpmode.Version)
+	}
+	return &macpv1.InitializeResponse{
+		SelectedProtocolVersion: macpmode.Version,
+		RuntimeInfo: &macpv1.RuntimeInfo{
+			Name: "baton", Title: "Baton", Version: l.deps.Version, Description: "a gateway of handoffs between networks", WebsiteUrl: l.ports.PublicURL,
+		},
+		Capabilities: capabilities(), SupportedModes: []string{macpmode.Mode},
+		Instructions: "Send Authorization: Bearer with the token of your participant. Write with Send, follow with StreamSession, WatchSessions and WatchSignals.",
+	}, nil
+}
+
+// capabilities returns what this runtime has. What it does not have is advertised as absent.
+func capabilities() *macpv1.Capabilities {
+	return &macpv1.Capabilities{
+		Sessions:        &macpv1.SessionsCapability{Stream: true, ListSessions: true, WatchSessions: true},
+		Cancellation:    &macpv1.CancellationCapability{CancelSession: true},
+		Progress:        &macpv1.ProgressCapability{Progress: true},
+		Manifest:        &macpv1.ManifestCapability{GetManifest: true},
+		ModeRegistry:    &macpv1.ModeRegistryCapability{ListModes: true},
+		Roots:           &macpv1.RootsCapability{},
+		PolicyRegistry:  &macpv1.PolicyRegistryCapability{RegisterPolicy: true, ListPolicies: true, ListChanged: true},
+		DecisionReceipt: &macpv1.DecisionReceiptCapability{},
+		Experimental:    &macpv1.ExperimentalCapabilities{Features: map[string]string{macpmode.CarryExtension: "1"}},
+	}
+}
+
+func (*Link) listModes(context.Context, participant, *macpv1.ListModesRequest) (*macpv1.ListModesResponse, error) {
+	return &macpv1.ListModesResponse{Modes: []*macpv1.ModeDescriptor{{
+		Mode: macpmode.Mode, ModeVersion: macpmode.ModeVersion, Title: "Handoff", Description: "moves responsibility from its owner to a participant that accepts it",
+		DeterminismClass: "context-frozen", ParticipantModel: "delegated",
+		MessageTypes: []string{
+			macpmode.TypeSessionStart, macpmode.TypeOffer, macpmode.TypeContext, macpmode.TypeAccept, macpmode.TypeDecline, macpmode.TypeCommitment,
+		},
+		TerminalMessageTypes: []string{macpmode.TypeCommitment},
+		SchemaUris:           map[string]string{"proto": "buf.build/multiagentcoordinationprotocol/macp"},
+	}}}, nil
+}
+
+func (l *Link) getManifest(_ context.Context, _ participant, req *macpv1.GetManifestRequest) (*macpv1.GetManifestResponse, error) {
+	if id := req.GetAgentId(); id != "" && id != string(l.ports.Home.DID()) {
+		return nil, macpmode.Refuse(macpmode.SessionNotFound, "no manifest of %q is here", id)
+	}
+	return &macpv1.GetManifestResponse{Manifest: l.manifest()}, nil
+}
+
+// manifest returns the manifest of this runtime. It names no participant.
+func (l *Link) manifest() *macpv1.AgentManifest {
+	scheme := "http://"
+	if l.cfg.TLS {
+		scheme = "https://"
+	}
+	types := []string{"application/macp-envelope+proto", "application/macp-envelope+json"}
+	return &macpv1.AgentManifest{
+		AgentId: string(l.ports.Home.DID()), Title: "Baton", Description: "a gateway of handoffs between networks", SupportedModes: []string{macpmode.Mode},
+		InputContentTypes: types, OutputContentTypes: types,
+		TransportEndpoints: []*macpv1.TransportEndpoint{
+			{Transport: "macp.transport.grpc.v1", Uri: scheme + l.address(), ContentTypes: types[:1]},
+			{Transport: "macp.transport.http.v1", Uri: scheme + l.address(), ContentTypes: types[1:]},
+		},
+	}
+}
+
+func (l *Link) sendCall(ctx context.Context, from participant, req *macpv1.SendRequest) (*macpv1.SendResponse, error) {
+	if req.GetEnvelope() == nil {
+		return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the request has no envelope")
+	}
+	return &macpv1.SendResponse{Ack: l.send(ctx, from, req.GetEnvelope())}, nil
+}
+
+func (l *Link) getSession(ctx context.Context, from participant, req *macpv1.GetSessionRequest) (*macpv1.GetSessionResponse, error) {
+	answer := &macpv1.GetSessionResponse{}
+	return answer, l.read(ctx, from, req.GetSessionId(), func(t *turn) error {
+		answer.Metadata = t.session.Metadata()
+		return nil
+	})
+}
+
+func (l *Link) cancelSession(ctx context.Context, from participant, req *macpv1.CancelSessionRequest) (*macpv1.CancelSessionResponse, error) {
+	ack, err := l.control(ctx, from, macpmode.TypeSessionCancel, req.GetSessionId(), req.GetReason())
+	return &macpv1.CancelSessionResponse{Ack: ack}, err
+}
+
+func (l *Link) suspendSession(ctx context.Context, from participant, req *macpv1.SuspendSessionRequest) (*macpv1.SuspendSessionResponse, error) {
+	ack, err := l.control(ctx, from, macpmode.TypeSessionSuspend, req.GetSessionId(), req.GetReason())
+	return &macpv1.SuspendSessionResponse{Ack: ack}, err
+}
+
+func (l *Link) resumeSession(ctx context.Context, from participant, req *macpv1.ResumeSessionRequest) (*macpv1.ResumeSessionResponse, error) {
+	ack, err := l.control(ctx, from, macpmode.TypeSessionResume, req.GetSessionId(), req.GetReason())
+	return &macpv1.ResumeSessionResponse{Ack: ack}, err
+}
+
+// listSessions lists the sessions of the caller in the order in which they began. The token of a
+// page is the name of its last session.
+func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.ListSessionsRequest) (*macpv1.ListSessionsResponse, error) {
+	size := int(req.GetPageSize())
+	if size <= 0 {
+		size = defaultPage
+	}
+	size = min(size, maxPage)
+	prefix := membersPrefix(from.name)
+	after := ""
+	if req.GetPageToken() != "" {
+		if after = prefix + req.GetPageToken(); strings.ContainsAny(req.GetPageToken(), "\x00\n") {
+			return nil, macpmode.Refuse(macpmode.InvalidRequest, "page_token is none of this runtime")
+		}
+	}
+	names, err := l.deps.Journals.JournalNames(ctx, prefix, after, size)
+	if err != nil {
+		return nil, err
+	}
+	answer := &macpv1.ListSessionsResponse{}
+	for _, name := range names {
+		err := l.read(ctx, from, memberSession(name), func(t *turn) error {
+			answer.Sessions = append(answer.Sessions, t.session.Metadata())
+			return nil
+		})
+		if _, gone := errors.AsType[*macpmode.Error](err); err != nil && !gone { // it was removed meanwhile
+			return nil, err
+		}
+	}
+	if len(names) == size {
+		answer.NextPageToken = strings.TrimPrefix(names[len(names)-1], prefix)
+	}
+	return answer, nil
+}
+
+func (l *Link) registerPolicy(ctx context.Context, from participant, req *macpv1.RegisterPolicyRequest) (*macpv1.RegisterPolicyResponse, error) {
+	ok, why, err := l.onPolicies(ctx, func(t *turn) error { return t.register(from.name, req.GetPolicyDescriptor()) })
+	return &macpv1.RegisterPolicyResponse{Ok: ok, Error: why}, err
+}
+
+func (l *Link) unregisterPolicy(ctx context.Context, from participant, req *macpv1.UnregisterPolicyRequest) (*macpv1.UnregisterPolicyResponse, error) {
+	ok, why, err := l.onPolicies(ctx, func(t *turn) error { return t.unregister(from.name, req.GetPolicyId()) })
+	return &macpv1.UnregisterPolicyResponse{Ok: ok, Error: why}, err
+}
+
+// onPolicies changes the policies. A refusal is an answer.
+func (l *Link) onPolicies(ctx context.Context, do func(t *turn) error) (ok bool, why string, err error) {
+	err = l.engine.on(ctx, "", func(_ context.Context, t *turn) error { return do(t) })
+	if refused, isRefusal := errors.AsType[*macpmode.Error](err); isRefusal {
+		return false, refused.Error(), nil
+	}
+	return err == nil, "", err
+}
+
+func (l *Link) getPolicy(ctx context.Context, _ participant, req *macpv1.GetPolicyRequest) (*macpv1.GetPolicyResponse, error) {
+	answer := &macpv1.GetPolicyResponse{}
+	return answer, l.engine.on(ctx, "", func(_ context.Context, t *turn) error {
+		if answer.PolicyDescriptor = t.engine.policies.byID[req.GetPolicyId()].PolicyDescriptor; answer.GetPolicyDescriptor() == nil {
+			return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", req.GetPolicyId())
+		}
+		return nil
+	})
+}
+
+func (l *Link) listPolicies(ctx context.Context, _ participant, req *macpv1.ListPoliciesRequest) (*macpv1.ListPoliciesResponse, error) {
+	answer := &macpv1.ListPoliciesResponse{}
+	return answer, l.engine.on(ctx, "", func(_ context.Context, t *turn) error {
+		answer.Descriptors = t.engine.policies.list(req.GetMode())
+		return nil
+	})
+}
+
+// rows of a session that watchers are told at once.
+const firstSessions = 1000
+
+// watchSessions tells the caller which of its sessions are not over, and then each change.
+func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.WatchSessionsRequest, send func(*macpv1.WatchSessionsResponse) error) error {
+	var out *outlet[*macpv1.SessionLifecycleEvent]
+	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
+		out, err = watch(t.engine.watchers.sessions, from.name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.sessions, from.name, out) })
+	known, err := l.sessionsOf(ctx, from)
+	if err != nil {
+		return err
+	}
+	for _, s := range known {
+		if s.GetState() != macpv1.SessionState_SESSION_STATE_OPEN && s.GetState() != macpv1.SessionState_SESSION_STATE_SUSPENDED {
+			continue
+		}
+		ev := &macpv1.SessionLifecycleEvent{EventType: macpv1.SessionLifecycleEvent_EVENT_TYPE_CREATED, Session: s, ObservedAtUnixMs: s.GetStartedAtUnixMs()}
+		if err := send(&macpv1.WatchSessionsResponse{Event: ev}); err != nil {
+			return err
+		}
+	}
+	return drain(ctx, out, func(ev *macpv1.SessionLifecycleEvent) error { return send(&macpv1.WatchSessionsResponse{Event: ev}) })
+}
+
+// sessionsOf returns the newest sessions of a participant.
+func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.SessionMetadata, error) {
+	var all []*macpv1.SessionMetadata
+	req := &macpv1.ListSessionsRequest{PageSize: maxPage}
+	for {
+		page, err := l.listSessions(ctx, from, req)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetSessions()...)
+		all = all[max(0, len(all)-firstSessions):]
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			return all, nil
+		}
+	}
+}
+
+// watchSignals tells the caller the last state of its handoffs, and then each signal.
+func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, send func(*macpv1.WatchSignalsResponse) error) error {
+	var out *outlet[*macpv1.WatchSignalsResponse]
+	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
+		out, err = watch(t.engine.watchers.signals, from.name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.signals, from.name, out) })
+	if err := l.lastSignals(ctx, from, send); err != nil {
+		return err
+	}
+	return drain(ctx, out, send)
+}
+
+// lastSignals tells a participant that connects the last signal of each of its sessions.
+func (l *Link) lastSignals(ctx context.Context, from participant, send func(*macpv1.WatchSignalsResponse) error) error {
+	known, err := l.sessionsOf(ctx, from)
+	if err != nil {
+		return err
+	}
+	for _, s := range known {
+		var last []byte
+		err := l.read(ctx, from, s.GetSessionId(), func(t *turn) error {
+			last = t.session.Signal
+			return nil
+		})
+		if err != nil || len(last) == 0 {
+			continue // a session that was removed meanwhile has no signal
+		}
+		env, err := envelopeOf(last)
+		if err != nil {
+			return err
+		}
+		if err := send(&macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchPolicies tells the caller all policies, now and after each change.
+func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, send func(*macpv1.WatchPoliciesResponse) error) error {
+	var out *outlet[*macpv1.WatchPoliciesResponse]
+	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
+		if out, err = watch(t.engine.watchers.policies, from.name); err == nil {
+			out.send(&macpv1.WatchPoliciesResponse{Descriptors: t.engine.policies.list(""), ObservedAtUnixMs: t.now.UnixMilli()})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.policies, from.name, out) })
+	return drain(ctx, out, send)
+}
+
+// leave removes a reader, also after its request has ended.
+func (l *Link) leave(ctx context.Context, remove func(e *engine)) {
+	_ = l.engine.on(context.WithoutCancel(ctx), "", func(_ context.Context, t *turn) error { // an ended engine has no readers
+		remove(t.engine)
+		return nil
+	})
+}
+
+// drain passes on what an outlet gets, until the outlet or ctx ends.
+func drain[T any](ctx context.Context, o *outlet[T], send func(T) error) error {
+	for {
+		select {
+		case v, more := <-o.out:
+			if !more {
+				return o.why
+			}
+			if err := send(v); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// follow replays the stream of a session after a number, and then passes on what is accepted. It
+// returns nil after the envelope that resolved the session.
+func (l *Link) follow(ctx context.Context, from participant, id string, after uint64, send func(numbered) error) error {
+	out, until, over, err := l.subscribe(ctx, from, id)
+	if err != nil {
+		return err
+	}
+	if out != nil {
+		defer l.unsubscribe(ctx, id, out)
+	}
+	if err := l.replay(ctx, id, after, until, send); err != nil {
+		return err
+	}
+	if out == nil {
+		return over
+	}
+	return drain(ctx, out.outlet, func(n numbered) error {
+		if n.sequence <= max(after, until) {
+			return nil
+		}
+		return send(n)
+	})
+}
+
+// subscribe adds a reader to the stream of a session, and returns the number of the newest
+// envelope. The stream of a session that is over is nil, and over is how it ends.
+func (l *Link) subscribe(ctx context.Context, from participant, id string) (out *stream, until uint64, over, err error) {
+	err = l.read(ctx, from, id, func(t *turn) error {
+		s := t.session
+		until = s.Sequence
+		if s.Over() {
+			over = overError(s.State)
+			return nil
+		}
+		if len(s.streams) >= maxWatchers*8 {
+			return macpmode.Refuse(macpmode.RateLimited, "the session has too many readers")
+		}
+		out = &stream{newOutlet[numbered]()}
+		s.streams[out] = true
+		return nil
+	})
+	return out, until, over, err
+}
+
+func (l *Link) unsubscribe(ctx context.Context, id string, out *stream) {
+	_ = l.engine.on(context.WithoutCancel(ctx), id, func(_ context.Context, t *turn) error { // an ended engine has no readers
+		delete(t.session.streams, out)
+		out.end(nil)
+		return nil
+	})
+}
+
+// replay passes on the envelopes of a session from its journal, after a number and up to another.
+func (l *Link) replay(ctx context.Context, id string, after, until uint64, send func(numbered) error) error {
+	var read, sequence uint64
+	for sequence < until {
+		page, err := l.deps.Journals.Journal(ctx, sessionJournal(id), read, pageEntries)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return macpmode.Refuse(macpmode.HistoryUnavailable, "the session was removed")
+		}
+		for _, text := range page {
+			read++
+			env, shown, err := shownEnvelope(text)
+			if err != nil {
+				return err
+			}
+			if !shown || sequence >= until {
+				continue
+			}
+			if sequence++; sequence > after {
+				if err := send(numbered{env, sequence}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether a name is that of a participant that connects here.
+func (p participants) has(name string) bool {
+	_, ok := p.named(name)
+	return ok
+}

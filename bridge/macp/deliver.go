@@ -1,0 +1,258 @@
+package macp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/federation"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
+	"baton/translate/macpmode/historyv1"
+	"baton/translate/macpmode/macpv1"
+)
+
+func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
+
+// Deliver implements [bridge.Link]. It returns nil after what the step says is in the history of
+// the session of its handoff.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	ev := d.Entry.Event
+	found, err := l.index(ctx, ev.Handoff)
+	switch {
+	case isNotFound(err) && ev.Verb == federation.Offer:
+		return l.deliverOffer(ctx, d)
+	case isNotFound(err):
+		return nil // the session was removed, or the offer never reached a participant
+	case err != nil:
+		return fmt.Errorf("look up the session of %s: %w", ev.Handoff, err)
+	case ev.Verb == federation.Offer:
+		return nil // the session is the one that the offer came from, or was opened before
+	}
+	return l.engine.on(ctx, found.Session, func(_ context.Context, t *turn) error {
+		offer := t.session.Offer(found.Offer)
+		if offer == nil {
+			return nil
+		}
+		return l.show(ctx, t, d, offer)
+	})
+}
+
+// show writes what a step says into the session of its handoff.
+func (l *Link) show(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
+	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
+	switch ev.Verb {
+	case federation.Accept, federation.Decline:
+		return l.showAnswer(t, d, offer)
+	case federation.Cancel, federation.Expire:
+		if err := l.tellStep(ctx, t, d, offer); err != nil {
+			return err
+		}
+		return t.cancel(string(ev.Verb)+": "+ev.Note, id)
+	case federation.Progress, federation.Complete, federation.Fail:
+		if err := l.tellStep(ctx, t, d, offer); err != nil {
+			return err
+		}
+		return l.hold(t, d, offer)
+	}
+	return nil
+}
+
+// showAnswer writes the answer of a target that answered elsewhere. The gateway commits a session
+// that it opened itself.
+func (l *Link) showAnswer(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
+	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
+	if !t.session.Open() || offer.Disposition != macpmode.Offered {
+		return nil
+	}
+	ours := !l.participants.has(t.session.Initiator)
+	if ev.Verb == federation.Decline {
+		err := t.say(offer.Target, macpmode.TypeDecline, id, id, &handoffv1.HandoffDeclinePayload{HandoffId: offer.ID, DeclinedBy: offer.Target, Reason: ev.Note})
+		if err != nil || !ours {
+			return err
+		}
+		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.declined", "declined by "+offer.Target, false))
+	}
+	err := t.say(offer.Target, macpmode.TypeAccept, id, id, &handoffv1.HandoffAcceptPayload{HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: ev.Note})
+	if err != nil || !ours || l.cfg.Profile == holdOpen {
+		return err
+	}
+	return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.accepted", "transferred to "+offer.Target, true))
+}
+
+// tellStep writes a signal that tells a step. The last one of a session is told again to a
+// participant that connects.
+func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
+	ev := d.Entry.Event
+	if last, err := envelopeOf(t.session.Signal); err == nil && last.GetMessageId() == ev.ID.String() {
+		return nil
+	}
+	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))
+	if err != nil {
+		return err
+	}
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&macpv1.SignalPayload{
+		SignalType: macpmode.SignalEvent, Data: data, Confidence: 1, CorrelationSessionId: t.session.ID,
+	})
+	if err != nil {
+		return err
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&macpv1.Envelope{
+		MacpVersion: macpmode.Version, MessageType: macpmode.TypeSignal, MessageId: ev.ID.String(), Sender: l.actor(ctx, t.session, offer, ev, d.View),
+		TimestampUnixMs: ev.Time().UnixMilli(), Payload: payload,
+	})
+	if err != nil {
+		return err
+	}
+	return t.accept(&historyv1.Entry{AtUnixMs: t.now.UnixMilli(), Envelope: text, Source: historyv1.Source_SOURCE_SIGNAL, Event: ev.ID.String()})
+}
+
+// actor returns the participant of a session that took a step.
+func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev federation.Event, v federation.View) string {
+	switch {
+	case ev.Verb == federation.Expire:
+		return macpmode.RuntimeSender
+	case ev.Actor() == v.Offerer || l.ports.Gateway.Same(ctx, ev.Actor(), v.Offerer):
+		return s.Initiator
+	}
+	return offer.Target
+}
+
+// href returns where the gateway shows a handoff.
+func (l *Link) href(id federation.HandoffID) string {
+	return l.ports.PublicURL + "/api/v1/handoffs/" + id.String()
+}
+
+// hold writes a step into a session that is open until the work is over.
+func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
+	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
+	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
+		return nil
+	}
+	switch ev.Verb {
+	case federation.Complete:
+		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
+	case federation.Fail:
+		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
+	}
+	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))
+	if err != nil {
+		return err
+	}
+	return t.say(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
+}
+
+// deliverOffer opens a session for an offer to a participant, in the name of the offerer.
+func (l *Link) deliverOffer(ctx context.Context, d federation.Delivery) error {
+	target, known := l.participantOf(ctx, d.View.Offeree)
+	if !known || d.View.Over || d.View.State != "offered" {
+		return nil
+	}
+	return l.openSession(ctx, d.Entry.Event, d.View, target, 0)
+}
+
+// openSession opens a session for an offer. The length is that of the journal of the handoff,
+// which names each session that was opened for it.
+func (l *Link) openSession(ctx context.Context, ev federation.Event, view federation.View, target participant, length uint64) error {
+	names := macpmode.Parties{Owner: string(view.Offerer), Target: target.name}
+	if owner, local := l.participantOf(ctx, view.Offerer); local {
+		names.Owner = owner.name
+	}
+	id, err := newSessionID()
+	if err != nil {
+		return err
+	}
+	carry := macpmode.CarryOf(view, l.cfg.Profile, l.href(view.ID))
+	return l.engine.on(ctx, id, func(_ context.Context, t *turn) error {
+		payloads, err := macpmode.OpenOffer(ev, view, names, carry, t.now)
+		if err != nil {
+			return err
+		}
+		if err := l.startOurs(t, id, names.Owner, view.ID, payloads[0]); err != nil {
+			return err
+		}
+		kinds := []string{macpmode.TypeOffer, macpmode.TypeContext}
+		for i, payload := range payloads[1:] {
+			if err := t.say(names.Owner, kinds[i], kinds[i]+":"+view.ID.String(), ev.ID.String(), payload); err != nil {
+				return err
+			}
+		}
+		index, err := json.Marshal(indexed{Session: id, Offer: view.ID.String()})
+		if err != nil {
+			return err
+		}
+		t.batch.more = append(t.batch.more, federation.JournalWrite{Name: handoffJournal(view.ID), Length: length, Entries: [][]byte{index}})
+		return t.accept(&historyv1.Entry{
+			AtUnixMs: t.now.UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: view.ID.String(), Handoff: view.ID.String()},
+		})
+	})
+}
+
+// startOurs accepts the start of a session that the gateway opens.
+func (l *Link) startOurs(t *turn, id, owner string, handoff federation.HandoffID, payload proto.Message) error {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
+	if err != nil {
+		return err
+	}
+	entry, err := macpmode.Start(&macpv1.Envelope{
+		MacpVersion: macpmode.Version, Mode: macpmode.Mode, MessageType: macpmode.TypeSessionStart, MessageId: "start:" + handoff.String(), SessionId: id,
+		Sender: owner, TimestampUnixMs: t.now.UnixMilli(), Payload: text,
+	}, macpmode.BuiltIn(), t.now.UnixMilli(), time.Minute.Milliseconds())
+	if err != nil {
+		return err
+	}
+	entry.Event = handoff.String()
+	return l.begin(t, id, entry)
+}
+
+// newSessionID returns a random UUID of version 4.
+func newSessionID() (string, error) {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}
+
+// reopen opens another session for an offer whose session has expired before its handoff: a
+// session takes a day at most.
+func (l *Link) reopen(ctx context.Context, s said) error {
+	var id federation.HandoffID
+	var target string
+	err := l.engine.on(ctx, s.session, func(_ context.Context, t *turn) (err error) {
+		offer := t.session.Current()
+		if l.participants.has(t.session.Initiator) || offer == nil || offer.Disposition != macpmode.Offered {
+			return nil
+		}
+		target = offer.Target
+		id, err = federation.ParseEventID(offer.Handoff)
+		return err
+	})
+	if err != nil || id.IsZero() {
+		return err
+	}
+	view, err := l.ports.Gateway.View(ctx, id)
+	if err != nil || view.State != "offered" || !view.Deadline.IsZero() && time.Now().After(view.Deadline) {
+		return err
+	}
+	one, known := l.participants.named(target)
+	length, err := l.deps.Journals.JournalLength(ctx, handoffJournal(id))
+	found, missing := l.index(ctx, id)
+	if err = errors.Join(err, missing); err != nil || !known || found.Session != s.session {
+		return err
+	}
+	ev := federation.Event{ID: id}
+	_, context, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), 0, id.String())
+	if err != nil {
+		return err
+	}
+	d, _ := macpmode.Describe(&macpmode.Session{}, &macpmode.Offer{}, context)
+	ev.Context = d.Context
+	return l.openSession(ctx, ev, view, one, length)
+}

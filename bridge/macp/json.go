@@ -1,0 +1,154 @@
+package macp
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/macpv1"
+)
+
+// readBody reads the message of a request in JSON.
+func readBody(w http.ResponseWriter, r *http.Request, into proto.Message) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return macpmode.Refuse(macpmode.PayloadTooLarge, "at most %d bytes are accepted", maxBodyBytes)
+	}
+	if err != nil {
+		return macpmode.Refuse(macpmode.InvalidRequest, "the body ended early")
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	return macpmode.ReadJSON(text, into)
+}
+
+func writeJSON(w http.ResponseWriter, status int, m proto.Message) {
+	text, err := macpmode.JSON(m)
+	if err != nil {
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// errorJSON returns an error as the body of an answer.
+//
+// spec: RFC-MACP-0006 §4.5
+func errorJSON(refused *macpmode.Error) []byte {
+	text, err := macpmode.JSON(&macpv1.MACPError{Code: string(refused.Code), Message: refused.Message})
+	if err != nil {
+		return []byte(`{"error":{}}`)
+	}
+	return []byte(`{"error":` + string(text) + `}`)
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	refused := refusalOf(err)
+	status, _ := statusOf(refused.Code)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(codeHeader, string(refused.Code))
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(errorJSON(refused), '\n')) // the client is gone
+}
+
+// events is a stream of server-sent events.
+type events struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// newEvents begins a stream.
+func newEvents(w http.ResponseWriter) *events {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	e := &events{w, http.NewResponseController(w)}
+	_ = e.control.Flush() // the next write tells that the client is gone
+	return e
+}
+
+// send writes one event. The id is "" for none.
+func (e *events) send(id string, m proto.Message) error {
+	text, err := macpmode.JSON(m)
+	if err != nil {
+		return err
+	}
+	return e.write("", id, text)
+}
+
+func (e *events) write(kind, id string, data []byte) error {
+	var text strings.Builder
+	if kind != "" {
+		text.WriteString("event: " + kind + "\n")
+	}
+	if id != "" {
+		text.WriteString("id: " + id + "\n")
+	}
+	text.WriteString("data: " + string(data) + "\n\n")
+	if _, err := io.WriteString(e.w, text.String()); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+// end tells why a stream ends, unless that is no error.
+func (e *events) end(err error) {
+	if err != nil {
+		_ = e.write("error", "", errorJSON(refusalOf(err))) // the client is gone
+	}
+}
+
+// followJSON follows a session as server-sent events, whose IDs are the numbers of envelopes.
+//
+// spec: RFC-MACP-0006 §4.3
+func (l *Link) followJSON(w http.ResponseWriter, r *http.Request) {
+	from, err := l.admit(r.Context(), r.Header, true)
+	req := &macpv1.StreamSessionRequest{}
+	if err == nil {
+		err = readBody(w, r, req)
+	}
+	if err == nil && (req.GetEnvelope() != nil || req.GetSubscribeSessionId() == "") {
+		err = macpmode.Refuse(macpmode.InvalidRequest, "want subscribe_session_id, and no envelope")
+	}
+	after := req.GetAfterSequence()
+	if last := r.Header.Get("Last-Event-Id"); err == nil && last != "" {
+		if after, err = strconv.ParseUint(last, 10, 64); err != nil || req.GetAfterSequence() != 0 && after != req.GetAfterSequence() {
+			err = macpmode.Refuse(macpmode.InvalidRequest, "Last-Event-ID: want the number of an envelope, as in after_sequence")
+		}
+	}
+	if err == nil {
+		err = l.read(r.Context(), from, req.GetSubscribeSessionId(), func(*turn) error { return nil })
+	}
+	if err != nil {
+		l.noteCall(r.Context(), "StreamSession", err)
+		writeError(w, err)
+		return
+	}
+	stream := newEvents(w)
+	stream.end(l.follow(r.Context(), from, req.GetSubscribeSessionId(), after, func(n numbered) error {
+		answer := &macpv1.StreamSessionResponse{Response: &macpv1.StreamSessionResponse_Envelope{Envelope: n.env}}
+		return stream.send(strconv.FormatUint(n.sequence, 10), answer)
+	}))
+}
+
+// wellKnown serves the manifest.
+func (l *Link) wellKnown(w http.ResponseWriter, _ *http.Request) {
+	text, err := macpmode.JSON(l.manifest())
+	if err != nil {
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/macp-manifest+json")
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}

@@ -1,0 +1,137 @@
+package macp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/federation"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/macpv1"
+)
+
+// maxPolicies bounds the policies that one participant has registered.
+const maxPolicies = 100
+
+// policies are the policies of the runtime. The engine owns them.
+type policies struct {
+	byID   map[string]registered
+	length uint64 // of the journal
+}
+
+// registered is a policy with the participant that registered it.
+type registered struct {
+	*macpv1.PolicyDescriptor
+
+	by string
+}
+
+// readPolicies reads the journal of policies: each entry is a policy, with the participant that
+// registered it in front, or the ID alone of a policy that was removed.
+func readPolicies(ctx context.Context, journals Journals) (*policies, error) {
+	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
+	for {
+		page, err := journals.Journal(ctx, policyJournal, p.length, pageEntries)
+		if err != nil {
+			return nil, fmt.Errorf("read policies: %w", err)
+		}
+		for _, entry := range page {
+			if err := p.apply(entry); err != nil {
+				return nil, fmt.Errorf("read policies: %w", err)
+			}
+		}
+		if len(page) < pageEntries {
+			return p, nil
+		}
+	}
+}
+
+// apply makes the change of one entry.
+func (p *policies) apply(entry []byte) error {
+	p.length++
+	by, text, _ := strings.Cut(string(entry), "\n")
+	if text == "" {
+		delete(p.byID, by)
+		return nil
+	}
+	d := &macpv1.PolicyDescriptor{}
+	if err := proto.Unmarshal([]byte(text), d); err != nil {
+		return err
+	}
+	p.byID[d.GetPolicyId()] = registered{d, by}
+	return nil
+}
+
+// change plans one entry, and makes its change after it is on disk.
+func (t *turn) changePolicies(entry []byte) {
+	e := t.engine
+	t.batch.more = append(t.batch.more, federation.JournalWrite{Name: policyJournal, Length: e.policies.length + t.batch.policies, Entries: [][]byte{entry}})
+	t.batch.policies++
+	t.batch.events = append(t.batch.events, func() {
+		if err := e.policies.apply(entry); err != nil {
+			return // the entry was written from a policy
+		}
+		names := slices.Collect(maps.Keys(e.watchers.policies))
+		tell(e.watchers.policies, names, &macpv1.WatchPoliciesResponse{Descriptors: e.policies.list(""), ObservedAtUnixMs: t.now.UnixMilli()})
+	})
+}
+
+// register judges a policy that a participant registers.
+func (t *turn) register(by string, d *macpv1.PolicyDescriptor) error {
+	if err := macpmode.CheckPolicy(d); err != nil {
+		return err
+	}
+	count := 0
+	for _, each := range t.engine.policies.byID {
+		if each.by == by {
+			count++
+		}
+	}
+	switch {
+	case t.engine.policies.byID[d.GetPolicyId()].PolicyDescriptor != nil || t.batch.policies > 0 && t.batch.claims(d.GetPolicyId()):
+		return macpmode.Refuse(macpmode.InvalidPolicyDefinition, "the policy %s is registered", d.GetPolicyId())
+	case count >= maxPolicies:
+		return macpmode.Refuse(macpmode.RateLimited, "a participant registers at most %d policies", maxPolicies)
+	}
+	d = proto.CloneOf(d)
+	d.RegisteredAtUnixMs = t.now.UnixMilli()
+	text, err := proto.Marshal(d)
+	if err != nil {
+		return err
+	}
+	t.batch.claimed = append(t.batch.claimed, d.GetPolicyId())
+	t.changePolicies([]byte(by + "\n" + string(text)))
+	return nil
+}
+
+// unregister judges the removal of a policy. Sessions keep the policy that they are bound to.
+func (t *turn) unregister(by, id string) error {
+	known, ok := t.engine.policies.byID[id]
+	switch {
+	case !ok || t.batch.claims(id):
+		return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", id)
+	case known.by != by:
+		return macpmode.Refuse(macpmode.Forbidden, "only its registrant removes a policy")
+	}
+	t.batch.claimed = append(t.batch.claimed, id)
+	t.changePolicies([]byte(id))
+	return nil
+}
+
+// list returns the policies for a mode, or all with "", by ID.
+func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
+	var all []*macpv1.PolicyDescriptor
+	for _, id := range slices.Sorted(maps.Keys(p.byID)) {
+		if d := p.byID[id].PolicyDescriptor; mode == "" || d.GetMode() == mode || d.GetMode() == "*" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// claims reports whether this batch registers or removes a policy.
+func (b *batch) claims(id string) bool { return slices.Contains(b.claimed, id) }

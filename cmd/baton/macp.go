@@ -1,0 +1,14 @@
+package main
+
+import "baton/bridge/macp"
+
+// macpDeps returns what the MACP runtime needs beside the ports of each link.
+func (p *program) macpDeps(record boundRecord) macp.Deps {
+	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{p}, Version: buildVersion().Version}
+}
+
+// sessionBounds implements [macp.BoundSource].
+type sessionBounds struct{ *program }
+
+// Bounds implements [macp.BoundSource].
+func (b sessionBounds) Bounds() macp.Bounds { return *b.sessions.Load() }
