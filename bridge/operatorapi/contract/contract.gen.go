@@ -544,6 +544,16 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// Examine Check the gateway, its links and its peers
+	//
+	// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+	Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExamineOnline Check the same, and offer a canary to each peer
+	//
+	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+	ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	//
 	// Corresponds with GET /operator/v1/events/{id}/explain (the `ExplainEvent` operationId).
@@ -1070,6 +1080,36 @@ func (c *Client) SettleDeadWithBody(ctx context.Context, id string, verb string,
 // Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 func (c *Client) SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSettleDeadRequest(c.Server, id, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Examine Check the gateway, its links and its peers
+//
+// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+func (c *Client) Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExamineRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExamineOnline Check the same, and offer a canary to each peer
+//
+// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+func (c *Client) ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExamineOnlineRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2562,6 +2602,60 @@ func NewSettleDeadRequestWithBody(server string, id string, verb string, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewExamineRequest constructs an http.Request for the Examine method
+func NewExamineRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/doctor")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExamineOnlineRequest constructs an http.Request for the ExamineOnline method
+func NewExamineOnlineRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/doctor")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -4747,6 +4841,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDeadWithResponse(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleDeadResponse, error)
 
+	// ExamineWithResponse Check the gateway, its links and its peers
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+	ExamineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineResponse, error)
+
+	// ExamineOnlineWithResponse Check the same, and offer a canary to each peer
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+	ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error)
+
 	// ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5654,6 +5762,102 @@ func (r SettleDeadResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SettleDeadResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExamineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiagnosisPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExamineResponse) GetJSON200() *DiagnosisPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExamineResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExamineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExamineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExamineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExamineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExamineOnlineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiagnosisPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExamineOnlineResponse) GetJSON200() *DiagnosisPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExamineOnlineResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExamineOnlineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExamineOnlineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExamineOnlineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExamineOnlineResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7501,6 +7705,32 @@ func (c *ClientWithResponses) SettleDeadWithResponse(ctx context.Context, id str
 	return ParseSettleDeadResponse(rsp)
 }
 
+// ExamineWithResponse Check the gateway, its links and its peers
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+func (c *ClientWithResponses) ExamineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineResponse, error) {
+	rsp, err := c.Examine(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExamineResponse(rsp)
+}
+
+// ExamineOnlineWithResponse Check the same, and offer a canary to each peer
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+func (c *ClientWithResponses) ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error) {
+	rsp, err := c.ExamineOnline(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExamineOnlineResponse(rsp)
+}
+
 // ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8510,6 +8740,72 @@ func ParseSettleDeadResponse(rsp *http.Response) (*SettleDeadResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExamineResponse parses an HTTP response from a ExamineWithResponse call
+func ParseExamineResponse(rsp *http.Response) (*ExamineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExamineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiagnosisPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExamineOnlineResponse parses an HTTP response from a ExamineOnlineWithResponse call
+func ParseExamineOnlineResponse(rsp *http.Response) (*ExamineOnlineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExamineOnlineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiagnosisPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9716,6 +10012,12 @@ type ServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(w http.ResponseWriter, r *http.Request, id string, verb string)
+	// Examine Check the gateway, its links and its peers
+	// (GET /operator/v1/doctor)
+	Examine(w http.ResponseWriter, r *http.Request)
+	// ExamineOnline Check the same, and offer a canary to each peer
+	// (POST /operator/v1/doctor)
+	ExamineOnline(w http.ResponseWriter, r *http.Request)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(w http.ResponseWriter, r *http.Request, id string)
@@ -10358,6 +10660,34 @@ func (siw *ServerInterfaceWrapper) SettleDead(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SettleDead(w, r, id, verb)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Examine operation middleware
+func (siw *ServerInterfaceWrapper) Examine(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Examine(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExamineOnline operation middleware
+func (siw *ServerInterfaceWrapper) ExamineOnline(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExamineOnline(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12064,6 +12394,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/doctor", wrapper.Examine)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/doctor", wrapper.ExamineOnline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
@@ -12648,6 +12980,82 @@ type SettleDeaddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SettleDeaddefaultApplicationProblemPlusJSONResponse) VisitSettleDeadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineRequestObject struct {
+}
+
+type ExamineResponseObject interface {
+	VisitExamineResponse(w http.ResponseWriter) error
+}
+
+type Examine200JSONResponse DiagnosisPage
+
+func (response Examine200JSONResponse) VisitExamineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExaminedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExaminedefaultApplicationProblemPlusJSONResponse) VisitExamineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineOnlineRequestObject struct {
+}
+
+type ExamineOnlineResponseObject interface {
+	VisitExamineOnlineResponse(w http.ResponseWriter) error
+}
+
+type ExamineOnline200JSONResponse DiagnosisPage
+
+func (response ExamineOnline200JSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineOnlinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExamineOnlinedefaultApplicationProblemPlusJSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -14286,6 +14694,12 @@ type StrictServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(ctx context.Context, request SettleDeadRequestObject) (SettleDeadResponseObject, error)
+	// Examine Check the gateway, its links and its peers
+	// (GET /operator/v1/doctor)
+	Examine(ctx context.Context, request ExamineRequestObject) (ExamineResponseObject, error)
+	// ExamineOnline Check the same, and offer a canary to each peer
+	// (POST /operator/v1/doctor)
+	ExamineOnline(ctx context.Context, request ExamineOnlineRequestObject) (ExamineOnlineResponseObject, error)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(ctx context.Context, request ExplainEventRequestObject) (ExplainEventResponseObject, error)
@@ -14758,6 +15172,54 @@ func (sh *strictHandler) SettleDead(w http.ResponseWriter, r *http.Request, id s
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SettleDeadResponseObject); ok {
 		if err := validResponse.VisitSettleDeadResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Examine operation middleware
+func (sh *strictHandler) Examine(w http.ResponseWriter, r *http.Request) {
+	var request ExamineRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Examine(ctx, request.(ExamineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Examine")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExamineResponseObject); ok {
+		if err := validResponse.VisitExamineResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExamineOnline operation middleware
+func (sh *strictHandler) ExamineOnline(w http.ResponseWriter, r *http.Request) {
+	var request ExamineOnlineRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExamineOnline(ctx, request.(ExamineOnlineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExamineOnline")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExamineOnlineResponseObject); ok {
+		if err := validResponse.VisitExamineOnlineResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -15754,159 +16216,162 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2tuBfQelu1czUpbvtPObubX/q2PHGGyfx2p5J1aZdbYg8kjCiAA4ASta6/N+3cA5AUhJAkU6r",
-	"HSX5krRFEo+Dg/N+fJjkalUpCdKaydWHScU1X4EFjf96UmujtPurAJNrUVmh5ORq8vMCNDAulV2AZhWf",
-	"AwNZQHExySbCvfDvGvR2kk0kX8HkapLTONnE5AtYcTeg3VbuibFayPnk48ds8kKshD2c6zu1YSsut0xY",
-	"WJmMff2QbXB6YZkwbCWMEXKemrnEQbsTr/h7sapXk6uvHz7MJish6V+PsrAkIS3MQU8+ZpP3D+bqgfv5",
-	"gVmK6oHCNfHyQaXcS3pyNeOlgY/Z5Gdu84UbnZel2ny7quz2n7ysYXJldQ3Z3paupdmAZv/79U8/slJI",
-	"MKyWVpTMLoDlpQBpWQl8DSa1qw1O1wPOwUv/mE00mEpJA3jiz7goaw3uz1xJCxJPhFdVKXLuhristJqW",
-	"sPrPfxm3lw+dNfwPDbPJ1eQ/LluUuqSn5vIlfTX56GbcR6Ytk8peIBL4991w1/kS5y4KQWt/qVUF2gq3",
-	"Ulz9AVzzpUMJB8apKrZMzRiXjOdLqTYlFHNYgbQOplVnpA8BO2NQLGAtcog+0sA9BA5RWcO/a6GhmFz9",
-	"EkZ/2+CXmv4LcuuGuM7t6B0i0m8W3O5sE9agtyxfcDkHtuJbtuBryBiXBeOlQyxu2UoZ6961C1jh80NI",
-	"FHp7q2t5eAmf6u2rWjJuln7yjarLgk0dEXC4DAVNRisw7jwX/lb6XU+VKoHLY5CLwcjB8cMhIKBwoFgE",
-	"8oATGsYDFDbcsBUvgFmVMaXZRtgF8/sIq4/gAn5cdBbXIQcd8Ozvav/Q/TDRU9darKN7ogduV0oCMxYq",
-	"JqRDYSGn6n0f4u4OxGcWNEO6d4C2sAZpb0URxemZKGlhfVf5B+WuEb6u1epw9s1CmbB6h62xVSy4LNRs",
-	"lloHkbnYA2XjDyqt1iC5TFxWYzl9uLtUug3Mr4b1wc0KW8bHXoOeDiYDO1vvnIYfxsPUQyCsOxzMzjZ7",
-	"UOsln+NSd7EF+efOH32nHLC0vZNca77FQ4D39jbvFQ0cVEthLJsrcNj8mIHjiR7C+JQbiyz94hDae6Cj",
-	"9e7OG929Gc0wzCHDQMy9YsIatoLVFLRB8uHeKVReO9wneuoIjBFzCQWSPveB+ye3tY4RFl7tAv8Qw/bA",
-	"7GiIhDKKtVwyNZuBfsxuJjcTLxC5Jc65hQ3f4q4UyxdKGYihMzL39xFxywkluGHONMxAg8wdCU3cCj/M",
-	"7YKbxeFYT+jpd9wsCMwcGRAyEP+MJnGLvWI3E7PgX3z996ubCUL071+xBbznBeRixUtWiLmw5iK2jAJ4",
-	"4QSp8aRrFIVRswFijprt8rhdkMw8KpVqPo7KWDUEEdzwXG6VjB76hscEbMdBSyXn7pTdGyysUdelkHOS",
-	"okjSX6gVZMzU+YJxw24mXz40N5PHLAgXnK2ErK0XPHBBwskCOGz0mh/c4W+ELEZeYvfJ4S2eCll4CWRP",
-	"xknwnM8s+2STtapJhzgiW7gNvE2Azg11sAH/wMGIM8dY6CYay2VhCGXY0+dPh4MqzZ7BbpReRp8pLeYi",
-	"vnMjPN8edneHAiqspuGmBTFa/LxZUA8o74KPhlM5Iz76TalI9dpDI/czIZFRtc49GjkKVIHmVmk2da+Q",
-	"GWAXZvC+EhrM8DNeejowXO0ajUbuLh+X2/Atv55m9jBX1mwsCcfxQkn4jCgOXU8E7OfS12ZRHYMVtUaL",
-	"gGc9ZMIgo4yGlVqjwHrIRms9h9jl7T3acFa7azAA7CXXBghjsyFHmTyoO7nsuI5zu+oxXdQ/oOuO2NcK",
-	"vahV/6s2lkm1Id06qU/3qMzZHVIFxKqjmutLeuu8qMgTLrneRoRr/J0OKCiwTqpldoFmkRWK7UFyUxIy",
-	"tlmIfEHn6PZUggXDplunukA5Ozy8uQZIHJ2f8QiJ3jcMtGZbqSyj4WNSsFLLPopzFP3D6rJJM4cbMgpe",
-	"pIAR8JIVSRhm1AqQOh7yu0JEeB3PbcKa2Id1Na0oKvqL1Z0jJI6Z+bVmAT/DKpqlpiF2F+TSw/6M6OWT",
-	"BcREI/y5Mcw6GjlTtSyYqi3jU/dfJYE1LHbf5OjHjKi1lotylEFrmbEN19IR5WfXz18c3ThN3hqa/JTJ",
-	"vd/NscN5ccknalVxHWOT4UnQPzWYurSkgeb4TBjlVHS2EMYqLcCQIbqrUUdQIjmhp2wdo2rHPl0qYwef",
-	"wgtlTOwQjPf5xOclB0JgMGjMIZ4CrGE0rOQoOxgLlSE5c8EN+R2k2kSWvo+UYft+NX5nsaN5Crx4ARY9",
-	"WgdCcPOMuGQBpUA/SSPJzMUaJKurC/ZcMk6IJSyuVirGrXXIZXAHUjHNN2y6teSW26P59GrcbRDGOVxh",
-	"g6/eLTPJhp3dG72NHd1UqyXE+Ushxhj2jzgJ3sd4O7foeJoCKxwOENmLWw2PWP/p55nSK8fJHCT//lUc",
-	"37mxt6B1gt2WQsbp6gqM4TGmLwp/Esy/4lk+0zAXxuotYo3aJFQbiGFhuOlhiNiX/66hHnM+mm8SR9Aa",
-	"pQ+t1kiV/MYesyk38Pev2L5Q9o83zx78z9gae4QXDVXJt2M20BjKx3hU8EEh8gh5UhK32gzrZF2QblvI",
-	"jEUJxY6pXFiWc+n2O3VEmxfHecWO4N7BvOZ+T5pz9Netn17dBSftUL8zYqdPPR2OUWxPoYMoNYWcE58h",
-	"vwxTEh0tG7512g0yGyGXMQ5axP196NaoDRSkEjnldbENiBL4QQz/G4nrV8rnMUM+Oa0llMHxkotKEOc7",
-	"vAOCJxiJkMuM3Uw2MF0otbyZuMFuJug7vpkcPT2rJjR42Gr06FQ9jVw//Lk5NE7CgeGCPGMbTqRlCqUA",
-	"dHDLwwObCU3CyzhLwO461krkkLEVF+VUvc8aD4ZG5IlB06H3iLMTKzBxJr9ZbHv4u1e3+k/AWwdoksxD",
-	"xC+RJogdCQYbjfV7Sm8HRGHUMWrv6uxc8s4Ma1GAN4rsjhOe0NEHgkKGdV7StUVzu5cGmYjITuT0i96s",
-	"WpfHVVn3UhZGiULofVVyIaH4HiJn1H0axPgleCFxDVrMRLCWNryj0fAOd7MUKQvVtBT57TK2BGLFtI9D",
-	"uoO29uNgWCKH6kzTfJqEiSRrShwk9BAl5xBBJAxbSrVBfcaRXhQTIzY/L3BE4dArWkIH0/puZIORKev0",
-	"fgxK1qAnbySdIDCA/ks0RiUe3dJ+9QmS7UJVES0gMDSj2IzrjKmyAGNZuP+DJIHvVBUTARyYrLARnHvu",
-	"nzRU2wvvSLVRr9uFYNTv7rG596i6l88LJQnZdcGrCqRpaBJns1qj7Oyp9yBI/OgmiIDiSISQVrWF4ZLX",
-	"K/d6VH12LySCkHqF3l8fooQj3DoN+8goUbFigMwde2aiFKRSRhD5kCHc4TF76J1ZGnIQVVB6UViYZEP0",
-	"vSiPVdLj6kbpAgf0K2YajDVHuW4nBGsnNCvsbT8yq7lSOyjVwomWmbVUsHvwDX7Q3Wntbu3ZeSrhb0qM",
-	"dj8LUXq7gMCfAwfz7N2qIDg3Ng9UhjIm1cbJRVOYKQ1eV8Q3fIzNHkmvKQA44bnrJep4vpGw7hWExaK4",
-	"SIfoJTaksm7ZuB6HN1kb4CKVhCg5SiwgmMUiJKeZJ0cPlmMLOdd6G3DTIQrsUuGjcVtpRSF5x3CXER0N",
-	"N2/41qCS0izWMzA8SbYFe+X1dyVZIcyShJV/1cUcCsbnXEimnJDGUa4hmGu4YCg5+jvZ4ojwKHIxTCU+",
-	"jGBsTMkNzvTY7575cJE9VFZ6uevZaiyNXrmwUJaG2Y1qDasX7BtlF4xrJ79VEbkEJbbhwn6fiytJ+NwV",
-	"ChbRLau4tkNIW9J91RIhWnwMhN+169y7Yh52O4DkxiELxf7EzZ5oto2YOA2KPZGrTCYDoiQUcJ9DZTPG",
-	"WV5ysUKdVjK+4TpqNhsfGTk+3K8QvEy51wJ9GkpOkk5oinkYvKZe84yTYij7Zle3wsNhc8WauItdU02U",
-	"LmKEYOzkvBisIUj0gQKoCiS5j1OxhDRm3PDqvh4DCaWrBZe3ab/xNhA4fNGxL0e1KlBVGV+cf+9wrJ/8",
-	"E6KqtF1rfGDjrrPcWy0WwHXhqWTBt8gq3U1xJM0fh5oxYeOxM2lmgJ8OljdfOwk4chX6wtJlDceI11jK",
-	"hHTe2ykCnW9plJfkaOb20rXIEtbrL32DKeHu9JC3uzCXBkp5RrZSp9dFZKeqTRIhNZ1CgRMK+TgD5Sca",
-	"GB/jHSGZpCPWDwzlQp1gjTeb5FN3y9Sm67XDDMOr8G/3jrfkZoziZ4qMFVFTvptUJVR5N6puDcyN16Sx",
-	"wdKzsIr44NuYSRdXx8u/GJarYoSpOR46RJZZtw9vcI5hS9TA1bFrkXUIxRLalhMIvajrMweSUcBRhdKA",
-	"XsctIYUo4sauo1+CLDBJ8bZn3vBO1CgxNmp5kGnuMaodHlEg1xBXwUXUTvrq2RP25Zdf/ncgGcTPuTck",
-	"sSU4LuINj+N8Dxh1mXB0NFZMh29auTGO+7l8qDRZE9OOgO9hexcU2RuFzoUav/Ae5d0FuV9JyHYUclfC",
-	"jiYYSihHSrzHPN3uMQoqw8k8ZkYfjxIRcvmC3uwP/J8rK7hP1Yx7ItLbbAHcl0CAh+NkihEitrK3Tp/3",
-	"wQ/D4a2mxvK8BJOwG9CN9UxBOATUwaxlKAqz4piXPspyQIbfEV70JWxuDeRKFpGFTrdeFVW1ZnkTvL/Y",
-	"YZGyXk3JuJamMRsubDSxhKRfL0SjRLITGZESIj2JadMzgiQZJtrB99Q9fNHg7+FtpGcdhyRezBLcb/KC",
-	"/V/Qymcm4S04vKXu/VuUpsxtBdoDOe75qw3o7ruUAxV7d99xFf8wS82egsRdEGKkbOdEiZWJnb0y5sBu",
-	"1Mam7cescbunyR0iwjGHDl9D773Ym3zBzTBTd9LA1Bmba2DuBD7dwrRv6cbtxMD9gw+nGOFjdp8cpuX5",
-	"5Hw1YytVfLYKBCu/nQiP2cT1BEyb6+SwdkLCuj5Fco9uu8LhwMIH3dPB5cWPYRWNzrzGAIOMCcmCqElh",
-	"pitRlsJzCHz8jzdPwv3sNaX/oNbjD3wdOXBvQWdWocrDeIjO6GYnxKNg7wcXkua/oaeFA8RPK1rmAX9u",
-	"eFOIb3JYNDwDM+5TCfEJpoExouUmmmPBfajoni1XWpRnSG9w6i8vlZzH3XEpuWBnEEeljBVlGWjVEdJE",
-	"SZrBeoCrbKeKgflH2LxR0c2EJ8QSLP4Zz2KKyOkagjg7MGZ2bDJTUpg2uapSSeDRfVpVFhSVrcgXOUjF",
-	"o2myZqftFsJEcWjH/Pfu12CS8rkyiuXRW92Nhj7EqTyee/pTGwDYOo2vfMGkJjlN19JgzoVdgLxIhXsd",
-	"iRi+vbNAv6B2HFqzG6HIA4PNuC/wMSzc76euSYpqVTT2qgz/SbY691eAN5FE8iFwCwGQGD7J3iwAWUig",
-	"3078Cl82JjH80SlgRNlRpu4yv7q6GG7wu5n49d9MMnYzQW+l+9PPhWfdaDCNkxhkYY5FMnhb3yCrWoOM",
-	"MVR/GY3ndr8iQdmL66aiGf0Mzale8cpCrX8qGrGaDh0vVD21IyKGMYAzIujPlF5GJGoJm9GxSOjTjUyx",
-	"gLKIxw+cwLyxigYAY3m2jLS+jC0c3Qxp6zHgBhJ9GK9VqBUXEs88+I8uPF0dVxVhpMrfVlGI2kVx17HU",
-	"BG4XMaN7ybdoabe2isbAfbKFgXxihn6NmhuasMboRioAfcVyJWdi7rM+M29kUTpEYnZTMXlROKnK9ppP",
-	"o1MRHVNM2CtWVxlSuBA2XKhNNEM1HpjaIxL5tIvWWrLw7kWUcLIQonz43FuVPsmu4rHB40zXvuL9JHgj",
-	"U6TvLswKSELPyKzg1htj2vR7b4bnbo0cChfuyPdOkZJzFjM25U2Gd2/WJL2FhaEgX95BumXIVzp+gHvQ",
-	"xA+bdaTg6O/BCA3Sf9WrRPKiOMJlkcbfVlqso7f+2j1+SU87UQBoqAnExKnxnd95UWgIliU/cJs+4qNV",
-	"37x4HVcwP3thIU+s0sn4Gni+cLO1kbfIMLIBkffR0y95jLTjz204Syhd1W57o4W1jhpiPTXpmYuXjfxa",
-	"rcIoZUxxi+nL6TifVEDE3qb2oxeiG1SlyCPeQvp9p0JnKMiGAq5h023M2Bws2cNoKk5C1XIjt1rXUbeF",
-	"D8RVunDiq+xGqTkNHZWVxy1ZdYocYgYCxt3CXyqc9+1QKZCW+aouI2HSeyCnJTcuqTTEEyWCOw+DEtpx",
-	"bFs+LYH9QoO/jWUelcmgNh/2AzNel7YnAj6mSUYGfZgasGv5pbrBB5KrCbHUO0LR8aQi9CjToFRHcuJX",
-	"lwYzHloCyu5Zg+AkskjAkA+SW2bCmgt2LT23Rg4+Qz20LNOwv0P4OeY00rva6M6jv0M4R4z0PgPX5z5l",
-	"gXSjSAky7uPHSJSRK1iDno765IDYue8D0HYg0a6o3egABPJ1ng/kxnhC5hvE5wJYm5nJS2SrtROXEXAP",
-	"UNLKWC15bRdKi//nAwCnoigct9DcwgO83kCvrbko3aXPvF0lUTMyWVxDg9XbWxQ0I4kzknmF6DHbLUVe",
-	"SzT/X0TR0ukgdcLolQri2zssP0QbROe3kBFwd9edOBwqYTlGJnPf+KpvVOzUXXqyGDWZ5U5Z4WUZsggZ",
-	"vM+hsuyJT2p17PwVyicjk8V2MmYO6KFP+t4IfdzmGc3GiMKoqSS1Bwf8neWqlrZxK2PZKQpMw00WWlWV",
-	"j15DqWaUDQhmoHWq9nRT+CPingqJDFSVb4Ha9wx0VGfMKF4vPknQUuNPVW0TX+5rWzhDZ7jO5hrd04/W",
-	"2VnsOF4p2yQpjsDa8Fmnhp7XGZYQkcDUGnTJq/4qd02d1Ea2U2WBgoa/GMKwuVLFqOIJH6N7rmOKC/7c",
-	"EZ8xjK+RcoLDe4HhR6bNgaa3W4XJUIZEoFS/xt/kCyqIEphUZKBtUkStwhrzKYvMuCJrKWORO5KdzNTj",
-	"dKD1LsXQ7TWyvMOJ6Pddpx2G+ThZ8+nzp1mjIyqdqEgwTZXa82VySjUXkmrN5EpKyN1jc1Bz7C/Gl+Pz",
-	"wa/RK45VapIGr0ALabKQc4ssuCxJphsWpOB5bsywSCUWppDz2oDPMdigWUcprNcfHTDpEgubjW9pp8b1",
-	"Ds+FWL5tk8+MC6I8qcHWtQCeFvwBCllzxOEA0hh2F7Y1j6tnZF17veBV5Bbjz00vhzpftFl/eL8KMFZI",
-	"bwOebhmfx6w+8xjGb1Ut57ghLtmjVca+XmXs0SJjX3y1IDODKgs0Zu0L0F3xbLgfI1VxaKyZP5jmRtRW",
-	"DDkyuLoYC1IbM4B342vZxLPtpIEYz+xOsBhx4pyQ2EJEUHjt8zIdvlIOBIrJEfHPZy+MqPHjMw8iMLr7",
-	"YgojG4D8lmovpOL+k5cy7t1ror08tySlMxQeap0rfW6+iIAuOlJD9OtP7WzS1Bs4sPeRiU90i4LFew6M",
-	"yg4aXycgnXAf7XnSghhPLgu1SiM9ULpZ921ivSAtI1y0+CVWUT8P/X6YRO97YYVycIjcK76l7hXuhWgM",
-	"kY+nueVjYrqbajgH+i6J+WYRyktiA42BbTOGOzH7qutk3S3F4JoIxGqjsDoeW4wxan0OaKql9xLliH+D",
-	"IVljI6uSMBtfJj581i0Tj/A7BFyc0DntjUKocL2IO8bpcGmM6StgnA5as2WfYp112odsgevH7L++eHjc",
-	"90TzJeF5F6IJIfMZiSZvYjX13lA5PazJ6aPNkIq1ptE9opUMw/HBGwkT5nAmsn9paNiGzqfTPn5ORVf4",
-	"B7Eyr8L46FNyHK54ASPLt05hES0218kWD9EuwQiDhx5ippLF05NJBV6/2J+uJZ0LVRZk5unoRtGp+nIo",
-	"HR9+vFMVtCOjBQHOsEQIzKcWXw0FoMYpQqevqTqsjRvKFk2Zz7byp0eSvcqgSfXJI+xdUKlwKc6ITv1M",
-	"CeSRNdEDLykEk5rtVuox3ZaIaMqslLFQMKuiRoFUMesSsp2iF3OwNKn75C+GdWzX0XZjKRt+yAhMKBaf",
-	"EE7pgdKnByZ7WgnDp6M0uvDFrU9qH1oUZQ/VfrUBZKSBeEA83pDKFmQd9iKv782xFzTXg8/purZ7L+xF",
-	"ypNOsWlxX22CD4mPrTWOvqjRNY5SnOgIjR9HytUsVXA7VK7APSf4UbwKzVgiP7o21x6WqFknXfWg7nMP",
-	"btwJpfdk82woPUY15LUWdvsatXNyhADXMaZ+va8bXrRa/VX4qpljYW1F3aSFnKlYShxu1vIlGPYObfTv",
-	"UMV5R8t9d8F+FnbB3mEv7XehOY4EKFD8wYiZLFTHanJF3R83sumS7k0EptPLO6PYKQsrBjxfZKne3lfE",
-	"BfABgtMbnNzoc8gwhwVHoLGamwBYt883GL5g101wJPWVYO3aUCUkl3zDQ29krqTVPLesUOArHPG1D/ZC",
-	"l8YF+9bdePIT+m7fHZ/RX189e8L++6uv/+tvFzfyRr57/wBVsXfBaELKpCdqpNAjUK/YOw28eJexd3TM",
-	"8M6t8B0vVkK+u2A/+RLuKl+CbWARwuekCsYBijeC4uIGC7GLHKTBq0WFGWfC4dbkuuL5Ah58cfGw7Zre",
-	"+Q077qxWGHY7+RlzOj3qGWbAh6OEuZtYXoyWW/HQaPuiCcW4mvwUMPf65fNOSu3V5FEoiMUrMbmafHnx",
-	"CJdUcbvA23AZJr5cP7rkdUHxbXPA/9EzoeTzAjPbjb3GN7KdPv2/RKJqsANMyS3oqyYl9II9cwC3qnrn",
-	"EDso4GzK8yV5M7GfF/71aOUUpkeLVAf6wB17GvofJC3JNsI2NWzoR9Q7bIxGtvC4DJGRR1+k+mpD3qT2",
-	"/h/f7jXL/+Lhw55G+eMa5He6Kjmitj9QuTvSXr1mRyUc8QmCBVIMxOHKO8v2wXjQhf8pZgJTGArG1iXW",
-	"2wDg8hkXZa1pue1lckhKt6W9UZ5YZSwiAls+dyg8IdR/m008PUEvMi9w9J074rC1Rg9M5et67t6Sb+j5",
-	"qKN6/8ByvQvhxv09FRh3f48gfKKqbahBpXTR5O0tYWs6EMN/7gAMSWkEYtSC1PQSlm/CSwe05a6v2ylv",
-	"Ubdx66mRPDiKTKedLtphnz5/2j2nBvxDkNu/e/nBe0E+Xn5wc3z0vkMg6XX3+P4h3Wc/ku25lzEg/S+I",
-	"C3NG1lxHJ9xPrMRGIuZxt1ADXVls1B26QuNFZaWap2h4292wj4hjlgZWoP0nBTxbXUf6FKADhpdiCZ1U",
-	"iG4mRGwFIeOiZwnuKObqgfv1gVmK6oGqyO7+AOuKORkCre4nxVZq3XBCPP1WFm0r7KMo6cnHAQ4hiH1C",
-	"iIdw66NrtQI6wN5Dj41EaDt8mLfZpKpjdL+9A14i/kYV2zulLHRUu0v9eHpqdkoMwebpoSu4okbgQxHl",
-	"gHiVioLR44wZfavflGo6QHx1y/AVwf9dK8tD4gM6YX0M7iwtRqoNxQj0YtEwLFG5BfvAWA189QkSwjFk",
-	"eXRnyOJd2hFc+QF9Hr8eV3CG1vOMHMEnrarGE95Bnm5gb4s8XvmLoo9Pa0wLKfTKeYsoTbPpUwsoPhzR",
-	"x4XviCQEx4hAkqWkap/HfRLSGvqk3zd59eGakXO4ZoXeMl1LPIy7vKY9k97VPaVG/aFLv89FFnbRpiuQ",
-	"giYs8+01+/DiyH29/ODGOiafeuz5Uzg9H+H0OrdxNL1j4TQUiBiCgkNEU1/ZZYRAuY/Ywb2XZENPKYPl",
-	"XLB5n7RVAEnJyaf2//Hsb3uNOc/fBtdFtF7LW3BrHrNNuPcuP4jiY/Ju/C8IV+MejumUAHyFFWww9aAB",
-	"IrHQbkWtATAcQrB8Z9lfRa7wXC4/rEFP8XjufNa48u7jd8cp73HlEKwtocGeuxcyr9Ehea/y5ck56Cvs",
-	"u4xJ5VpV+wjbVCchF2PBbpxcczNhgDEI3qOeROCk3EeFiQnjgLr7JSmC7/737ZrkzNNZ0jrtLE8pstB2",
-	"fOcNqKj0no9Bz0Jn4syL1wYr5h1ViO+PUswAin4F+xm+cUS0uW4yHGMShA/av1eJZH88D+immqBTeXyI",
-	"5vOnqYnakoIj5vo/GPnBOHr1jWVGUY4wn6urjo81aajy2Wd/PHmrGwF5/sJWBWgn7XQE6Fx7unYDJCx8",
-	"8dKELMneW4p5c2duCmuTCE/qTa1l7IDYdNuNnkYN3i3lk8/t3EUwikBwuHVmDODtnxLj0Mvwna94qsGx",
-	"K8BsieYKPGZYQIaq5jRSJVYM6DQ6acM1+69KUn7sVjJJkrjvwktHUfFpmqNTOO8oRGxqI4dVJgOgQuPe",
-	"MaMvBQkixwYPHfbGjO0bC2XM1PmCccP+Q1XJCfzLo+fgFZ+KUthtp2gi1vALSWjJCZsvx8352wxlu5bs",
-	"+dNQ+xfDZo14705A89whqnu0wr7KnKqDYD0gXZimJp2wJSQXBFzniz+kVNht9nj+UmG45jvmt5VaAxbN",
-	"2rfDHdEOozz7J3f5vmsUl5OwwaGOubvzkVGD8z4P2RcPvzj9bG8OmpCHjok6dLKnbuUh+w/L0f563PmJ",
-	"KGq3xv2nedTD60etti0GnbE20XR3vQe7cNNNG31YjroEJAj1gX4rNp8dHLikxsiXQPmsdz97ik59Kwvq",
-	"vPz7se7eA7qRh7Sp7IY1tDAmKvQSo9Zl4jgXSURs7SJHxY2plLZ9lOJleGcUZNeyuJhyq+RFmOM/D4H9",
-	"GSOu8V47Hj0Tpc9dwSojZgQV/lxX+owtDm/4ErCc0p+Sy+9DcnEH6svjXDGe51DZjBWQO6E8Y3nJxSpz",
-	"N2uuwZiMuZFLsNBaHHIuc1RLP1HiwaxwMJcfij6Jxwnnz32N0l7rwmvLtW3KVwnDClgLrGGfNDngC39I",
-	"3e1aa7GG4neiu6HPFGsM4CJQi6cU0b12DEzIXQ7scfBTuUPxa9nDzh245NRO7QTzpqj6db4Ml+s0ot7y",
-	"/s2yy1Pi23W+lGpTQjGHCNqxuqLIfJ9mfQTRhpHGy5Xv73mPePGDWsMpEQNblt4zZlCLzxPiBjZVxc5e",
-	"vqNngxZ77VOP4UVCA8Akwj4++T0lHZ6xXeB72N5bPmBVT0uRY2XuxtbrQBz+9inlGdPKcgtoTDCMrxTW",
-	"AYFVb3pn3Pno3vNJgpc06rB7/UmJV9GLjcXW4XtsNHKKi93UgL/ny+12dOrorRyCZL6DIJ+S5lsKeSR9",
-	"5gW+cfLL/JuQRpvG+Ocvipb+2AJG0L8HkAZ8sZNAnDLqvCCP/UnP4l7MsqFg7DFAZSehj33gH2WmGT31",
-	"/YSGNGjyZ6zFEKx8KngZ2iSjN7oQxnd2YMKyvxZqI/+GrmGQvn/WX+vqb/34mxTvm7ZXSer/0vd4OmNR",
-	"rmlLemqSu1NeUgB1ysDuKZ3jIZCP8NZeF8VLCmY6xR0KPTfv+R75lqknPJHn0lTu0ux1WC0KJixlNxp3",
-	"g4R1SjIPvoP0ISXkJ3xzQLmNV+CUZ3+Qf2Y0nk9Go+9le0IxxCEG4+Se22/cQx2qB2Fmlna/BfJxtiDy",
-	"kpoP6hxCSu9BUutefdwO1/euRT+haU/IID6DkOU3VZw2wBvnYAthrEJmTZUQO9yC5K+GU4Ts95LnyyMM",
-	"vV/eCiiz8s0t7xNfXhM1+CG0fjyFQbWAzyFNnNTW7vhgxrAeaIZ11J0APvUVE45TpZTsEDpeJwk3vjCw",
-	"8A2yDoyrTfoZfcuUcZG07eBt4K5A93AoBkudErcI7PjEWOHl8wYmn1RGwHM6IQI+E0iAehugD4w1OUDC",
-	"pit5EgvpjVPCj2a4j1gd7BqORJ1ae/sive5KI7lvUl+xLG+D91uWq04fpnDVad0DoKyh5GkgP1lAvnyF",
-	"r5y1po37OLWq/e17vhKS/FsG9NrpHtZ72alV6QrADhET9w8JawX3m0Pe0CtnfUptq5uTG0R2KnObSNsm",
-	"rP68MlCud4wk/iRGWEmeYNckar5zGsGm6bh0z9FhP8LG9xQ6XfEngt5ho60jR5KQa+jVxr0Ia7W8f/ci",
-	"znpKfPh91oZwULs7PKiOENPqmHBbiCLaJTkmBU7PNEvsd+lJ7XQs/n2E9RnckGkFROw+t5+4ka6RuH85",
-	"fOeWfnHj5/DSiRNaz0l86fZGOXlJ+hb+4YSbn0ac8dFUqtCk5azlyqbTzD1YgkPfo8NUqmgxjb5Du4/k",
-	"ix1EOP9yD0l0PWmavS8ggGnS1OnpMWu68lNjSm8joZ7mK2FMjwNKzf6sD3FXt9JfOgo59sjugxT4tITd",
-	"UPf4ZWxt5p0GUIhUofXTL2/doZDKT+iGDdwml5OPbz/+/wAAAP//",
+	"7H1rk9u2luBfQWm26s6tobud152d9qeOHW+8cWKv7Tup2rSrDZFHEiIKYABQstbl/76FcwCSkgCKdFrt",
+	"KDdfErdI4nFwcN6PD5NcrSolQVozufowqbjmK7Cg8a/HtTZKu38VYHItKiuUnFxNfl6ABsalsgvQrOJz",
+	"YCALKC4m2US4F36rQW8n2UTyFUyuJjmNk01MvoAVdwPabeWeGKuFnE8+fswmz8VK2MO5vlcbtuJyy4SF",
+	"lcnYNw/ZBqcXlgnDVsIYIeepmUsctDvxir8Xq3o1ufrm4cNsshKS/voiC0sS0sIc9ORjNnn/YK4euJ8f",
+	"mKWoHihcEy8fVMq9pCdXM14a+JhNfuY2X7jReVmqzXerym7/m5c1TK6sriHb29K1NBvQ7H+/fvETK4UE",
+	"w2ppRcnsAlheCpCWlcDXYFK72uB0PeAcvPSP2USDqZQ0gCf+lIuy1uD+mStpQeKJ8KoqRc7dEJeVVtMS",
+	"Vv/xq3F7+dBZw//QMJtcTf7tskWpS3pqLl/SV5OPbsZ9ZNoyqewFIoF/3w13nS9x7qIQtPaXWlWgrXAr",
+	"xdUfwDVfOpRwYJyqYsvUjHHJeL6UalNCMYcVSOtgWnVG+hCwMwbFAtYih+gjDdxD4BCVNfxWCw3F5OqX",
+	"MPrbBr/U9FfIrRviOrejd4hIv1lwu7NNWIPesnzB5RzYim/Zgq8hY1wWjJcOsbhlK2Wse9cuYIXPDyFR",
+	"6O2truXhJXyit69qybhZ+sk3qi4LNnVEwOEyFDQZrcC481z4W+l3PVWqBC6PQS4GIwfHD4eAgMKBYhHI",
+	"A05oGA9Q2HDDVrwAZlXGlGYbYRfM7yOsPoIL+HHRWVyHHHTAs7+r/UP3w0RPXWuxju6JHrhdKQnMWKiY",
+	"kA6FhZyq932IuzsQn1nQDOneAdrCGqS9FUUUp2eipIX1XeUflbtG+LpWq8PZNwtlwuodtsZWseCyULNZ",
+	"ah1E5mIPlI0/qLRag+QycVmN5fTh7lLpNjC/GtYHNytsGR97DXo6mAzsbL1zGn4YD1MPgbDucDA72+xB",
+	"rZd8jkvdxRbknzv/6DvlgKXtneRa8y0eAry3t3mvaOCgWgpj2VyBw+ZHDBxP9BDGp9xYZOkXh9DeAx2t",
+	"d3fe6O7NaIZhDhkGYu4VE9awFaymoA2SD/dOofLa4T7RU0dgjJhLKJD0uQ/cn9zWOkZYeLUL/EMM2wOz",
+	"oyESyijWcsnUbAb6EbuZ3Ey8QOSWOOcWNnyLu1IsXyhlIIbOyNzfR8QtJ5TghjnTMAMNMnckNHEr/DC3",
+	"C24Wh2M9pqffc7MgMHNkQMhA/DOaxC32it1MzIJ/+c0/rm4mCNF/fM0W8J4XkIsVL1kh5sKai9gyCuCF",
+	"E6TGk65RFEbNBog5arbL43ZBMvOoVKr5OCpj1RBEcMNzuVUyeugbHhOwHQctlZy7U3ZvsLBGXZdCzkmK",
+	"Ikl/oVaQMVPnC8YNu5l89dDcTB6xIFxwthKytl7wwAUJJwvgsNFrfnCHvxWyGHmJ3SeHt3gqZOElkD0Z",
+	"J8FzPrPsk03WqiYd4ohs4TbwNgE6N9TBBvwDByPOHGOhm2gsl4UhlGFPnj0ZDqo0ewa7UXoZfaa0mIv4",
+	"zo3wfHvY3R0KqLCahpsWxGjx82ZBPaC8Cz4aTuWM+Oi3pSLVaw+N3M+EREbVOvdo5ChQBZpbpdnUvUJm",
+	"gF2YwftKaDDDz3jp6cBwtWs0Grm7fFxuw7f8eprZw1xZs7EkHMcLJeEzojh0PRGwn0tfm0V1DFbUGi0C",
+	"nvWQCYOMMhpWao0C6yEbrfUcYpe392jDWe2uwQCwl1wbIIzNhhxl8qDu5LLjOs7tqsd0Uf+ArjtiXyv0",
+	"olb9a20sk2pDunVSn+5RmbM7pAqIVUc115f01nlRkcdccr2NCNf4Ox1QUGCdVMvsAs0iKxTbg+SmJGRs",
+	"sxD5gs7R7akEC4ZNt051gXJ2eHhzDZA4Oj/jERK9bxhozbZSWUbDx6RgpZZ9FOco+ofVZZNmDjdkFLxI",
+	"ASPgJSuSMMyoFSB1POR3hYjwOp7bhDWxD+tqWlFU9BerO0dIHDPza80CfoZVNEtNQ+wuyKWH/RnRy8cL",
+	"iIlG+HNjmHU0cqZqWTBVW8an7r9KAmtY7L7J0Y8ZUWstF+Uog9YyYxuupSPKT6+fPT+6cZq8NTT5KZN7",
+	"v5tjh/Piko/VquI6xibDk6B/ajB1aUkDzfGZMMqp6GwhjFVagCFDdFejjqBEckJP2TpG1Y59ulTGDj6F",
+	"58qY2CEY7/OJz0sOhMBg0JhDPAVYw2hYyVF2MBYqQ3LmghvyO0i1iSx9HynD9v1q/M5iR/MEePEcLHq0",
+	"DoTg5hlxyQJKgX6SRpKZizVIVlcX7JlknBBLWFytVIxb65DL4A6kYppv2HRryS23R/Pp1bjbIIxzuMIG",
+	"X71bZpINO7s3ehs7uqlWS4jzl0KMMewfcRK8j/F2btHxNAVWOBwgshe3Gh6x/tPPM6VXjpM5SP7j6zi+",
+	"c2NvQesEuy2FjNPVFRjDY0xfFP4kmH/Fs3ymYS6M1VvEGrVJqDYQw8Jw08MQsS9/q6Eecz6abxJH0Bql",
+	"D63WSJX8xh6xKTfwj6/ZvlD2zzdPH/zP2Bp7hBcNVcm3YzbQGMrHeFTwQSHyCHlSErfaDOtkXZBuW8iM",
+	"RQnFjqlcWJZz6fY7dUSbF8d5xY7g3sG85n5PmnP0162fXt0FJ+1QvzNip088HY5RbE+hgyg1hZwTnyG/",
+	"DFMSHS0bvnXaDTIbIZcxDlrE/X3o1qgNFKQSOeV1sQ2IEvhBDP8biet3yucxQz45rSWUwfGSi0oQ5zu8",
+	"A4InGImQy4zdTDYwXSi1vJm4wW4m6Du+mRw9PasmNHjYavToBJ9LZUSElzWPDmUhd0woaAbqWiind9yR",
+	"KKxhBcU2QQ+tYoUKWE1339u6vIvM86veEwdZrxyIlJOUnXg9ySazXTF5nHjdLLoXxndCIZoDOycCoepp",
+	"hMjjzw1p4CSCGi7I/7rhxMCmUArAMAp5iGAzoUlEHmdv2l3HWokcMrbiopyq91njJ9NIomKY5GA0gkKI",
+	"FZi4KLlZbHukSK/U9x+Ct0HRJJmHiF8iTRA7EgxpG+tdl97ajCqPEwe9Q72DKZ0Z1qIAb3rbHSc8oaMP",
+	"WEnuG14Sc0Cnjtc5mIhI6ORajhKQWpfHDSbupSyMEoXQ+6rkQkLxA0TOqPs0EMgleFVkDVrMRLDJNxJK",
+	"Y0c43M1SpOyg01Lkt8vYEkjgo30c0jr06BwHwxLloM40zadJmEiy2cVBQg9RPwtxasKwpVQbGTgHKiMR",
+	"y7IXa6Nw6FVgoINpfTeywciUD2Q/0ilr0JM38nQQS0H/LRoJFY+har/6BP1poaoIfw5ik1FsxnXGVFmA",
+	"sSzc/0Hc5HtVxfiIA5MVNoJzz/yThmp7FRGpNloPdiEYje7w2Nx7VN3L5zlbQiJY8KoCaRqaxNms1qih",
+	"eeo9CBI/uQkioDgSh6ZVbWE4937lXo8aadwLiVC3XtXq9wfC4Qi3Um2OjRIVXgdodrFnJkpBKmUEkQ8Z",
+	"gmoesYfeZaohB1EF0woKC5NsiFUhymOV9Li6UbrAAf2KnZhrzVGu2wn02wkADHvbj/9rrtQOSrVwomVm",
+	"LRXsHnyDH3R3WvGzPTtPJfxNidHupyEWdBcQ+HPgYJ69WxXUs8ayhip3xqTaOLloCjOlwVsk8A0fybVH",
+	"0msKM0/4h3uJOp5vJHlgBWGxKC7SIXqJDamsWzaux+FN1oZRSSUhSo4SCwjG15gSEubJ0U/q2ELOtd4G",
+	"3HSIArtU+Gh0YFodTd4x3GVE0MfNG741qAo3i/UMDE+SbcFeeSuRkqwQZknCyq91MYeC8TkXkiknpHGU",
+	"awjmGi4YSo7+TrY4IjyKXAwzvBzGyTYaVYMzPVbipz4oaQ+VlV7u+k8be7ZXLiyUpWF2o1rz/QX7VtkF",
+	"49rJb1VELkGJbbiw3+dITRI+d4WC3X3LKq7tENKWdJK2RIgWHwPh9+06966Yh90OILlxyEIRZnHjOjoH",
+	"IoZ0g2JP5CqT3kmUhNI6cqhsxjjLSy5WaDmRjG+4jhpnx8ffjg8qLQQvU07cQJ+GkpNkqANF1gxeU6+O",
+	"76QYyvHa1a3wcNhcsSa6Z1ffj9JFjEONnZwXgzUEiT5QAFWBpCCFVMQqjRk377uvx0BC6WrB5W06OmEb",
+	"CBy+6NiXo1oVqKqML86/dzjWC/+EqCpt1xofPrsbkuGtFgvguvBUsuBbZJXupjiS5o9DzZiw8QitNDPA",
+	"TwfLm6+dBBy5Cn3JD7KGY8RrLGVCOu/tFIHOtzTKS3I0c3vpWmQJ6/WXvsGUcHd6yNtdmNwCpTwjg5vT",
+	"6yKyU9WmIpGaTgHnCYV8nBn8E83Yj/COkEzSEesHBgyiTrDGm03yqbtlatP1DWMe61X4273j/QUZoyit",
+	"ImNF1GHkJlUJVd6Nqls3RuObayz99CysIj74NuY4wNXx8m+G5aoY4dCIB6iR/d/tw7s1YtgSNXB17Fpk",
+	"HUKxhLblBEIv6vr8lGSseVShNKDXcUtIIYq4sevolyALTIW97Zk3vBM1SoyNjR9kmnuEaodHFMg1xFVw",
+	"EbWTvnr6mH311Vf/tevu4N6QxJbguIg3PI7zcGFsb8Kd1lgxHb5p5cY47k31AflkTUy7m36A7V1QZG8U",
+	"Ohdq/NzHLewuyP1KQrajkLsSdjSNVUI5UuI9Fk/hHqOgMpzMY/798VgkIZfP6c3+9JK5soL7hOC4JyK9",
+	"zRbAfWkqeDhOphghYit76/R5H2IzHN5qaizPSzAJuwHdWM8UhENAHcxahmJ9K47VD0ZZDsjwOyJWYwmb",
+	"WwO5kkVkodOtV0VVrVnepIgsdlikrFdTMq6lacyGCxtNXyLp1wvRKJHsxN+khEhPYtokoCBJhol28D11",
+	"D583+Ht4G+lZxyGJF7ME95u8YP8XtPL5b3gLDm+pe/8WpSlzW4H2QI57/moDuvsuZdrF3t13XMU/zFKz",
+	"pyBxF4QYKds5UWJlYmevjDmwG7URkPuRkdzuaXKHiHDMocPX0Hsv9iZfcDPM1J00MHXG5hqYO4FPtzDt",
+	"W7pxOzFw/+iDdkb4mN0nh8mfvgSEmrGVKj5bnYuV306Ex2ziegImZ3YypTuBh12fIrlHt13hcGB5je7p",
+	"4PLix7CKxgBfY4BBxoRkQdSkYOaVKEvhOQQ+/uebx+F+9prSf1Tr8Qe+jhy4t6Azq1DlYTxEZ3RzYOKx",
+	"1veDC0nz39DTwgHipxUtJoI/N7wpRNE5LBqe5xv3qYT4BNPAGNFyE83k4T4gec+WKy3KM6Q3OPWXl0rO",
+	"4+64lFywM4ijUsaKsgy06ghpolTgYD3AVbZTxcD8E2zeqOhmwhNiCRb/Gc+Vi8jpGoI4OzAye2zKXFKY",
+	"NrmqUqUGovu0qiwo9l+RL3KQikfTZM1O2y2EieLQjvnv3a/BJOUzshTLo7e6G3N/iFN5PMP5RRtm2jqN",
+	"r3xZriYFUtfSYGaPXYC8SIV7HYlLv72zcNKgdhxasxuhyAODzbgvIzMsqPRF1yRFFVEae1WGf5Ktzv0r",
+	"wJtIIvkQuIUASAzSZW8WgCwk0G8nfoUvG5MY/ugUMKLsKFN3mV9dXQw3+N1M/PpvJhm7maC30v3Tz4Vn",
+	"3WgwjZMYZGGORTJ4W98gq1qDjDFUfxnNGnC/IkHZyx6g0iz9DM2pXvH6Va1/KhoXnU5QKFQ9tSOiTjGA",
+	"MyLoz5ReRiRqCZvRsUjo041MsYCyiMcPnMC8sYqGmWMRwIy0vowtHN0MxRFiwA0k+jBeq1ArLiSeefAf",
+	"XXi6Oq72xkiVv63VEbWL4q5jCTDcLmJG95Jv0dJubRWNgftkCwP5xAz9GjU3NGGN0Y1UAPqK5UrOxNzn",
+	"FmfeyKJ0iMTsJvzyonBSle01n0anIjqmmLBXrK4ypHAhbLhQm2gedDwwtUck8sk9rbVk4d2LKOFkIUT5",
+	"8Lm3Kn2SXcVjg8eZrn3F+0nwRqZI312YFZCEnpFZwa03xrTp99484t1KTBQu3JHvnSIl5yxmbMqbOgK9",
+	"ubn0FpYfg3x5B0m9ISvu+AHuQRM/bNaRgqO/ByM0SP9VrxLJi+IIl0Uaf1tpsY7e+mv3+CU97UQBoKEm",
+	"EBOnxnd+50WhIViW/MBtkpKPVn3z/HVcwfzs5as8sUqXfNDA84WbrY28RYaRDYi8j55+yWOkHX9uw1lC",
+	"gbR22xstrHXUEKv2Sc9cvGzk10qJQZRIGdOX03E+qYCIvU3tRy9EN6hKkUe8hfT7Th3YUPYPBVzDptuY",
+	"sTlYsofRVJyEajJHbrWuo24LH4irdOHEV9mNUnMaOiorj1qy6hQ5xAwEjLuFv1Q479uhUiAt81VdRsKk",
+	"90BOS25cUmmIJwpRdx4GJbTj2LZ8WgL7hQZ/G8s8KpNBbT7sB2a8Lm1PBHxMk4wM+jA1YNfyS9WpDyRX",
+	"E2Kpd4Si40lF6FGmQala6cSvLg1mPLQElN2zBsFJZJGAIR8kt8yENRfsWnpujRx8hnpoWaZhf4fwc8xp",
+	"pHe10Z1Hf4dwjhjpfZ63z33KmsxGJ1KCjPv4MRJl5ArWoKejPjkgdu77ALQdSLQrajc6AIF8NfEDuTGe",
+	"9vsG8bkA1ub/8hLZau3EZQTcA5S0MlZLXtuF0uL/+QDAqSgKxy00t/AArzfQa2suSnfpM29XSVQm7clb",
+	"tXp7i4JmJHFGMq8QPWK7Be9rieb/iyhaOh2kThi9UkF8e4flh2iD6Jqc1ZwE/e66E4dDhVLHyGTuG19b",
+	"kErquktPFqOmfoFTVnhZhixCBu9zqCx77FOnHTt/hfLJyGSxnYyZA3roSwtshD5u84xmY0Rh1NQr24MD",
+	"/s5yVUvbuJWxuBkFpuEmC62qykevoVQzygYEM9A6VeG8KS8TcU+FRAaq/bhA7XsGOqozZhSvF58kaKnx",
+	"p6q2iS/3tS2coTNcZ3ON7ulH6+wsdhyvlG2SFEdgbfisU6nR6wxLiEhgag265FV/LcWmGm8j26myQEHD",
+	"Xwxh2FypYlSJjo/RPdcxxQV/7ojPGMbXSDnB4b3A8CPT5kDT263CZChDIlCq3+Nv8mU7RAlMKjLQNimi",
+	"VmEng5RFZlwpv5SxyB3JTmbqcTrQepdi6PYaWd7hRPT7rtMOw3ycrPnk2ZOs0RGVTtS9mKYKOvpiTKWa",
+	"C0kVjXIlJeTusTmobPc344s++uDX6BXHWkhJg1eghTRZyLlFFlyWJNMNC1LwPDdmWKRCHlPIeW3A5xhs",
+	"0KyjFHaFiA6YdImFzca3tFNJfYfnQizftslnxgVRntRg61oATwv+AIWsOeJwAGkMuwvbmsfVM7KuvV7w",
+	"KnKL8eemY0idL9qsP7xfBRgrpLcBT7eMz2NWn3kM47eqlnPcEJfsi1XGvlll7ItFxr78ekFmBlUWaMza",
+	"F6C74tlwP0aqrtVYM38wzY2o4BlyZHB1MRakNmYA78bXsoln20kDMZ7ZnWAx4sQ5IbGFiKDw2udlOnyl",
+	"HAgUkyPin89eGFFJymceRGB098UURraZ+SPVXkjF/ScvZdy710R7eW5JSmcob9U6V/rcfBEBXXSkhujX",
+	"n9o/p6k3cGDvIxOf6Jaei3e2GJUdNL5OQDrhPtpZpwUxnlwWKuJGOu10s+7bxHpBWka4aPFLrKJ+Hvr9",
+	"MIned1wLRQcRuVd8Sz1S3AvRGCIfT3PLx8R0N9VwDvRdEvPNIhQxxTYtA5uzDHdi9lXXybpbisE1EYjV",
+	"RmF1PLYYY9T6HNBUS+8lil7/AUOyxkZWJWE2vhlB+KzbjADhdwi4OKFz2huFUOF6EXeM0+HSGNNXJjsd",
+	"tGbLPsU66zSp2QLXj9h/fvnwuO+J5kvC8y5EE0LmMxJN3sQqN76hoo1Y+dVHmyEVa02je0QrGYbjgzcS",
+	"JszhTGT/0tCwDZ1Pp338nIqu8A9ixYSF8dGn5Dhc8QJGFgmewiJabK6TLR6iXYIRBg89xEwlS/Qnkwq8",
+	"frE/XUs6F6osyMzT0Y2iU/XlUDo+/Gin9mxHRgsCnGGJEJhPLfEbCkCNU4ROX7l3WLNAlC2aYrJtfVmP",
+	"JHv1Z5Pqk0fYu6BS4VKcEZ36mRLII2uiB15SCCY1263UY7qNN9GUWSljoWBWRY0CqZLpJWQ7RS/mYGlS",
+	"98nfDOvYrqNN7VI2/JARmFAsPiGc0gOlTw9Mdk4Thk9HaXThi1uf1D60KMoeqv1uA8hIA/GAeLwhlS3I",
+	"OuxFXt8BZi9orgef09WT917Yi5QnnWLT4r7aBB8SH1vRHn1Ro2scpTjRERo/jpSrWaqse6hcgXtO8KN4",
+	"FZqxRH50ba49LFGzTrrqQXXxHty4E0rvyebZUHqMashrLez2NWrn5AgBrmNM/XpfN7xotfqr8FUzx8La",
+	"inqWCzlTsZQ43KzlSzDsHdro36GK846W++6C/Szsgr3Dju3vQgsmCVCg+IMRM1mojtXkirp/3MimF783",
+	"EZhOx/iMYqcsrBjwfJGlOshfERfABwhOb3Byo88hwxwWHIHGam4CYN0+38b6gl03wZHUvYS1a0OVkFzy",
+	"DQ+9kbmSVvPcskKBr3DE1z7YC10aF+w7d+PJT+h7ynd8Rv/+6ulj9l9ff/Off7+4kTfy3fsHqIq9C0YT",
+	"UiY9USOFHoF6xd5p4MW7jL2jY4Z3boXveLES8t0Fe+EbBah8CbaBRQifkyoYByjeCIqLGyz3L3KQBq8W",
+	"FWacCYdbk+uK5wt48OXFw7Y3f+c37Ou0WmHY7eRnzOn0qGeYAR+OEuZuYnkxWm7FQzv3iyYU42ryImDu",
+	"9ctnnZTaq8kXoSAWr8TkavLVxRe4pIrbBd6GyzDx5fqLS14XFN82B/wfPRNKPisws93Ya3zDfe9P2Uyu",
+	"folE1WCfoZJb0FdNSugFe+oAblX1ziF2UMDZlOdL8mZi1zj81xcrpzB9sXB7FG7M32qqfuNhGbgj0aYo",
+	"4TxIWpJthG1q2ND1qnfYGI1s4XEZIiOPvkj11Ya8+bOjEZOPbx0RNJWShijZlw8fUmgTGgeRN1dU81Ao",
+	"efmrN5W0eznecQvZhCNq+wOVuyPt1Wt2VMIRnyBYIMVAHK68s2wfjB+zgxLuEi58GArG1iXW2wDg8ikX",
+	"Za1pue1lckhKt6W9UZ5YZSwiAls+dyg8IdR/m008PUEvMi9w9J074rC1Rg9M5et67t6Sb+n5qKN6/8By",
+	"vQvhxv09FRh3f48gfKyqbahBpXTR5O0tYWs6EMM/dwCGpDQCMWp0a3oJy7fhpQPactfX7ZS3qNse+NRI",
+	"HhxFptO0Ge2wT5496Z5TA/4hyO3fvfzgvSAfLz+4OT563yGQ9Lp7fP+U7rOfyPbcyxiQ/hfEhTkja66j",
+	"E+4nVmK7GvOoW6iBriy2gw+9x/GislLNUzS87aHZR8QxSwMr0P43BTxbXUf6FKADhpdiCZ1UiG4mRGwF",
+	"IeOiZwnuKObqgfv1gVmK6oGqyO7+AOuKORkCre4nxVZq3XBCPP1OFm3D9aMo6cnHAQ4hiH1CiIdw66Nr",
+	"tQI6wN5Dj41EaDt8mLfZpKpjdL+9A14i/lZR85k7oyx0VLtL/Xh6anZKDMEW/aH3vKJ280MR5YB4lYqC",
+	"0eOMGX2r35ZqOkB8dcvwFcF/q5XlIfEBnbA+BneWFiPVhmIEerFoGJao3IJ9YKwGvvoECeEYsnxxZ8ji",
+	"XdoRXPkRfR6/H1dwhtbzjBzBJ62qxhPeQZ5uYG+LPF75i6KPT2tMCyn0ynmLKE1L81MLKD4c0ceF74gk",
+	"BMeIQJKlpGqfx30S0hq68d83efXhmpFzuGaF3jJdSzyMu7ymPZPe1T3FKRj35+5zkYVdtOkKpKAJy3wT",
+	"1z68OHJfLz+4sY7Jpx57/hJOz0c4vc5tHE3vWDgNBSKGoOAQ0dRXdhkhUO4jdnDvJdnQE8pgORds3idt",
+	"FUBScvKp/f969re99q/nb4PrIlqv5S24NY/ZJtx7lx9E8TF5N/4XhKtxD8d0SgC+wgo2mHrQAJFYaLei",
+	"1gAYDiFYvn/x7yJXeC6XH9agp3g8dz5rXHn38bvjlPe4cgjWltBgz90LmdfokLxX+fLkHPQVdvfGpHKt",
+	"qn2EbaqTkIuxYDdOrrmZMMAYBO9RTyJwUu6jFsFJIvDde74SEk5KBHb68J7SEo+tkTtlPNriepQ85/4K",
+	"ufMNKAk+I5QrD7IXsvzzAc7wUA6Jir1wRuWOmFXk3fYSRx/0kqhINbKJ+AE1muzBS3z+3ZpUntMZdTud",
+	"VU8pPdN2fBMYqKgKpE+HyEIr9sxregaLNx61zdwf05oBFP22nqf4xhEp+7pJto0Jsz5/5F6F4/3xPKCb",
+	"wpYgm9p4z56kJmqrW46Y6/9gEBLjGGBiLDOK0tX5XF113P1Jm6lPhPzXE/27wbjnL/dXgCb7TnOKzrWn",
+	"azdA2McXL01I2O29pZjCeeZW2Taf9aSO/VrGDohNt91AfuSWbimffG7nrg1QMIzDrTNjAG//Ul6GXobv",
+	"ffFdDY5dASbuNFfgEcNaRlTAqVFwsHhFp+dOGzncf1WS8mO3qE6SxH0fXjqKik/SHJ0iy0chYlOmO6wy",
+	"GYsXekiPGX0pSBA5Nnho9jhmbN/jKmOmzheMG/ZvqkpO4F8ePQev+FSUwm479TtJw/D5kMkJmy/HzfnH",
+	"jKq8luzZk1CGGiO4jXjvTkDz3CGqe7TCFt+cCtVgaSpdmKY8orAlJBcEXOeLf0mpsNt39PylwnDNdyzB",
+	"K7UGrN+2bxI+oh1GefYLd/m+bxSXk7DBoT7iu3PXUq/9Pmftlw+/PP1sbw764Yfmndr/4Rvnh0RUrIz8",
+	"+3HnhbfZdNotfFpwR3j9qAOhxaAz1iaaRsP34KJoGrujO9VRl4AEoVTVH8Xms4MDl9Sj+xIotfruZ08a",
+	"W2VBTcD/PI6Ge0A3ctY3RQaxnBuG54W2dtRFTxznIongwV3kqLgxldK2j1K8DO+MguxaFhdTbpW8CHP8",
+	"xyGwP2PwP95rx6NnovRpVFjwxoygwp/rSp+xxeENXwJW9vpLcvlzSC7uQH2lpivG8xwqm7ECcieUZywv",
+	"uVhl7mbNNRiTMTdyCRZai0POZY5q6SdKPFigAMzlh6JP4nHC+TNfLrfXuvDacm2bSmrCsALWAtspJE0O",
+	"+MK/pO52rbVYQ/En0d3QfY/lLnARqMVTtvJeZxAm5C4H9jj4qdyh+L3sYecOXHLq7HeCeVNU/Tpfhst1",
+	"GlFvef9m2eUp8e06X0q1KaGYQwTtWF1RkojP+D+CaMNI4+XKt5q9R7z4Ua3hlIiB3XPvGTOo2+wJcQP7",
+	"+2KTOd9ctkGLvU6+x/AioQFgPmsfn/yB8l/P2C7wA2zvLTW1qqelyLFIfGPrdSAO/24imrSy3AIaEwzj",
+	"K4UlaWDVm2kcdz6693y+6iWNOuxef1IOYPRiY91/+AF73pziYjftCO75crsdnTqQMIcgme8gyKdknGOA",
+	"XO9dfo5vnPwy/yGkUbfXP4koWvpjCxhBfw8gDfhiJ5c9ZdR5Th77k57FvZhlQ+3iY4DKTkIf+8A/ykwz",
+	"eur7CQ1p0OSvWIshWPlE8DJ07EZvdCGMbzLChGX/XqiN/Du6hkH6Vm7/Xld/78ffpHjfdGBLUv+XPmT6",
+	"jEW5pkPuqUnuTqVTARR3jo18OsdDIB/hrb0uipcUzHSKOxTav97zPfLde094Is+kqdyl2Wv2WxRMWIpy",
+	"N4BpAU2ce/8hJeQnfHNA5ZdX4JRnf5B/JdeeT3Ktb6t8QjHEIQbj5J7b7yFFzdIHYWaWdr8F8nG2IPKS",
+	"2l4CSh8pvQdJrXv1cTtc37sW/ZimPSGD+AxClt9UcdoAb5yDLYSxCpk1FeXscAuSvxpOEQoxlDxfHmHo",
+	"/fJWQJmV77N6n/jymqjBj6EL6SkMqgV8DmnipLZ2xwczhqVpMyzp7wTwqS/ecZwqpWSH0Hw9SbjxhYE1",
+	"mJB1YFxt0s/ou/eMi6RtB28DdwW6h0NdYmrauUVgxyfGYkOfNzD5pDICntMJEfCpQALU24t/YKzJARI2",
+	"DfKTWEhvnBJ+NMN9xOpgA3sk6tRl3teLdlcayX2ThY0Vohu837JcdVqChatO6x4AZQ0lTwMZc3Bf4Stn",
+	"rWnjPk6tavsUbEpZBr12uof1XnbqmrsCsEPExP1DwrLV/eaQN/TKWZ9S23Xp5AaRnSLxJtJBDAuRrwyU",
+	"6x0jiT+JEVaSx9jAi/pAnUawaZp/3XN02E+w8e2tTleHjKB32PPtyJEk5Bp6tXEvwlot79+9iLOeEh/+",
+	"nGVKHNTuDg+qI8S0OibcFqKINuyOSYHTM80S+1N6UjvNs/8cYX0GN2RaAREbIe4nbqTLde5fDt9EqF/c",
+	"+Dm8dOKE1nMSX7ptek7eHaGFfzjh5qcRZ3w0lSr0CzprubJpenQPluDQguswlSpaTKPv0O4j+WIHEc6/",
+	"3EMSXU+aZu8LCGCaNDUde8R4WXZ7pHobCbXXXwljehxQavZXfYi7upX+0lHIsUd2H6TApyXshrrHL2Nr",
+	"M+/0IkOkCl3IfnnrDoVUfkI37CU4uZx8fPvx/wcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
