@@ -228,7 +228,7 @@ func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 	peers, tables := map[rune][]*bridgetest.FreeqServer{}, ""
 	for i, group := range topology {
 		name := fmt.Sprintf("fq%d", i)
-		server, err := bridgetest.NewFreeqServer(binary, t.TempDir(), name+".freeq.test", seeded(name+" endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
+		server, err := bridgetest.NewFreeqServer(t.Context(), binary, t.TempDir(), name+".freeq.test", seeded(name+" endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
 		if err != nil {
 			t.Fatal(err)
 		}
