@@ -349,7 +349,7 @@ func (w *propertyWorld) forgedMessage(t *testing.T) {
 }
 
 func (w *propertyWorld) expiredMessage(t *testing.T) {
-	late := payload("task:request", map[string]any{"description": "late", "deadline": "2026-01-01T00:00:00Z"})
+	late := payload("task:request", map[string]any{"description": "late", "deadline": time.Now().Add(-time.Hour).Unix()})
 	got := post(t, w.lab.scout, write(t, w.lab.scout, w.lab.scout.Envelope(handleOf(w.carol.did), "", late)))
 	if got.Status != http.StatusCreated {
 		t.Fatalf("the offer is answered %+v", got)
