@@ -132,7 +132,9 @@ func (w *world) hostAndIRC(t *testing.T, h *agentHost) {
 	send(t, w.alice, tags)
 	h.works(id)
 	carries := func(verb, id string) func(bridgetest.IRCMessage) bool {
-		return func(m bridgetest.IRCMessage) bool { return m.Tags[vendor+"handoff-id"] == id && m.Tags[vendor+"handoff"] == verb }
+		return func(m bridgetest.IRCMessage) bool {
+			return m.Tags[vendor+"handoff-id"] == id && m.Tags[vendor+"handoff"] == verb
+		}
 	}
 	next(t, w.alice, "the end", carries("complete", id))
 	back := h.offers(map[string]any{"to": w.key.did, "title": "Review it", "channel": channel})
