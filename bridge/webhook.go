@@ -26,8 +26,8 @@ type Webhooks interface {
 	// webhook with that address, or a [*federation.UnavailableError] where the address cannot
 	// be checked now. It blocks on the network and the record.
 	Register(ctx context.Context, of federation.DID, handle, address string, now time.Time) (Registered, error)
-	// Follow keeps a webhook that follows a handoff: its owner, handoff, label, address and
-	// sealed content are those of h. Its error is as that of Register; a handoff has as many
+	// Follow keeps a webhook that follows a handoff, with the owner, handoff, label, address
+	// and sealed content of h. Its error is as that of Register; a handoff has as many
 	// followers of a DID as a DID has other webhooks.
 	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook whose address is good. Its error is that of Check, or

@@ -115,8 +115,9 @@ func (l *Link) Mount(mux *http.ServeMux) {
 // authenticate returns the caller of a request. An operator has no DID, and so no tasks.
 func (l *Link) authenticate(r *http.Request) (participant.Caller, error) {
 	who, err := l.access.Authenticate(r, time.Now())
-	if err == nil {
-		_, err = who.Person()
+	if err != nil {
+		return participant.Caller{}, err
 	}
+	_, err = who.Person()
 	return who, err
 }

@@ -18,7 +18,7 @@ import (
 	"baton/federation"
 )
 
-// The paths of the endpoints: that of the gateway, and those of agents before their DIDs.
+// The path of the endpoint of the gateway, and the path of an agent before its DID.
 const (
 	gatewayPath = "/a2a"
 	agentPath   = "/a2a/"

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func parseMessage(text json.RawMessage) (received, error) {
 		return m, badParams("message.role: want " + string(wire.MessageRoleUser))
 	case len(m.Parts) == 0 || slices.Contains(m.Parts, nil):
 		return m, badParams("message.parts: want one part or more")
-	case m.ContextID != "" && !contextIDs().MatchString(m.ContextID):
+	case m.ContextID != "" && !validContextID(m.ContextID):
 		return m, badParams("message.contextId: want 1 to 128 characters of A-Z a-z 0-9 . _ : -")
 	case slices.ContainsFunc(m.Parts, func(p *wire.Part) bool { return p.Raw() != nil }):
 		return m, fault(codeContentType, "a part with raw bytes is not carried; send a url or data")
@@ -55,8 +54,15 @@ func parseMessage(text json.RawMessage) (received, error) {
 	return m, nil
 }
 
-// contextIDs is what the contextId of a client looks like.
-func contextIDs() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`) }
+// maxContextID bounds the contextId of a client, which is on disk with each of its offers.
+const maxContextID = 128
+
+// validContextID reports whether a client may name a context so.
+func validContextID(id string) bool {
+	return len(id) <= maxContextID && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:-", r)
+	})
+}
 
 // wishes are the members of metadata.handoff of a message.
 type wishes struct {

@@ -19,8 +19,8 @@ import (
 
 var _ bridge.Poster = (*Link)(nil)
 
-// How many bytes the members of a push configuration have at most: those of a long token, which
-// are on disk for each configuration.
+// How many bytes the members of a push configuration have at most. They are on disk for each
+// configuration; a long token fits.
 const (
 	maxConfigID   = 128
 	maxPushSecret = 4096

@@ -57,7 +57,11 @@ type response struct {
 
 // serveRPC answers a POST to the endpoint of an agent, or with "" to that of the gateway.
 func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation.DID) {
-	caller, err := l.authenticate(r)
+	err := l.access.CheckAddress(r)
+	var caller participant.Caller
+	if err == nil {
+		caller, err = l.authenticate(r)
+	}
 	if err != nil {
 		l.deny(w, r, err)
 		return

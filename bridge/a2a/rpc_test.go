@@ -1,12 +1,18 @@
 package a2a_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge"
+	"baton/bridge/bridgetest"
+	"baton/federation"
 )
 
 func TestARequestThatIsMalformedIsAnswered(t *testing.T) {
@@ -78,6 +84,31 @@ func TestACallerNeedsAToken(t *testing.T) {
 			if challenge := got.Header.Get("WWW-Authenticate"); (challenge == "Bearer") != (tt.status == http.StatusUnauthorized) {
 				t.Errorf("%s at %s is challenged by %q", name, path, challenge)
 			}
+		}
+	}
+}
+
+// blocks blocks one DID, and each address where it is told to.
+type blocks struct {
+	did       federation.DID
+	addresses bool
+}
+
+// Blocked implements [bridge.Blocks].
+func (b blocks) Blocked(_ context.Context, s federation.Source) error {
+	if b.did != "" && slices.Contains(s.DIDs, b.did) || b.addresses && len(s.DIDs) == 0 {
+		return &federation.RefusalError{Code: federation.PolicyDenied}
+	}
+	return nil
+}
+
+func TestABlockedSourceIsRefused(t *testing.T) {
+	t.Parallel()
+	did := bridgetest.SeededKey("ada").DID
+	for name, blocked := range map[string]bridge.Blocks{"a DID": blocks{did: did}, "an address": blocks{addresses: true}} {
+		w := newWorld(t, func(d *deps) { d.Blocks = blocked })
+		if got := w.login(t, "ada").call(t, "/a2a", "ListTasks", `{}`); got.Status != http.StatusForbidden {
+			t.Errorf("%s is answered %d %s", name, got.Status, got.Text)
 		}
 	}
 }

@@ -93,8 +93,8 @@ func (l *Link) offer(ctx context.Context, req request, m received) (federation.V
 	return view, nil
 }
 
-// keyOf returns the idempotency key of a message: IDs of messages are those of their clients, at
-// one endpoint each.
+// keyOf returns the idempotency key of a message. A client may use the ID of a message again at
+// another endpoint.
 func keyOf(agent federation.DID, messageID string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", agent, messageID))
 	return network + ":" + hex.EncodeToString(sum[:])

@@ -114,7 +114,7 @@ func TestEachStateOfAHandoffIsAStateOfItsTask(t *testing.T) {
 			}
 			task := send(t, ada, endpoint, wire.NewMessage(wire.MessageRoleUser, wire.NewTextPart("Cite three sources"), wire.NewDataPart(map[string]any{"on": "X"})))
 			worker := bob
-			if tt.open { // anybody that declared what the offer asks for may see it, and it asks for nothing
+			if tt.open { // the offer asks for no capability, and only its offerer sees it
 				worker = ada
 			}
 			for _, s := range tt.steps {

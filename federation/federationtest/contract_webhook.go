@@ -19,8 +19,8 @@ type Webhooks interface {
 	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
 	// Webhook returns [federation.ErrNotFound] for an unknown id.
 	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
-	// Webhooks returns up to limit webhooks of a DID, but for those that follow a handoff, or
-	// with "" the webhooks of every DID, by id after one, or from the start with the zero id.
+	// Webhooks returns up to limit webhooks of a DID, without followers of a handoff, or with ""
+	// all webhooks of every DID, by id after one, or from the start with the zero id.
 	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
 	// Followers returns the webhooks of a DID that follow a handoff, by id.
 	Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error)
