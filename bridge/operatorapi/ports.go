@@ -274,7 +274,7 @@ type Vault interface {
 	// Rotate replaces a key of the gateway and returns the new one. The old
 	// key verifies for the overlap. Its error may be a [*bridge.ProblemError].
 	Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
-	// Keys returns the public parts of all keys, with those that were rotated away. It reads
+	// Keys returns the public parts of all keys, rotated ones among them. It reads
 	// files, or blocks on a signer.
 	Keys(ctx context.Context, now time.Time) ([]contract.Key, error)
 }

@@ -141,7 +141,7 @@ func (c checkup) permissions() contract.Diagnosis {
 	return fine("permissions", fmt.Sprintf("the owner alone reads the %d files with secrets", len(paths)))
 }
 
-// clock compares the clock with those of the homes that are linked.
+// clock compares the clock with the clocks of the linked homes.
 func (c checkup) clock() contract.Diagnosis {
 	compared, worst, whose := 0, 0.0, ""
 	for _, p := range c.p.peers() {

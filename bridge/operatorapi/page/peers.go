@@ -45,9 +45,10 @@ func loadPeers(r request) (view, error) {
 		}
 	}
 	v := view{Title: "Peers", Sections: []section{{ID: "peers", Table: t, Command: r.command("peer", "list")}}}
-	for id, each := range map[string]*table{"forks": forks, "doubts": doubts} {
-		if len(each.Rows) > 0 {
-			v.Sections = append(v.Sections, section{ID: id, Table: each, Command: "baton peer list --json"})
+	for _, each := range []section{{ID: "forks", Table: forks}, {ID: "doubts", Table: doubts}} {
+		if len(each.Table.Rows) > 0 {
+			each.Command = "baton peer list --json"
+			v.Sections = append(v.Sections, each)
 		}
 	}
 	return v, nil

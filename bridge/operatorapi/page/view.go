@@ -94,8 +94,8 @@ type step struct {
 	Signed                                        []detail
 }
 
-// plain returns a text in which a reader sees every character: control characters and those that
-// change the direction of text are written as U+ and their number.
+// plain returns a text in which a reader sees every character: control characters and
+// characters that change the direction of text are written as U+ and their number.
 func plain(s string) string {
 	hidden := func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) && r != zeroWidthJoiner && r != zeroWidthNonJoiner

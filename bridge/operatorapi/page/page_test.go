@@ -1,0 +1,118 @@
+package page_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/page"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// api answers each list with no item, and links with one whose name tries to be markup.
+type api struct{}
+
+func (api) Mount(mux *http.ServeMux, admit operatorapi.Admission) {
+	mux.HandleFunc(operatorapi.Prefix, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := admit(r, federation.ReadScope); err != nil {
+			http.Error(w, "", http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte(`{"items":[{"name":"<img>","network":"a\u202eb\u0007","state":"up","last_error":"x"}],"next_cursor":"c d"}`))
+	})
+}
+
+// newPage returns a page with a token of a life.
+func newPage(t *testing.T, life time.Duration) (mux *http.ServeMux, token string) {
+	t.Helper()
+	record := federationtest.NewMemory()
+	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat("entropy", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Name, kept.Scope, kept.Created, kept.Expires = "ann", federation.ReadScope, time.Now(), time.Now().Add(life)
+	if err := record.AddToken(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	p, err := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record, Check: operatorapi.NewTokenCheck(record), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux = http.NewServeMux()
+	p.Mount(mux)
+	return mux, text
+}
+
+// answered serves a request with the cookies of a session.
+func answered(t *testing.T, mux http.Handler, method, path string, form url.Values, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.WithoutCancel(t.Context()), method, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, each := range cookies {
+		r.AddCookie(each)
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+func TestASessionEndsAfterTwelveHoursOrWithItsToken(t *testing.T) {
+	t.Parallel()
+	for life, ends := range map[time.Duration]time.Duration{100 * time.Hour: 12 * time.Hour, 3 * time.Hour: 3 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			mux, token := newPage(t, life)
+			login := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}})
+			cookie := login.Result().Cookies()[0] //nolint:bodyclose // a recorder has no body to close
+			time.Sleep(ends - time.Second)
+			if got := answered(t, mux, http.MethodGet, "/ui/links", nil, cookie); got.Code != http.StatusOK {
+				t.Errorf("a second before its end a session of a token for %s is answered %d", life, got.Code)
+			}
+			time.Sleep(time.Second)
+			if got := answered(t, mux, http.MethodGet, "/ui/links", nil, cookie); got.Code != http.StatusSeeOther {
+				t.Errorf("at its end a session of a token for %s is answered %d", life, got.Code)
+			}
+		})
+	}
+}
+
+func TestACookieOverTLSIsSecure(t *testing.T) {
+	t.Parallel()
+	mux, token := newPage(t, time.Hour)
+	login := answered(t, mux, http.MethodPost, "https://gw.example/ui/login", url.Values{"token": {token}})
+	if cookie := login.Header().Get("Set-Cookie"); !strings.Contains(cookie, "; Secure") {
+		t.Errorf("the cookie is %s", cookie)
+	}
+}
+
+func TestTextOfOthersIsTextAndHidesNothing(t *testing.T) {
+	t.Parallel()
+	mux, token := newPage(t, time.Hour)
+	cookie := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}}).Result().Cookies()[0] //nolint:bodyclose // a recorder has no body to close
+	text := answered(t, mux, http.MethodGet, "/ui/links", nil, cookie).Body.String()
+	for _, want := range []string{"&lt;img&gt;", "/ui/links/%3Cimg%3E", "aU&#43;202EbU&#43;0007", `href="/ui/links?cursor=c&#43;d">Older</a>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for _, never := range []string{"<img", "\u202e", "\a", token, cookie.Value} {
+		if strings.Contains(text, never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+	if digest := sha256.Sum256([]byte(token)); strings.Contains(text, string(digest[:])) {
+		t.Error("the page has the digest of the token")
+	}
+}
