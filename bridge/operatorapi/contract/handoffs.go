@@ -1,0 +1,119 @@
+package contract
+
+import "baton/federation"
+
+// Handoff is a handoff as it stands. In a list it has no steps.
+type Handoff struct {
+	ID       federation.HandoffID `json:"id"`
+	Kind     federation.Kind      `json:"kind"`
+	State    federation.State     `json:"state"`
+	Version  federation.Version   `json:"version"`
+	Home     federation.HomeID    `json:"home"`
+	Venue    string               `json:"venue"`
+	Dialect  federation.Dialect   `json:"dialect"`
+	Offerer  federation.DID       `json:"offerer"`
+	Offeree  federation.DID       `json:"offeree,omitempty"`  // not there of one that is open to anyone
+	Assignee federation.DID       `json:"assignee,omitempty"` // empty before an accept, a claim or an award
+	Title    string               `json:"title"`
+	Deadline Moment               `json:"deadline,omitzero"`
+	Caps     []string             `json:"caps"`
+	Opened   Moment               `json:"opened"`
+	Moved    Moment               `json:"moved"`
+	// Orphaned says that its home, another one, was not heard for a day, or has lost steps of it.
+	Orphaned     bool   `json:"orphaned,omitempty"`
+	OrphanReason string `json:"orphan_reason,omitempty"` // for people
+
+	Steps []Step `json:"steps,omitempty"`
+	// NextCursor is where the steps go on; "" after the last.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// Step is one filed step.
+type Step struct {
+	EventID    federation.EventID    `json:"event_id"`
+	Verb       federation.Verb       `json:"verb"`
+	From       federation.DID        `json:"from"`          // the signer
+	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Name       string                `json:"name"`          // the name of the author on its network
+	Network    string                `json:"network"`       // that it came from
+	Link       string                `json:"link"`
+	Time       Moment                `json:"time"`  // the clock that deadlines use
+	Filed      Moment                `json:"filed"` // here
+	Provenance federation.Provenance `json:"provenance"`
+	Verdict    string                `json:"verdict"`
+	Scheme     federation.Dialect    `json:"scheme"` // in which it was signed
+	KeyID      string                `json:"kid"`
+	Note       string                `json:"note,omitempty"`
+	Evidence   *Evidence             `json:"evidence,omitempty"`
+	Delivered  []Delivery            `json:"delivered"`
+}
+
+// Evidence is where the original of a vouched step is.
+type Evidence struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"`
+}
+
+// Delivery is what became of a step on its way to one link.
+type Delivery struct {
+	To    string                   `json:"to"`  // a channel or a recipient
+	Via   string                   `json:"via"` // the link, "webhook" or "inbox"
+	State federation.DeliveryState `json:"state"`
+	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
+	Time  Moment                   `json:"time,omitzero"`  // not there while it waits
+}
+
+// Filed is the answer to a step that was filed, now or before, or that waits.
+type Filed struct {
+	ID        federation.HandoffID `json:"id"`
+	EventID   federation.EventID   `json:"event_id"`
+	Verb      federation.Verb      `json:"verb"`
+	State     federation.State     `json:"state"`
+	Duplicate bool                 `json:"duplicate"`
+	Lost      []string             `json:"lost"` // what the step could not carry of the request
+	// Waits says why the step is not filed yet: it is on disk, and judged again once a
+	// key is there. Empty for a step that is filed.
+	Waits string `json:"waits,omitempty"`
+	// Home is the home whose ruling the step waits for, "" for none.
+	Home federation.HomeID `json:"home,omitempty"`
+}
+
+// Place is where an offer would be written, and in which dialect it is to be
+// signed.
+type Place struct {
+	Venue   string             `json:"venue"`
+	Dialect federation.Dialect `json:"dialect"`
+}
+
+// Ask is the body of a step: its members, or the document that was signed and its
+// signature.
+type Ask struct {
+	From    string `json:"from,omitempty"`
+	To      string `json:"to,omitempty"`      // of an offer; "" for anyone
+	Channel string `json:"channel,omitempty"` // of an offer; "" where the gateway is to choose
+	Title   string `json:"title,omitempty"`
+	Context string `json:"context,omitempty"` // JSON, or a reference to it
+	// ContextHash is that of what Context refers to: "sha256:" and 64 hexadecimal digits.
+	ContextHash string   `json:"context_hash,omitempty"`
+	Caps        []string `json:"caps,omitempty"`
+	Deadline    Moment   `json:"deadline,omitzero"`
+	Note        string   `json:"note,omitempty"`
+
+	Proof  *Proof `json:"proof,omitempty"`
+	Reason string `json:"reason,omitempty"` // for the log
+	// Wait is how long to wait for the ruling of another home, such as "30s": a minute at most.
+	Wait string `json:"wait,omitempty"`
+}
+
+// Proof is a signed step. The document has all members except Channel and Reason.
+type Proof struct {
+	Document  string `json:"document"`
+	Signature string `json:"signature"` // as on the wire
+}
+
+// Stored is the answer to content that a step may refer to now.
+type Stored struct {
+	URL       string `json:"url"`
+	SHA256    string `json:"sha256"` // as the hash of a context: "sha256:" and 64 hexadecimal digits
+	ExpiresAt Moment `json:"expires_at"`
+}
