@@ -87,6 +87,8 @@ func (c *MACPClient) Follow(ctx context.Context, session string, after uint64, s
 	if err := stream.Send(&macpv1.StreamSessionRequest{SubscribeSessionId: session, AfterSequence: after}); err != nil {
 		return err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = stream.CloseRequest() }) // so that the transport notices the end of ctx
+	defer stop()
 	defer func() { _ = stream.CloseResponse() }()
 	defer cancel()
 	for {

@@ -248,7 +248,7 @@ func (l *Link) reopen(ctx context.Context, s said) error {
 		return err
 	}
 	ev := federation.Event{ID: id}
-	_, context, err := l.firstContext(ctx, s.session, 0, id.String())
+	_, context, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), 0, id.String())
 	if err != nil {
 		return err
 	}

@@ -211,25 +211,6 @@ func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 	})
 }
 
-// said is one entry of a session that is filed as a step.
-type said struct {
-	session string
-	number  uint64
-	entry   *historyv1.Entry
-	env     *macpv1.Envelope
-}
-
-// id returns the ID of the step, and the time at which it is taken. Both are the same each time,
-// so that a step that was filed before a crash is filed once; an entry that is too old for that
-// gets a new ID.
-func (s said) id(now time.Time) (federation.EventID, time.Time) {
-	at := time.UnixMilli(s.entry.GetAtUnixMs())
-	if now.Sub(at) > freshStep {
-		at = now.Truncate(time.Millisecond)
-	}
-	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
-}
-
 // indexed is the session of a handoff, as its journal has it.
 type indexed struct {
 	Session string `json:"session"`
@@ -238,7 +219,12 @@ type indexed struct {
 
 // index returns the session of a handoff, or [federation.ErrNotFound].
 func (l *Link) index(ctx context.Context, id federation.HandoffID) (indexed, error) {
-	entries, err := l.deps.Journals.Journal(ctx, handoffJournal(id), 0, pageEntries)
+	return lastIndex(ctx, l.deps.Journals, handoffJournal(id))
+}
+
+// lastIndex returns the newest session in the journal of a handoff, or [federation.ErrNotFound].
+func lastIndex(ctx context.Context, journals Journals, name string) (indexed, error) {
+	entries, err := journals.Journal(ctx, name, 0, pageEntries)
 	if err != nil {
 		return indexed{}, err
 	}
@@ -269,11 +255,11 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 		Caps: description.Caps, Deadline: description.Deadline, Priority: description.Priority, Replaces: description.Replaces,
 	}
 	if len(description.Content) > 0 {
-		if draft.Context, draft.ContextHash, err = l.store(ctx, from.did, description.Content); err != nil {
+		if draft.Context, draft.ContextHash, err = l.steps().store(ctx, from.did, description.Content); err != nil {
 			return err
 		}
 	}
-	err = l.vouch(ctx, draft, federation.View{}, at)
+	err = l.steps().vouch(ctx, draft, federation.View{}, at)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return l.cancelRefused(ctx, s.session, refused)
 	}
@@ -321,7 +307,7 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 		return offer, d, "", err
 	}
 	behind := []*macpv1.Envelope{begun, s.env}
-	said, payload, err := l.firstContext(ctx, s.session, s.number, p.GetHandoffId())
+	said, payload, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), s.number, p.GetHandoffId())
 	if err != nil {
 		return offer, d, "", err
 	}
@@ -350,8 +336,8 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 
 // firstContext returns the first context of an offer that was accepted before the offer is
 // filed, nil for none.
-func (l *Link) firstContext(ctx context.Context, session string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
-	page, err := l.deps.Journals.Journal(ctx, sessionJournal(session), after, pageEntries)
+func firstContext(ctx context.Context, journals Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
+	page, err := journals.Journal(ctx, name, after, pageEntries)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -372,20 +358,6 @@ func (l *Link) firstContext(ctx context.Context, session string, after uint64, o
 		}
 	}
 	return nil, nil, nil
-}
-
-// store keeps a context that is no JSON, and returns where it is. A context that has no room is
-// left to the session, and the log says so.
-func (l *Link) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
-	blob, err := l.ports.Evidence.Store(ctx, owner, content)
-	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "context not stored", slog.String("did", string(owner)), slog.Any("err", err))
-		return "", "", nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	return blob.URL(l.ports.PublicURL), blob.Hash(), nil
 }
 
 // cancelRefused ends a session whose offer the gateway refused, with the reason.
@@ -425,7 +397,7 @@ func (l *Link) fileAnswer(ctx context.Context, s said) error {
 	if s.env.GetMessageType() == macpmode.TypeDecline {
 		verb = federation.Decline
 	}
-	err = l.fileStep(ctx, s, from, verb, id, note)
+	err = l.steps().take(ctx, s, from.did, verb, id, note)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		return l.conclude(ctx, s.session, id, "handoff.failed", refused.Code.Upper(), false)
@@ -463,28 +435,6 @@ func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id fede
 		return err
 	})
 	return id, err
-}
-
-// fileStep files a step of a participant. A handoff that is where the step leads needs no step:
-// the step was filed before a crash, or the participant took it elsewhere.
-func (l *Link) fileStep(ctx context.Context, s said, from participant, verb federation.Verb, id federation.HandoffID, note string) error {
-	view, err := l.ports.Gateway.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	done := map[federation.Verb]bool{
-		federation.Accept:  view.Assignee != "" && l.ports.Gateway.Same(ctx, view.Assignee, from.did),
-		federation.Decline: view.State == "declined", federation.Cancel: view.Over,
-	}
-	if done[verb] {
-		return nil
-	}
-	document, err := original(s.env)
-	if err != nil {
-		return err
-	}
-	event, at := s.id(time.Now())
-	return l.vouch(ctx, stepbuilder.Draft{ID: event, From: from.did, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
 }
 
 // conclude commits a session that the gateway opened, in the name of its owner. It does nothing
@@ -538,7 +488,7 @@ func (l *Link) fileCancel(ctx context.Context, s said) error {
 	if err := proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
 		return err
 	}
-	err = l.fileStep(ctx, s, from, federation.Cancel, id, p.GetReason())
+	err = l.steps().take(ctx, s, from.did, federation.Cancel, id, p.GetReason())
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		return nil

@@ -17,6 +17,9 @@ import (
 //go:embed reference.toml
 var referenceFile string
 
+//go:embed runtimes.toml
+var runtimesReference string
+
 // network is the label of this network, and the name of the link of the runtime.
 const network = "macp"
 

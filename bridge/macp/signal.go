@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,9 +23,6 @@ func (l *Link) signal(ctx context.Context, from participant, env *macpv1.Envelop
 	}
 	if p.GetSignalType() == macpmode.SignalStep {
 		return l.askStep(ctx, from, env, &p)
-	}
-	if p.GetSignalType() == macpmode.SignalEvent {
-		return nil, macpmode.Refuse(macpmode.Forbidden, "only the gateway tells steps; %s asks for one", macpmode.SignalStep)
 	}
 	return l.ambient(ctx, from, env, p.GetCorrelationSessionId())
 }
@@ -80,7 +76,7 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	draft := stepbuilder.Draft{
 		ID: stepID(now, "signal", from.name, env.GetMessageId()), From: from.did, Verb: asked.Verb, Proved: true, Original: document, Note: asked.Note, Context: asked.Context(),
 	}
-	if err := l.vouch(ctx, draft, view, now); err != nil {
+	if err := l.steps().vouch(ctx, draft, view, now); err != nil {
 		return nil, err
 	}
 	return &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), AcceptedAtUnixMs: now.UnixMilli()}, nil
@@ -151,27 +147,4 @@ func original(envelopes ...*macpv1.Envelope) (string, error) {
 		text += string(one)
 	}
 	return text + "]}", nil
-}
-
-// vouch submits a step that the gateway signs for a participant. A step that waits to be judged
-// is on disk, and no error.
-func (l *Link) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
-	ev, _, err := l.builder().Vouch(ctx, draft, view, now)
-	if err != nil {
-		return err
-	}
-	ev.Arrival.Link = l.Name()
-	_, err = l.ports.Gateway.Submit(ctx, ev)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Waits {
-		return nil
-	}
-	return err
-}
-
-// builder returns the builder of the steps of participants.
-func (l *Link) builder() stepbuilder.Builder {
-	return stepbuilder.Builder{
-		Network: network, Home: l.ports.Home, Gateway: l.ports.Gateway, Record: l.deps.Steps, Signer: l.ports.Signer, Evidence: l.ports.Evidence,
-		Bindings: l.ports.Bindings, PublicURL: l.ports.PublicURL,
-	}
 }

@@ -1,0 +1,363 @@
+package macp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/macpv1"
+)
+
+// Runtime is one [[macp.runtimes]] table: a runtime of another operator.
+type Runtime struct {
+	Name        string `toml:"name"`
+	URL         string `toml:"url"`
+	TokenFile   string `toml:"token_file"`
+	Participant string `toml:"participant"`
+	DID         string `toml:"did"`
+}
+
+// check returns all mistakes, each a [*bridge.KeyError], joined.
+func (r Runtime) check() error {
+	var mistakes []error
+	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }
+	if !federation.ValidName(r.Name) {
+		mistake("name", "is required: lower-case letters, digits and hyphens")
+	}
+	if at, err := url.Parse(r.URL); err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || strings.Trim(at.Path, "/") != "" {
+		mistake("url", `want "https://host:port"`)
+	}
+	if r.TokenFile == "" {
+		mistake("token_file", "is required")
+	}
+	if strings.TrimSpace(r.Participant) != r.Participant || r.Participant == "" {
+		mistake("participant", "is required: our name there")
+	}
+	if _, err := federation.ParseDID(r.DID); err != nil {
+		mistake("did", "want a DID, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+	}
+	return errors.Join(mistakes...)
+}
+
+// Runtimes describes runtimes of other operators. Each link is a participant there.
+func Runtimes(deps Deps) bridge.Network {
+	return bridge.Network{
+		Name: network, Table: "macp.runtimes", Many: true, Reference: runtimesReference,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			var cfg Runtime
+			t.Decode(&cfg)
+			if err := cfg.check(); err != nil {
+				return nil, err
+			}
+			token, err := p.Secrets.Secret(cfg.TokenFile)
+			if err != nil {
+				return nil, &bridge.KeyError{Key: "token_file", Why: err.Error()}
+			}
+			log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
+			return &Foreign{cfg: cfg, did: federation.DID(cfg.DID), token: token, ports: p, deps: deps, log: log}, nil
+		},
+	}
+}
+
+// Foreign is a runtime of another operator, in which the gateway participates for one DID. It
+// follows the sessions of its participant from where it stopped, and keeps a copy of each history.
+type Foreign struct {
+	cfg   Runtime
+	did   federation.DID
+	token string
+	ports bridge.Ports
+	deps  Deps
+	log   *slog.Logger
+	conn  *foreignConn // while Run runs
+}
+
+var _ bridge.Link = (*Foreign)(nil)
+
+// Name implements [bridge.Link].
+func (f *Foreign) Name() string { return f.cfg.Name }
+
+// Network implements [bridge.Link].
+func (*Foreign) Network() string { return network }
+
+// prefix is what the names of the journals of the link begin with.
+func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }
+
+func (f *Foreign) sessionJournal(id string) string { return f.prefix() + "session/" + id }
+
+func (f *Foreign) handoffJournal(id federation.HandoffID) string {
+	return f.prefix() + "handoff/" + id.String()
+}
+
+// senderDID returns the DID of a sender on the runtime.
+func (f *Foreign) senderDID(sender string) federation.DID {
+	if sender == f.cfg.Participant {
+		return f.did
+	}
+	return federation.DID(string(f.ports.Home.DID()) + ":macp:" + f.cfg.Name + ":" + escape(sender))
+}
+
+// sender returns the sender that has a DID; "" for the DID of no sender of this runtime.
+func (f *Foreign) sender(did federation.DID) string {
+	name, ok := strings.CutPrefix(string(did), string(f.ports.Home.DID())+":macp:"+f.cfg.Name+":")
+	text, err := url.PathUnescape(name)
+	if !ok || err != nil {
+		return ""
+	}
+	return text
+}
+
+// escape writes a name as a part of a DID.
+func escape(name string) string {
+	var text strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
+			text.WriteByte(c)
+		} else {
+			fmt.Fprintf(&text, "%%%02X", c)
+		}
+	}
+	return text.String()
+}
+
+// Carries implements [bridge.Link]: an offer of the participant to a sender of the runtime, and
+// each step of a handoff that has a session there.
+func (f *Foreign) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
+	if ev.Arrival.Link == f.cfg.Name {
+		return false, nil
+	}
+	ours := after.Offerer == f.did || f.ports.Gateway.Same(ctx, after.Offerer, f.did)
+	if ours && f.sender(after.Offeree) != "" {
+		return true, nil
+	}
+	_, err := f.deps.Journals.JournalLength(ctx, f.handoffJournal(after.ID))
+	if err != nil && !isNotFound(err) {
+		return false, fmt.Errorf("look up the session of %s: %w", after.ID, err)
+	}
+	return err == nil, nil
+}
+
+// Run implements [bridge.Link]: it follows the sessions of the participant until the connection
+// breaks or ctx ends.
+func (f *Foreign) Run(ctx context.Context, up func()) error {
+	c := newForeignConn(f)
+	defer c.close()
+	f.conn = c
+	if err := c.initialize(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	c.group = group
+	group.Go(func() error { return c.resume(ctx) })
+	group.Go(func() error { return c.watchSessions(ctx) })
+	group.Go(func() error { return c.watchSignals(ctx) })
+	up()
+	return group.Wait()
+}
+
+// foreignConn is one connection to a runtime.
+type foreignConn struct {
+	*Foreign
+
+	client   *http.Client
+	group    *errgroup.Group
+	mu       sync.Mutex
+	followed map[string]bool // sessions that a goroutine follows
+}
+
+// maxFollowed bounds the sessions that one link follows at a time.
+const maxFollowed = 4096
+
+func newForeignConn(f *Foreign) *foreignConn {
+	protocols := new(http.Protocols)
+	if strings.HasPrefix(f.cfg.URL, "http:") {
+		protocols.SetUnencryptedHTTP2(true)
+	} else {
+		protocols.SetHTTP2(true)
+	}
+	transport := &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{SendPingTimeout: pingEach, PingTimeout: pingEach}}
+	return &foreignConn{Foreign: f, client: &http.Client{Transport: transport}, followed: map[string]bool{}}
+}
+
+// Times of a connection.
+const (
+	pingEach    = 15 * time.Second // so that a silent runtime is noticed
+	callTimeout = 20 * time.Second
+	lookEach    = 30 * time.Second // at the state of a session, which its stream does not tell
+)
+
+func (c *foreignConn) close() { c.client.CloseIdleConnections() }
+
+// address returns the address of a method.
+func (c *foreignConn) address(method string) string {
+	return strings.TrimSuffix(c.cfg.URL, "/") + rpcPath + method
+}
+
+// foreignCall makes a unary call.
+func foreignCall[Req, Res any](ctx context.Context, c *foreignConn, method string, req *Req) (*Res, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request := connect.NewRequest(req)
+	request.Header().Set("Authorization", "Bearer "+c.token)
+	answer, err := connect.NewClient[Req, Res](c.client, c.address(method), clientOptions()...).CallUnary(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	return answer.Msg, nil
+}
+
+func clientOptions() []connect.ClientOption {
+	return []connect.ClientOption{connect.WithGRPC(), connect.WithReadMaxBytes(maxBodyBytes)}
+}
+
+// initialize agrees on the version, and refuses a runtime without the handoff mode.
+func (c *foreignConn) initialize(ctx context.Context) error {
+	answer, err := foreignCall[macpv1.InitializeRequest, macpv1.InitializeResponse](ctx, c, "Initialize", &macpv1.InitializeRequest{
+		SupportedProtocolVersions: []string{macpmode.Version}, ClientInfo: &macpv1.ClientInfo{Name: "baton", Version: c.deps.Version},
+	})
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(answer.GetSupportedModes(), macpmode.Mode) {
+		return fmt.Errorf("the runtime does not have %s; its modes are %v", macpmode.Mode, answer.GetSupportedModes())
+	}
+	return nil
+}
+
+// send sends an envelope as the participant. A refusal of the runtime is a
+// [*federation.RefusalError], or wraps [*federation.UnavailableError] where it is for now.
+func (c *foreignConn) send(ctx context.Context, env *macpv1.Envelope) error {
+	answer, err := foreignCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
+	if err != nil {
+		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
+	}
+	if answer.GetAck().GetOk() {
+		return nil
+	}
+	return c.refused(answer.GetAck().GetError())
+}
+
+// refused returns a refusal of the runtime as an error of the gateway.
+func (c *foreignConn) refused(e *macpv1.MACPError) error {
+	why := errors.New(e.GetCode() + ": " + e.GetMessage())
+	switch macpmode.Code(e.GetCode()) {
+	case macpmode.RateLimited, macpmode.InternalError, macpmode.Unauthenticated:
+		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: why}
+	case macpmode.Forbidden, macpmode.PolicyDenied:
+		return &federation.RefusalError{Code: federation.PolicyDenied, Detail: why.Error()}
+	case macpmode.SessionNotFound, macpmode.SessionNotOpen, macpmode.SessionAlreadyExists, macpmode.InvalidEnvelope, macpmode.InvalidRequest,
+		macpmode.UnsupportedVersion, macpmode.ModeNotSupported, macpmode.PayloadTooLarge, macpmode.InvalidSessionID, macpmode.UnknownPolicyVersion,
+		macpmode.InvalidPolicyDefinition, macpmode.HistoryUnavailable:
+	}
+	return &federation.RefusalError{Code: federation.IllegalStep, Detail: why.Error()}
+}
+
+// resume follows the sessions that were not over when the last connection ended.
+func (c *foreignConn) resume(ctx context.Context) error {
+	prefix := c.prefix() + "session/"
+	after := ""
+	for {
+		names, err := c.deps.Journals.JournalNames(ctx, prefix, after, defaultPage)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, name := range names {
+			if err := c.follow(ctx, strings.TrimPrefix(name, prefix)); err != nil {
+				return err
+			}
+			after = name
+		}
+	}
+}
+
+// watchSessions follows each session of the participant that the runtime tells of.
+func (c *foreignConn) watchSessions(ctx context.Context) error {
+	request := connect.NewRequest(&macpv1.WatchSessionsRequest{})
+	request.Header().Set("Authorization", "Bearer "+c.token)
+	stream, err := connect.NewClient[macpv1.WatchSessionsRequest, macpv1.WatchSessionsResponse](c.client, c.address("WatchSessions"), clientOptions()...).
+		CallServerStream(ctx, request)
+	if err != nil {
+		return fmt.Errorf("watch sessions: %w", err)
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		s := stream.Msg().GetEvent().GetSession()
+		if s.GetMode() != macpmode.Mode || s.GetInitiator() != c.cfg.Participant && !slices.Contains(s.GetParticipants(), c.cfg.Participant) {
+			continue
+		}
+		if err := c.follow(ctx, s.GetSessionId()); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
+}
+
+// errStreamEnded is the error of a stream that the runtime ended.
+var errStreamEnded = errors.New("the runtime ended the stream")
+
+func orEnded(err error) error {
+	if err == nil {
+		return errStreamEnded
+	}
+	return err
+}
+
+// watchSignals submits the steps that senders of the runtime ask for.
+func (c *foreignConn) watchSignals(ctx context.Context) error {
+	request := connect.NewRequest(&macpv1.WatchSignalsRequest{})
+	request.Header().Set("Authorization", "Bearer "+c.token)
+	stream, err := connect.NewClient[macpv1.WatchSignalsRequest, macpv1.WatchSignalsResponse](c.client, c.address("WatchSignals"), clientOptions()...).
+		CallServerStream(ctx, request)
+	if err != nil {
+		return fmt.Errorf("watch signals: %w", err)
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if !stream.Msg().GetSenderAuthenticated() {
+			continue // the runtime does not know the sender
+		}
+		if err := c.signalled(ctx, stream.Msg().GetEnvelope()); err != nil {
+			c.log.LogAttrs(ctx, slog.LevelInfo, "signal refused", slog.Any("err", err))
+		}
+	}
+	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
+}
+
+// follow starts the goroutine that follows a session, unless one does.
+func (c *foreignConn) follow(ctx context.Context, id string) error {
+	if !macpmode.ValidSessionID(id) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.followed[id] {
+		return nil
+	}
+	if len(c.followed) >= maxFollowed {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "session not followed", slog.String("session", id), slog.String("reason", "too many sessions"))
+		return nil
+	}
+	c.followed[id] = true
+	c.group.Go(func() error {
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.followed, id)
+		}()
+		return newMirror(c, id).run(ctx)
+	})
+	return nil
+}

@@ -1,0 +1,160 @@
+package macp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
+	"baton/translate/macpmode/macpv1"
+)
+
+// Deliver implements [bridge.Link]. It returns nil after the runtime has accepted what the step
+// says. A message keeps its ID, so that the runtime takes it once however often it is sent.
+func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
+	ev, c := d.Entry.Event, f.conn
+	found, err := lastIndex(ctx, f.deps.Journals, f.handoffJournal(ev.Handoff))
+	switch {
+	case isNotFound(err) && ev.Verb == federation.Offer:
+		return c.deliverOffer(ctx, d)
+	case isNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case ev.Verb == federation.Offer:
+		return c.sendOffer(ctx, d, found.Session) // an attempt before may have sent a part
+	}
+	id := ev.ID.String()
+	switch ev.Verb {
+	case federation.Accept:
+		err = c.tell(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
+	case federation.Decline:
+		err = c.tell(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
+	case federation.Cancel:
+		return c.cancel(ctx, found.Session, ev.Note)
+	case federation.Progress, federation.Complete, federation.Fail:
+		return c.tellStep(ctx, d, found.Session)
+	}
+	return err
+}
+
+// tell sends a message of the participant.
+func (c *foreignConn) tell(ctx context.Context, session, kind, id string, payload proto.Message) error {
+	env, err := c.envelope(session, kind, id, payload)
+	if err != nil {
+		return err
+	}
+	return c.send(ctx, env)
+}
+
+// deliverOffer opens a session for an offer of our participant. Which session it is, is on disk
+// before the runtime knows the session.
+func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) error {
+	if d.View.State != "offered" {
+		return nil
+	}
+	session, err := newSessionID()
+	if err != nil {
+		return err
+	}
+	index, err := json.Marshal(indexed{Session: session, Offer: d.View.ID.String()})
+	if err != nil {
+		return err
+	}
+	err = c.deps.Journals.WriteJournals(ctx, []federation.JournalWrite{{Name: c.handoffJournal(d.View.ID), Entries: [][]byte{index}}})
+	if err != nil {
+		return err
+	}
+	return c.sendOffer(ctx, d, session)
+}
+
+// sendOffer sends the messages of an offer. The runtime answers those that it has as duplicates.
+func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
+	target := c.sender(d.View.Offeree)
+	if target == "" { // the offer came from the runtime
+		return nil
+	}
+	names := macpmode.Parties{Owner: c.cfg.Participant, Target: target}
+	payloads, err := macpmode.OpenOffer(d.Entry.Event, d.View, names, macpmode.CarryOf(d.View, transfer, ""), time.Now())
+	if err != nil {
+		return err
+	}
+	for i, kind := range []string{macpmode.TypeSessionStart, macpmode.TypeOffer, macpmode.TypeContext}[:len(payloads)] {
+		if err := c.tell(ctx, session, kind, kind+":"+d.View.ID.String(), payloads[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel cancels the session of our participant. A session of another owner is left to it.
+func (c *foreignConn) cancel(ctx context.Context, session, reason string) error {
+	answer, err := foreignCall[macpv1.CancelSessionRequest, macpv1.CancelSessionResponse](ctx, c, "CancelSession", &macpv1.CancelSessionRequest{SessionId: session, Reason: reason})
+	if err != nil {
+		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
+	}
+	if !answer.GetAck().GetOk() {
+		return c.refused(answer.GetAck().GetError())
+	}
+	return nil
+}
+
+// tellStep sends a signal that tells a step.
+func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, session string) error {
+	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, transfer, c.ports.PublicURL+"/api/v1/handoffs/"+d.View.ID.String()))
+	if err != nil {
+		return err
+	}
+	return c.tell(ctx, "", macpmode.TypeSignal, d.Entry.Event.ID.String(), &macpv1.SignalPayload{
+		SignalType: macpmode.SignalEvent, Data: data, Confidence: 1, CorrelationSessionId: session,
+	})
+}
+
+// signalled submits the step that a sender of the runtime asks for, in a handoff that our
+// participant offered to it.
+func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error {
+	var p macpv1.SignalPayload
+	if err := proto.Unmarshal(env.GetPayload(), &p); err != nil {
+		return err
+	}
+	if p.GetSignalType() != macpmode.SignalStep || env.GetSender() == c.cfg.Participant {
+		return nil
+	}
+	asked, err := macpmode.ReadStep(p.GetData())
+	if err != nil {
+		return err
+	}
+	m := newMirror(c, p.GetCorrelationSessionId()) // its own copy: it reads alone
+	if err := m.load(ctx); err != nil || !m.s.Exists() {
+		return errors.Join(err, errNoHistory)
+	}
+	for _, offer := range m.s.Offers {
+		if offer.Handoff == "" || offer.Disposition != macpmode.Accepted || offer.Target != env.GetSender() {
+			continue
+		}
+		id, err := federation.ParseEventID(offer.Handoff)
+		if err != nil {
+			return err
+		}
+		view, err := c.ports.Gateway.View(ctx, id)
+		if err != nil {
+			return err
+		}
+		document, err := original(env)
+		if err != nil {
+			return err
+		}
+		now := signalTime(env, time.Now(), c.deps.Bounds.Bounds().ClockSkew)
+		return c.steps().vouch(ctx, stepbuilder.Draft{
+			ID: stepID(now, "signal", c.cfg.Name, env.GetSender(), env.GetMessageId()), From: c.senderDID(env.GetSender()), Verb: asked.Verb, Proved: true,
+			Original: document, Note: asked.Note, Context: asked.Context(),
+		}, view, now)
+	}
+	return errNoHistory
+}

@@ -1,0 +1,467 @@
+package macp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
+	"baton/translate/macpmode/historyv1"
+	"baton/translate/macpmode/macpv1"
+)
+
+// mirror is the copy of one session of a runtime. One goroutine owns it. The copy is on disk
+// before a step of it is filed, and its length is the cursor from which the stream is resumed.
+type mirror struct {
+	*foreignConn
+
+	id string
+	s  *macpmode.Session
+}
+
+func newMirror(c *foreignConn, id string) *mirror {
+	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
+}
+
+// run follows the session until it is over, or ctx ends.
+func (m *mirror) run(ctx context.Context) error {
+	if err := m.load(ctx); err != nil {
+		return err
+	}
+	if err := m.file(ctx); err != nil {
+		return err
+	}
+	if m.s.Over() {
+		return m.retire(ctx)
+	}
+	received, ended := m.subscribe(ctx)
+	look := time.NewTicker(lookEach)
+	defer look.Stop()
+	again := time.NewTimer(0) // when steps wait to be filed
+	defer again.Stop()
+	for !m.s.Over() {
+		select {
+		case env := <-received:
+			if err := m.take(ctx, env, historyv1.Source_SOURCE_PARTICIPANT); err != nil {
+				return err
+			}
+			again.Reset(0)
+		case err := <-ended:
+			received, ended = nil, nil
+			if gone, err := m.settled(ctx, err); gone || err != nil {
+				return err
+			}
+			again.Reset(0)
+		case <-look.C:
+			if _, err := m.settled(ctx, nil); err != nil {
+				return err
+			}
+			again.Reset(0)
+		case <-again.C:
+			if err := m.file(ctx); err != nil {
+				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
+				again.Reset(retryAfter)
+			} else if at, waits := m.s.Pending(); waits {
+				again.Reset(time.Until(time.UnixMilli(at)))
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return m.file(ctx)
+}
+
+// load reads the copy.
+func (m *mirror) load(ctx context.Context) error {
+	for {
+		page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), m.s.Length, pageEntries)
+		if err != nil {
+			return err
+		}
+		for _, text := range page {
+			entry, err := readEntry(text)
+			if err == nil {
+				err = m.s.Apply(entry)
+			}
+			if err != nil {
+				return fmt.Errorf("read session %s: %w", m.id, err)
+			}
+		}
+		if len(page) < pageEntries {
+			return nil
+		}
+	}
+}
+
+// subscribe reads the stream of the session from the cursor on. Its goroutine ends with ctx.
+func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan error) {
+	received, ended := make(chan *macpv1.Envelope), make(chan error, 1)
+	after := m.s.Sequence
+	m.group.Go(func() error {
+		ended <- m.read(ctx, after, received)
+		return nil
+	})
+	return received, ended
+}
+
+func (m *mirror) read(ctx context.Context, after uint64, received chan<- *macpv1.Envelope) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream := connect.NewClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse](m.client, m.address("StreamSession"), clientOptions()...).CallBidiStream(ctx)
+	stream.RequestHeader().Set("Authorization", "Bearer "+m.token)
+	if err := stream.Send(&macpv1.StreamSessionRequest{SubscribeSessionId: m.id, AfterSequence: after}); err != nil {
+		return err
+	}
+	// The transport notices the end of ctx once the request has ended.
+	stop := context.AfterFunc(ctx, func() { _ = stream.CloseRequest() })
+	defer stop()
+	defer func() { _ = stream.CloseResponse() }() // after cancel
+	defer cancel()
+	for {
+		frame, err := stream.Receive()
+		if err != nil {
+			return err
+		}
+		if refused := frame.GetError(); refused != nil {
+			return m.refused(refused)
+		}
+		select {
+		case received <- frame.GetEnvelope():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take copies an envelope. The first one of a session is its start.
+func (m *mirror) take(ctx context.Context, env *macpv1.Envelope, source historyv1.Source) error {
+	if _, seen := m.s.AcceptedAt(env.GetMessageId()); seen && source == historyv1.Source_SOURCE_PARTICIPANT {
+		return nil
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(env)
+	if err != nil {
+		return err
+	}
+	entry := &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Envelope: text, Source: source}
+	if env.GetMessageType() == macpmode.TypeSessionStart {
+		if entry.Policy, err = proto.Marshal(macpmode.BuiltIn()); err != nil {
+			return err
+		}
+	}
+	return m.write(ctx, entry)
+}
+
+// write appends an entry to the copy, and makes its change.
+func (m *mirror) write(ctx context.Context, entry *historyv1.Entry, more ...federation.JournalWrite) error {
+	text, err := proto.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	own := federation.JournalWrite{Name: m.sessionJournal(m.id), Length: m.s.Length, Entries: [][]byte{text}}
+	if err := m.deps.Journals.WriteJournals(ctx, append(more, own)); err != nil {
+		return err
+	}
+	return m.s.Apply(entry)
+}
+
+// settled asks the runtime for the state of the session, which the stream does not tell when the
+// session is cancelled or expires. It reports whether the runtime has forgotten the session. An
+// error of the stream of an open session breaks the connection, which is made again.
+func (m *mirror) settled(ctx context.Context, streamed error) (gone bool, err error) {
+	answer, err := foreignCall[macpv1.GetSessionRequest, macpv1.GetSessionResponse](ctx, m.foreignConn, "GetSession", &macpv1.GetSessionRequest{SessionId: m.id})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return true, m.end(ctx, macpmode.TypeSessionExpire, "the runtime does not have the session")
+	}
+	if err != nil {
+		return false, err
+	}
+	switch answer.GetMetadata().GetState() {
+	case macpv1.SessionState_SESSION_STATE_CANCELLED:
+		return false, m.end(ctx, macpmode.TypeSessionCancel, "the session was cancelled")
+	case macpv1.SessionState_SESSION_STATE_EXPIRED:
+		return false, m.end(ctx, macpmode.TypeSessionExpire, "the session has expired")
+	case macpv1.SessionState_SESSION_STATE_RESOLVED:
+		if streamed != nil && m.s.Open() { // its last envelopes are not here
+			return true, m.end(ctx, macpmode.TypeSessionExpire, "the rest of the history is not available")
+		}
+	case macpv1.SessionState_SESSION_STATE_OPEN, macpv1.SessionState_SESSION_STATE_SUSPENDED, macpv1.SessionState_SESSION_STATE_UNSPECIFIED:
+		return false, streamed
+	}
+	return false, nil
+}
+
+// end notes the end of the session.
+func (m *mirror) end(ctx context.Context, kind, why string) error {
+	if !m.s.Exists() || m.s.Over() {
+		return nil
+	}
+	entry, err := m.s.Control(kind, &macpv1.SessionCancelPayload{Reason: why}, time.Now().UnixMilli())
+	if err != nil {
+		return err
+	}
+	return m.write(ctx, entry)
+}
+
+// file files the steps of the session that wait.
+func (m *mirror) file(ctx context.Context) error {
+	for {
+		at, waits := m.s.Pending()
+		if !waits || at > time.Now().UnixMilli() {
+			return nil
+		}
+		page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), m.s.Filed, pageEntries)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		number := m.s.Filed
+		for _, text := range page {
+			number++
+			if err := m.entry(ctx, number, text); err != nil {
+				return fmt.Errorf("entry %d: %w", number, err)
+			}
+		}
+		if err := m.write(ctx, &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Filed: number}); err != nil {
+			return err
+		}
+	}
+}
+
+// entry files one entry as a step.
+func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
+	entry, err := readEntry(text)
+	if err != nil || entry.GetSource() == historyv1.Source_SOURCE_NOTE {
+		return err
+	}
+	env, err := macpmode.EnvelopeOf(entry)
+	if err != nil {
+		return err
+	}
+	step := said{session: m.cfg.Name + "/" + m.id, number: number, entry: entry, env: env}
+	switch env.GetMessageType() {
+	case macpmode.TypeOffer:
+		return m.fileOffer(ctx, step)
+	case macpmode.TypeAccept, macpmode.TypeDecline:
+		return m.fileAnswer(ctx, step)
+	case macpmode.TypeSessionCancel:
+		return m.fileCancel(ctx, step)
+	}
+	return nil
+}
+
+// steps returns what files the steps of senders of the runtime.
+func (f *Foreign) steps() steps {
+	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
+}
+
+// fileOffer files an offer to our participant.
+func (m *mirror) fileOffer(ctx context.Context, step said) error {
+	var p handoffv1.HandoffOfferPayload
+	if err := proto.Unmarshal(step.env.GetPayload(), &p); err != nil {
+		return err
+	}
+	offer := m.s.Offer(p.GetHandoffId())
+	switch {
+	case offer == nil:
+		return nil
+	case step.env.GetSender() == m.cfg.Participant:
+		return m.own(ctx, offer)
+	case offer.Target != m.cfg.Participant:
+		return nil
+	}
+	id, at, err := m.open(ctx, step, offer)
+	if err != nil {
+		return err
+	}
+	if view, err := m.ports.Gateway.View(ctx, id); err != nil || view.Exists() {
+		return err
+	}
+	from := m.senderDID(step.env.GetSender())
+	draft, err := m.describe(ctx, step, offer)
+	if err != nil {
+		return err
+	}
+	draft.ID, draft.From, draft.To, draft.Verb, draft.Proved = id, from, m.did, federation.Offer, true
+	err = m.steps().vouch(ctx, draft, federation.View{}, at)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok { // the offerer reads a decline
+		return m.say(ctx, macpmode.TypeDecline, "decline:"+id.String(), &handoffv1.HandoffDeclinePayload{HandoffId: p.GetHandoffId(), DeclinedBy: m.cfg.Participant, Reason: refused.Code.Upper()})
+	}
+	return err
+}
+
+// own notes which handoff an offer of our participant is. An offer that another program made with
+// the same token is none.
+func (m *mirror) own(ctx context.Context, offer *macpmode.Offer) error {
+	id, err := federation.ParseEventID(offer.ID)
+	if err != nil || offer.Handoff != "" {
+		return nil //nolint:nilerr // the offer of another program has an ID of another form
+	}
+	found, err := lastIndex(ctx, m.deps.Journals, m.handoffJournal(id))
+	if isNotFound(err) || err == nil && found.Session != m.id {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return m.write(ctx, &historyv1.Entry{
+		AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: offer.ID},
+	})
+}
+
+// retire removes the copy of a session that ended long ago, once its handoffs are over.
+func (m *mirror) retire(ctx context.Context) error {
+	kept := m.deps.Bounds.Bounds().Finished
+	if kept <= 0 || time.Now().Before(time.UnixMilli(m.s.Ended).Add(kept)) {
+		return nil
+	}
+	gone := []string{m.sessionJournal(m.id)}
+	for _, offer := range m.s.Offers {
+		id, err := federation.ParseEventID(offer.Handoff)
+		if err != nil {
+			continue // the offer is no handoff
+		}
+		view, err := m.ports.Gateway.View(ctx, id)
+		if err != nil || view.Exists() && !view.Over {
+			return err
+		}
+		gone = append(gone, m.handoffJournal(id))
+	}
+	return m.deps.Journals.RemoveJournals(ctx, gone)
+}
+
+// open writes which handoff an offer is, before the handoff is filed.
+func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
+	id, at := step.id(time.Now())
+	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
+		view, err := m.ports.Gateway.View(ctx, known)
+		if err != nil || view.Exists() || known == id {
+			return known, at, err
+		}
+	}
+	index, err := json.Marshal(indexed{Session: m.id, Offer: offer.ID})
+	if err != nil {
+		return id, at, err
+	}
+	note := &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: id.String()}}
+	return id, at, m.write(ctx, note, federation.JournalWrite{Name: m.handoffJournal(id), Entries: [][]byte{index}})
+}
+
+// describe returns an offer of the session as a draft, with its envelopes as evidence.
+func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer) (stepbuilder.Draft, error) {
+	behind := []*macpv1.Envelope{step.env}
+	page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), 0, 1)
+	if err != nil {
+		return stepbuilder.Draft{}, err
+	}
+	if len(page) > 0 {
+		begun, _, err := shownEnvelope(page[0])
+		if err != nil {
+			return stepbuilder.Draft{}, err
+		}
+		behind = append([]*macpv1.Envelope{begun}, behind...)
+	}
+	said, payload, err := firstContext(ctx, m.deps.Journals, m.sessionJournal(m.id), step.number, offer.ID)
+	if err != nil {
+		return stepbuilder.Draft{}, err
+	}
+	if said != nil {
+		behind = append(behind, said)
+	}
+	d, losses := macpmode.Describe(m.s, offer, payload)
+	for _, loss := range losses {
+		m.log.LogAttrs(ctx, slog.LevelInfo, "member not carried", slog.String("session", m.id), slog.String("reason", loss.Field+": "+loss.Why))
+	}
+	document, err := original(behind...)
+	draft := stepbuilder.Draft{
+		Original: document, Title: d.Title, Context: d.Context, Caps: d.Caps, Deadline: d.Deadline, Priority: d.Priority, Replaces: d.Replaces,
+	}
+	if err == nil && len(d.Content) > 0 {
+		draft.Context, draft.ContextHash, err = m.steps().store(ctx, m.did, d.Content)
+	}
+	return draft, err
+}
+
+// fileAnswer files the answer of a target, and commits a session that we opened. What our own
+// participant answered is filed already, unless another program has its token.
+func (m *mirror) fileAnswer(ctx context.Context, step said) error {
+	name, note, err := answerOf(step.env)
+	if err != nil {
+		return err
+	}
+	offer := m.s.Offer(name)
+	if offer == nil || offer.Handoff == "" {
+		return nil
+	}
+	id, err := federation.ParseEventID(offer.Handoff)
+	if err != nil {
+		return err
+	}
+	verb, action, positive := federation.Accept, "handoff.accepted", true
+	if step.env.GetMessageType() == macpmode.TypeDecline {
+		verb, action, positive = federation.Decline, "handoff.declined", false
+	}
+	err = m.steps().take(ctx, step, m.senderDID(step.env.GetSender()), verb, id, note)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", m.id), slog.String("handoff_id", id.String()), slog.Any("err", err))
+		action, positive, note, err = "handoff.failed", false, refused.Code.Upper(), nil
+	}
+	if err != nil || m.s.Initiator != m.cfg.Participant || m.s.Over() {
+		return err
+	}
+	if note == "" {
+		note = string(verb)
+	}
+	return m.say(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, note, positive))
+}
+
+// fileCancel files that the owner cancelled the session of a pending offer.
+func (m *mirror) fileCancel(ctx context.Context, step said) error {
+	offer := m.s.Current()
+	if offer == nil || offer.Handoff == "" || offer.Disposition != macpmode.Offered || m.s.Initiator == m.cfg.Participant {
+		return nil
+	}
+	id, err := federation.ParseEventID(offer.Handoff)
+	if err != nil {
+		return err
+	}
+	err = m.steps().take(ctx, step, m.senderDID(m.s.Initiator), federation.Cancel, id, "")
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", m.id), slog.Any("err", err))
+		return nil
+	}
+	return err
+}
+
+// say sends a message of our participant. A session that is not open takes none, which is no
+// error of the session.
+func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
+	env, err := m.envelope(m.id, kind, id, payload)
+	if err == nil {
+		err = m.send(ctx, env)
+	}
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "message refused", slog.String("session", m.id), slog.String("verb", kind), slog.Any("err", err))
+		return nil
+	}
+	return err
+}
+
+// envelope returns a message of our participant; a signal has no session.
+func (f *Foreign) envelope(session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
+	env := &macpv1.Envelope{
+		MacpVersion: macpmode.Version, MessageType: kind, MessageId: id, Sender: f.cfg.Participant, TimestampUnixMs: time.Now().UnixMilli(), Payload: text,
+	}
+	if kind != macpmode.TypeSignal {
+		env.Mode, env.SessionId = macpmode.Mode, session
+	}
+	return env, err
+}

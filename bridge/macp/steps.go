@@ -1,0 +1,104 @@
+package macp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/macpmode/historyv1"
+	"baton/translate/macpmode/macpv1"
+)
+
+// steps files the steps of participants, which the gateway signs for them.
+type steps struct {
+	ports bridge.Ports
+	deps  Deps
+	link  string // by which the steps come
+	log   *slog.Logger
+}
+
+// steps returns what files the steps of the runtime.
+func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
+
+// said is one entry of a session that is filed as a step.
+type said struct {
+	session string
+	number  uint64
+	entry   *historyv1.Entry
+	env     *macpv1.Envelope
+}
+
+// id returns the ID of the step, and the time at which it is taken. Both are the same each time,
+// so that a step that was filed before a crash is filed once; an entry that is too old for that
+// gets a new ID.
+func (s said) id(now time.Time) (federation.EventID, time.Time) {
+	at := time.UnixMilli(s.entry.GetAtUnixMs())
+	if now.Sub(at) > freshStep {
+		at = now.Truncate(time.Millisecond)
+	}
+	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
+}
+
+// take files a step of a participant. A handoff that is where the step leads needs no step:
+// the step was filed before a crash, or the participant took it elsewhere.
+func (t steps) take(ctx context.Context, s said, from federation.DID, verb federation.Verb, id federation.HandoffID, note string) error {
+	view, err := t.ports.Gateway.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	done := map[federation.Verb]bool{
+		federation.Accept:  view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
+		federation.Decline: view.State == "declined", federation.Cancel: view.Over,
+	}
+	if done[verb] {
+		return nil
+	}
+	document, err := original(s.env)
+	if err != nil {
+		return err
+	}
+	event, at := s.id(time.Now())
+	return t.vouch(ctx, stepbuilder.Draft{ID: event, From: from, Verb: verb, Proved: true, Original: document, Note: note}, view, at)
+}
+
+// store keeps a context that is no JSON, and returns where it is. A context that has no room is
+// left to the session, and the log says so.
+func (t steps) store(ctx context.Context, owner federation.DID, content []byte) (url, hash string, err error) {
+	blob, err := t.ports.Evidence.Store(ctx, owner, content)
+	if errors.Is(err, federation.ErrBlobTooLarge) || errors.Is(err, federation.ErrBlobQuota) {
+		t.log.LogAttrs(ctx, slog.LevelWarn, "context not stored", slog.String("did", string(owner)), slog.Any("err", err))
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return blob.URL(t.ports.PublicURL), blob.Hash(), nil
+}
+
+// vouch submits a step that the gateway signs for a participant. A step that waits to be judged
+// is on disk, and no error.
+func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
+	ev, _, err := t.builder().Vouch(ctx, draft, view, now)
+	if err != nil {
+		return err
+	}
+	ev.Arrival.Link = t.link
+	_, err = t.ports.Gateway.Submit(ctx, ev)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Waits {
+		return nil
+	}
+	return err
+}
+
+// builder returns the builder of the steps of participants.
+func (t steps) builder() stepbuilder.Builder {
+	return stepbuilder.Builder{
+		Network: network, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
+		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
+	}
+}
