@@ -84,13 +84,16 @@ type Foreign struct {
 	conn  *foreignConn // while Run runs
 }
 
-var _ bridge.Link = (*Foreign)(nil)
+var _ bridge.InboxReader = (*Foreign)(nil)
 
 // Name implements [bridge.Link].
 func (f *Foreign) Name() string { return f.cfg.Name }
 
 // Network implements [bridge.Link].
 func (*Foreign) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to a sender of the runtime needs no channel.
+func (*Foreign) ReadsInbox() {}
 
 // prefix is what the names of the journals of the link begin with.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }

@@ -43,13 +43,16 @@ type Link struct {
 	bound        atomic.Pointer[string] // where the runtime listens
 }
 
-var _ bridge.Link = (*Link)(nil)
+var _ bridge.InboxReader = (*Link)(nil)
 
 // Name implements [bridge.Link].
 func (*Link) Name() string { return network }
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to a participant needs no channel.
+func (*Link) ReadsInbox() {}
 
 // Run implements [bridge.Link]: it serves participants until ctx ends.
 func (l *Link) Run(ctx context.Context, up func()) error {

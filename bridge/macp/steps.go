@@ -98,7 +98,7 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 // builder returns the builder of the steps of participants.
 func (t steps) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
+		Network: network, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
 		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
 	}
 }
