@@ -31,6 +31,7 @@ type Ports struct {
 	Limits   LimitSource
 	Secrets  Secrets
 	Wakes    Wakes
+	Presence Presence // nil: no user is known to have left
 }
 
 // HTTP is what the configuration says about the public HTTP listener and its clients.
@@ -40,6 +41,7 @@ type HTTP struct {
 	Proxies      []netip.Prefix // trusted to name the address of a client
 	MaxBodyBytes int64          // of a request
 	MaxWait      time.Duration  // for which a request may wait for something new
+	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
 }
 
 // Gateway files the steps that a link reads, and answers what a link needs to write steps.
@@ -143,6 +145,14 @@ func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 		return nil
 	}
 	return p.Blocks.Blocked(ctx, s)
+}
+
+// Presence knows which users are connected to the networks of this gateway.
+type Presence interface {
+	// Left reports whether a DID took its last step on a network whose users are known, and is
+	// not connected there now. It is false while the link to that network is down, and where the
+	// record cannot be read. It blocks on the record and on the owner of the link.
+	Left(ctx context.Context, did federation.DID) bool
 }
 
 // Secrets reads secret files.

@@ -29,13 +29,14 @@ type Supervisor struct {
 	up      atomic.Bool
 	status  *status
 	onLoss  func()
+	dialNow chan struct{} // holds a token after [Supervisor.Dial]
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	worker := &outboxWorker{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
-	return &Supervisor{link: link, outbox: worker, metrics: m, log: log, status: newStatus(), onLoss: func() {}}
+	return &Supervisor{link: link, outbox: worker, metrics: m, log: log, status: newStatus(), onLoss: func() {}, dialNow: make(chan struct{}, 1)}
 }
 
 // OnLoss sets the function that is called each time after the connection of the link has ended.
@@ -57,6 +58,14 @@ func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.fresh.add(id) }
 
 // Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.probe(did) }
+
+// Dial ends the wait before the next dial. It does not block.
+func (s *Supervisor) Dial() {
+	select {
+	case s.dialNow <- struct{}{}:
+	default:
+	}
+}
 
 // Run keeps the link running until ctx ends, and returns why that was.
 func (s *Supervisor) Run(ctx context.Context) error {
@@ -145,18 +154,22 @@ func newWaits() *backoff.ExponentialBackOff {
 	return waits
 }
 
-// waitToDial waits before the next dial of the link, or until the peer is back.
+// waitToDial waits before the next dial of the link, or until the peer is back or [Supervisor.Dial].
 func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
-	returner, ok := s.link.(Returner)
-	if !ok {
-		sleep(ctx, wait)
-		return
+	var back <-chan struct{} // nil for a link that does not know
+	if returner, ok := s.link.(Returner); ok {
+		back = returner.Back()
+	}
+	select {
+	case <-s.dialNow: // of before this wait
+	default:
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-returner.Back():
+	case <-back:
+	case <-s.dialNow:
 	case <-ctx.Done():
 	}
 }

@@ -41,6 +41,8 @@ func assign(field reflect.Value, value any) error {
 		field.SetInt(v)
 	case reflect.Slice:
 		return assignSlice(field, value)
+	case reflect.Map:
+		return assignMap(field, value)
 	default:
 		panic("configs: no TOML value fits a field of type " + field.Type().String())
 	}
@@ -83,5 +85,23 @@ func assignSlice(field reflect.Value, value any) error {
 		}
 	}
 	field.Set(slice)
+	return nil
+}
+
+// assignMap replaces the whole map. The names are free: a table of the file decides about them.
+func assignMap(field reflect.Value, value any) error {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return wantError("a table of names", value)
+	}
+	values := reflect.MakeMapWithSize(field.Type(), len(table))
+	for name, each := range table {
+		item := reflect.New(field.Type().Elem()).Elem()
+		if err := assign(item, each); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		values.SetMapIndex(reflect.ValueOf(name), item)
+	}
+	field.Set(values)
 	return nil
 }

@@ -508,3 +508,34 @@ func TestLoadReadsAFile(t *testing.T) {
 		t.Errorf("a file without end: got %v", err)
 	}
 }
+
+func TestATableOfNamesIsDecodedIntoAMap(t *testing.T) {
+	file, err := configs.Parse("baton.toml", home+`
+[[irc.test]]
+agents = { bob = "did:x:b", alice = "did:x:a" }
+[[irc.test]]
+agents = { bob = 7 }
+[[irc.test]]
+agents = ["bob"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []map[string]string
+	for _, table := range file.Tables("irc.test") {
+		var into struct {
+			Agents map[string]string `toml:"agents"`
+		}
+		table.Decode(&into)
+		got = append(got, into.Agents)
+	}
+	if diff := cmp.Diff([]map[string]string{{"bob": "did:x:b", "alice": "did:x:a"}, nil, nil}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	err = file.Err()
+	for _, want := range []string{"bob: want a string, not an integer", "want a table of names, not a list"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the mistakes %v lack %q", err, want)
+		}
+	}
+}

@@ -149,6 +149,10 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
+// Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", and 0 for
+// one that the file does not have.
+func (f *File) Line(path string) int { return f.lines[path] }
+
 // Name returns the path of the configuration itself, as it was given.
 func (f *File) Name() string { return f.name }
 

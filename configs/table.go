@@ -123,8 +123,8 @@ func (t Table) Mistake(key, why string) {
 // is added to the mistakes of the file.
 //
 // Fields are strings, booleans, integers, durations, types that read themselves from text,
-// slices of these, structs for tables below this one, and slices of structs for lists of
-// tables.
+// slices of these, maps from a name to one of these, structs for tables below this one, and
+// slices of structs for lists of tables.
 func (t Table) Decode(into any) {
 	fields := map[string]reflect.Value{}
 	target := reflect.ValueOf(into).Elem()

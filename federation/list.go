@@ -2,6 +2,7 @@ package federation
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type Filter struct {
 	Venue      string    // where its steps are written on a chat network
 	Capability string    // one that its offer asks for
 	Since      time.Time // moved then or later
+	Title      string    // words that its title has, in any order and case
 }
 
 // Admits reports whether a handoff is asked for.
@@ -22,7 +24,21 @@ func (f Filter) Admits(v View) bool {
 		(f.Kind == "" || f.Kind == v.Kind) &&
 		(f.Venue == "" || f.Venue == v.Venue) &&
 		(f.Capability == "" || slices.Contains(v.Caps, f.Capability)) &&
-		!v.Moved.Before(f.Since)
+		!v.Moved.Before(f.Since) && f.titled(v.Title)
+}
+
+// titled reports whether a title has each word of the filter.
+func (f Filter) titled(title string) bool {
+	if f.Title == "" {
+		return true
+	}
+	title = strings.ToLower(title)
+	for word := range strings.FieldsSeq(strings.ToLower(f.Title)) {
+		if !strings.Contains(title, word) {
+			return false
+		}
+	}
+	return true
 }
 
 // MinSuffix is how many of the last characters of an id name a handoff at least.

@@ -17,7 +17,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	w := newWorld(t)
 	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
 	member, able := w.login(t, "member"), w.login(t, "able")
-	w.join("#ops", member.did)
+	w.Join("#ops", member.did)
 	hook := offerer.hook(t, "https://offerer.example/hook").member("id")
 	w.ask(t, able.token, http.MethodPut, "/api/v1/agents/"+string(able.did), map[string]any{"caps": []string{"go", "sql"}})
 	tokens := map[string]string{
@@ -149,7 +149,7 @@ func TestTokensComeFromASignatureAndEnd(t *testing.T) {
 func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.logins = 6
+		w.Logins = 6
 		eliza := w.login(t, "eliza") // two of them
 		w.login(t, "scholar")
 		ask := func(path string, body any) answer {

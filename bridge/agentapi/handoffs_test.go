@@ -163,21 +163,21 @@ func TestAKeyCountsAsAStepThatTheHomeNeverSaw(t *testing.T) {
 		{"", map[string]any{"title": "x", "channel": "ops"}},
 	} {
 		eliza.post(t, "/api/v1/handoffs"+request.path, request.body, "Idempotency-Key", strconv.Itoa(want))
-		if w.charged != want {
-			t.Errorf("%v: %d are counted, want %d", request.body, w.charged, want)
+		if w.Charged() != want {
+			t.Errorf("%v: %d are counted, want %d", request.body, w.Charged(), want)
 		}
 	}
 	again := eliza.post(t, "/api/v1/handoffs", nowhere, "Idempotency-Key", "1")
 	refused(t, again, http.StatusBadRequest, "invalid-target")
-	if again.Header.Get("Idempotency-Replayed") != "true" || w.charged != 2 {
-		t.Errorf("the same again is answered %v, and %d are counted", again.Header, w.charged)
+	if again.Header.Get("Idempotency-Replayed") != "true" || w.Charged() != 2 {
+		t.Errorf("the same again is answered %v, and %d are counted", again.Header, w.Charged())
 	}
 }
 
 func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
-	w.left = 0
+	w.Steps = 0
 	for i := range 3 {
 		got := eliza.post(t, "/api/v1/handoffs", map[string]any{"title": "offer " + strconv.Itoa(i)}, "Idempotency-Key", "k1")
 		refused(t, got, http.StatusTooManyRequests, "rate-limited")
@@ -185,7 +185,7 @@ func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
 			t.Errorf("headers %v", got.Header)
 		}
 	}
-	w.left = 1
+	w.Steps = 1
 	eliza.post(t, "/api/v1/handoffs", map[string]any{"title": "another"}, "Idempotency-Key", "k1")
 	if kept, err := w.record.Reserve(t.Context(), federation.Answer{DID: eliza.did, Key: "k1"}); err != nil || kept.Status != http.StatusCreated {
 		t.Errorf("the key is of %+v, %v", kept, err)
@@ -274,7 +274,7 @@ func TestAListHasWhatTheCallerTakesPartIn(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	w.join("#ops", mallory.did)
+	w.Join("#ops", mallory.did)
 	if diff := cmp.Diff([]string{open}, ids(mallory, "?channel=%23ops")); diff != "" {
 		t.Errorf("a channel that one is in (-want +got):\n%s", diff)
 	}

@@ -15,7 +15,7 @@ const replayedHeader = "Idempotency-Replayed"
 
 // CreateHandoff implements [contract.StrictServerInterface].
 func (l *Link) CreateHandoff(ctx context.Context, req contract.CreateHandoffRequestObject) (contract.CreateHandoffResponseObject, error) {
-	done, err := l.access.Offer(ctx, callerOf(ctx).Caller, participant.Offer(*req.Body), req.Params.IdempotencyKey)
+	done, err := l.access.Offer(ctx, callerOf(ctx).Caller, participant.Offer(*req.Body), participant.Request{Key: req.Params.IdempotencyKey})
 	return filed(done), err
 }
 
@@ -25,7 +25,8 @@ func (l *Link) CreateStep(ctx context.Context, req contract.CreateStepRequestObj
 	if req.Body != nil {
 		b = *req.Body
 	}
-	done, err := l.access.Take(ctx, callerOf(ctx).Caller, req.ID, federation.Verb(req.Verb), participant.Step(b), req.Params.IdempotencyKey)
+	key := participant.Request{Key: req.Params.IdempotencyKey}
+	done, err := l.access.Take(ctx, callerOf(ctx).Caller, req.ID, federation.Verb(req.Verb), participant.Step(b), key)
 	return filed(done), err
 }
 

@@ -66,7 +66,8 @@ type Freeq struct {
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
 	mute       map[string]bool
-	peers      []*Freeq // other servers
+	peers      []*Freeq      // other servers
+	lag        time.Duration // of messages between peers
 	relayed    chan relayed
 	shown      []Shown
 	lines      []map[string]any // all that the peer said, unwrapped

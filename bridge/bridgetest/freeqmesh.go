@@ -13,6 +13,7 @@ const maxRelayed = 4096
 // relayed is a message of another server, with the key of its signer, as that server serves it.
 // The zero value ends a server.
 type relayed struct {
+	due  time.Time
 	from string // endpoint id
 	m    map[string]any
 	keys map[string]ed25519.PublicKey
@@ -24,10 +25,11 @@ type Shown struct {
 	From                string // the nick
 }
 
-// Mesh makes servers peers of each other.
-func Mesh(servers ...*Freeq) {
+// Mesh makes servers peers of each other, whose messages take a while.
+func Mesh(lag time.Duration, servers ...*Freeq) {
 	for _, f := range servers {
 		f.mu.Lock()
+		f.lag = lag
 		for _, other := range servers {
 			if other != f && !slices.Contains(f.peers, other) {
 				f.peers = append(f.peers, other)
@@ -73,7 +75,7 @@ func textsOf(raw any) map[string]string {
 func (f *Freeq) relay(to string, m map[string]any) {
 	for _, other := range f.peers {
 		if to == "" || to == other.id {
-			other.relayed <- relayed{from: f.id, m: maps.Clone(m), keys: maps.Clone(f.keys)}
+			other.relayed <- relayed{due: time.Now().Add(f.lag), from: f.id, m: maps.Clone(m), keys: maps.Clone(f.keys)}
 		}
 	}
 }
@@ -84,6 +86,7 @@ func (f *Freeq) relays() {
 		if r.m == nil {
 			return
 		}
+		time.Sleep(time.Until(r.due))
 		f.mu.Lock()
 		f.relayedStep(r)
 		f.note()

@@ -18,9 +18,9 @@ const blockPage = 500
 // blockedDetail is the detail of each refusal to a blocked source.
 const blockedDetail = "the operator of this gateway has blocked this source"
 
-// Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and
-// counts it. It returns another error where the record cannot tell now which agent a source
-// is. It asks the record only where a block names a DID, a handle or a host.
+// Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and counts it. Any
+// other error says that the record cannot be read now. It reads the record only where a block names a
+// DID, a handle or a host.
 func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
 	blocked, err := g.isBlocked(ctx, s, now)
@@ -32,7 +32,7 @@ func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 
-// isBlocked is Blocked for a source that is not counted.
+// isBlocked is Blocked without the count.
 func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
 	blocks := g.blocks.Load()
 	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
@@ -76,7 +76,7 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
-// stepSource returns where a step comes from, but for its address.
+// stepSource returns the source of a step, without its address.
 func stepSource(ev federation.Event) federation.Source {
 	s := federation.Source{
 		Network: ev.Arrival.Network, Link: ev.Arrival.Link, Name: ev.Arrival.Name, User: ev.Arrival.User, DIDs: []federation.DID{ev.Actor(), ev.From},
@@ -87,8 +87,8 @@ func stepSource(ev federation.Event) federation.Source {
 	return s
 }
 
-// refuseBlocked returns the refusal of a step whose source is blocked. No block holds for
-// the steps of operators.
+// refuseBlocked returns the refusal of a step whose source is blocked. Blocks do not apply to the steps of
+// operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	if ev.Arrival.Link == OperatorLink {
 		return nil
@@ -102,8 +102,8 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 	return err
 }
 
-// judge is the home as deferral sees it: the source of a deferred step may have been blocked
-// since the step came. It implements [deferral.Judge].
+// judge implements [deferral.Judge] with the home. It refuses a deferred step whose source was blocked
+// since the step arrived.
 type judge struct{ *Gateway }
 
 // Submit implements [deferral.Judge].
@@ -119,7 +119,7 @@ func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.
 	return j.home.Load().Resume(ctx, ev, since, now)
 }
 
-// ReadBlocks reads the blocks of the record, makes them hold, and ends the connections of
+// ReadBlocks reads the blocks of the record, applies them, and ends the connections of
 // blocked clients.
 func (g *Gateway) ReadBlocks(ctx context.Context) error {
 	g.blocking.Lock()
@@ -157,7 +157,7 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 // Purged counts what the purge of a source ended.
 type Purged = bridge.Purged
 
-// BlockError is a block that cannot be made, or a purge.
+// BlockError is an impossible block or purge.
 type BlockError struct{ Why string }
 
 // Error implements error.
@@ -166,9 +166,9 @@ func (e *BlockError) Error() string { return e.Why }
 // Unwrap returns the error as operators read it.
 func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
-// Block keeps a block and, with purge, ends what its source has offered here and drops what
-// waits of it; or dry reports what that would be. It returns the block as it is kept, a
-// [*BlockError] for one that cannot be, and otherwise the error of the record.
+// Block adds a block and, with purge, ends the handoffs that its source offered here and drops its waiting
+// steps. With dry it only counts them. It returns the block as it is on record. The error is a
+// [*BlockError] for an impossible block, and otherwise that of the record.
 func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
 	b = g.ownHandle(b)
 	if err := g.checkBlock(b, purge); err != nil {
@@ -186,8 +186,8 @@ func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool
 	return b, done, err
 }
 
-// Unblock ends a block; or dry reports whether there is one. It returns
-// [federation.ErrNotFound] where there is none.
+// Unblock ends a block, or with dry checks whether there is one. It returns [federation.ErrNotFound] for
+// none.
 func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) error {
 	b = g.ownHandle(b)
 	if !dry {

@@ -12,8 +12,8 @@ import (
 	"baton/federation/agents"
 )
 
-// CapabilityRecord keeps what participants declared that they can do. Its methods block on the
-// record and return its errors.
+// CapabilityRecord keeps the capabilities that participants declared. Its methods block on the record
+// and return its errors.
 type CapabilityRecord interface {
 	// Declare replaces the capabilities that a DID declared.
 	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error
@@ -23,7 +23,7 @@ type CapabilityRecord interface {
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 }
 
-// Capabilities knows what DIDs can do: what they declared, and what their agents registered. It
+// Capabilities knows the capabilities of DIDs: declared ones, and ones that their agents registered. It
 // implements home.Capabilities.
 type Capabilities struct{ Record CapabilityRecord }
 
@@ -69,8 +69,8 @@ type AgentFinder interface {
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 }
 
-// SignsFor reports whether the gateway signs as a DID for an agent. The answer is yes while the
-// record cannot be read: no other party gains by that.
+// SignsFor reports whether the gateway signs as a DID for an agent. The answer is yes while the record
+// cannot be read, which gives no other party an advantage.
 func SignsFor(ctx context.Context, record AgentFinder, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {

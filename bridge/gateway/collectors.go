@@ -9,7 +9,7 @@ import (
 	"baton/bridge"
 )
 
-// scrapeTimeout bounds what one scrape asks the record.
+// scrapeTimeout bounds how long one scrape reads the record.
 const scrapeTimeout = 2 * time.Second
 
 // Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
@@ -21,7 +21,7 @@ func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 // linkGauges measures links and their outboxes at the moment of a scrape. It implements
 // [prometheus.Collector].
 type linkGauges struct {
-	ctx    context.Context // a Collector is given none
+	ctx    context.Context // a Collector has no parameter for it
 	links  *LinkSet
 	counts Counts
 
@@ -106,7 +106,7 @@ func secondsSince(of, now time.Time) float64 {
 // recordGauges count what waits in the record at the moment of a scrape. It implements
 // [prometheus.Collector].
 type recordGauges struct {
-	ctx                                  context.Context // a Collector is given none
+	ctx                                  context.Context // a Collector has no parameter for it
 	counts                               Counts
 	deferred, dead, hookRows, hookOldest *prometheus.Desc
 }
@@ -142,8 +142,8 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 			set(g.deferred, float64(n), network)
 		}
 	}
-	if letters, err := g.counts.CountDead(ctx); err == nil {
-		for reason, n := range letters {
+	if dead, err := g.counts.CountDead(ctx); err == nil {
+		for reason, n := range dead {
 			set(g.dead, float64(n), string(reason))
 		}
 	}

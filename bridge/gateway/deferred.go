@@ -9,8 +9,8 @@ import (
 	"baton/federation/deferral"
 )
 
-// judgeEvery is how often deferred steps are looked for that can be judged again. It bounds
-// how late a key is noticed that arrives without a notification.
+// judgeEvery is the interval of looks for deferred steps that are due. It bounds how late a key is noticed
+// that arrives without a notification.
 const judgeEvery = time.Second
 
 // judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
@@ -33,10 +33,10 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	}
 }
 
-// deferralEnded notes a deferred step that was judged, as Submit does, and files a notice to
-// its sender where it was refused.
+// deferralEnded logs and counts the judgement of a deferred step, as Submit does, and files a notice to
+// the sender of a refused one.
 func (g *Gateway) deferralEnded(ctx context.Context, r deferral.Ruling, now time.Time) error {
-	var err error // stays nil where the refusal is
+	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
 		err = r.Refused
 		if err := g.deps.Notices.Notify(ctx, refusalOf(r, now)); err != nil {
@@ -52,9 +52,8 @@ func (g *Gateway) deferralEnded(ctx context.Context, r deferral.Ruling, now time
 	return nil
 }
 
-// refusalOf returns the notice to the sender of a deferred step that was refused. Where the
-// signature is not valid, the sender is not known: the reader of the notice is the user with
-// the name that the step came under.
+// refusalOf returns the notice to the sender of a deferred step that was refused. An invalid signature
+// proves no sender: then the reader of the notice is the user with the name on the link.
 func refusalOf(r deferral.Ruling, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
@@ -63,7 +62,7 @@ func refusalOf(r deferral.Ruling, now time.Time) federation.Notice {
 	return noticeOf(ev, r.Refused, now)
 }
 
-// noticeOf returns the notice to the sender of a step that was taken and refused later.
+// noticeOf returns the notice to the sender of a step that was accepted first and refused later.
 func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
 	return federation.Notice{
 		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// checkEvery is how often deliveries are looked for that wait for too long.
+// checkEvery is the interval of looks for deliveries that wait too long.
 const checkEvery = 5 * time.Second
 
 // checkBatch bounds how many deliveries one write ends.
@@ -29,8 +29,8 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 	}
 }
 
-// CheckDeliveries files notices of the deliveries that take long, and gives up the
-// deliveries that have waited for as long as the configuration says.
+// CheckDeliveries files notices of delayed deliveries, and gives up the deliveries that waited as long as
+// the configuration allows.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	_, err := inBatches(checkBatch, func(limit int) (int, error) {
 		return g.deps.Deliveries.Delay(ctx, now.Add(-federation.DelayNotice), now, limit)
@@ -52,7 +52,7 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// inBatches calls batch, which does up to limit at once, until there is no more to do.
+// inBatches calls batch until it processes fewer rows than limit, and returns the sum.
 func inBatches(limit int, batch func(limit int) (int, error)) (done int, err error) {
 	for {
 		n, err := batch(limit)

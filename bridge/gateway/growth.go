@@ -8,15 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// measureEvery is how often the growth of the record is measured. At the highest rate of
-// steps that was measured, a record grows by 4 MB in between.
+// measureEvery is how often the growth of the record is measured. At the highest measured rate of steps,
+// a record grows by 4 MB between two measurements.
 const measureEvery = 10 * time.Second
 
 // growthWatch compares the growth of the record and the number of newcomers with their
 // limits.
 type growthWatch struct {
 	growth prometheus.Gauge
-	warned map[string]int // percent of a limit that the log has, by its key
+	warned map[string]int // percent of a limit that was logged, by its key
 }
 
 func newGrowthWatch() *growthWatch {
@@ -39,8 +39,8 @@ func (g *Gateway) measureGrowth(ctx context.Context) {
 	}
 }
 
-// MeasureGrowth measures the growth of the record, by which new DIDs are limited. Call it
-// once before the first client is served; [Gateway.Run] repeats it.
+// MeasureGrowth measures the growth of the record, which limits the admission of new DIDs. Call it once
+// before the first client is served; [Gateway.Run] repeats it.
 func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
 	grown, err := g.deps.Growth.Growth(ctx, now)
 	if err != nil {

@@ -25,8 +25,8 @@ type HomeLink interface {
 	// Move asks the home to take over the mailbox of a DID. It blocks on the network. A
 	// [*federation.RefusalError] says why the home does not take it.
 	Move(ctx context.Context, did federation.DID) error
-	// ReportOffence notes that the home signed a claim that this gateway does not believe. It
-	// blocks on the record.
+	// ReportOffence notes a claim of the home that this gateway does not believe. It blocks on the
+	// record.
 	ReportOffence(ctx context.Context, kind federation.OffenceKind, why string)
 }
 
@@ -99,7 +99,7 @@ func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, ki
 	}
 }
 
-// FromHomes takes the steps of other homes. It learns from them where mailboxes are, and answers
+// FromHomes submits the steps of other homes. It learns mailbox locations from them, and answers
 // canaries.
 type FromHomes struct {
 	Home    federation.HomeID // this home
@@ -202,7 +202,7 @@ type AddedHomes struct {
 	Record  KnownHomes
 	Locator *mailbox.Locator
 	Opener  HomeOpener
-	// Changing is held while the links change.
+	// Changing is locked while the links change.
 	Changing sync.Locker
 	// Peer reports whether a home or a registry has a name.
 	Peer func(name string) bool

@@ -13,7 +13,7 @@ import (
 // Leases gives each job of a home to one of its replicas at a time. A lease is named after
 // the job.
 type Leases interface {
-	// RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns why
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
 	// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a
 	// second to return before another replica may begin. Concurrent calls for one lease
 	// within one replica share it.
@@ -43,7 +43,7 @@ func leaseOf(link bridge.Link) string {
 	return LinkLease(link.Name())
 }
 
-// lease is whether this replica has the lease of a link.
+// lease says whether this replica has the lease of a link.
 type lease struct {
 	ours  atomic.Bool
 	asked time.Time // set before the link starts
@@ -72,14 +72,14 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	group.Wait()
 }
 
-// first drops the links that another replica runs from the links that show a step once at most:
-// the first attempt of a link whose lease this replica has is counted as the step is filed.
-// Another replica counts its first attempt when it makes it.
+// first drops the links of other replicas from the links that show a step at most once. For the links of
+// this replica, the filing of the step counts the first attempt. Another replica counts its first
+// attempt when it makes it.
 func (l *LinkSet) first(to federation.Fanout, id federation.EventID) federation.Fanout {
 	var here []string
 	for _, name := range to.Once {
 		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
-			r.supervisor.Fresh(id) // before it is filed: the outbox may be read at any time after
+			r.supervisor.Fresh(id) // before the filing: the outbox may be read right after it
 			here = append(here, name)
 		}
 	}

@@ -47,6 +47,7 @@ type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
+	power      power
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -107,7 +108,7 @@ func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	}
 	select {
 	case l.applied <- struct{}{}:
-	default: // the token that is there stands for this change too
+	default: // one token stands for several changes
 	}
 }
 
@@ -140,6 +141,19 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 
 // run runs a link until ctx ends.
 func (l *LinkSet) run(ctx context.Context, r *running) {
+	for ctx.Err() == nil {
+		l.runOnce(ctx, r)
+	}
+}
+
+// runOnce runs a link until ctx ends or an operator disconnects it, and before that waits until
+// no operator has it disconnected.
+func (l *LinkSet) runOnce(ctx context.Context, r *running) {
+	ctx, end := r.power.begin(ctx)
+	defer end()
+	if ctx.Err() != nil {
+		return
+	}
 	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
 	_ = r.supervisor.Run(ctx) // its error is the end of ctx
 	if closer, ok := r.Link.(io.Closer); ok {
@@ -272,8 +286,7 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 	return l.first(to, ev.ID), err
 }
 
-// heard tells the outbox of a link that a step came by it: deliveries that failed are tried
-// again.
+// heard tells the outbox of a link that a step arrived on it: failed deliveries are tried again.
 func (l *LinkSet) heard(ev federation.Event) {
 	if r := l.current.Load().named[ev.Arrival.Link]; r != nil {
 		r.supervisor.Heard(ev.Actor())
@@ -323,6 +336,16 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 		}
 	}
 	return names
+}
+
+// placerUp returns the named link where it is a [bridge.Placer], and whether it is up here.
+func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) {
+	r := l.current.Load().named[name]
+	if r == nil {
+		return nil, false
+	}
+	placer, ok := r.Link.(bridge.Placer)
+	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
 }
 
 // readsInbox reports whether the participants of a link read their inbox from the record.

@@ -11,10 +11,9 @@ import (
 	"baton/federation"
 )
 
-// Member reports whether an offer may be written in its channel. A DID that offers over REST
-// must belong to the channel: it is present there, or has an account that the operator bound,
-// or a step on file, on a link that lists the channel. IRC links check their own users, and
-// other homes theirs. Agents of the registry may offer to anyone (spec: airc-shapes, the list of
+// Member reports whether an offer may be written in its channel. A DID that offers over REST must belong
+// to the channel: it is present there, or on a link that lists the channel it has an account that the
+// operator bound or a step on file. IRC links and other homes check their own users. Agents of the registry may offer to anyone (spec: airc-shapes, the list of
 // parties). An offer to one DID that names no channel is written where the recipient is.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)

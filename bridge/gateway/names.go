@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// BoundNames knows the names that stand for DIDs: the names of the configuration, and the names of
-// the record that the configuration does not bind. So a name stands for one DID at any time. It implements [Names].
+// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record that the
+// configuration does not bind. So each name has one DID. It implements [Names].
 type BoundNames struct {
 	Record     NameRecord
 	Configured func() []federation.BoundName // may change while the gateway runs

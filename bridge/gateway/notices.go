@@ -9,17 +9,17 @@ import (
 	"baton/federation"
 )
 
-// noticeEvery is how often notices are looked for that are due: none is due to the second.
+// noticeEvery is the interval of looks for due notices.
 const noticeEvery = time.Second
 
-// noticePage bounds how many notices of one link are told at once.
+// noticePage bounds how many notices of one link are read at once.
 const noticePage = 64
 
-// absentWait is how long a notice is put off whose reader is not there.
+// absentWait is how long a notice is put off whose reader is not online.
 const absentWait = time.Minute
 
-// tellSigners tells signers what became of their steps, and owners of webhooks that those
-// are disabled, until ctx ends.
+// tellSigners delivers notices until ctx ends: to signers about their steps, and to owners of disabled
+// webhooks.
 func (g *Gateway) tellSigners(ctx context.Context) {
 	tick := time.NewTicker(noticeEvery)
 	defer tick.Stop()
@@ -34,8 +34,8 @@ func (g *Gateway) tellSigners(ctx context.Context) {
 	}
 }
 
-// tellDue has each link that is up tell the notices that are due. A notice to a reader that is
-// not there is put off; the error is that of the record.
+// tellDue has each link that is up deliver its due notices. It puts off a notice whose reader is not
+// online. The error is that of the record.
 func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	for _, notifier := range g.links.notifiers() {
 		due, err := g.deps.Notices.Untold(ctx, noticeLink(notifier), now, noticePage)
@@ -51,7 +51,7 @@ func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// noticeLink returns the link under which the record files the notices that a link tells, see
+// noticeLink returns the link under which the record files the notices of a link; see
 // [federation.Notice.Link].
 func noticeLink(n bridge.Notifier) string {
 	if _, ok := n.(bridge.InboxReader); ok {
@@ -60,7 +60,7 @@ func noticeLink(n bridge.Notifier) string {
 	return n.Name()
 }
 
-// noticeAttrs returns what a log line says about a notice.
+// noticeAttrs returns the attributes of a log line about a notice.
 func noticeAttrs(n federation.Notice) []slog.Attr {
 	if n.Kind == federation.NoticeDisabled {
 		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
@@ -73,5 +73,5 @@ func (g *Gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federa
 		return g.deps.Notices.TellLater(ctx, n, now.Add(absentWait))
 	}
 	g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
-	return g.deps.Notices.Told(context.WithoutCancel(ctx), n) // also when the gateway ends: no reader is told twice
+	return g.deps.Notices.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
 }

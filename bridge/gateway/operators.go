@@ -12,8 +12,8 @@ import (
 	"baton/federation/peering"
 )
 
-// Ends returns the step with which the home ends a handoff in which no party acts, and when; ""
-// where it does not end it.
+// Ends returns the step with which the home ends an inactive handoff, and its time; "" for a handoff that
+// the home does not end.
 func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
 
 // Refused counts the refusal of a request of an operator.
@@ -36,7 +36,7 @@ func (r HomeRequests) AddHome(ctx context.Context, url string, allowPrivate, dry
 	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
 }
 
-// RemoveHome removes a home that AddHome kept, or with dry checks whether it could.
+// RemoveHome removes a home that AddHome added, or with dry checks whether it can.
 func (r HomeRequests) RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
 	gone, err := r.Peering.Remove(ctx, name, dry)
 	return gone, problemOf(err)
@@ -49,7 +49,7 @@ func (r HomeRequests) MoveInbox(ctx context.Context, did federation.DID, to fede
 	return moved, problemOf(err)
 }
 
-// Routes returns where the mailboxes of the parties of a handoff are, as far as that is known.
+// Routes returns the known locations of the mailboxes of the parties of a handoff.
 func (r HomeRequests) Routes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	return r.Locator.OfParties(ctx, v)
 }

@@ -65,9 +65,9 @@ type LinkPeer struct {
 	Set bool
 }
 
-// LinkPeers returns the peers of links, and the peers that an operator set a mode for, in the
-// order of the configuration and then of their names. The set skips a name for which skip is
-// true, unless the configuration names it.
+// LinkPeers returns the peers of links in the order of the configuration, and then the other peers for
+// which an operator set a mode, by name. It leaves out peers of the latter kind for which skip is
+// true.
 func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
 	var all []LinkPeer
 	network := agents.Link // of a peer that the configuration does not name

@@ -12,16 +12,15 @@ import (
 
 // Same implements [bridge.Gateway].
 func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
-	if a == b || g.stands(a, b) || g.stands(b, a) {
+	if a == b || g.keepsFor(a, b) || g.keepsFor(b, a) {
 		return true
 	}
 	known, err := g.deps.Participants.WithDID(ctx, a)
 	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
 }
 
-// stands reports whether a DID is the one that the gateway keeps for another DID: it signs
-// the renditions of that one's steps.
-func (g *Gateway) stands(kept, of federation.DID) bool {
+// keepsFor reports whether a DID is the kept DID of another DID, with which the gateway signs renditions.
+func (g *Gateway) keepsFor(kept, of federation.DID) bool {
 	return kept.Method() == "key" && g.deps.Kept("person:"+string(of)).DID == kept
 }
 
@@ -55,8 +54,8 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
 }
 
-// openPlace returns where an offer to anyone is written: in a channel that some
-// link lists, else in the first one of the first link.
+// openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in
+// the first channel of the first link.
 func openPlace(placers []bridge.Placer, channel string) (federation.Place, federation.Dialect) {
 	for _, p := range placers {
 		if channel != "" && slices.Contains(p.Channels(), channel) {

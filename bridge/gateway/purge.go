@@ -17,8 +17,8 @@ const purgeNote = "the operator of this gateway has blocked the offerer"
 // purgePage is how many rows are read at a time.
 const purgePage = 500
 
-// purge ends the handoffs that a blocked source has offered here, and drops what waits of
-// it; or dry counts both. A second purge finds nothing.
+// purge ends the handoffs that a blocked source offered here, and drops its waiting steps; or dry counts
+// both. A second purge finds nothing.
 func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
 	of, err := g.blockedNames(ctx, b)
 	if err != nil {
@@ -37,8 +37,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 	return done, nil
 }
 
-// blockedNames returns the DIDs and handles of a blocked source, as far as the record has
-// anything of them.
+// blockedNames returns the DIDs and handles of a blocked source that are on record.
 func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {

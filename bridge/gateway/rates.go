@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Rates lets a network count in the buckets of DIDs that the home counts in.
+// Rates gives networks the rate limits that the home applies to DIDs.
 type Rates struct{ gateway *Gateway }
 
 // Rates returns the rates of DIDs.

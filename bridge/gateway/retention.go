@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// Retention is for how long the record keeps what it has. Zero keeps it for ever.
+// Retention is how long the record keeps its rows. Zero keeps them for ever.
 type Retention struct {
 	Undelivered  time.Duration // deliveries, and steps that no participant has read
 	Finished     time.Duration // handoffs that are over
@@ -18,19 +18,17 @@ type Retention struct {
 	Dead         time.Duration // dead letters and notices
 }
 
-// pruneEvery is how often the record is pruned: nothing is due to the minute.
+// pruneEvery is how often the record is pruned.
 const pruneEvery = time.Minute
 
-// pruneBatch bounds what one write deletes. A step that is filed meanwhile waits for some
-// milliseconds.
+// pruneBatch bounds the rows that one write deletes: a filing waits for it, for some milliseconds.
 const pruneBatch = 32
 
-// answersKept is how long the answer to a request with a key of its own is repeated: longer
-// than any client retries.
+// answersKept is how long the answer to a request with an idempotency key is kept: longer than clients
+// retry.
 const answersKept = 24 * time.Hour
 
-// retain ends what waits for too long and prunes the record: at once after the start, and
-// then every minute.
+// retain ends waits that are too long and prunes the record: after the start, and then every minute.
 func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -52,18 +50,18 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 	gone, err := Prune(ctx, g.deps.Pruner, keep, now)
 	if gone != (Pruned{}) {
 		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "record pruned",
-			slog.Int("handoffs", gone.Handoffs), slog.Int("messages", gone.Messages), slog.Int("ids", gone.IDs), slog.Int("letters", gone.Letters))
+			slog.Int("handoffs", gone.Handoffs), slog.Int("messages", gone.Messages), slog.Int("ids", gone.IDs), slog.Int("dead_letters", gone.DeadLetters))
 	}
 	if err != nil && ctx.Err() == nil {
 		g.deps.Log.LogAttrs(ctx, slog.LevelError, "record not pruned", slog.Any("err", err))
 	}
 }
 
-// Pruned counts what was deleted.
-type Pruned struct{ Handoffs, Messages, IDs, Letters int }
+// Pruned counts deleted rows.
+type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
-// Prune deletes from a record what is older than a retention keeps it, batch by batch. The rows
-// that were deleted before an error stay deleted.
+// Prune deletes from a record, batch by batch, the rows that are older than the retention. After an error
+// the deleted rows stay deleted.
 func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
@@ -91,7 +89,7 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 		return gone, fmt.Errorf("answers: %w", err)
 	}
 	if keep.Dead > 0 {
-		if gone.Letters, err = pruneLetters(ctx, record, now.Add(-keep.Dead)); err != nil {
+		if gone.DeadLetters, err = pruneDeadLetters(ctx, record, now.Add(-keep.Dead)); err != nil {
 			return gone, err
 		}
 	}
@@ -101,16 +99,16 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 	return gone, err
 }
 
-// pruneLetters deletes dead letters and notices, and returns how many letters.
-func pruneLetters(ctx context.Context, record Pruner, before time.Time) (letters int, err error) {
-	letters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
+// pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.
+func pruneDeadLetters(ctx context.Context, record Pruner, before time.Time) (deadLetters int, err error) {
+	deadLetters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {
-		return letters, fmt.Errorf("dead letters: %w", err)
+		return deadLetters, fmt.Errorf("dead letters: %w", err)
 	}
 	if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
-		return letters, fmt.Errorf("notices: %w", err)
+		return deadLetters, fmt.Errorf("notices: %w", err)
 	}
-	return letters, nil
+	return deadLetters, nil
 }
 
 // byCursor prunes from one cursor to the next until the end.

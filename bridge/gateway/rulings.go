@@ -11,15 +11,15 @@ import (
 	"baton/federation"
 )
 
-// rulingPoll is how often a waiter looks whether the home of a handoff has ruled: the replica
-// that holds the link to that home may be another one, and the record alone tells.
+// rulingPoll is how often a waiter reads the record for a ruling: another replica may have the link to the
+// home of the handoff.
 const rulingPoll = 50 * time.Millisecond
 
 // maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
 // waiter looks within [rulingPoll].
 const maxRefusals = 256
 
-// refusals remembers why homes refused steps of operators, for the commands that wait for the
+// refusals keeps the refusals of steps of operators by other homes, for the commands that wait for the
 // rulings. It may be used concurrently.
 type refusals struct {
 	mu   sync.Mutex
@@ -66,7 +66,7 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 		if err != nil {
 			return federation.Entry{}, err
 		}
-		if !waits { // it is filed, or refused: both are written before the wait ends
+		if !waits { // the step is filed or refused: both are written before the wait ends
 			return g.ruledOn(ctx, ev)
 		}
 		select {
@@ -88,7 +88,7 @@ func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, 
 	}), nil
 }
 
-// ruledOn returns the entry of a step that waits no more, or its refusal.
+// ruledOn returns the entry of a step whose wait ended, or its refusal.
 func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.Entry, error) {
 	entry, err := g.home.Load().Filed(ctx, ev)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sweepEvery is how often the home looks for overdue handoffs: they end at most five seconds
-// late.
+// sweepEvery is how often the home looks for overdue handoffs: they end at most a few seconds late.
 const sweepEvery = time.Second
 
 // drainTime is how long links, requests and deliveries may take to end. With the time that
@@ -31,10 +30,10 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	}
 }
 
-// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task
-// returns an error. Then it stops the links and waits for all of that, for nine seconds at
-// most: what takes longer is left behind, and finds the record closed. It returns the error
-// of the task, or why ctx ended where something was left behind.
+// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an error.
+// Then it stops the links and waits for jobs and tasks, for nine seconds at most. It does not wait for
+// slower ones, which find the record closed. It returns the error of the task, or why ctx ended where a
+// job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	jobs := []func(context.Context){g.measureGrowth, g.tellSigners, g.reroute}

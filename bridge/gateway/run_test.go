@@ -62,10 +62,15 @@ func (noParticipants) Binding(context.Context, federation.DID) (federation.Bindi
 
 // newGateway returns a gateway on a record in memory, without links.
 func newGateway(record *federationtest.Memory) *gateway.Gateway {
+	return newGatewayOf(record, noParticipants{}, record)
+}
+
+// newGatewayOf is newGateway for some participants and leases.
+func newGatewayOf(record *federationtest.Memory, participants gateway.Participants, leases gateway.Leases) *gateway.Gateway {
 	strangers, rates := home.NewStrangers(), home.NewRates()
 	g := gateway.New(gateway.Deps{
-		Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
-		Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: record,
+		Handoffs: record, Participants: participants, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
+		Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: leases,
 		Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
 		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})

@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// Bounds of what is remembered of senders: an hour in minutes, and so many senders of each
-// kind in a minute, at some 150 bytes each.
+// Bounds of the counts of senders: an hour in minutes, and senders of each kind in a minute, at some 150
+// bytes each.
 const (
 	senderMinutes    = 60
 	sendersPerMinute = 256
@@ -25,22 +25,21 @@ const (
 	ByLink    = "link"
 )
 
-// unproved is the name under which steps are counted whose signature did not verify: a DID
-// must not look like a flood because other clients write its name.
+// unproved is the name that counts steps without a valid signature: other clients can write the name of
+// a DID, which must not count as its sender.
 const unproved = "(unproved)"
 
-// Sender is what came from one sender.
+// Sender is the counts of one sender.
 type Sender = bridge.Sender
 
-// Senders counts what comes from each sender in the last hour. In a minute with more
-// senders than it remembers it forgets those with the fewest steps. The zero Senders is
-// empty. It may be used concurrently.
+// Senders counts the steps of each sender in the last hour. In a minute with too many senders it drops the
+// senders with the fewest steps. The zero Senders is empty. It may be used concurrently.
 type Senders struct {
 	mu      sync.Mutex
 	minutes [senderMinutes]senderMinute
 }
 
-// senderMinute is what came in one minute.
+// senderMinute is the counts of one minute.
 type senderMinute struct {
 	number  int64                        // since 1970
 	senders map[string]map[string]Sender // by kind and name

@@ -57,8 +57,8 @@ func TestAForeignHostIsRefusedWhereNamesAreGiven(t *testing.T) {
 	guarded, open := serve(t, httpd.Config{Hosts: []string{"gw.example"}}, answered), serve(t, httpd.Config{}, answered)
 	want := map[string]int{
 		"gw.example": 200, "GW.Example.:8081": 200, "localhost": 200, "localhost:8081": 200, "127.0.0.1:8081": 200, "[::1]:8081": 200,
-		"192.0.2.7": 200, "evil.example": 403, "evil.example:8081": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
-		"gw.example.evil.example:8081": 403, "": 200,
+		"192.0.2.7": 200, "evil.example": 421, "evil.example:8081": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421,
+		"gw.example.evil.example:8081": 421, "": 200,
 	}
 	got := map[string]int{}
 	for host := range want {
@@ -74,7 +74,7 @@ func TestAForeignHostIsRefusedWhereNamesAreGiven(t *testing.T) {
 				continue
 			}
 			got[host] = response.status
-			if response.status == http.StatusForbidden && strings.Contains(response.body, "secret") {
+			if response.status == http.StatusMisdirectedRequest && strings.Contains(response.body, "secret") {
 				t.Errorf("Host %q: answered %s", host, response.body)
 			}
 		}

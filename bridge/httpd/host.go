@@ -23,7 +23,7 @@ func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
 			}
 			log.LogAttrs(c.Request().Context(), slog.LevelInfo, "request with a foreign Host refused",
 				slog.String("path", c.Request().URL.Path), slog.String("host", c.Request().Host), slog.String("client", c.RealIP()))
-			return c.JSONBlob(http.StatusForbidden, []byte(`{"error":"foreign_host","message":"this listener does not serve the host in the Host header"}`))
+			return c.JSONBlob(http.StatusMisdirectedRequest, []byte(`{"error":"foreign_host","message":"this listener does not serve the host in the Host header"}`))
 		}
 	}
 }

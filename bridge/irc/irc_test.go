@@ -189,3 +189,19 @@ func TestCheckTags(t *testing.T) {
 		})
 	}
 }
+
+func TestADIDWithoutANameHasAReadableNick(t *testing.T) {
+	t.Parallel()
+	key := federation.DID("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")
+	for did, want := range map[federation.DID]string{
+		"did:web:gw.example:agents:scout": "scout-gw", "did:web:scout.example.com": "scout-gw",
+		key: "agent-" + key.Hash()[:4] + "-gw", "did:plc:ewvi7nxzyoun6zhxrhs64oiz": "agent-" + federation.DID("did:plc:ewvi7nxzyoun6zhxrhs64oiz").Hash()[:4] + "-gw",
+	} {
+		for nick := range irc.Nicks(did.Short(), "-gw", did, 64) {
+			if nick != want {
+				t.Errorf("%s is called %s, want %s", did, nick, want)
+			}
+			break
+		}
+	}
+}

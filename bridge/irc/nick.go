@@ -17,10 +17,14 @@ const shortHash = 4
 // has something else ready for when none is.
 //
 // A name that is no nick is made one: other characters become "_", and a "_" goes
-// before a leading digit.
+// before a leading digit. A DID without a name is called by the last word of a did:web, else
+// "agent" and the begin of its hash.
 func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[string] {
-	base := sanitiseNick(name) + suffix
 	hash := did.Hash()
+	if name == did.Short() {
+		name = nameless(did)
+	}
+	base := sanitiseNick(name) + suffix
 	return func(yield func(string) bool) {
 		if len(base) <= maxBytes && !yield(base) {
 			return
@@ -32,6 +36,20 @@ func Nicks(name, suffix string, did federation.DID, maxBytes int) iter.Seq[strin
 			}
 		}
 	}
+}
+
+// nameless returns what a DID without a name is called: "scout" for did:web:gw.example:scout and
+// did:web:scout.example.
+func nameless(did federation.DID) string {
+	if did.Method() != "web" {
+		return "agent-" + did.Hash()[:shortHash]
+	}
+	parts := strings.Split(string(did), ":")[2:] // a host, and a path
+	if len(parts) > 1 {
+		return parts[len(parts)-1]
+	}
+	host, _, _ := strings.Cut(parts[0], ".")
+	return host
 }
 
 // ValidNick reports whether a string may be a nick on any server.

@@ -106,6 +106,17 @@ func (r *Roster[P]) Speaker(did federation.DID, venue string, add func() P, reti
 	return p
 }
 
+// DIDs returns the DIDs that have a pseudo-client, the gateway's own left out.
+func (r *Roster[P]) DIDs() []federation.DID { return slices.Sorted(maps.Keys(r.others)) }
+
+// Remove takes out the pseudo-client of a DID, if it has one, and calls retire for it.
+func (r *Roster[P]) Remove(did federation.DID, retire func(P)) {
+	if p, known := r.others[did]; known {
+		delete(r.others, did)
+		retire(p)
+	}
+}
+
 // LeaveChannels notes that no pseudo-client is in any channel any more.
 func (r *Roster[P]) LeaveChannels() {
 	for _, p := range r.All() {

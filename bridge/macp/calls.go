@@ -129,7 +129,7 @@ func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.L
 			return nil, macpmode.Refuse(macpmode.InvalidRequest, "page_token is none of this runtime")
 		}
 	}
-	names, err := l.deps.Journals.Journals(ctx, prefix, after, size)
+	names, err := l.deps.Journals.JournalNames(ctx, prefix, after, size)
 	if err != nil {
 		return nil, err
 	}

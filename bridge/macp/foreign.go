@@ -273,7 +273,7 @@ func (c *foreignConn) resume(ctx context.Context) error {
 	prefix := c.prefix() + "session/"
 	after := ""
 	for {
-		names, err := c.deps.Journals.Journals(ctx, prefix, after, defaultPage)
+		names, err := c.deps.Journals.JournalNames(ctx, prefix, after, defaultPage)
 		if err != nil || len(names) == 0 {
 			return err
 		}

@@ -20,8 +20,8 @@ type Journals interface {
 	Journal(ctx context.Context, name string, after uint64, limit int) ([][]byte, error)
 	// JournalLength returns how many entries a journal has, or [federation.ErrNotFound].
 	JournalLength(ctx context.Context, name string) (uint64, error)
-	// Journals returns up to limit names of journals with a prefix in order, after one.
-	Journals(ctx context.Context, prefix, after string, limit int) ([]string, error)
+	// JournalNames returns up to limit names of journals with a prefix in order, after one.
+	JournalNames(ctx context.Context, prefix, after string, limit int) ([]string, error)
 	// DueJournals returns up to limit names of journals with a prefix that are due by a moment,
 	// the longest due first.
 	DueJournals(ctx context.Context, prefix string, by time.Time, limit int) ([]string, error)

@@ -27,17 +27,11 @@ const maxGood = 1 << 10
 // was good here before: a stranger behind the same address does not lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
-func Bearers(tokens Tokens) Admission {
-	b := &bearers{
-		tokens: tokens,
-		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),
-		good:   map[[32]byte]bool{},
-	}
-	return b.admit
-}
+func Bearers(tokens Tokens) Admission { return NewTokenCheck(tokens).Admit }
 
-// bearers is the state of one admission by tokens.
-type bearers struct {
+// TokenCheck checks the tokens of operators. Make one with [NewTokenCheck]; it may be used
+// concurrently.
+type TokenCheck struct {
 	tokens Tokens
 	wrong  credential.Addresses // counts wrong tokens
 
@@ -45,24 +39,49 @@ type bearers struct {
 	good map[[32]byte]bool // digests of tokens that were good since the start
 }
 
-func (b *bearers) admit(r *http.Request, needs federation.Scope) (string, error) {
+// NewTokenCheck returns a check that has counted no wrong token.
+func NewTokenCheck(tokens Tokens) *TokenCheck {
+	return &TokenCheck{
+		tokens: tokens,
+		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),
+		good:   map[[32]byte]bool{},
+	}
+}
+
+// Admit implements [Admission] for requests with the header Authorization.
+func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, error) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
 		return "", errUnauthorized("an operator token is needed: Authorization: Bearer …")
 	}
+	token, err := b.Check(r, text)
+	if err != nil {
+		return "", err
+	}
+	return AdmitToken(token, needs)
+}
+
+// Check returns the token that a request shows. It blocks on the record. The error is a
+// [*ProblemError] for a wrong token and for an address that showed too many of them.
+func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorToken, error) {
 	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
 	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
-		return "", errThrottled()
+		return federation.OperatorToken{}, errThrottled()
 	}
 	token, err := b.tokens.Token(r.Context(), digest, now)
 	switch {
 	case isNotFound(err):
 		_ = b.wrong.Take(from, now) // the next request is refused once none is left
-		return "", errUnauthorized("this operator token is not good: it is unknown, revoked or over")
+		return token, errUnauthorized("this operator token is not good: it is unknown, revoked or over")
 	case err != nil:
-		return "", err
+		return token, err
 	}
 	b.remember(digest)
+	return token, nil
+}
+
+// AdmitToken is [Admission] for a token that was checked.
+func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
 	if !token.Scope.Covers(needs) {
 		return "", &ProblemError{
 			Status: http.StatusForbidden, Code: CodeForbidden,
@@ -73,13 +92,13 @@ func (b *bearers) admit(r *http.Request, needs federation.Scope) (string, error)
 }
 
 // wasGood reports whether a token was good since the start. It may be revoked by now.
-func (b *bearers) wasGood(digest [32]byte) bool {
+func (b *TokenCheck) wasGood(digest [32]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.good[digest]
 }
 
-func (b *bearers) remember(digest [32]byte) {
+func (b *TokenCheck) remember(digest [32]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.good) >= maxGood {

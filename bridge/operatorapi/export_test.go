@@ -3,18 +3,7 @@ package operatorapi
 import (
 	"reflect"
 	"strings"
-
-	"baton/federation"
 )
-
-// Routes returns the scope that each route needs, by its pattern.
-func Routes() map[string]federation.Scope {
-	all := map[string]federation.Scope{}
-	for _, each := range routes() {
-		all[each.pattern] = each.needs
-	}
-	return all
-}
 
 // Bodies returns the members of the JSON body that each route reads, by its pattern.
 func Bodies() map[string]map[string]bool {

@@ -23,17 +23,18 @@ const maxLooks = 32
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
+	found  []federation.View // the handoffs that the end of an ID names; with them there is no other
 }
 
 // ListHandoffs implements [contract.StrictServerInterface].
 func (o *Operator) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
-	l, err := o.handoffs(req.Params)
+	l, err := o.handoffs(ctx, req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
 // handoffs reads the filter of a request.
-func (o *Operator) handoffs(query contract.ListHandoffsParams) (listing, error) {
+func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsParams) (listing, error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
 		Capability: query.Capability,
@@ -54,8 +55,49 @@ func (o *Operator) handoffs(query contract.ListHandoffsParams) (listing, error) 
 			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
 		}
 	}
-	l := handoffList{o, f}
+	l := handoffList{o: o, filter: f}
+	if err := l.search(ctx, strings.TrimSpace(query.Search)); err != nil {
+		return listing{}, err
+	}
 	return listing{l.page, l.news}, nil
+}
+
+// search narrows a list to what a text names: a DID, an ID or the end of one, else words of the
+// title.
+func (l *handoffList) search(ctx context.Context, text string) error {
+	if text == "" {
+		return nil
+	}
+	if did, err := federation.ParseDID(text); err == nil && l.filter.DID == "" {
+		l.filter.DID = did
+		return nil
+	}
+	ids, err := l.o.namedBy(ctx, strings.ToUpper(text))
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		view, err := l.o.deps.Gateway.View(ctx, id)
+		if err != nil {
+			return fmt.Errorf("read handoff %s: %w", id, err)
+		}
+		if view.Exists() && l.filter.Admits(view) {
+			l.found = append(l.found, view)
+		}
+	}
+	l.filter.Title = text
+	return nil
+}
+
+// namedBy returns the handoffs that an ID or the end of one names.
+func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.HandoffID, error) {
+	if id, err := federation.ParseEventID(text); err == nil {
+		return []federation.HandoffID{id}, nil
+	}
+	if len(text) < federation.MinSuffix {
+		return nil, nil
+	}
+	return o.deps.Handoffs.Find(ctx, text)
 }
 
 func parseChannel(text string) (string, error) {
@@ -80,6 +122,9 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, e
 
 // read fills one page, for as long as that is worth it.
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
+	if len(l.found) > 0 {
+		return l.found, "", nil
+	}
 	var views []federation.View
 	for range maxLooks {
 		more, next, err := l.o.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))

@@ -109,6 +109,43 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 	return detail
 }
 
+// ChangeLink implements [contract.StrictServerInterface].
+func (o *Operator) ChangeLink(ctx context.Context, req contract.ChangeLinkRequestObject) (contract.ChangeLinkResponseObject, error) {
+	act := map[string]func(name string) error{"dial": o.deps.Links.Dial, "down": o.deps.Links.Disconnect, "up": o.deps.Links.Connect}[req.Verb]
+	if act == nil {
+		return nil, errNone("verb " + req.Verb + " of links")
+	}
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	state, ok := o.linkState(req.Name)
+	if !ok {
+		return nil, errNone("link " + req.Name)
+	}
+	changed := 1
+	if state == bridge.LinkUp && req.Verb != "down" || state == bridge.LinkDown && req.Verb == "down" {
+		changed = 0
+	}
+	if !req.Body.DryRun && changed > 0 {
+		if err := act(req.Name); isNotFound(err) { // a reload took the link away
+			return nil, errNone("link " + req.Name)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return contract.ChangeLink200JSONResponse(o.acted(ctx, "link "+req.Verb, req.Name, *req.Body, changed)), nil
+}
+
+// linkState returns the state of a link, and false for a name of none.
+func (o *Operator) linkState(name string) (bridge.LinkState, bool) {
+	for _, s := range o.deps.Links.Statuses() {
+		if s.Link.Name() == name {
+			return s.Status.State, true
+		}
+	}
+	return "", false
+}
+
 // linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
 	for _, s := range o.deps.Links.Statuses() {

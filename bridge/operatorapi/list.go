@@ -171,5 +171,8 @@ func (l list) VisitListTokensResponse(w http.ResponseWriter) error { return l.wr
 // VisitCheckRelayResponse implements [contract.CheckRelayResponseObject].
 func (l list) VisitCheckRelayResponse(w http.ResponseWriter) error { return l.write(w) }
 
+// VisitListKeysResponse implements [contract.ListKeysResponseObject].
+func (l list) VisitListKeysResponse(w http.ResponseWriter) error { return l.write(w) }
+
 // VisitListAuditResponse implements [contract.ListAuditResponseObject].
 func (l list) VisitListAuditResponse(w http.ResponseWriter) error { return l.write(w) }

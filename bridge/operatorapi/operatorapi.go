@@ -58,6 +58,7 @@ type Deps struct {
 	Tokens      Tokens
 	Audit       Audit
 	Vault       Vault
+	Policy      PolicySource
 	Refusals    Refusals
 	Steps       stepbuilder.Record
 	Wakes       bridge.Wakes
@@ -94,6 +95,9 @@ func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	o.deps.Log.LogAttrs(ctx, slog.LevelInfo, "operator acted", slog.String("network", network),
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
 }
+
+// Acted notes a change that a handler beside this API made for an admitted operator.
+func (o *Operator) Acted(ctx context.Context, what, subject string) { o.act(ctx, what, subject, "") }
 
 // acted notes a change, unless it was a dry run, and returns the answer to it.
 func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, changed int) Acted {

@@ -90,7 +90,7 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
 		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Bindings: h,
-		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Refusals: h, Steps: record,
+		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Policy: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
 		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
@@ -100,11 +100,18 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 
 func (*house) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
 func (*house) Statuses() []bridge.LinkStatus                                    { return nil }
-func (*house) Configured() []federation.BoundName                               { return nil }
-func (h *house) Peers() []operatorapi.Peer                                      { return h.peers }
-func (h *house) Refused(code federation.RefusalCode)                            { h.refused = append(h.refused, code) }
-func (*house) SetMode(context.Context, federation.PeerMode, bool) error         { return nil }
-func (*house) Unblock(context.Context, federation.Block, bool) error            { return nil }
+func (*house) Dial(string) error                                                { return nil }
+func (*house) Disconnect(string) error                                          { return nil }
+func (*house) Connect(string) error                                             { return nil }
+func (*house) Policy() contract.Policy {
+	return contract.Policy{Rules: []contract.PolicyRule{}, Limits: []contract.PolicyLimit{}}
+}
+func (*house) Keys(context.Context, time.Time) ([]contract.Key, error)  { return nil, nil }
+func (*house) Configured() []federation.BoundName                       { return nil }
+func (h *house) Peers() []operatorapi.Peer                              { return h.peers }
+func (h *house) Refused(code federation.RefusalCode)                    { h.refused = append(h.refused, code) }
+func (*house) SetMode(context.Context, federation.PeerMode, bool) error { return nil }
+func (*house) Unblock(context.Context, federation.Block, bool) error    { return nil }
 
 func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, bridge.Purged, error) {
 	return b, bridge.Purged{}, nil

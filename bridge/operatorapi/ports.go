@@ -141,10 +141,25 @@ type Webhooks interface {
 	PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (int, error)
 }
 
-// Links lists the links of the gateway. It does not block.
+// Links lists and switches the links of the gateway.
 type Links interface {
-	// Statuses returns the links of this moment, in the order of the configuration.
+	// Statuses returns the links of this moment, in the order of the configuration. It does not
+	// block.
 	Statuses() []bridge.LinkStatus
+	// Dial ends the wait of a link that is to dial later, and does not block. It returns
+	// [federation.ErrNotFound] for a name that no link has, as Disconnect and Connect do.
+	Dial(name string) error
+	// Disconnect stops a link until Connect or the end of the gateway. It blocks until the link
+	// has stopped.
+	Disconnect(name string) error
+	// Connect starts a link that Disconnect has stopped. It does not block.
+	Connect(name string) error
+}
+
+// PolicySource knows what the gateway judges by. It does not block.
+type PolicySource interface {
+	// Policy returns the rules and limits that hold now.
+	Policy() contract.Policy
 }
 
 // Peers reads and changes the registries and homes that the gateway knows.
@@ -252,6 +267,9 @@ type Vault interface {
 	// Rotate replaces a key of the gateway and returns the new one. The old
 	// key verifies for the overlap. Its error may be a [*bridge.ProblemError].
 	Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
+	// Keys returns the public parts of all keys, with those that were rotated away. It reads
+	// files, or blocks on a signer.
+	Keys(ctx context.Context, now time.Time) ([]contract.Key, error)
 }
 
 // Refusals counts refusals. It does not block.

@@ -42,6 +42,7 @@ func routes() []route {
 
 		{"GET links", read, (*wrapper).ListLinks, nil},
 		{"GET links/{name}", read, (*wrapper).GetLink, nil},
+		{"POST links/{name}/{verb}", operate, (*wrapper).ChangeLink, act},
 		{"GET feeds", read, (*wrapper).ListFeeds, nil},
 		{"GET feeds/shape", read, (*wrapper).ListFeedShapes, nil},
 		{"POST feeds/{id}/{verb}", operate, (*wrapper).ChangeFeed, act},
@@ -68,6 +69,8 @@ func routes() []route {
 		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},
 		{"DELETE blocks/{what...}", operate, (*wrapper).Unblock, nil},
 
+		{"GET keys", read, (*wrapper).ListKeys, nil},
+		{"GET policy", read, (*wrapper).GetPolicy, nil},
 		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},
 		{"POST backup", admin, (*wrapper).Backup, nil}, // the keys are in it
 		{"GET tokens", read, (*wrapper).ListTokens, nil},
@@ -76,6 +79,15 @@ func routes() []route {
 		{"GET relay", read, (*wrapper).CheckRelay, nil},
 		{"GET audit", read, (*wrapper).ListAudit, nil},
 	}
+}
+
+// Routes returns the scope that each route needs, by its pattern.
+func Routes() map[string]federation.Scope {
+	all := map[string]federation.Scope{}
+	for _, each := range routes() {
+		all[each.pattern] = each.needs
+	}
+	return all
 }
 
 // Mount registers the routes, for the callers that an admission admits.

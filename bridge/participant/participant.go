@@ -44,11 +44,14 @@ type Access struct {
 	network string
 	deps    Deps
 	tokens  *credential.Tokens
+	topics  *Topics[place, *page]
 }
 
 // Open returns the access of a network. It does no I/O.
 func Open(network string, d Deps) *Access {
-	return &Access{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home)}
+	a := &Access{network: network, deps: d, tokens: newTokens(d.TokenKey, d.Home)}
+	a.topics = NewTopics(d.Wakes, a.readPage)
+	return a
 }
 
 // Caller is the DID or the operator that makes a request. It is zero before the caller has
@@ -56,6 +59,9 @@ func Open(network string, d Deps) *Access {
 type Caller struct {
 	DID      federation.DID
 	Operator bool
+	// Bound says that an operator acts for the DID, which has proved nothing. The gateway then
+	// signs steps only for its own agents and for DIDs that are bound with vouch.
+	Bound bool
 }
 
 // Person returns the DID of the caller, and refuses an operator, which has none.

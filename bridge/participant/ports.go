@@ -21,6 +21,15 @@ type Handoffs interface {
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	// Receipts returns the receipts that the home of a handoff signed.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
+	// Reference returns the handoff of an event, or [federation.ErrNotFound].
+	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
+	// Step returns one step of a handoff, or [federation.ErrNotFound].
+	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
+	// Deliveries returns the deliveries of the steps of a handoff, in the order of the steps.
+	// It looks for pending ones in the outboxes of these links alone.
+	Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error)
+	// DeferredStep returns a step that waits for a key, or [federation.ErrNotFound].
+	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
 }
 
 // Inbox reads the inboxes of the record, and keeps how far their devices are.
@@ -70,6 +79,8 @@ type Venues interface {
 	Placers() []bridge.Placer
 	// Present reports whether a DID is in a channel now.
 	Present(ctx context.Context, venue string, did federation.DID) bool
+	// Statuses returns the links, in the order of the configuration.
+	Statuses() []bridge.LinkStatus
 }
 
 // Rates counts the steps of DIDs, in the buckets of the home. It does not block.

@@ -26,6 +26,19 @@ func (e *ReplayedError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *ReplayedError) Unwrap() error { return &e.Problem }
 
+// LostError is the refusal of a step in a handoff that another participant has, where the refusal
+// itself cannot say which one that is.
+type LostError struct {
+	Problem  bridge.ProblemError
+	Assignee federation.DID
+}
+
+// Error implements error.
+func (e *LostError) Error() string { return e.Problem.Error() }
+
+// Unwrap returns the problem.
+func (e *LostError) Unwrap() error { return &e.Problem }
+
 // Forbidden returns the problem of a caller that may not do something.
 func Forbidden(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}

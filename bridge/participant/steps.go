@@ -68,6 +68,18 @@ func (f Filed) status() int {
 	return http.StatusCreated
 }
 
+// Request is the request behind a step.
+type Request struct {
+	// Key is its Idempotency-Key, "" for none. A request with the key of an earlier one of the
+	// same DID, on any network, is answered as that was.
+	Key string
+	// Path and Body are the request as its network received it, where that is not the body of
+	// REST: the path after the method POST, and what encodes as JSON. They are kept as evidence,
+	// and tell whether two requests with one key are the same.
+	Path string
+	Body any
+}
+
 // ask is a step as it was asked for.
 type ask struct {
 	verb  federation.Verb
@@ -78,18 +90,19 @@ type ask struct {
 	proof stepbuilder.Proof
 	draft stepbuilder.Draft
 	bare  bool // the proof came with nothing that belongs into it
+
+	proved bool // the caller has proved to be the DID
 }
 
-// Offer opens a handoff. Key is the Idempotency-Key of the request, "" for none. When Offer
-// returns nil the offer is on disk. A request with the key of an earlier one returns the answer of
-// that: Filed with Replayed, or a [*ReplayedError]. Its error is a [*bridge.ProblemError] with
-// [CodeOtherRequest] where the earlier request was another one.
-func (a *Access) Offer(ctx context.Context, who Caller, o Offer, key string) (Filed, error) {
+// Offer opens a handoff. When Offer returns nil the offer is on disk. A request with the key of
+// an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
+// is a [*bridge.ProblemError] with [CodeOtherRequest] where the earlier request was another one.
+func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
 	from, err := who.Person()
 	if err != nil {
 		return Filed{}, err
 	}
-	q := ask{verb: federation.Offer, from: from, path: Path + "handoffs", body: o, proof: stepbuilder.Proof{Document: o.Document, Signature: o.Signature}}
+	q := ask{verb: federation.Offer, from: from, proved: !who.Bound, path: Path + "handoffs", body: o, proof: stepbuilder.Proof{Document: o.Document, Signature: o.Signature}}
 	q.draft = stepbuilder.Draft{
 		Channel: o.Channel, Title: o.Title, ContextHash: o.ContextHash, Caps: o.Caps, Deadline: o.Deadline, Priority: o.Priority,
 	}
@@ -104,11 +117,11 @@ func (a *Access) Offer(ctx context.Context, who Caller, o Offer, key string) (Fi
 		}
 	}
 	q.bare = o.ID+o.To+o.Title+o.ContextHash+o.Priority+o.Replaces == "" && len(o.Context)+len(o.Caps) == 0 && o.Deadline.IsZero()
-	return a.take(ctx, q, o.ID, o.Context, key)
+	return a.take(ctx, q, o.ID, o.Context, r)
 }
 
 // Take takes a step in the handoff of an ID. Its answer is as that of [Access.Offer].
-func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s Step, key string) (Filed, error) {
+func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s Step, r Request) (Filed, error) {
 	from, err := who.Person()
 	if err != nil {
 		return Filed{}, err
@@ -121,16 +134,19 @@ func (a *Access) Take(ctx context.Context, who Caller, id string, verb federatio
 		return Filed{}, err
 	}
 	q := ask{
-		verb: verb, view: view, from: from, path: Path + "handoffs/" + id + "/" + string(verb), body: s,
+		verb: verb, view: view, from: from, proved: !who.Bound, path: Path + "handoffs/" + id + "/" + string(verb), body: s,
 		proof: stepbuilder.Proof{Document: s.Document, Signature: s.Signature},
 	}
 	q.draft = stepbuilder.Draft{Note: s.Note, ContextHash: s.ContextHash, ReplyTo: s.ReplyTo}
 	q.bare = s.ID+s.Note+s.ContextHash+s.ReplyTo == "" && len(s.Context) == 0
-	return a.take(ctx, q, s.ID, s.Context, key)
+	return a.take(ctx, q, s.ID, s.Context, r)
 }
 
 // take answers a step, once for each key.
-func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMessage, key string) (Filed, error) {
+func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMessage, r Request) (Filed, error) {
+	if r.Path != "" {
+		q.path, q.body = r.Path, r.Body
+	}
 	signed := q.proof != stepbuilder.Proof{}
 	if signed && (!q.bare || q.proof.Document == "" || q.proof.Signature == "") {
 		return Filed{}, bridge.UsageProblem("a signed step is document and signature, and nothing that is in the document besides")
@@ -144,10 +160,10 @@ func (a *Access) take(ctx context.Context, q ask, id string, content json.RawMes
 			return Filed{}, bridge.UsageProblem("id: " + err.Error())
 		}
 	}
-	if key == "" || signed { // a signed step has an id, or a signature that is like no other
+	if r.Key == "" || signed { // a signed step has an id, or a signature that is like no other
 		return a.file(ctx, q)
 	}
-	return a.once(ctx, q, key)
+	return a.once(ctx, q, r.Key)
 }
 
 // contextOf reads a context: JSON as it is to be read, or the text of a reference.
@@ -218,7 +234,7 @@ func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Ev
 		return ev, nil, err
 	}
 	d := q.draft
-	d.From, d.Verb, d.Proved = q.from, q.verb, true
+	d.From, d.Verb, d.Proved = q.from, q.verb, q.proved
 	var err error
 	if d.ID.IsZero() {
 		if d.ID, err = federation.NewEventID(now, rand.Reader); err != nil {

@@ -67,16 +67,32 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	case d.Proved:
 		return s.Signer.Kept("person:" + string(d.From)), d.From, nil
 	}
-	names, err := s.Bindings.Of(ctx, d.From)
-	if err != nil {
+	if err := s.checkBound(ctx, d.From); err != nil {
 		return federation.SigningKey{}, "", err
 	}
-	if !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
-		return federation.SigningKey{}, "", &federation.RefusalError{
-			Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(d.From),
-		}
-	}
 	return s.Signer.Kept("person:" + string(d.From)), d.From, nil
+}
+
+// checkBound returns a refusal for a DID that no operator bound with vouch.
+func (s Builder) checkBound(ctx context.Context, did federation.DID) error {
+	names, err := s.Bindings.Of(ctx, did)
+	if err == nil && !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
+		err = &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(did)}
+	}
+	return err
+}
+
+// CheckVouched returns a refusal for a DID that the gateway signs no steps for, unless a caller
+// proves it: one that is no agent of the registry here and that no operator bound with vouch.
+func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
+	_, err := s.Record.AgentOf(ctx, did)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	return s.checkBound(ctx, did)
 }
 
 // readable returns a step as everybody else will read its fields, or the refusal

@@ -9,22 +9,29 @@ import (
 
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/page"
 	"baton/federation"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
-// callers with a token. Beyond loopback, profiles and metrics need a token too.
-func (p *program) mountAdmin() {
+// callers with a token, with the operator page. Beyond loopback, profiles and metrics need a token too.
+func (p *program) mountAdmin() error {
 	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	p.mountProbes(p.socketMux, nil)
-	admit := operatorapi.Bearers(p.record)
-	operator := p.mountOperator(p.adminMux, admit)
+	check := operatorapi.NewTokenCheck(p.record)
+	operator := p.mountOperator(p.adminMux, check.Admit)
+	ui, err := page.New(page.Deps{Home: p.homeID(), API: operator, Tokens: p.record, Check: check, Log: p.log, Ended: p.ended})
+	if err != nil {
+		return err
+	}
+	ui.Mount(p.adminMux)
 	if p.admin == nil || operatorapi.IsLoopback(p.admin.Addr()) {
 		p.mountProbes(p.adminMux, nil)
-		return
+		return nil
 	}
-	p.mountProbes(p.adminMux, func(h http.Handler) http.Handler { return operator.Admitted(admit, federation.ReadScope, h) })
+	p.mountProbes(p.adminMux, func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) })
+	return nil
 }
 
 func (p *program) mountProbes(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
@@ -47,7 +54,7 @@ func (p *program) readiness(ctx context.Context) contract.Readiness {
 func (p *program) parts() []operatorapi.Part {
 	parts := []operatorapi.Part{
 		{Name: "record", Check: p.record.Ready},
-		{Name: "disk", Check: func(context.Context) error { return store.CheckRoom(p.file.Path(".")) }},
+		{Name: "disk", Check: func(context.Context) error { return engine.CheckRoom(p.file.Path(".")) }},
 		{Name: "relay", Check: func(context.Context) error { return p.relay.Ready() }},
 	}
 	if p.hub != nil {

@@ -67,12 +67,12 @@ func TestTheAdminListenerRefusesForeignHosts(t *testing.T) {
 	}
 	for _, path := range []string{"/livez", "/metrics", "/debug/pprof/", "/operator/v1/links"} {
 		for _, host := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example"} {
-			if status, _ := h.asksAdmin(t, path, host, ""); status != http.StatusForbidden {
-				t.Errorf("%s for Host %s is answered %d, want 403", path, host, status)
+			if status, _ := h.asksAdmin(t, path, host, ""); status != http.StatusMisdirectedRequest {
+				t.Errorf("%s for Host %s is answered %d, want 421", path, host, status)
 			}
 		}
 		for _, host := range []string{"localhost:" + port, h.admin, "gw.test", "[::1]:" + port} {
-			if status, _ := h.asksAdmin(t, path, host, ""); status == http.StatusForbidden {
+			if status, _ := h.asksAdmin(t, path, host, ""); status == http.StatusMisdirectedRequest {
 				t.Errorf("%s for Host %s is answered %d", path, host, status)
 			}
 		}

@@ -23,6 +23,13 @@ func (p *program) participantDeps(record boundRecord) participant.Deps {
 	}
 }
 
+// openAccess returns what participants may ask through a network of this program.
+func (p *program) openAccess(network string) *participant.Access {
+	deps := p.participantDeps(p.bound())
+	deps.Ports = filePorts(p.file, p.wiring().ports)
+	return participant.Open(network, deps)
+}
+
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
 func (p *program) agentsDeps(record boundRecord) agentapi.Deps {
 	return agentapi.Deps{

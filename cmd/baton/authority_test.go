@@ -72,7 +72,7 @@ func TestAddingAHomeAtAPrivateAddressNamesTheFlag(t *testing.T) {
 	all := newStrangers(t, "a.test")
 	all[0].start(t)
 	out, ok := all[0].baton(t, "peer", "add", "https://127.0.0.1:1", "--yes")
-	if ok || !strings.Contains(out, "is a private address: say --allow-private in a closed network") {
+	if ok || !strings.Contains(out, "is a private address: in a closed network, say --allow-private") {
 		t.Errorf("it is told: %s", out)
 	}
 }

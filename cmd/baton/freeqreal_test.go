@@ -27,6 +27,7 @@ type realUser struct {
 	person
 	home   *bridgetest.FreeqServer
 	bearer string // of the web API
+	peered bool   // the server has peers beside the gateway
 	steps  *rate.Limiter
 	t      *testing.T
 }
@@ -115,7 +116,7 @@ func (u *realUser) say(target string, step signed) (federation.EventID, error) {
 func (u *realUser) AwaitState(ctx context.Context, id federation.HandoffID, state federation.State) error {
 	for last := ""; ; {
 		status, body := u.home.Get(ctx, "/api/v1/actions/"+id.String(), u.bearer)
-		if last = stateOf(body); status == http.StatusOK && last == string(state) {
+		if last = readAction(body).state(); status == http.StatusOK && last == string(state) {
 			return nil
 		}
 		select {
@@ -126,30 +127,40 @@ func (u *realUser) AwaitState(ctx context.Context, id federation.HandoffID, stat
 	}
 }
 
-// stateOf returns the state of a handoff as the web API tells it. It says nothing of one that
-// is over but its steps.
-func stateOf(body []byte) string {
-	var told struct {
-		Task   *struct{ State string }
-		Events []struct {
-			Canonical string
-			Confirmed *string `json:"confirm_state"`
-		}
-	}
-	if json.Unmarshal(body, &told) != nil {
-		return ""
-	}
-	if told.Task != nil {
-		return told.Task.State
+// action is what the web API tells of a handoff.
+type action struct {
+	Task   *struct{ State string } // nil of one that is over
+	Events []actionEvent
+}
+
+type actionEvent struct {
+	ID        string `json:"event_id"`
+	Canonical string
+	Confirmed *string `json:"confirm_state"`
+}
+
+func readAction(body []byte) (a action) {
+	_ = json.Unmarshal(body, &a) // an error has no events
+	return a
+}
+
+// document returns what the signer signed.
+func (e actionEvent) document() (document map[string]string) {
+	_ = json.Unmarshal([]byte(e.Canonical), &document) // a server files no other
+	return document
+}
+
+// state returns the state of a handoff. Of one that is over the API tells the steps alone.
+func (a action) state() string {
+	if a.Task != nil {
+		return a.Task.State
 	}
 	state := ""
-	for _, e := range told.Events {
-		var document map[string]string
-		_ = json.Unmarshal([]byte(e.Canonical), &document) // a server files no other
+	for _, e := range a.Events {
 		if e.Confirmed == nil || *e.Confirmed != "confirmed" {
 			continue
 		}
-		switch verb := document["act-verb"]; verb {
+		switch verb := e.document()["act-verb"]; verb {
 		case "complete":
 			state = "completed"
 		case "decline", "expire":
@@ -161,14 +172,30 @@ func stateOf(body []byte) string {
 	return state
 }
 
-// Verbs implements [meshServer]: the steps that the client got.
+// Verbs implements [meshServer]: the steps that the client got, and those on file that a peer
+// of the server sent: a server that gets a step of a peer as act_route before the TAGMSG drops
+// the latter, and shows its users neither. One that waits for the key of the signer with both
+// shows them twice.
 func (u *realUser) Verbs(id federation.HandoffID) (verbs []string) {
+	got := map[string]bool{}
 	for _, m := range u.Received() {
 		verb, about := m.Tags[vendor+"act-verb"], m.Tags[vendor+"act-id"]
 		if about == "" {
 			about = m.Tags[vendor+"eventid"]
 		}
-		if m.Command == "TAGMSG" && about == id.String() && verb != "confirm" {
+		step := m.Tags[vendor+"eventid"]
+		if m.Command != "TAGMSG" || about != id.String() || verb == "confirm" || u.peered && got[step] && !strings.HasSuffix(m.Nick, "-gw") {
+			continue
+		}
+		verbs = append(verbs, verb)
+		got[step] = true
+	}
+	if !u.peered {
+		return verbs
+	}
+	_, body := u.home.Get(u.t.Context(), "/api/v1/actions/"+id.String(), u.bearer)
+	for _, e := range readAction(body).Events {
+		if verb := e.document()["act-verb"]; verb != "confirm" && !got[e.ID] {
 			verbs = append(verbs, verb)
 		}
 	}
@@ -238,6 +265,7 @@ func newRealMesh(t *testing.T, topology string) *freeqMesh {
 		nick := fmt.Sprintf("user%d", i)
 		key := seeded(nick)
 		user := logInto(t, server, nick, person{key: key, did: string(didOf(key))})
+		user.peered = len(peers[rune(topology[i])]) > 1
 		m.servers = append(m.servers, user)
 		m.users = append(m.users, meshUser{did: federation.DID(user.did), stepTaker: user})
 	}
@@ -253,5 +281,116 @@ func TestEachRealFreeqServerGetsEachStepOnce(t *testing.T) {
 				m.play(t, topology)
 			}
 		})
+	}
+}
+
+// newRealPair is a mesh of one real server, nil where there is none, and its user.
+func newRealPair(t *testing.T) (*freeqMesh, *realUser) {
+	t.Helper()
+	m := newRealMesh(t, "a")
+	if m == nil {
+		return nil, nil
+	}
+	user, _ := m.servers[0].(*realUser)
+	return m, user
+}
+
+func TestTheFirstUserOfAChannelOfARealServerIsItsOperator(t *testing.T) {
+	m, user := newRealPair(t)
+	if m == nil {
+		return
+	}
+	next(t, user.IRCClient, "the gateway", func(m bridgetest.IRCMessage) bool { return m.Command == "JOIN" && m.Nick == "Baton-gw" })
+	if err := user.Send(nil, "NAMES", channel); err != nil {
+		t.Fatal(err)
+	}
+	next(t, user.IRCClient, "the operator", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "353" && strings.Contains(" "+m.Params[len(m.Params)-1]+" ", " @"+user.Nick+" ") && strings.Contains(m.Params[len(m.Params)-1], "-gw")
+	})
+}
+
+func TestAnAgentOverHTTPWorksForUsersOfARealServer(t *testing.T) {
+	m, user := newRealPair(t)
+	if m == nil {
+		return
+	}
+	agent := logIn(t, m.url())
+	agent.must(t, http.StatusOK, http.MethodPut, "agents/"+string(agent.did), map[string]any{"caps": []string{skill}}, nil)
+	directed, err := user.Offer(channel, agent.did, title)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the offer to the agent", func() bool { return len(agent.reads(t, "")) > 0 })
+	var refused struct{ Code string }
+	agent.must(t, http.StatusUnauthorized, http.MethodPost, "handoffs/"+directed.String()+"/accept", nil, &refused)
+	if refused.Code != "need-signature" {
+		t.Errorf("the accept is refused with %q", refused.Code)
+	}
+	open, err := user.say(channel, actTags.offer(user.person, channel, extras{"title": title, "caps": skill}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.all(t, open, federation.Open)
+	await(t, "the gateway to know it", func() bool { return m.command(t, "handoff", "show", open.String()).Run() == nil })
+	for _, step := range []struct {
+		verb  string
+		state federation.State
+	}{{"claim", federation.Assigned}, {"progress", federation.Assigned}, {"complete", federation.Completed}} {
+		response, err := http.DefaultClient.Do(agent.request(t, http.MethodPost, "handoffs/"+open.String()+"/"+step.verb, map[string]any{"note": "by hand"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusCreated && response.StatusCode != http.StatusAccepted { // or its home has not ruled yet
+			t.Fatalf("%s is answered %d", step.verb, response.StatusCode)
+		}
+		m.all(t, open, step.state)
+	}
+	m.once(t, open, "offer", "claim", "progress", "complete")
+	m.once(t, directed, "offer") // no client has seen the refused step
+}
+
+func TestAPlainClientOfARealServerAnswersAPrivateOffer(t *testing.T) {
+	m, user := newRealPair(t)
+	if m == nil {
+		return
+	}
+	p := newPerson(t)
+	plain, err := bridgetest.LogInIRC(patient(t), user.home.IRC, "plain", func(challenge string) (string, error) { return proves(t, p, challenge), nil }, "sasl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plain.Close)
+	if err := plain.Join(patient(t), channel); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := m.command(t, "bind", "add", "fq0", p.did, p.did, "--vouch").CombinedOutput(); err != nil {
+		t.Fatalf("bind: %v %s", err, out)
+	}
+	agent := logIn(t, m.url())
+	id := agent.offer(t, map[string]any{"title": title, "to": p.did})
+	line := next(t, plain, "the private line", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "PRIVMSG" && strings.Contains(m.Params[1], "accept")
+	})
+	if line.Params[0] != "plain" {
+		t.Errorf("the line is for %q", line.Params[0])
+	}
+	_, command, _ := strings.Cut(line.Params[1], "/msg ")
+	baton, command, _ := strings.Cut(command, " ")
+	command, _, _ = strings.Cut(command, " or ")
+	if err := plain.Send(nil, "PRIVMSG", baton, command); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the accept to arrive", func() bool {
+		for _, a := range agent.reads(t, "") {
+			if a.Step.Verb == "accept" {
+				return true
+			}
+		}
+		return false
+	})
+	var shown struct{ State string }
+	if m.asks(t, &shown, "handoff", "show", id); shown.State != "assigned" {
+		t.Errorf("it is %q", shown.State)
 	}
 }

@@ -100,7 +100,7 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 // OpenHome implements [gateway.HomeOpener].
 func (h *homes) OpenHome(known federation.KnownHome) gateway.Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
-	peer.Say(relay.Mode(h.modes.Mode(peer.Name())))
+	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 

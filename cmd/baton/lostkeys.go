@@ -9,7 +9,7 @@ import (
 
 	"baton/configs"
 	"baton/federation/identity"
-	"baton/federation/store"
+	"baton/federation/store/offline"
 )
 
 // checkKeys compares the keys in data_dir with the record before any is made, and reports
@@ -36,15 +36,15 @@ func (p *program) markKeys(ctx context.Context, adopts bool) error {
 }
 
 // lostKeys returns the keys that a record was written with and that are missing, as damage.
-func lostKeys(ctx context.Context, file *configs.File, report store.Report) ([]store.Damage, error) {
+func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
 	err := keyFolder(file).Check(ctx, report.OwnKeys, report.Handoffs > 0)
 	missing, ok := errors.AsType[*identity.LostKeysError](err)
 	if !ok {
 		return nil, err
 	}
-	var damage []store.Damage
+	var damage []offline.Damage
 	for _, lost := range missing.Lost {
-		damage = append(damage, store.Damage{Kind: store.LostKey, Where: path.Join(keysFolder, string(lost.Name)), Detail: lost.String()})
+		damage = append(damage, offline.Damage{Kind: offline.LostKey, Where: path.Join(keysFolder, string(lost.Name)), Detail: lost.String()})
 	}
 	return damage, nil
 }

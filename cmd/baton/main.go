@@ -25,7 +25,7 @@ import (
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/passport"
-	"baton/federation/store"
+	"baton/federation/store/offline"
 )
 
 // Exit codes.
@@ -48,6 +48,7 @@ type cli struct {
 
 	Serve       serveCommand    `cmd:"" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
 	Demo        demoCommand     `cmd:"" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	Mcp         mcpCommand      `cmd:"" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
 	Healthcheck healthcheck     `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
 	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
@@ -59,6 +60,7 @@ type cli struct {
 	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
+	Dir         dirCommands     `cmd:"" help:"The tasks of a .handoffs directory, without a gateway."`
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
 	Peer        peerCommands    `cmd:"" help:"Other registries."`
 	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
@@ -181,7 +183,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
 	}
-	if _, ok := errors.AsType[*store.DamageError](err); ok {
+	if _, ok := errors.AsType[*offline.DamageError](err); ok {
 		return exitRefused, "damaged", 0
 	}
 	if _, ok := errors.AsType[*conform.FailedError](err); ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"baton/configs"
-	"baton/federation/store"
+	"baton/federation/store/offline"
 	"baton/federation/store/registry"
 )
 
@@ -66,7 +66,7 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, examination{}, cmd.DryRun)
+	done, err := offline.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, examination{}, cmd.DryRun)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func TestADIDThatMovesTakesItsInboxAlong(t *testing.T) {
 	if out, ok := b.baton(t, "inbox", "move", bobDID, "d.test"); ok || !strings.Contains(out, "there is no peer d.test") {
 		t.Errorf("to nobody: %s", out)
 	}
-	if out, ok := c.baton(t, "inbox", "move", bobDID, "b.test"); ok || !strings.Contains(out, "not one of here to give away") {
+	if out, ok := c.baton(t, "inbox", "move", bobDID, "b.test"); ok || !strings.Contains(out, "the mailbox of") {
 		t.Errorf("from where it is not: %s", out)
 	}
 

@@ -4,10 +4,12 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
 	"baton/bridge/macp"
+	"baton/bridge/mcp"
 	"baton/configs"
 )
 
@@ -20,8 +22,11 @@ func networks(w wiring) []bridge.Network {
 		ircclient.Network(w.clients),
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
+		mcp.Network(w.participants, buildVersion().Version),
 		macp.Network(w.macp),
 		macp.Runtimes(w.macp),
+		files.Voice(w.files),
+		files.Tasks(w.files),
 	}
 }
 

@@ -48,7 +48,7 @@ func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	p.Secrets, p.Home = file, federation.HomeID(file.Home.Name)
 	p.HTTP = bridge.HTTP{
 		Listen: file.HTTP.Listen, Origins: file.HTTP.CORSOrigins, Proxies: file.HTTP.TrustedProxies,
-		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: rest.MaxWait,
+		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: rest.MaxWait, MaxStreams: rest.MaxStreams,
 	}
 	if config := file.TLSConfig(); config != nil {
 		p.Certificate = &config.Certificates[0]

@@ -12,6 +12,7 @@ import (
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/passport"
@@ -25,12 +26,16 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Links: p.gateway.Links(),
 		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Tokens: record, Audit: record,
 		Steps: record, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
-		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Hooks: p.agentHooks(), Wakes: p.relay,
+		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Hooks: p.agentHooks(), Wakes: p.relay,
 		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,
 	})
 	operator.Mount(mux, admit)
+	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
+		operator.Acted(ctx, "participant "+operation, string(did))
+	}}
+	mux.Handle("POST "+operatorapi.Prefix+"participants/{did}/{operation}", operator.Admitted(admit, federation.OperateScope, accounts))
 	return operator
 }
 
@@ -78,6 +83,16 @@ func (v vault) Backup(ctx context.Context) (io.ReadCloser, error) {
 // Rotate implements [operatorapi.Vault].
 func (v vault) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	return v.p.rotate(ctx, name, overlap, now)
+}
+
+// Keys implements [operatorapi.Vault].
+func (v vault) Keys(ctx context.Context, now time.Time) ([]contract.Key, error) {
+	keys, err := keyFolder(v.p.file).List(ctx)
+	var shown []contract.Key
+	for _, key := range keys {
+		shown = append(shown, showKey(key, v.p.file, now))
+	}
+	return shown, err
 }
 
 // passport returns the passport of a handoff as it stood when the view was read.

@@ -32,7 +32,7 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	}
 	peer := relay.NewPeer(cfg, deps)
 	if w.mode != nil {
-		peer.Say(relay.Mode(w.mode(peer.Name())))
+		peer.SetOperatorMode(relay.Mode(w.mode(peer.Name())))
 	}
 	return openedPeer(peer, t, false), nil
 }
@@ -49,7 +49,7 @@ func (h *homes) shapes() []operatorapi.Peer {
 			source = operatorapi.FromRecord
 		}
 		origin := source
-		if peer.Word() != "" {
+		if peer.OperatorMode() != "" {
 			origin = operatorapi.FromRecord
 		}
 		all = append(all, operatorapi.Peer{

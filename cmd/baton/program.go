@@ -18,6 +18,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/macp"
@@ -67,6 +68,7 @@ type program struct {
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
+	voiceHub  files.Hub        // serves the voice directories that have tokens for it
 	more      []bridge.Network // beside [networks]
 	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
@@ -140,9 +142,12 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.mountAdmin()
+	if err := p.mountAdmin(); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
+	p.voiceHub.Mount(p.publicMux)
 	return p, nil
 }
 

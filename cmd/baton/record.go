@@ -33,15 +33,15 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg)
 }
 
-// examination is the rules by which the commands examine a record. It implements [store.Rules].
+// examination is the rules by which the commands examine a record. It implements [offline.Rules].
 type examination struct{}
 
-// Replay implements [store.Rules].
+// Replay implements [offline.Rules].
 func (examination) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	return lifecycle.Shipped().Follow(before, step, home)
 }
 
-// Verify implements [store.Rules].
+// Verify implements [offline.Rules].
 func (examination) Verify(ctx context.Context, ev federation.Event) error {
 	return signing.VerifyAgain(ctx, ev, identity.ParseKeyDID)
 }

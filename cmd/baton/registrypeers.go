@@ -62,8 +62,8 @@ func (p *program) readModes(ctx context.Context) error {
 	}
 	var errs []error
 	for _, peer := range p.homes.peers() {
-		if mode := relay.Mode(p.modes.Mode(peer.Name())); mode != peer.Word() {
-			peer.Say(mode)
+		if mode := relay.Mode(p.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
+			peer.SetOperatorMode(mode)
 			errs = append(errs, p.record.Hurry(ctx, peer.Name()))
 		}
 	}

@@ -24,6 +24,7 @@ func (p *program) run(ctx context.Context) error {
 	}
 	p.configure(p.file, links)
 	p.gateway.MeasureGrowth(ctx, time.Now()) // before the first client is served
+	p.openAccess("rest").MountOAuth(p.publicMux)
 	for _, o := range links {
 		if mounted, ok := o.Link.(bridge.Mounted); ok {
 			mounted.Mount(p.publicMux)

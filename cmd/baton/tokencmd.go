@@ -61,5 +61,5 @@ type tokenRevoke struct {
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.RevokeToken(ctx, cmd.Name, cmd.act())
-	}, func(int) string { return cmd.Name + " is good for nothing now" }, cmd.Name)
+	}, func(int) string { return "token " + cmd.Name + " is revoked" }, cmd.Name)
 }

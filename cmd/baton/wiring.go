@@ -9,12 +9,14 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/macp"
+	"baton/bridge/participant"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -154,8 +156,11 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
-	macp     macp.Deps
-	homes    *homes // nil for a check
+	// participants is what the other networks of agents need.
+	participants participant.Deps
+	macp         macp.Deps
+	files        files.Deps
+	homes        *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
 	mode func(domain string) string
 }
@@ -166,13 +171,15 @@ func (p *program) wiring() wiring {
 	return wiring{
 		ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: p.homeKeys(),
-			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay, Presence: p.gateway,
 		},
 		more: p.more, handoffs: record, homes: p.homes, mode: p.modes.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record), macp: p.macpDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record),
+		macp:  p.macpDeps(record),
+		files: files.Deps{Record: record, Placers: p.gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
 	}
 }
 

@@ -16,13 +16,12 @@ import (
 
 // Bounds of one retry.
 const (
-	maxHandoffs = 256 // looked at by one call
-	maxLanes    = 16  // judged side by side: enough for their commits to share an fsync
+	maxHandoffs  = 256 // of one call
+	judgedAtOnce = 16  // handoffs that are judged at a time: enough for their commits to share an fsync
 )
 
-// Retry judges the steps again that are due, and all that wait in the same handoffs. The
-// result more says that others are due still. It blocks on the record, and on the network only
-// where the Judge does.
+// Retry judges the due steps again, with all waiting steps of their handoffs. The result more says
+// that other steps are due. It blocks on the record, and on the network only where the Judge does.
 func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := d.hasten(ctx, now); err != nil {
 		return false, err
@@ -33,7 +32,7 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	}
 	p := pass{Deferral: d, now: now, fits: func(federation.Deferred) bool { return true }, seek: d.cfg.Seek}
 	var group errgroup.Group
-	group.SetLimit(maxLanes)
+	group.SetLimit(judgedAtOnce)
 	errs := make([]error, len(due))
 	for i, id := range due {
 		group.Go(func() error {
@@ -46,7 +45,7 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	return err == nil && (len(due) == maxHandoffs || d.anyLearned()), err
 }
 
-// hasten makes the steps due of the signers with keys that arrived.
+// hasten makes the steps of signers due whose keys arrived.
 func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	learned := slices.Collect(maps.Keys(d.learned))
@@ -69,28 +68,28 @@ func (d *Deferral) anyLearned() bool {
 	return len(d.learned) > 0
 }
 
-// pass goes once over steps that wait.
+// pass is one pass over waiting steps.
 type pass struct {
 	*Deferral
 
 	now  time.Time
-	fits func(federation.Deferred) bool                 // which steps it looks at
+	fits func(federation.Deferred) bool                 // selects steps
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
 	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
 }
 
-// standing is how a step stands after it was judged again.
-type standing int
+// outcome is the result of judging a step again.
+type outcome int
 
 const (
-	waits standing = iota
+	waits outcome = iota
 	ended
-	hurried // it is valid, and over a rate limit now: the steps after it have to wait too
+	limited // valid, but over a rate limit now: the steps after it have to wait too
 )
 
-// handoff judges the steps that wait in one handoff, in order. Where another goroutine does
-// so at that moment, there is nothing left to do.
+// handoff judges the waiting steps of one handoff in order. It does nothing while another goroutine
+// judges them.
 func (p *pass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if !p.claim(id) {
 		return nil
@@ -100,17 +99,17 @@ func (p *pass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if err != nil {
 		return err
 	}
-	behind := false // whether a step before still waits
+	behind := false // an earlier step still waits
 	for _, w := range waiting {
 		if !p.fits(w) {
 			behind = true
 			continue
 		}
-		stands, err := p.judge(ctx, w, behind)
-		if err != nil || stands == hurried {
+		after, err := p.judge(ctx, w, behind)
+		if err != nil || after == limited {
 			return err
 		}
-		behind = behind || stands == waits
+		behind = behind || after == waits
 	}
 	return nil
 }
@@ -131,11 +130,11 @@ func (d *Deferral) leave(id federation.HandoffID) {
 	delete(d.busy, id)
 }
 
-// judge judges one step again. Its error is that of the record, or of [Config].Ended; the
-// step waits on then.
-func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (standing, error) {
+// judge judges one step again. After an error, that of the record or of [Config].Ended, the step
+// keeps waiting.
+func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (outcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
-		return p.wait(ctx, w, "its keys were asked for just now, in vain")
+		return p.wait(ctx, w, "the host of its keys did not answer a moment ago")
 	}
 	if p.seek != nil {
 		p.seek(ctx, w.Event)
@@ -155,15 +154,15 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (s
 		return p.wait(ctx, w, err.Error())
 	case refused.Code == federation.RateLimited:
 		next := p.now.Add(cmp.Or(refused.RetryAfter, time.Second))
-		return hurried, p.cfg.Rows.DeferAgain(ctx, w.Row, next, err.Error())
-	case behind && mayYetBeGood(refused.Code) && p.now.Before(w.Since.Add(Keep)):
+		return limited, p.cfg.Rows.DeferAgain(ctx, w.Row, next, err.Error())
+	case behind && maySucceedLater(refused.Code) && p.now.Before(w.Since.Add(Keep)):
 		return p.wait(ctx, w, err.Error())
 	}
 	return p.end(ctx, Ruling{Step: w, Judgement: judged, Refused: refused})
 }
 
-// wait puts a step off, unless it has waited long enough.
-func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (standing, error) {
+// wait puts a step off, or gives it up after [Keep].
+func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (outcome, error) {
 	last := w.Since.Add(Keep)
 	if !p.now.Before(last) {
 		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+Keep.String())
@@ -176,8 +175,7 @@ func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (sta
 	return waits, p.cfg.Rows.DeferAgain(ctx, w.Row, next, why)
 }
 
-// waitAfter returns how long a step waits that was judged so often in vain, besides
-// the first time and this one.
+// waitAfter returns the next wait of a step after so many retries before this one.
 func waitAfter(tried int) time.Duration {
 	wait := firstWait
 	for range tried + 1 {
@@ -186,9 +184,8 @@ func waitAfter(tried int) time.Duration {
 	return wait
 }
 
-// end tells what became of a step, and then forgets it: when the first cannot be done
-// now, both are done later.
-func (p *pass) end(ctx context.Context, r Ruling) (standing, error) {
+// end reports the end of a wait, and then forgets the step. If the report fails, both are done later.
+func (p *pass) end(ctx context.Context, r Ruling) (outcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
 		return waits, errors.Join(err, p.cfg.Rows.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))
 	}

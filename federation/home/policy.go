@@ -1,6 +1,7 @@
 package home
 
 import (
+	"context"
 	"slices"
 
 	"baton/federation"
@@ -74,4 +75,39 @@ func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool 
 	}
 	return len(r.Recipients) == 0 ||
 		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
+}
+
+// alike returns which of the DIDs that the policy lists for a step like this are the actor's
+// or a party's.
+func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
+	found := map[[2]federation.DID]bool{}
+	note := func(did, listed federation.DID) bool {
+		pair := [2]federation.DID{did, listed}
+		found[pair] = did == listed || h.Same(ctx, did, listed)
+		return found[pair]
+	}
+	parties := append(s.View.Others(ev.Actor()), ev.To)
+	if s.Named != nil {
+		parties = append(parties, s.Named.Event.Actor())
+	}
+	for _, rule := range h.Policy.Rules {
+		if !rule.mayFit(ev) {
+			continue
+		}
+		fits := len(rule.Senders) == 0
+		for _, listed := range rule.Senders {
+			fits = note(ev.Actor(), listed) || fits
+		}
+		for i := 0; fits && i < len(rule.Recipients); i++ {
+			for _, party := range parties {
+				note(party, rule.Recipients[i])
+			}
+		}
+	}
+	return found
+}
+
+// same reports whether two DIDs are one agent's.
+func (s Snapshot) same(did, listed federation.DID) bool {
+	return did == listed || s.Same[[2]federation.DID{did, listed}]
 }

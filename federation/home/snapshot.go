@@ -52,11 +52,11 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 		s.Party = h.party(ctx, s.View, ev)
 		ev.Arrival.Party = s.Party
 	}
-	if len(h.Policy.Rules) > 0 {
-		s.Same = h.alike(ctx, s, ev)
-	}
 	if offer || h.Limits.ClaimCaps {
 		err = h.readActor(ctx, &s, ev)
+	}
+	if len(h.Policy.Rules) > 0 {
+		s.Same = h.alike(ctx, s, ev)
 	}
 	return s, err
 }
@@ -77,36 +77,6 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	return ""
 }
 
-// alike returns which of the DIDs that the policy lists for a step like this are the actor's
-// or a party's.
-func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
-	found := map[[2]federation.DID]bool{}
-	note := func(did, listed federation.DID) bool {
-		pair := [2]federation.DID{did, listed}
-		found[pair] = did == listed || h.Same(ctx, did, listed)
-		return found[pair]
-	}
-	parties := append(s.View.Others(ev.Actor()), ev.To)
-	if s.Named != nil {
-		parties = append(parties, s.Named.Event.Actor())
-	}
-	for _, rule := range h.Policy.Rules {
-		if !rule.mayFit(ev) {
-			continue
-		}
-		fits := len(rule.Senders) == 0
-		for _, listed := range rule.Senders {
-			fits = note(ev.Actor(), listed) || fits
-		}
-		for i := 0; fits && i < len(rule.Recipients); i++ {
-			for _, party := range parties {
-				note(party, rule.Recipients[i])
-			}
-		}
-	}
-	return found
-}
-
 // readActor asks whether the offerer belongs to the channel of its offer, and what the actor
 // of a step that anyone may take has declared.
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
@@ -124,11 +94,6 @@ func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) 
 		s.Outsider = !member
 	}
 	return nil
-}
-
-// same reports whether two DIDs are one agent's.
-func (s Snapshot) same(did, listed federation.DID) bool {
-	return did == listed || s.Same[[2]federation.DID{did, listed}]
 }
 
 // asSent returns a step as it came in here, where it did before its home ruled on it: with

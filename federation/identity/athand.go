@@ -9,22 +9,19 @@ import (
 	"baton/federation"
 )
 
-// ErrNotAtHand is wrapped in the error of an offline source for an answer that a host has
-// to be asked for.
+// ErrNotAtHand is wrapped in the error of an offline source for an answer that only a host can give.
 var ErrNotAtHand = errors.New("its keys are not at hand yet")
 
 func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotAtHand) }
 
-// keyWait is how long a step waits for the lookup of its key, counted from the start of
-// the lookup. A host on the other side of the world needs about half of it. A step whose
-// lookup takes longer is parked, and judged when the lookup has ended.
+// keyWait is how long a step waits for the lookup of its key, from the start of the lookup: about twice
+// what a distant host needs. A step whose lookup takes longer is deferred, and judged when the lookup
+// has ended.
 const keyWait = time.Second
 
-// AtHand is a [federation.KeySource] that never waits for a host: what its caller holds
-// while it judges a step, no slow host can hold. It answers from memory and from the
-// record; for any other key its error wraps [ErrNotAtHand].
-//
-// [AtHand.Await] and [AtHand.Seek] start the lookups that bring a key to hand. Its methods
+// AtHand is a [federation.KeySource] that never waits for a host, so that no slow host delays the
+// judgement of other steps. It answers from memory and from the record; for any other key its error
+// wraps [ErrNotAtHand]. [AtHand.Await] and [AtHand.Seek] start the lookups of missing keys. Its methods
 // may be called concurrently.
 type AtHand struct {
 	known   *KeySource // asks no host: steps are judged by it
@@ -33,9 +30,8 @@ type AtHand struct {
 	lookups *Lookups
 }
 
-// AtHand returns the part of a source that is there without the network, and looks up the
-// rest with the given lookups. Steps are judged by the offline directory that is given:
-// that of the source itself, or one that wraps it.
+// AtHand returns the part of a source that needs no network. The given lookups fetch the rest. Steps are
+// judged by the offline directory: the offline directory of the source, or one that wraps it.
 func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
 	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
 }
@@ -52,8 +48,8 @@ func (a *AtHand) KeyOwner(ctx context.Context, keyID string) (federation.DID, er
 	return a.known.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. Where the last lookup failed a few seconds ago,
-// the error is that of the lookup.
+// Keys implements [federation.KeySource]. A few seconds after a failed lookup, the error is that of the
+// lookup.
 func (a *AtHand) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return a.keys(ctx, a.known, q)
 }
@@ -68,10 +64,9 @@ func (a *AtHand) keys(ctx context.Context, from *KeySource, q federation.KeyQuer
 	return keys, err
 }
 
-// Await looks up what is not at hand for a query, and returns when it is, when it cannot
-// be had now, when [keyWait] is over, or when ctx ends. It returns at once while another
-// lookup for the same user is overdue: one user's slow hosts delay the user's steps once,
-// and not once each. The lookup goes on after a return.
+// Await looks up the missing key of a query. It returns when the lookup ended, after [keyWait], or when
+// ctx ends; the lookup continues. It returns at once while another lookup for the same user is overdue,
+// so that slow hosts delay the steps of a user once, and not each step.
 func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
 	if ctx.Err() != nil {
 		return
@@ -81,10 +76,10 @@ func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
 	}
 }
 
-// Seek looks up what is not at hand for a query, and does not wait for it.
+// Seek starts the lookup of the missing key of a query. It does not block.
 func (a *AtHand) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
-// seek returns the lookup for a query, nil where none is needed or can be started now.
+// seek returns the lookup for a query, nil if none is needed or can be started now.
 func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotAtHand) {
 		return nil

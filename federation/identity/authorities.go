@@ -30,7 +30,7 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
-// WithAuthorities returns the authorities of the system and those in a text in PEM.
+// WithAuthorities returns the authorities of the system and the authorities in a text in PEM.
 func WithAuthorities(text []byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {

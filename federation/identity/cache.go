@@ -11,19 +11,19 @@ import (
 	"baton/federation"
 )
 
-// awayFor is how long a host that could not be asked is not asked again for the
-// same DID. Each time, a step may wait for as long as a fetch may take.
+// awayFor is how long a host that did not answer is not asked again for the same DID: each question may
+// delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
 // maxDocuments bounds the cache. A document, reduced to its keys, is some 200 bytes,
 // and 6 KiB at most.
 const maxDocuments = 4096
 
-// lookup finds out about a DID, at a host that may be down, slow or hostile.
+// lookup asks a host about a DID. The host may be down, slow or hostile.
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
-// answers remembers what became of look-ups. For each DID one look-up is under way
-// at a time, for all its callers.
+// answers caches the results of look-ups. All callers that ask about a DID at the same time share one
+// look-up.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -33,7 +33,7 @@ type answers struct {
 	flights map[federation.DID]*flight
 }
 
-// flight is a look-up that is under way.
+// flight is a look-up in progress.
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
@@ -41,8 +41,7 @@ type flight struct {
 	cancel  context.CancelFunc
 }
 
-// answer is a document, or why there is none. It serves until a time, and then the
-// host is asked again.
+// answer is a document, or why there is none. After a time the host is asked again.
 type answer struct {
 	document federation.Document
 	err      error
@@ -53,12 +52,11 @@ type answer struct {
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: otter.Must(&otter.Options[federation.DID, answer]{
 		MaximumSize: maxDocuments,
-		Executor:    func(tidy func()) { tidy() }, // by the caller: nothing here outlives it
+		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller
 	})}
 }
 
-// get returns what is known of a DID or, where that is too old, what its host says
-// now.
+// get returns the cached answer about a DID, or that of its host where the cached one is too old.
 func (a *answers) get(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if known, ok := a.fresh(did, now); ok {
 		return known.document, known.err
@@ -72,7 +70,7 @@ func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok boo
 	return known, ok && now.Before(known.until)
 }
 
-// refresh asks the host again, unless it was asked just now.
+// refresh asks the host again, unless it was asked a moment ago.
 func (a *answers) refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if known, ok := a.recent(did, now); ok {
 		return known.document, known.err
@@ -86,8 +84,8 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	return known, ok && now.Before(known.asked.Add(awayFor))
 }
 
-// ask joins the look-up that is under way, or begins one. The look-up ends with the
-// last caller that waits for it, or with the timeout of the fetch.
+// ask joins the look-up in progress, or begins one. The look-up ends with the last caller that waits for
+// it, or with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	f := a.join(ctx, did, now)
 	defer a.leave(did, f)
@@ -99,7 +97,7 @@ func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time) (f
 	}
 }
 
-// join returns the look-up for a DID with one caller more.
+// join adds a caller to the look-up for a DID, and returns the look-up.
 func (a *answers) join(ctx context.Context, did federation.DID, now time.Time) *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +112,7 @@ func (a *answers) join(ctx context.Context, did federation.DID, now time.Time) *
 	return f
 }
 
-// leave is the end of what join began.
+// leave removes a caller that join added.
 func (a *answers) leave(did federation.DID, f *flight) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,8 +125,8 @@ func (a *answers) leave(did federation.DID, f *flight) {
 	}
 }
 
-// fly looks a DID up and remembers the answer. The answer of a look-up that every caller
-// left says nothing about the host.
+// fly looks a DID up and caches the answer, unless all callers left: then the error says nothing about
+// the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	f.found = a.judge(ctx, did, now)
 	if ctx.Err() == nil {
@@ -142,8 +140,8 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 	close(f.done)
 }
 
-// judge asks a host once and says for how long its answer serves. While it is away,
-// an old document does.
+// judge asks a host once, and returns the answer and how long it serves. While the host does not answer,
+// the last document serves.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if err == nil {

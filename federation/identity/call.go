@@ -13,14 +13,14 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrTurn is wrapped in the error of [Client.Call] for a host that is asked as often as
-// may be: it was not asked, and can be in a second.
+// ErrTurn is wrapped in the error of [Client.Call] when the rate of the host is used up: the call was not
+// made, and can be made in a second.
 var ErrTurn = errors.New("the host is asked as often as may be")
 
-// Callable returns nil for an address that [Client.Call] would go to now. The error
-// wraps [ErrNotAllowed] for one that it never would, one whose name stands for an address
-// that is not public among them, and [*federation.UnavailableError] when the name cannot
-// be looked up. The owner of a name may change its address, so each call looks again.
+// Callable returns nil for an address that [Client.Call] would call now. The error wraps [ErrNotAllowed]
+// for an address that it never calls, such as a name with a private address, and
+// [*federation.UnavailableError] when the name cannot be resolved. The owner of a name may change its
+// address, so each call checks again.
 func (c *Client) Callable(ctx context.Context, address string) error {
 	u, err := c.callee(address)
 	if err != nil || c.cfg.AllowPrivate && len(c.cfg.Denied) == 0 {
@@ -40,7 +40,7 @@ func (c *Client) Callable(ctx context.Context, address string) error {
 	return nil
 }
 
-// callee reads an address that a participant wants to be called at.
+// callee parses an address at which a participant wants to be called.
 func (c *Client) callee(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -54,10 +54,9 @@ func (c *Client) callee(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Call posts JSON with headers of the caller's to an address, and returns the answer
-// without its body: its status is all that counts. A redirect is an answer, and is not
-// followed. The error wraps [ErrTurn] where the host must not be asked now,
-// [ErrNotAllowed] for an address that is never asked or that is not public now, and
+// Call posts JSON with headers of the caller to an address, and returns the answer without its body. It
+// does not follow redirects. The error wraps [ErrTurn] when the rate of the host is used up,
+// [ErrNotAllowed] for an address that is never called or is not public now, and
 // [*federation.UnavailableError] when there was no answer. It blocks for at most the timeout.
 func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.callee(address)
@@ -85,8 +84,8 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	return Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header)}, nil
 }
 
-// retryAfter returns how long a host wants to be left alone: zero where it does not say,
-// names a date, or more than 18 hours.
+// retryAfter returns the wait that a host asks for: zero where it names none, a date, or more than 18
+// hours.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {

@@ -24,37 +24,35 @@ import (
 type FetchConfig struct {
 	AllowPrivate bool           // reach private and loopback addresses, and plain http
 	Denied       []netip.Prefix // never dialled, whatever AllowPrivate says
-	Timeout      time.Duration  // of one Get, from waiting for its turn to the last byte
+	Timeout      time.Duration  // of one Get, with the wait for the rate of the host
 	MaxBytes     int64          // of one body
 	PerHost      int            // requests a second to one host
-	Resolver     *net.Resolver  // looks names up; nil for that of the system
-	TLS          *tls.Config    // what HTTPS is spoken with; nil for no certificate, and the authorities of this system
+	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
+	TLS          *tls.Config    // of HTTPS; nil for no client certificate and the authorities of the system
 }
 
-// maxHosts bounds the hosts whose rate is remembered, at some 200 bytes each. It is
-// far more hosts than one home asks within a second, after which a bucket is full
-// again and need not be remembered.
+// maxHosts bounds the hosts whose rates are remembered, at some 200 bytes each: far more than one home
+// asks within a second, after which a bucket is full again.
 const maxHosts = 4096
 
-// maxHeaderBytes bounds the header of an answer, of which nothing is used but a
-// location and a time to wait.
+// maxHeaderBytes bounds the header of an answer. Only Location and Retry-After are used.
 const maxHeaderBytes = 16 << 10
 
 // ErrTooLarge is returned by [Client.Get] for a body above the bound.
 var ErrTooLarge = errors.New("identity: document too large")
 
-// ErrNotAllowed is wrapped in errors of [Client] for an address that it does not ask at
-// all, or that a host wanted to send it to.
+// ErrNotAllowed is wrapped in errors of [Client] for an address that it never calls, also as the target
+// of a redirect.
 var ErrNotAllowed = errors.New("address not allowed")
 
 // ErrPrivate is wrapped in errors of clients for an address that is not public. It wraps
 // [ErrNotAllowed].
 var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 
-// Client fetches documents at addresses that strangers chose. Unless AllowPrivate
-// says otherwise it speaks HTTPS alone and dials public addresses alone; it follows
-// one redirect, to the same host. The address is checked when it is dialled, after
-// its name was resolved, so that no name and no redirect leads inside.
+// Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses HTTPS alone
+// and dials public addresses alone. It follows one redirect, to the same host. It checks each address
+// when it dials, after the name was resolved, so that no name and no redirect leads to a private
+// address.
 type Client struct {
 	cfg   FetchConfig
 	guard guard
@@ -72,7 +70,7 @@ func NewClient(cfg FetchConfig) *Client {
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        cfg.TLS,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		DisableKeepAlives:      true, // each request is dialled, and so checked; hosts are asked rarely
+		DisableKeepAlives:      true, // each request dials, and so checks the address
 	}
 	return &Client{
 		cfg:   cfg,
@@ -83,8 +81,7 @@ func NewClient(cfg FetchConfig) *Client {
 	}
 }
 
-// sameHostOnce lets a document move within its host. Another host has no say about
-// it.
+// sameHostOnce allows one redirect within the same host.
 func sameHostOnce(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || next.URL.User != nil {
@@ -93,10 +90,9 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Get returns the body at an address. The error wraps [federation.ErrNotFound] when
-// the host says that there is nothing, [ErrTooLarge] when there is too much, and
-// [*federation.UnavailableError] when asking again may help. It blocks for at most
-// the timeout.
+// Get returns the body at an address. The error wraps [federation.ErrNotFound] when the host answers
+// that there is none, [ErrTooLarge], or [*federation.UnavailableError] when a retry may help. It blocks
+// for at most the timeout.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -128,8 +124,8 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	return c.body(u, response.Body)
 }
 
-// isHost reports whether a host is a name or an address in its usual form. A name
-// that ends in a number is an address to some resolvers and to others not.
+// isHost reports whether a host is a name or an address in its usual form. It refuses names that end in
+// a number, which some resolvers read as addresses.
 func isHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -153,8 +149,8 @@ func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// checkStatus tells an answer from an excuse. Only 404 and 410 say that there is
-// nothing: whatever else a host answers may be its bad day.
+// checkStatus returns nil for status 200. Only 404 and 410 say that there is no document; any other
+// status counts as an outage.
 func checkStatus(response *http.Response) error {
 	u := response.Request.URL
 	switch response.StatusCode {
@@ -171,7 +167,7 @@ func unavailable(what string, after time.Duration, err error) error {
 	return &federation.UnavailableError{What: what, RetryAfter: after, Err: err}
 }
 
-// rates holds one bucket a host.
+// rates has one token bucket for each host.
 type rates struct {
 	perSecond int
 
@@ -179,8 +175,7 @@ type rates struct {
 	hosts map[string]*rate.Limiter
 }
 
-// wait blocks until a host may be asked. It fails at once when that is after the
-// deadline.
+// wait blocks until the rate of a host allows a request. It fails at once if that is after the deadline.
 func (r *rates) wait(ctx context.Context, host string) error {
 	if err := r.of(host).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn at %s: %w", host, err)
@@ -202,8 +197,7 @@ func (r *rates) of(host string) *rate.Limiter {
 	return limiter
 }
 
-// forget drops the hosts that were not asked lately, whose buckets are full again,
-// and all of them if that makes no room.
+// forget drops the hosts whose buckets are full again, or all hosts if none is.
 func (r *rates) forget() {
 	for host, limiter := range r.hosts {
 		if limiter.Tokens() >= float64(r.perSecond) {

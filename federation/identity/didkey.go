@@ -21,8 +21,8 @@ func PublicKeyDID(key federation.PublicKey) federation.DID {
 	return federation.DID(keyPrefix + writeMultibase(key))
 }
 
-// ParsePublicKeyDID returns the key that a did:key names. A key of a kind that is
-// not known here, a point that is on no curve, and any second spelling is an error.
+// ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point that is not on its
+// curve, and any second spelling of a key are errors.
 //
 // spec: did-method-key §3.1.2
 func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
@@ -40,8 +40,7 @@ func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
 // errNotEd25519 says that a key is well formed and of a kind that signs no steps.
 var errNotEd25519 = errors.New("not an Ed25519 key")
 
-// ParseKeyDID is [ParsePublicKeyDID] for a key that signs steps: one of another kind
-// than Ed25519 is an error too.
+// ParseKeyDID is [ParsePublicKeyDID] for keys that sign steps: only Ed25519 keys do.
 func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	key, err := ParsePublicKeyDID(did)
 	if err != nil {
@@ -53,8 +52,8 @@ func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	return key.Bytes, nil
 }
 
-// CheckDID returns why a DID can never be proved: it is a did:key that names no key. The
-// other methods answer that at a host, later.
+// CheckDID returns why a DID can never be proved: it is a did:key without a valid key. For other methods
+// only a host can tell.
 func CheckDID(did federation.DID) error {
 	if did.Method() != "key" {
 		return nil

@@ -13,11 +13,9 @@ import (
 	"baton/federation"
 )
 
-// fetchPLC reads the log of a did:plc at the directory and works out its current
-// keys. The directory need not be believed about them: it orders operations and
-// says when each came, and can forge none. A log that does not hold together is no
-// evidence about the DID, only about the directory, and the error says that asking
-// again may help.
+// fetchPLC reads the log of a did:plc at the directory and computes its current keys. The directory
+// orders and dates operations, and cannot forge one. A log that contradicts itself is evidence against
+// the directory and not against the DID, so the error is an outage.
 func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
 	if d.plc == "" {
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
@@ -50,7 +48,7 @@ func isPLC(did federation.DID) bool {
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// document returns what an operation lists.
+// document returns the keys and the mailbox that an operation lists.
 func (o plcOperation) document(did federation.DID) (federation.Document, error) {
 	// Whichever directory had the log, it says the same of itself.
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: o.mailbox}

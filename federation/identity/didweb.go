@@ -34,8 +34,7 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	return document, err
 }
 
-// readWeb reads a document at the other home of that name, where there is one, or else at its
-// address.
+// readWeb reads a document at the home of that name, if there is one, else at its address.
 func (d *Directory) readWeb(ctx context.Context, host string, path federation.URLPath, address string) ([]byte, error) {
 	if d.home != nil {
 		if body, known, err := d.home(ctx, host, path); known {
@@ -45,12 +44,12 @@ func (d *Directory) readWeb(ctx context.Context, host string, path federation.UR
 	return d.fetcher.Get(ctx, address)
 }
 
-// webAddress returns at which host the document of a did:web is, and its path there.
+// webAddress returns the host and the path of the document of a did:web.
 //
 // spec: did-method-web §2.5.2
 func webAddress(did federation.DID) (host string, path federation.URLPath, err error) {
 	escaped, rest, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
-	if host, err = url.PathUnescape(escaped); err != nil { // a port stands behind %3A
+	if host, err = url.PathUnescape(escaped); err != nil { // the colon before a port is written as %3A
 		return "", "", fmt.Errorf("read its host: %w", err)
 	}
 	segments := []string{".well-known"}
@@ -71,9 +70,8 @@ func webAddress(did federation.DID) (host string, path federation.URLPath, err e
 	return host, path.Join("did.json"), nil
 }
 
-// oneSpelling reports whether a host and a port are written as they are written
-// everywhere: in lower case, without a dot at the end, and with no port that says
-// nothing.
+// oneSpelling reports whether a host and a port are in the one allowed spelling: lower case, no dot at
+// the end, and no default port.
 func oneSpelling(name, port, host string) bool {
 	switch {
 	case name == "", name != strings.ToLower(name), strings.HasSuffix(name, "."):

@@ -10,14 +10,14 @@ import (
 	"baton/federation"
 )
 
-// DirectoryConfig says where a [Directory] asks and for how long answers serve.
+// DirectoryConfig says where a [Directory] asks and how long answers serve.
 type DirectoryConfig struct {
 	PLC      string        // address of the did:plc directory, without a path; empty for none
-	Fresh    time.Duration // a good document: so long at most does a key still count that its owner took back
-	Negative time.Duration // a host's word that there is no document
-	Stale    time.Duration // a good document while its host is away, since it was fetched
-	// Web returns where a host of did:web is reached, without a path, where an operator
-	// said so; nil for no such host.
+	Fresh    time.Duration // a document that was fetched: how long a removed key may still count
+	Negative time.Duration // the answer that there is no document
+	Stale    time.Duration // a document while its host does not answer, since it was fetched
+	// Web returns the address, without a path, that an operator configured for a host of did:web;
+	// nil for no such host.
 	Web func(host string) (address string, ok bool)
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
@@ -31,9 +31,8 @@ type Fetcher interface {
 	Get(ctx context.Context, address string) ([]byte, error)
 }
 
-// Directory implements [federation.Directory] for did:key, did:web and did:plc. Any
-// other method is answered with an [*federation.UnavailableError]: what this program
-// cannot look up is not thereby false.
+// Directory implements [federation.Directory] for did:key, did:web and did:plc. For any other method the
+// error is a [*federation.UnavailableError]: an unknown method is no evidence against a DID.
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)
@@ -43,9 +42,8 @@ type Directory struct {
 	answers *answers
 }
 
-// NewDirectory returns a directory with nothing in its cache. The DIDs of its own
-// keys it resolves by itself: what a gateway serves about itself it need not ask
-// for, least of all at an address that it may not reach from where it is.
+// NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys without
+// a request. They are the keys of the gateway, which may not reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
 	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
 	d.answers = newAnswers(cfg, d.lookUp)
@@ -55,8 +53,8 @@ func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.Signin
 	return d
 }
 
-// Resolve implements [federation.Directory]. While the host of a DID is away, it
-// returns the last document for as long as the configuration says.
+// Resolve implements [federation.Directory]. While the host of a DID does not answer, it returns the
+// last document for the configured time.
 func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -64,8 +62,8 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.get(ctx, did, now)
 }
 
-// Refresh is [Directory.Resolve] for a caller that has seen a key that the document
-// at hand does not list: the host is asked again, once in a few seconds at most.
+// Refresh is [Directory.Resolve] for a caller that needs a key which the cached document does not list.
+// It asks the host again, once in a few seconds at most.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
@@ -73,8 +71,8 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.refresh(ctx, did, now)
 }
 
-// Offline returns the directory as it is without the network. Its methods return an error
-// that wraps [ErrNotAtHand] where the methods of d have to ask a host.
+// Offline returns the cached part of the directory. Its methods return an error that wraps
+// [ErrNotAtHand] where the methods of d ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 // offlineDirectory is a [Directory] that asks no host.
@@ -104,10 +102,10 @@ func (d offlineDirectory) remembered(
 	return known.document, known.err
 }
 
-// errElsewhere says that the document of a DID is not to be had without asking.
+// errElsewhere says that only a host has the document of a DID.
 var errElsewhere = errors.New("the document is elsewhere")
 
-// resolveHere resolves what needs no asking, or returns [errElsewhere].
+// resolveHere resolves a DID without a request, or returns [errElsewhere].
 func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.Document, error) {
 	document := federation.Document{DID: did, Fetched: now}
 	if keys, ok := d.own[did]; ok {

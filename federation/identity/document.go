@@ -13,17 +13,16 @@ import (
 	"baton/federation"
 )
 
-// maxDepth bounds the nesting of a DID document. Real ones have four levels; the
-// rest is for members that this package does not read.
+// maxDepth bounds the nesting of a DID document. Documents in use have four levels; other members may
+// have more.
 const maxDepth = 16
 
 // maxKeys bounds the keys of one DID. No person and no server needs more.
 const maxKeys = 16
 
-// ParseDocument reads a DID document and returns the Ed25519 keys in it that sign
-// for the DID: those listed for assertion or authentication or, where the document
-// lists none, all of them. Keys of other kinds are passed over. The document must
-// be that of the DID asked for, and JSON in which no name stands twice.
+// ParseDocument reads a DID document and returns the Ed25519 keys that sign for the DID: the keys that
+// the document lists for assertion or authentication, or all keys if it lists none. It ignores keys of
+// other kinds. The document must be that of the DID, and JSON without repeated names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -102,7 +101,7 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// parseList reads a list of methods, which are written out or named by their id.
+// parseList reads a list of methods, each embedded or referred to by its id.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
@@ -183,8 +182,8 @@ func text(value json.RawMessage) string {
 	return s
 }
 
-// checkJSON refuses what two readers might read in two ways or what nests without
-// end: names that stand twice, more than [maxDepth] levels, text after the value.
+// checkJSON refuses JSON that two readers may read differently or that nests too deep: repeated names,
+// more than [maxDepth] levels, text after the value.
 func checkJSON(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if err := checkValue(d, maxDepth); err != nil {
@@ -217,7 +216,7 @@ func checkValue(d *json.Decoder, depth int) error {
 			}
 			name, _ := token.(string) // the decoder lets nothing else stand there
 			if names[name] {
-				return fmt.Errorf("%q stands twice", name)
+				return fmt.Errorf("%q is there twice", name)
 			}
 			names[name] = true
 		}

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// OpenEndpoint returns the endpoint key in a folder of keys that exists, with its
-// seed in hexadecimal for the program that speaks for it. The first call makes it.
+// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal for
+// the program that carries the link. The first call makes the key.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {

@@ -10,8 +10,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard decides which addresses are dialled. It is asked after a name was resolved, for
-// each connection, so that no name and no redirect leads around it.
+// guard decides which addresses are dialled. It checks each connection after the name was resolved, so
+// that no name and no redirect bypasses it.
 type guard struct {
 	public *ssrf.Guardian // nil where private addresses are allowed
 	denied []netip.Prefix // never dialled

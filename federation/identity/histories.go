@@ -13,9 +13,8 @@ import (
 // maxHistories bounds the histories in memory. One is some 300 bytes a key.
 const maxHistories = 4096
 
-// histories remembers what the record has of each DID, so that a step costs no
-// query. Of a record that others change too nothing is remembered: a key that was taken
-// back there must not go on to be good here.
+// histories caches the key histories of DIDs, so that a step costs no query. It caches nothing of a
+// record that other replicas change: a key that is revoked there must not stay valid here.
 type histories struct {
 	record federation.Keys
 	shared bool
@@ -31,7 +30,7 @@ func newHistories(record federation.Keys, shared bool) *histories {
 	})}
 }
 
-// of returns the history of a DID, which must not be written to.
+// of returns the history of a DID. The caller must not change it.
 func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyHistory, error) {
 	if history, ok := h.known.GetIfPresent(did); ok {
 		return history, nil
@@ -45,14 +44,13 @@ func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyH
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.changes == before && !h.shared { // else what was read may be old already
+	if h.changes == before && !h.shared { // else the history may have changed since the read
 		h.known.Set(did, history)
 	}
 	return history, nil
 }
 
-// change writes to the record and forgets what was there before, also when the
-// outcome is not known.
+// change writes to the record and drops the cached history, also after an error.
 func (h *histories) change(did federation.DID, write func() error) error {
 	err := write()
 	h.mu.Lock()
@@ -72,7 +70,7 @@ type miss struct {
 	link  string
 }
 
-// misses remembers for a while what was asked for in vain.
+// misses remembers unknown key ids for a while.
 type misses struct {
 	last  time.Duration
 	until *otter.Cache[miss, time.Time]

@@ -22,7 +22,7 @@ func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
 // RegistryKey returns the key with which the registry signs now.
 func (k HomeKeys) RegistryKey() federation.SigningKey { return k.Registry() }
 
-// RegistryKeys returns the keys of the registry whose signatures are good, RegistryKey first.
+// RegistryKeys returns the keys of the registry whose signatures are valid now, RegistryKey first.
 func (k HomeKeys) RegistryKeys(now time.Time) []federation.OwnKey { return k.Good(RegistryKey, now) }
 
 // KeyDID returns the did:key of a public key.
@@ -33,8 +33,8 @@ func (k HomeKeys) AgentDocument(did federation.DID, key ed25519.PublicKey, other
 	return AgentDocument(did, key, k.PublicURL, others...)
 }
 
-// CurrentKeys proves DIDs with the key source of the moment, which a rotation of the gateway's
-// own keys replaces. Its methods may be called concurrently.
+// CurrentKeys proves DIDs with the current key source: a rotation of the gateway's own keys replaces it.
+// Its methods may be called concurrently.
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins
@@ -42,7 +42,7 @@ type CurrentKeys struct {
 	Proven func(ctx context.Context, did federation.DID)
 }
 
-// Proved is [Logins.Proved] now.
+// Proved is [Logins.Proved] with the current key source.
 func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
 	verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
 	if verdict == federation.Valid && err == nil {

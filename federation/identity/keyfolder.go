@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// KeyFolder is the own keys of a gateway that may not run: a folder with files, and the keys of a
-// signer where the gateway has one. The commands about keys use it.
+// KeyFolder is the own keys of a gateway, for commands that run without the gateway: a folder of files,
+// and the keys of a signer if there is one.
 type KeyFolder struct {
 	Dir    string
 	Signer Signer // empty for none
@@ -24,8 +24,8 @@ func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	return OpenKeyring(f.Dir)
 }
 
-// Check returns the error of [CheckKeys] for the keys that a record was written with. A record
-// that knows none, and is used, was written before records knew any: then each key has to exist.
+// Check returns the error of [CheckKeys] for the keys that a record was written with. A used record
+// without marks is older than marks: then each key has to exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {
 	if len(known) == 0 && used {
 		known = AssumedMarks()
@@ -33,7 +33,7 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 	return CheckKeys(ctx, f.Dir, f.Signer, known)
 }
 
-// List returns the keys, with the ones that were rotated away. The error is a
+// List returns the keys, retired ones too. The error is a
 // [*federation.UnavailableError] where the signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)

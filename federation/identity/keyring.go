@@ -19,8 +19,8 @@ import (
 	"baton/federation"
 )
 
-// The files of a keyring, each with 32 bytes in hexadecimal. That of an own key has
-// the name of the key.
+// The files of a keyring, each with 32 bytes in hexadecimal. The file of an own key has the name of the
+// key.
 const (
 	keptFile  = "kept"  // secret from which all kept keys are derived
 	tokenFile = "token" // secret that session tokens are made with
@@ -28,19 +28,17 @@ const (
 	secretBytes = 32
 )
 
-// keptInfo separates kept keys from whatever else may be derived one day.
+// keptInfo separates kept keys from other keys that may be derived from the same secret.
 const keptInfo = "baton kept key v1\x00"
 
 // Keyring is the private keys of one gateway, read from a folder of its own.
 //
-// The keys that the gateway keeps for others, one a name, are derived from one
-// secret and not stored. A stored key would have to reach the disk before the
-// record speaks of it and never without it; a derived one cannot be lost between
-// the two, whenever the power fails, and a backup of a few small files is complete.
+// The keys that the gateway keeps for participants are derived from one secret and a name. They are not
+// stored, so that a power cut cannot separate them from the record, and a backup of a few small files is
+// complete.
 //
-// The gateway's own keys change by [Keyring.Rotate] alone, or by that of another gateway
-// of the home which has the same folder: [Keyring.Reread] takes that up. Its methods may be
-// called concurrently.
+// The gateway's own keys change by [Keyring.Rotate] alone. [Keyring.Reread] reads a rotation by another
+// replica with the same folder. Its methods may be called concurrently.
 type Keyring struct {
 	dir    string
 	signer Signer
@@ -59,14 +57,12 @@ type ownKey struct {
 	since time.Time
 }
 
-// OpenKeyring reads the keys in a folder. The first call makes folder and keys;
-// what is there changes by [Keyring.Rotate] alone. The folder must be its owner's
-// alone, and so must each file; the error is one line that names what is not.
+// OpenKeyring reads the keys in a folder. The first call makes the folder and the keys. Only the owner
+// may have access to the folder and its files; the error names a file that others can read.
 func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
 
-// OpenSignerKeyring is [OpenKeyring] where a command signs as the gateway and as the
-// registry, and keeps those two keys. It asks the command for their public parts,
-// which takes up to [SignerTimeout] each.
+// OpenSignerKeyring is [OpenKeyring] for a gateway whose server key and registry key a command keeps. It
+// asks the command for their public parts, each for up to [SignerTimeout].
 func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
 	k, err := openFiles(dir)
 	if err != nil {
@@ -115,7 +111,7 @@ func openFolder(dir string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// makeFolder makes a folder, and its name durable before anything is kept in it.
+// makeFolder makes a folder, and syncs its name before any file is written to it.
 func makeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -128,8 +124,7 @@ func makeFolder(dir string) error {
 	return syncFolder(parent)
 }
 
-// makeKeys makes what is missing, such as the key of the gateway itself in a folder
-// from before there was one.
+// makeKeys makes the missing keys.
 func makeKeys(root *os.Root, names []KeyName) error {
 	if err := makeKept(root); err != nil {
 		return err
@@ -145,10 +140,10 @@ func makeKeys(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// makeKept makes the kept secret. It is made before all others, so one that is missing
-// beside another was lost: a new one would give every agent a new identity in silence.
+// makeKept makes the kept secret. It is the first file of a folder, so in a folder with other files a
+// missing one was lost: a new one would change the identity of every agent, and is an error.
 func makeKept(root *os.Root) error {
-	var others bool // looked for before it: a first start beside this one may make all of them
+	var others bool // read before: another gateway that starts at this moment may make all files
 	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
 		_, err := root.Lstat(name)
 		others = others || err == nil
@@ -159,9 +154,8 @@ func makeKept(root *os.Root) error {
 	return makeKey(root, keptFile)
 }
 
-// makeKey writes a new secret where there is none. The file gets its name by a link
-// when its content is on disk: a link, unlike a rename, never replaces a key that
-// another process made meanwhile.
+// makeKey writes a new secret unless there is one. It links the file to its name after the content is on
+// disk: a link, unlike a rename, never replaces a key that another process made meanwhile.
 func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -175,22 +169,20 @@ func makeKey(root *os.Root, name string) error {
 	return err
 }
 
-// linkFile writes a file that is not there yet. It returns an error wrapping
-// [fs.ErrExist] where it is.
+// linkFile writes a new file. It returns an error wrapping [fs.ErrExist] for an existing one.
 func linkFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
 	}
-	defer root.Remove(draft) //nolint:errcheck // a draft that stays is an unused secret
+	defer root.Remove(draft) //nolint:errcheck // a draft that is left is an unused secret
 	if err := root.Link(draft, name); err != nil {
 		return err
 	}
 	return syncFolder(root)
 }
 
-// replaceFile writes a file whether or not it is there. After a power cut it holds
-// the old text or the new one.
+// replaceFile writes a new or an existing file. After a power cut it has the old text or the new one.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	draft, err := writeDraft(root, name, text)
 	if err != nil {
@@ -205,7 +197,7 @@ func replaceFile(root *os.Root, name string, text []byte) error {
 // secretText returns a secret as its file holds it.
 func secretText(secret []byte) []byte { return []byte(hex.EncodeToString(secret) + "\n") }
 
-// syncFolder puts the names in a folder on disk.
+// syncFolder makes the names in a folder durable.
 func syncFolder(root *os.Root) error {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -215,7 +207,7 @@ func syncFolder(root *os.Root) error {
 	return folder.Sync()
 }
 
-// writeDraft puts a text on disk under a name of its own.
+// writeDraft writes a text to a new temporary file, and syncs it.
 func writeDraft(root *os.Root, name string, text []byte) (draft string, err error) {
 	draft = "." + name + "-" + rand.Text()
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -249,7 +241,7 @@ func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
 	return nil
 }
 
-// readKey returns the 32 bytes of a file, which holds nothing else.
+// readKey returns the 32 bytes of a file. Other content is an error.
 func readKey(root *os.Root, name string) ([]byte, error) {
 	secret, err := readSecret(root, name)
 	if err != nil {
@@ -271,7 +263,7 @@ func readSecret(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
-// readFile returns what is in a regular file that is its owner's alone.
+// readFile returns the content of a regular file that only its owner can read.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -286,7 +278,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// checkMode refuses what others than the owner may read or write.
+// checkMode refuses a file that other users may read or write.
 func checkMode(info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return fmt.Errorf("others have access (mode %04o)", mode)
@@ -294,11 +286,11 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// Registry returns the key that signs what the registry says now.
+// Registry returns the key with which the registry signs now.
 func (k *Keyring) Registry() federation.SigningKey { return k.current(RegistryKey) }
 
-// Server returns the key that signs now what the gateway itself says, as the DID of
-// its home. [DIDDocument] is where others find it.
+// Server returns the key with which the gateway signs now, as the DID of its home. [DIDDocument]
+// publishes it.
 func (k *Keyring) Server(home federation.HomeID) federation.SigningKey {
 	key := k.current(ServerKey)
 	key.DID = home.DID()
@@ -311,8 +303,7 @@ func (k *Keyring) current(name KeyName) federation.SigningKey {
 	return k.own[name].SigningKey
 }
 
-// Kept returns the key that this gateway keeps for a name: the same one for the
-// same name, for ever.
+// Kept returns the key that this gateway keeps for a name, always the same one.
 //
 // spec: RFC 5869 §2, with SHA-256, no salt and the name in info
 func (k *Keyring) Kept(name string) federation.SigningKey {
@@ -323,7 +314,7 @@ func (k *Keyring) Kept(name string) federation.SigningKey {
 	return signingKey(seed)
 }
 
-// Token returns the 32 bytes that session tokens are made with.
+// Token returns the 32 bytes of the secret of session tokens.
 func (k *Keyring) Token() []byte { return bytes.Clone(k.token) }
 
 func signingKey(seed []byte) federation.SigningKey {

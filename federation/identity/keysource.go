@@ -12,49 +12,46 @@ import (
 	"baton/federation"
 )
 
-// KeyRecord is the part of the record that a [KeySource] stands on.
+// KeyRecord is the part of the record that a [KeySource] reads and writes.
 type KeyRecord interface {
 	federation.Keys
 	// KeyOwner returns [federation.ErrNotFound] for a key without a known owner.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// Refresher is a directory that can be asked not to rely on its cache. [*Directory]
-// is one.
+// Refresher is a directory that can bypass its cache. [*Directory] is one.
 type Refresher interface {
 	federation.Directory
-	// Refresh returns what [federation.Directory.Resolve] would if it had no cache,
-	// as often as it can.
+	// Refresh is [federation.Directory.Resolve] without the cache, as often as the directory allows.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
-	// Offline returns the directory as it is without the network: its methods return an
-	// error that wraps [ErrNotAtHand] where these have to ask a host.
+	// Offline returns the cached part of the directory: its methods return an error that wraps
+	// [ErrNotAtHand] instead of asking a host.
 	Offline() Refresher
 }
 
-// KeySourceConfig says what a [KeySource] believes.
+// KeySourceConfig configures a [KeySource].
 type KeySourceConfig struct {
 	Negative time.Duration // how long an unknown key id is not asked for again
 	Stale    time.Duration // how long a key of a document counts while the document cannot be had
 	// Peer returns the address of the key server behind a link, without a path. Nil
 	// where no link has one.
 	Peer func(link string) (address string, ok bool)
-	// Learned is told of a DID that a source named a key of which was not known to sign
-	// for it. It must not block. Nil where no step waits for keys.
+	// Learned is called with a DID when a source named a new key for it. It must not block. Nil where
+	// no step waits for keys.
 	Learned func(did federation.DID)
-	// Ours reports whether the key of a DID is in this gateway's keeping. No peer is
-	// asked for other keys of such a one. Nil for none.
+	// Ours reports whether this gateway keeps the key of a DID: no peer is asked for other keys of
+	// it. Nil for none.
 	Ours func(ctx context.Context, did federation.DID) bool
-	// Shared says that others change the keys on record too, without a word to this one.
+	// Shared says that other replicas change the keys on record, without a notification.
 	Shared bool
 }
 
-// KeySource implements [federation.KeySource]. It joins what the document of a DID
-// lists with the keys that its owner registered, that an AIRC registry has for it,
-// and that the server behind a link serves. What it finds it puts on record with
-// the time and the source, so that a step is judged by the keys of its time.
+// KeySource implements [federation.KeySource]. It joins the keys in the document of a DID with the keys
+// that its owner registered, that an AIRC registry has for it, and that the server behind a link serves.
+// It records them with the time and the source, so that a step is judged by the keys of its time.
 //
-// Whatever changes the keys on record goes through here, or is followed by Forget:
-// histories are cached, unless the record is shared.
+// Changes of the keys on record go through a KeySource, or are followed by Forget: histories are cached,
+// unless the record is shared.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -65,7 +62,7 @@ type KeySource struct {
 	offline   bool // it asks no host, see [KeySource.AtHand]
 }
 
-// NewKeySource puts a directory and a record together.
+// NewKeySource returns a key source on a directory and a record.
 func NewKeySource(cfg KeySourceConfig, directory Refresher, fetcher Fetcher, record KeyRecord) *KeySource {
 	return &KeySource{
 		cfg: cfg, directory: directory, fetcher: fetcher, record: record,
@@ -78,9 +75,8 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 	return s.record.KeyOwner(ctx, keyID)
 }
 
-// Keys implements [federation.KeySource]. A key id that is not known is asked for
-// once more, at the document and at the server behind the link; one that is known is
-// not, whatever its signature is worth.
+// Keys implements [federation.KeySource]. For an unknown key id it fetches the document again and asks
+// the server behind the link; for a known one it does not, even if the signature is invalid.
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
@@ -105,15 +101,15 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 		return nil, recordErr
 	}
 	found.err = cmp.Or(found.err, peerErr)
-	asked := err != nil || !document.Fetched.Before(now) // else it was asked just before, when the key may not have been there
+	asked := err != nil || !document.Fetched.Before(now) // a document that was fetched for this query is new enough
 	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away && asked {
 		s.misses.add(q, now)
 	}
 	return found.result()
 }
 
-// Learn puts on record what a source said, such as the key that a client registered
-// by MSGSIG. It has the errors of [federation.Keys.Learn].
+// Learn records what a source reported, such as the key that a client registered by MSGSIG. It has the
+// errors of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
 	history, err := s.histories.of(ctx, report.DID)
 	if err != nil {
@@ -128,7 +124,7 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 	return nil
 }
 
-// bringsKey reports whether a report names a key that no source named at its time.
+// bringsKey reports whether a report has a key that no source had named at its time.
 func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
 	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
 		id := federation.KeyID(key.Public)
@@ -136,25 +132,24 @@ func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool 
 	})
 }
 
-// Revoke ends a key for good (see [federation.Keys.Revoke]).
+// Revoke ends a key permanently (see [federation.Keys.Revoke]).
 func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
 	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
 }
 
-// Forget makes the next caller read the history of a DID again, after another program changed
-// it in the record.
+// Forget drops the cached history of a DID that another program changed in the record.
 func (s *KeySource) Forget(did federation.DID) {
 	_ = s.histories.change(did, func() error { return nil })
 }
 
-// evidence is what all sources together say to a query.
+// evidence is the joined result of all sources for a query.
 type evidence struct {
-	keys     []ed25519.PublicKey // that were good
+	keys     []ed25519.PublicKey // that were valid
 	standing federation.KeyStanding
-	err      error // why a source did not say what it knows
+	err      error // why a source did not answer
 }
 
-// result answers a query. An unknown key is no evidence while a source is away.
+// result answers a query. A key is unknown only after all sources answered.
 func (e evidence) result() ([]ed25519.PublicKey, error) {
 	switch {
 	case e.standing == federation.KeyEnded:
@@ -165,8 +160,8 @@ func (e evidence) result() ([]ed25519.PublicKey, error) {
 	return e.keys, nil
 }
 
-// weigh learns from a document, or from its absence, and judges all that is known.
-// Its error is that of the record.
+// weigh learns from a document, or from its absence, and joins it with the record. Its error is that of
+// the record.
 func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
 	history, err := s.histories.of(ctx, q.DID)
 	if err != nil {
@@ -187,9 +182,8 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.judge(q, history, absent), nil
 }
 
-// learn puts on record what a document says of the keys that matter: the ones
-// that are there already, and the ones that can have made the signature. So a document with many
-// keys adds no more to the record than the keys that sign.
+// learn records what a document says of the keys on record, and of the keys that can have made the
+// signature. So a document with many keys adds only the keys that sign.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
@@ -205,15 +199,14 @@ func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document f
 	return s.histories.of(ctx, q.DID)
 }
 
-// from tells the windows that the document of a DID has for a key.
+// from returns the windows that the document of a DID gave a key.
 func from(document federation.Document, keyID string) func(federation.KeyWindow) bool {
 	return func(w federation.KeyWindow) bool {
 		return w.KeyID == keyID && w.Origin == federation.DocumentKey && w.Via == document.Source
 	}
 }
 
-// plain answers a query from a document that nothing was read for, where there is
-// nothing else: as most do.
+// plain answers a query from a document alone, where no other source has keys, which is the usual case.
 func plain(q federation.KeyQuery, document federation.Document) evidence {
 	found := evidence{keys: document.Keys}
 	for _, key := range document.Keys {
@@ -224,7 +217,7 @@ func plain(q federation.KeyQuery, document federation.Document) evidence {
 	return found
 }
 
-// judge says which of the keys in a history count for a query.
+// judge returns the keys of a history that count for a query.
 func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, absent error) evidence {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	counts := func(w federation.KeyWindow) bool {
@@ -261,7 +254,7 @@ func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, 
 	return found
 }
 
-// news reports whether a document says anything that the record does not have.
+// news reports whether a document differs from the record.
 func news(document federation.Document, history federation.KeyHistory) bool {
 	listed := map[string]bool{}
 	for _, key := range document.Keys {

@@ -22,8 +22,8 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
 		return federation.Unverifiable, err
 	}
-	if err != nil { // there is no such DID, so no client proves it
-		return federation.Invalid, nil //nolint:nilerr // which is an answer
+	if err != nil { // the DID does not exist
+		return federation.Invalid, nil //nolint:nilerr // that is a verdict
 	}
 	signer := slices.IndexFunc(document.Keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
 	if signer < 0 {

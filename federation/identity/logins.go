@@ -9,27 +9,26 @@ import (
 	"baton/federation"
 )
 
-// Bounds of the logins that wait for the document of their DID at a time, each with one
-// connection out. They are apart from the bounds of [Lookups]: logins of strangers take
-// nothing that steps need.
+// Bounds of the logins that wait for the document of their DID at a time, each with one outgoing
+// connection. They are apart from the bounds of [Lookups], so that logins of strangers do not delay
+// steps.
 const (
 	loginsPerHost = 32
 	loginsTotal   = 256
 )
 
-// errLogins is why a login has to be tried again.
+// errLogins refuses a login beyond the bounds: the client may try again.
 var errLogins = errors.New("too many logins wait for documents")
 
-// Logins judges the proofs with which DIDs log in. The zero Logins is ready. It may be
-// used concurrently.
+// Logins judges the proofs of DIDs that log in. The zero Logins is ready to use. It may be used
+// concurrently.
 type Logins struct {
 	mu    sync.Mutex
 	hosts map[string]int
 	total int
 }
 
-// Proved is [KeySource.Proved], within the bounds. A DID whose document is at hand counts
-// against none.
+// Proved is [KeySource.Proved] within the bounds. A DID whose document is cached does not count.
 func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
 	if _, err := s.directory.Offline().Resolve(ctx, did, now); errors.Is(err, ErrNotAtHand) {
 		host := hostOf(federation.KeyQuery{DID: did})
@@ -56,7 +55,7 @@ func (l *Logins) enter(host string) bool {
 	return true
 }
 
-// leave is the end of what enter began.
+// leave ends a login that enter counted.
 func (l *Logins) leave(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

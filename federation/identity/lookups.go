@@ -12,23 +12,22 @@ import (
 	"baton/federation"
 )
 
-// Bounds of the key lookups that are under way at a time. A lookup holds one connection
-// and at most one document (fetch.max_bytes). A step beyond a bound waits in the record
-// and is judged later.
+// Bounds of the key lookups in progress. A lookup has one connection and at most one document
+// (fetch.max_bytes) in memory. A step beyond a bound is deferred.
 const (
-	lookupsPerUser = 4   // of one name on one link: a person has one DID, and a key or two
-	lookupsPerHost = 32  // at one host: as many requests as fetch.per_host lets through in about 3 s
-	lookupsTotal   = 256 // of all links: sockets, well below the usual limit of 1,024 open files
+	lookupsPerUser = 4   // of one name on one link: a person has one DID and few keys
+	lookupsPerHost = 32  // at one host: the requests that fetch.per_host allows in about 3 s
+	lookupsTotal   = 256 // of all links: well below the usual limit of 1,024 open files
 )
 
 // maxFailures bounds the failed lookups in memory, at some 300 bytes each.
 const maxFailures = 4096
 
-// Lookups are the key lookups of a gateway that are under way. They run outside of all
-// judging: an [AtHand] starts them, and none blocks its caller. Lookups for the same key
-// through the same link are one. Make one with [NewLookups]; it is safe for concurrent use.
+// Lookups is the key lookups of a gateway that are in progress. An [AtHand] starts them; they block no
+// caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups]; it is
+// safe for concurrent use.
 type Lookups struct {
-	// found is told of a DID whose lookup ended with an answer of its host.
+	// found is called with each DID whose lookup ended with an answer of its host.
 	found   func(federation.DID)
 	ctx     context.Context //nolint:containedctx // the lifetime of all lookups
 	cancel  context.CancelFunc
@@ -43,7 +42,7 @@ type Lookups struct {
 	closed bool
 }
 
-// failedLookup is why a lookup brought nothing. It serves until a time.
+// failedLookup is why a lookup found no key. It serves until a time.
 type failedLookup struct {
 	err   error
 	until time.Time
@@ -59,8 +58,8 @@ type lookingUp struct {
 	links      map[string]bool // whose steps ask for it; guarded by the mutex of Lookups
 }
 
-// NewLookups returns Lookups of which none is under way. After a lookup that its host
-// answered, found is called with the DID; it must not block.
+// NewLookups returns Lookups without a lookup in progress. After a lookup that its host answered, found
+// is called with the DID; it must not block.
 func NewLookups(found func(federation.DID)) *Lookups {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
 	return &Lookups{
@@ -77,12 +76,12 @@ func (l *Lookups) Cancel(link string) {
 	for key, one := range l.under {
 		if delete(one.links, link); len(one.links) == 0 {
 			one.cancel()
-			delete(l.under, key) // the next step that needs it starts another one
+			delete(l.under, key) // the next step starts another lookup
 		}
 	}
 }
 
-// Stop ends all lookups, and lets none begin. It does not block.
+// Stop ends all lookups, and prevents new ones. It does not block.
 func (l *Lookups) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,14 +89,13 @@ func (l *Lookups) Stop() {
 	l.cancel()
 }
 
-// Close ends all lookups and waits for them, which takes as long as the record takes.
+// Close ends all lookups and waits for them. It blocks on the record.
 func (l *Lookups) Close() {
 	l.Stop()
 	l.running.Wait()
 }
 
-// failure returns why the last lookup for a query brought nothing, nil where that is too
-// long ago.
+// failure returns why the last lookup for a query failed, nil where that is too long ago.
 func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
 		return failed.err
@@ -105,8 +103,8 @@ func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
 	return nil
 }
 
-// begin returns the lookup for a query: the one that is under way, or a new one. It
-// returns nil where a bound is reached.
+// begin returns the lookup for a query: the one in progress, or a new one. It returns nil where a bound
+// is reached.
 func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +127,7 @@ func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) 
 	return one
 }
 
-// run makes one lookup, and tells what came of it.
+// run makes one lookup, and reports its result.
 func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Context) error) {
 	defer close(one.done)
 	defer one.cancel()
@@ -172,7 +170,7 @@ func (l *Lookups) discount(one *lookingUp) {
 	l.total--
 }
 
-// wait blocks until a lookup has ended or its time is over, or until ctx ends.
+// wait blocks until a lookup has ended, until [keyWait] after its start, or until ctx ends.
 func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
 	patience := time.Until(one.began.Add(keyWait))
 	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
@@ -188,7 +186,7 @@ func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuer
 	}
 }
 
-// overdue reports whether a lookup for a user has taken longer than its steps wait.
+// overdue reports whether a lookup for a user has taken longer than [keyWait].
 func (l *Lookups) overdue(user string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,12 +198,11 @@ func (l *Lookups) overdue(user string, now time.Time) bool {
 	return false
 }
 
-// keyOf names what is looked up. The server behind a link is asked too, so that the same
-// key through another link is another lookup; the document is fetched once for both.
+// keyOf returns the name of a lookup. The link is part of it, because the server behind the link is asked
+// too; the document is fetched once for all links.
 func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
 
-// userOf returns at whose request a lookup is made. A signer without a name on its link
-// is counted by its DID.
+// userOf returns the user that a lookup counts for: the name on its link, else the DID.
 func userOf(q federation.KeyQuery) string {
 	if q.Name == "" {
 		return q.Link + " " + string(q.DID)
@@ -213,8 +210,8 @@ func userOf(q federation.KeyQuery) string {
 	return q.Link + " " + q.Name
 }
 
-// hostOf returns the host that a lookup goes to: that of a did:web, the one directory of
-// did:plc, else the server behind the link.
+// hostOf returns the host of a lookup: the host of a did:web, the directory of did:plc, else the server
+// behind the link.
 func hostOf(q federation.KeyQuery) string {
 	switch q.DID.Method() {
 	case "web":

@@ -17,8 +17,8 @@ import (
 type LostKey struct {
 	Name  KeyName
 	Path  string // of its file; or the program of a signer
-	Known string // its fingerprint; "" where the record knows none
-	There string // that of the key in its place; "" for none
+	Known string // its fingerprint on record; "" for none
+	There string // the fingerprint of the key in its place; "" for none
 }
 
 // String says what is wrong and what to do, in one line.
@@ -33,7 +33,7 @@ func (l LostKey) String() string {
 	return fmt.Sprintf("key %s: %s: restore it from a backup, or replace it with baton keys create %s --force", l.Name, what, l.Name)
 }
 
-// LostKeysError is returned where keys that a record was written with are not there.
+// LostKeysError is returned where keys that a record was written with are missing.
 type LostKeysError struct {
 	Lost []LostKey // one at least
 }
@@ -51,8 +51,7 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks are the marks of a record from before marks: each key has to be there, and may be
-// any.
+// AssumedMarks are the marks of a record that has none: each key has to exist, and may have any value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range markedNames() {
@@ -61,10 +60,10 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with the keys that a record was
-// written with, and makes none. A key that was rotated away since is there; so is one that
-// [CreateKey] replaced on purpose. It returns a [*LostKeysError] for keys that are not there,
-// and a [*federation.UnavailableError] where the signer does not answer.
+// CheckKeys compares the keys in a folder, or of a signer, with the keys that a record was written with.
+// It makes no key. Keys that were rotated, or that [CreateKey] replaced, are not lost. It returns a
+// [*LostKeysError] for missing keys, and a [*federation.UnavailableError] where the signer does not
+// answer.
 func CheckKeys(ctx context.Context, dir string, signer Signer, known []federation.KeyMark) error {
 	if len(known) == 0 {
 		return nil
@@ -94,7 +93,7 @@ func CheckKeys(ctx context.Context, dir string, signer Signer, known []federatio
 	return nil
 }
 
-// keyFiles is what a folder of keys says beside the keys.
+// keyFiles is the notes in a folder of keys.
 type keyFiles struct {
 	dir      string
 	signer   Signer
@@ -110,8 +109,7 @@ func (f *keyFiles) read(root *os.Root) (err error) {
 	return err
 }
 
-// lookFor returns the key of a mark where it is lost, and nil where it is there. The folder
-// may be nil.
+// lookFor returns the lost key of a mark, nil for a key that exists. The folder may be nil.
 func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.KeyMark) (*LostKey, error) {
 	name := KeyName(mark.Name)
 	lost := &LostKey{Name: name, Path: filepath.Join(f.dir, mark.Name), Known: mark.Fingerprint}
@@ -132,8 +130,8 @@ func (f *keyFiles) lookFor(ctx context.Context, root *os.Root, mark federation.K
 	return lost, nil
 }
 
-// fingerprint returns that of the key that is used now under a name, and notes in lost which
-// signer has it. The error wraps [fs.ErrNotExist] where there is none.
+// fingerprint returns the fingerprint of the key that has a name now, and notes in lost which signer has
+// it. The error wraps [fs.ErrNotExist] where there is none.
 func (f *keyFiles) fingerprint(ctx context.Context, root *os.Root, name KeyName, lost *LostKey) (string, error) {
 	own := name == ServerKey || name == RegistryKey
 	if own && len(f.signer) > 0 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// mailboxService is the type of the entry in a DID document that names the home which
-// has the mailbox of the DID. Its endpoint is the public address of that home:
+// mailboxService is the type of the entry in a DID document that names the mailbox home of the DID. Its
+// endpoint is the public address of that home:
 //
 //	"service": [{"id": DID#baton, "type": "BatonHome", "serviceEndpoint": "https://b.example"}]
 //
@@ -23,7 +23,7 @@ type service struct {
 }
 
 // mailboxOf returns the endpoint of the first entry of a DID document that names a home,
-// "" for none. What cannot be read names none: keys are what a document is for.
+// "" for none. An unreadable entry names none, and is no error of the document.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
 	if json.Unmarshal(list, &items) != nil {

@@ -8,9 +8,9 @@ import (
 	"baton/federation"
 )
 
-// MailboxDocuments reads from published documents which home has the mailbox of a DID.
+// MailboxDocuments reads the mailbox homes of DIDs from published documents.
 type MailboxDocuments struct {
-	Directory func() *Directory // the one that resolves now
+	Directory func() *Directory // the current one
 	Client    *Client           // fetches from addresses that strangers chose
 }
 

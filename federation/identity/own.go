@@ -7,18 +7,17 @@ import (
 	"baton/federation"
 )
 
-// DIDDocument returns the document of a did:web as its host serves it: the key that
-// signs, those whose signatures are good beside it, and the address of the home that has
-// its mailbox, "" for none. [ParseDocument] reads it back.
-// It is the same for the same keys, so that it may be cached.
+// DIDDocument returns the document of a did:web as its host serves it: the key that signs first, then the
+// other keys whose signatures are valid, and the address of its mailbox home, "" for none.
+// [ParseDocument] reads it. The same keys make the same bytes, so that it may be cached.
 //
 // spec: did-core §5.2, §5.3; controlled-identifiers §2.2.2
 func DIDDocument(key federation.SigningKey, mailbox string, retiring ...ed25519.PublicKey) []byte {
 	return writeDocument(key, nil, mailbox, retiring)
 }
 
-// AgentDocument is [DIDDocument] for an agent that the gateway keeps a key for: under
-// its did:web, with the other DIDs by which it goes.
+// AgentDocument is [DIDDocument] for an agent whose key the gateway keeps: the document of its did:web,
+// with its other DIDs.
 //
 // spec: did-core §5.1.3
 func AgentDocument(did federation.DID, kept ed25519.PublicKey, mailbox string, others ...federation.DID) []byte {

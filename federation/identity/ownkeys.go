@@ -22,13 +22,13 @@ type KeyName string
 const (
 	ServerKey   KeyName = "server"   // signs as the gateway itself, did:web:<home>
 	RegistryKey KeyName = "registry" // signs as the AIRC registry
-	EndpointKey KeyName = "endpoint" // is the gateway's endpoint id towards freeq servers
+	EndpointKey KeyName = "endpoint" // is the endpoint id of the gateway for freeq servers
 )
 
 // KeyNames returns all of them.
 func KeyNames() []KeyName { return []KeyName{ServerKey, RegistryKey, EndpointKey} }
 
-// ParseKeyName returns an error for what names no key.
+// ParseKeyName returns an error for a name of no key.
 func ParseKeyName(s string) (KeyName, error) {
 	if name := KeyName(s); slices.Contains(KeyNames(), name) {
 		return name, nil
@@ -45,15 +45,14 @@ type NamedKey struct {
 // ErrKeyExists is returned by [CreateKey] where there is a key already.
 var ErrKeyExists = errors.New("identity: there is a key already")
 
-// SmallEndpoint is how the id of an endpoint starts that is smaller than nearly all. Of
-// two servers that dial each other at once, the one with the smaller id keeps its link.
+// SmallEndpoint is the prefix of an endpoint id that is smaller than nearly all others. Of two servers
+// that dial each other at once, the one with the smaller id keeps its link.
 const SmallEndpoint = "0000"
 
-// CreateKey makes a key in a folder of keys, which need not be there yet. Where there
-// is one it returns [ErrKeyExists], or with replace puts the new one in its place at
-// once, without an overlap. It tries keys until the [EndpointID] has the prefix, which
-// takes a few seconds for [SmallEndpoint]. A gateway that runs reads the key at its
-// next start, or with [Keyring.Reread].
+// CreateKey makes a key in a folder of keys, and the folder where there is none. For an existing key it
+// returns [ErrKeyExists], or with replace puts the new key in its place, without an overlap. It tries
+// keys until the [EndpointID] has the prefix, which takes a few seconds for [SmallEndpoint]. A running
+// gateway reads the key at its next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -117,9 +116,8 @@ func newSeed(prefix string) []byte {
 // spec: freeq "Endpoint id and key file"
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
-// ListKeys returns the own keys in a folder without making any: each that signs,
-// followed by its predecessors, newest first. A folder that is not there has
-// none.
+// ListKeys returns the own keys in a folder, and makes none: each key that signs, followed by its
+// predecessors, newest first. A missing folder has none.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +147,8 @@ func ListKeys(dir string) ([]NamedKey, error) {
 	return keys, nil
 }
 
-// readOwn reads an own key and when it was made: when the one before was retired, or
-// for the first one when its file was written.
+// readOwn reads an own key and the time when it was made: when its predecessor was retired, or when the
+// file of the first one was written.
 func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) {
 	seed, err := readKey(root, string(name))
 	if err != nil {
@@ -167,7 +165,7 @@ func readOwn(root *os.Root, name KeyName, retired []retiredKey) (ownKey, error) 
 	return key, nil
 }
 
-// listed returns a key and those before it, newest first.
+// listed returns a key and its predecessors, newest first.
 func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey {
 	keys := []federation.OwnKey{{Public: key.Public, Since: key.since}}
 	for _, old := range slices.Backward(retired) {

@@ -9,16 +9,16 @@ import (
 	"baton/federation"
 )
 
-// The secrets of a keyring that are no keys of the gateway itself.
+// The secrets of a keyring beside the own keys of the gateway.
 const (
 	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
 	TokenSecret KeyName = tokenFile // makes session tokens
 )
 
-// markInfo separates the fingerprint of a secret from whatever else is derived from it.
+// markInfo separates the fingerprint of a secret from the keys that are derived from it.
 const markInfo = "baton key mark v1"
 
-// markedNames are the keys whose loss a start has to notice.
+// markedNames are the keys whose loss stops a start.
 func markedNames() []KeyName { return []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} }
 
 // markSecret returns the fingerprint of a secret, which does not reveal the secret.
@@ -28,8 +28,7 @@ func markSecret(secret []byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// Marks returns the marks of the keys in a keyring, for the record that is written with
-// them.
+// Marks returns the marks of the keys in a keyring, for the record.
 func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
 	marks := []federation.KeyMark{
 		{Name: keptFile, Fingerprint: markSecret(k.kept), Since: now}, {Name: tokenFile, Fingerprint: markSecret(k.token), Since: now},

@@ -22,12 +22,12 @@ const (
 	peerConns     = 4       // idle ones a host
 )
 
-// PeerClient speaks to hosts that the operator named. It is guarded as a [Client] is,
-// and keeps its connections: such a host is asked all the time.
+// PeerClient calls hosts that the operator named. It has the guard of a [Client], and keeps its
+// connections open.
 type PeerClient struct{ http *http.Client }
 
-// NewPeerClient returns a client. It follows no redirect: what is sent is for the host
-// that it was addressed to.
+// NewPeerClient returns a client. It follows no redirect: a message is for the host that it was addressed
+// to.
 func NewPeerClient(cfg FetchConfig) *PeerClient {
 	dialer := newGuard(cfg).dialer(nil)
 	return &PeerClient{&http.Client{
@@ -40,16 +40,14 @@ func NewPeerClient(cfg FetchConfig) *PeerClient {
 	}}
 }
 
-// Do sends JSON, or with a nil body asks for some, and returns what the host answers
-// with status 200. The error wraps [*federation.UnavailableError] for everything else:
-// what is not understood today may be after the next upgrade.
+// Do sends JSON, or with a nil body requests a document, and returns the answer with status 200. For any
+// other status the error wraps [*federation.UnavailableError]: an upgrade of the host may change it.
 func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
 	content, answered, _, err := c.do(ctx, method, address, body, header)
 	return content, answered, err
 }
 
-// Look asks for JSON as Do does, and returns beside its header what the connection was
-// secured with, nil for nothing.
+// Look requests a document as Do does, and also returns the header and the TLS state, nil for none.
 func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
 	return c.do(ctx, http.MethodGet, address, nil, nil)
 }
@@ -86,7 +84,7 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 }
 
 // statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound]
-// where the host says that there is nothing at the address.
+// where the host answers that there is no document.
 func statusError(status int) error {
 	if status == http.StatusNotFound || status == http.StatusGone {
 		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)

@@ -13,23 +13,22 @@ import (
 	"baton/federation"
 )
 
-// signingKeysPath is where a freeq server tells keys, each below its DID.
+// signingKeysPath is the path below which a freeq server serves the keys of DIDs.
 //
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for a key that is unknown here, and puts
-// it on record. What it answers counts for what comes through that link alone: it
-// could bring such a step in any case, and gains no say about steps of other links.
+// askPeer asks the server behind a link for an unknown key, and records the answer. The key counts for
+// steps that come through that link alone, so that a server cannot speak for users of other servers.
 //
-// A nil error means that there was no server to ask, or that the answer is on record.
+// A nil error means that the answer is on record, or that there is no server to ask.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
 	address, ok := s.peer(q.Link)
 	own := document.DID != "" && document.Source == "" && q.DID.Method() == "web"
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
-		return nil // no server knows more of this gateway's own DIDs than it does
+		return nil // this gateway itself has the keys of the DIDs that it keeps
 	}
 	if s.offline {
 		return notAtHand(q.DID)
@@ -62,8 +61,7 @@ func (s *KeySource) peer(link string) (string, bool) {
 	return s.cfg.Peer(link)
 }
 
-// parsePeerKey reads the answer of a key server, which must be the key that was
-// asked for.
+// parsePeerKey reads the answer of a key server. A key with another id is an error.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 	if err := checkJSON(body); err != nil {
 		return nil, err

@@ -12,8 +12,7 @@ import (
 	"baton/federation"
 )
 
-// recoveryWindow is how long an operation can be undone by a key that stands above
-// the one that signed it.
+// recoveryWindow is how long a key of higher rank can undo an operation.
 //
 // spec: did-plc "Key Rotation & Account Recovery"
 const recoveryWindow = 72 * time.Hour
@@ -23,17 +22,16 @@ const (
 	plcIDBytes = 24
 )
 
-// plcLog is the operations that stand, oldest first, while a log is read.
+// plcLog is the operations that are in force, oldest first, while a log is read.
 type plcLog struct {
-	standing  []plcOperation
+	inForce   []plcOperation
 	nullified map[string]bool // by CID
 }
 
-// readPLCLog checks the log of a did:plc from its first operation on and returns
-// the one that stands last. The DID is the hash of the first; every other is signed
-// by a rotation key of the one that it follows; one that follows an earlier
-// operation than the last undoes what came between, where a key of higher rank
-// signed it, in time.
+// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in force. The
+// DID is the hash of the first operation. A rotation key of the preceding operation signs each other
+// one. An operation that follows an earlier one than the last undoes the operations between, if a key of
+// higher rank signed it within [recoveryWindow].
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
@@ -69,23 +67,23 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 			return plcOperation{}, fmt.Errorf("operation %d: nullified is %t", n, entry.nullified)
 		}
 	}
-	return log.standing[len(log.standing)-1], nil
+	return log.inForce[len(log.inForce)-1], nil
 }
 
-// add judges one operation against the operations that stand.
+// add judges one operation against the operations in force.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
-	if len(l.standing) == 0 {
+	if len(l.inForce) == 0 {
 		if err := checkGenesis(did, o); err != nil {
 			return err
 		}
-		l.standing = []plcOperation{o}
+		l.inForce = []plcOperation{o}
 		return nil
 	}
-	at := slices.IndexFunc(l.standing, func(s plcOperation) bool { return s.cid == o.prev })
+	at := slices.IndexFunc(l.inForce, func(s plcOperation) bool { return s.cid == o.prev })
 	if at < 0 {
-		return errors.New("it follows none that stands")
+		return errors.New("it follows no operation in force")
 	}
-	before, undone := l.standing[at], l.standing[at+1:]
+	before, undone := l.inForce[at], l.inForce[at+1:]
 	keys := before.rotation
 	if before.kind == plcTombstone {
 		return errors.New("it follows a tombstone")
@@ -94,7 +92,7 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 		if o.created.Sub(undone[0].created) > recoveryWindow {
 			return errors.New("it undoes one that is too old")
 		}
-		keys = keys[:undone[0].signer(keys)] // those above the signer
+		keys = keys[:undone[0].signer(keys)] // keys of higher rank
 	}
 	if o.signer(keys) == len(keys) {
 		return errors.New("no key that may has signed it")
@@ -102,11 +100,11 @@ func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	for _, u := range undone {
 		l.nullified[u.cid] = true
 	}
-	l.standing = append(slices.Clone(l.standing[:at+1]), o)
+	l.inForce = append(slices.Clone(l.inForce[:at+1]), o)
 	return nil
 }
 
-// checkGenesis holds a first operation to the DID that is made of it.
+// checkGenesis checks that a DID is the hash of its first operation.
 func checkGenesis(did federation.DID, o plcOperation) error {
 	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
 	switch {
@@ -120,8 +118,7 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// signer returns the index of the first key that signed an operation, or how many
-// keys there are.
+// signer returns the index of the first key that signed an operation, or the number of keys.
 func (o plcOperation) signer(keys []federation.PublicKey) int {
 	for i, key := range keys {
 		if verifyECDSA(key, o.unsigned, o.signature) {

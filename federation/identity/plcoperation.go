@@ -13,8 +13,7 @@ import (
 	"baton/federation"
 )
 
-// The kinds of operations. The first is that of the oldest DIDs, whose keys are its
-// own two.
+// The kinds of operations. The first kind opens the oldest DIDs, and names exactly two keys.
 const (
 	plcCreate    = "create"
 	plcUpdate    = "plc_operation"
@@ -39,8 +38,8 @@ type plcOperation struct {
 	signature []byte
 }
 
-// parsePLCOperation reads an operation. Members that are not known here are signed
-// like all others, and otherwise passed over.
+// parsePLCOperation reads an operation. Unknown members are part of the signed bytes, and ignored
+// otherwise.
 //
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
@@ -68,7 +67,7 @@ func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
 	return o.read(members)
 }
 
-// read returns the operation with what its members say.
+// read fills in the operation from its members.
 func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	var known bool
 	if o.prev, known = members["prev"].(string); !known && members["prev"] != nil {
@@ -107,9 +106,8 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	return o, nil
 }
 
-// encodeDAG writes a value as DAG-CBOR. Of what JSON has it takes strings, lists,
-// objects and null, which is all that an operation is made of: numbers would have
-// more than one way to be written.
+// encodeDAG writes a JSON value as DAG-CBOR: strings, lists, objects and null. Operations have no
+// numbers, which have several encodings.
 //
 // spec: ipld dag-cbor "Strictness"
 func encodeDAG(value any) ([]byte, error) {

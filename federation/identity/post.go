@@ -9,18 +9,16 @@ import (
 	"time"
 )
 
-// Answer is what a host answered, whatever its status.
+// Answer is the answer of a host, with any status.
 type Answer struct {
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // zero where it did not say
+	RetryAfter time.Duration // zero where the host named none
 }
 
-// Post sends JSON to an address and returns the answer, whatever its status: what it
-// means is for the caller to know. The error wraps [*federation.UnavailableError] when
-// there was no answer, or too long a one: then the host may have taken what
-// was sent. A redirect is an answer, and is not followed: what is posted is for the
-// host that it was addressed to. It blocks for at most the timeout.
+// Post sends JSON to an address and returns the answer with any status. It does not follow redirects. The
+// error wraps [*federation.UnavailableError] when there was no answer, or one that is too long: the host
+// may have received the message. It blocks for at most the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
 	u, err := url.Parse(address)
 	if err != nil {

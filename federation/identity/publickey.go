@@ -20,8 +20,8 @@ import (
 // pointBytes is the length of a point on a curve in its compressed form.
 const pointBytes = 33
 
-// multicodec returns what stands before the bytes of a key in its multibase form, the
-// varint of ed25519-pub, p256-pub or secp256k1-pub, and how many bytes there are.
+// multicodec returns the prefix of a key in its multibase form, the varint of ed25519-pub, p256-pub or
+// secp256k1-pub, and the length of the key.
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
@@ -34,12 +34,11 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	return "", 0
 }
 
-// maxMultibaseBytes bounds what is decoded: the 35 bytes of a point take 49
-// characters and the prefix. Decoding base58 costs the square of its length.
+// maxMultibaseBytes bounds decoded text: the 35 bytes of a point take 49 characters and the prefix. The
+// cost of decoding base58 grows with the square of its length.
 const maxMultibaseBytes = 50
 
-// errOtherKind says that a key is well formed as far as this package can tell, and
-// of a kind that is not known here.
+// errOtherKind says that a key is well-formed and of an unknown kind.
 var errOtherKind = errors.New("a key of another kind")
 
 // multibase writes an Ed25519 key as "z6Mk…".
@@ -53,8 +52,8 @@ func writeMultibase(key federation.PublicKey) string {
 	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
 }
 
-// parseMultibase reads what [writeMultibase] writes, in the one spelling of each key. It
-// returns [errOtherKind] for a key of a kind that is not known here.
+// parseMultibase reads the form that [writeMultibase] writes. It returns [errOtherKind] for a key of an
+// unknown kind.
 func parseMultibase(text string) (federation.PublicKey, error) {
 	digits, ok := strings.CutPrefix(text, "z")
 	if !ok {
@@ -127,9 +126,8 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 // ecdsaBytes is the length of a signature: r and s, 32 bytes each.
 const ecdsaBytes = 64
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Of
-// the two signatures that are always equally true, only the one with the lower s
-// counts, so that no other one can be made without the key.
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Of the two equivalent
+// signatures only the one with the lower s counts, so that no second one can be made without the key.
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {

@@ -12,9 +12,9 @@ import (
 	"baton/federation"
 )
 
-// Publisher serves what other programs need to verify signatures of this gateway: its own DID
-// document, and the keys of the signers whose steps it writes on freeq servers. A freeq server
-// looks up each key there that it does not know.
+// Publisher serves the keys with which other programs verify signatures: the DID document of this
+// gateway, and the keys of the signers whose steps the gateway writes on freeq servers. A freeq server
+// looks up unknown keys there.
 //
 // spec: did:web "Read"
 // spec: freeq-rest "Keys"
@@ -116,8 +116,8 @@ func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed
 	return nil, nil
 }
 
-// ServerKeys returns the keys with which signatures of the gateway verify at a time, the one that
-// signs first.
+// ServerKeys returns the keys with which signatures of the gateway verify at a time, first the key that
+// signs.
 func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation.SigningKey {
 	keys := []federation.SigningKey{k.Server(home)}
 	for _, key := range k.Good(ServerKey, now)[1:] {
@@ -126,7 +126,7 @@ func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation
 	return keys
 }
 
-// oneSource reports whether one source alone has named keys of a DID.
+// oneSource reports whether exactly one source named keys of a DID.
 func oneSource(history federation.KeyHistory) bool {
 	return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool {
 		return w.Origin != history[0].Origin || w.Via != history[0].Via

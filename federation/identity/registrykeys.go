@@ -10,12 +10,9 @@ import (
 	"baton/federation"
 )
 
-// ParseRegistryKeys reads the identity of an agent as its AIRC registry gives it and
-// returns its keys, each with the time from when it does not sign any more. A key
-// that the registry calls pending still signs. A registry names every key that an
-// agent ever had, so a report of these is a whole one.
-//
-// A key that was revoked at no stated time was revoked by now at the latest.
+// ParseRegistryKeys reads the identity of an agent as its AIRC registry serves it. It returns all keys
+// that the agent ever had, each with the time from which it no longer signs. A pending key signs. A key
+// that was revoked at an unknown time counts as revoked now.
 //
 // spec: airc-v0.1.1 §5
 func ParseRegistryKeys(body []byte, now time.Time) ([]federation.ReportedKey, error) {
@@ -75,8 +72,7 @@ func parseRegistryKey(item map[string]json.RawMessage, now time.Time) (federatio
 	return key, nil
 }
 
-// parseUnix reads a time in whole seconds. The zero time stands for null and for
-// nothing at all.
+// parseUnix reads a time in whole seconds. It returns the zero time for null and for no value.
 func parseUnix(value json.RawMessage) (time.Time, error) {
 	if len(value) == 0 || string(value) == "null" {
 		return time.Time{}, nil

@@ -15,11 +15,11 @@ import (
 	"baton/federation"
 )
 
-// replacedFile holds, as JSON, the fingerprint of each key that was made in the place of
-// another on purpose, by the name of the key.
+// replacedFile has, as JSON, the fingerprint of each key that replaced another one on purpose, by the
+// name of the key.
 const replacedFile = "replaced"
 
-// ParseSecretName returns an error for what names no secret of a keyring.
+// ParseSecretName returns an error for a name of no secret of a keyring.
 func ParseSecretName(s string) (KeyName, error) {
 	if name := KeyName(s); name == KeptSecret || name == TokenSecret {
 		return name, nil
@@ -27,9 +27,8 @@ func ParseSecretName(s string) (KeyName, error) {
 	return "", fmt.Errorf("no secret %q: want kept or token", s)
 }
 
-// ReplaceSecret makes a secret in a folder of keys, over whatever is there, and returns its
-// mark. With another token secret all sessions end; with another kept secret every agent is
-// another DID.
+// ReplaceSecret makes a new secret in a folder of keys, in place of any earlier one, and returns its mark.
+// A new token secret ends all sessions; a new kept secret gives every agent another DID.
 func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -45,7 +44,7 @@ func ReplaceSecret(dir string, name KeyName, now time.Time) (federation.KeyMark,
 	return mark, nil
 }
 
-// AcceptKey notes that the key which a signer has now took the place of another on purpose.
+// AcceptKey notes that the current key of a signer replaced another one on purpose.
 func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (NamedKey, error) {
 	public, err := signer.Public(ctx, name)
 	if err != nil {
@@ -67,8 +66,8 @@ func AcceptKey(ctx context.Context, dir string, signer Signer, name KeyName) (Na
 	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}}, nil
 }
 
-// replaceOnPurpose writes a secret over whatever is there. The note comes first: after a
-// power cut in between, the old secret is good all the same.
+// replaceOnPurpose writes a secret in place of any earlier one. It writes the note first: after a power
+// cut in between, the old secret is still valid.
 func replaceOnPurpose(root *os.Root, name KeyName, fingerprint string, secret []byte) error {
 	unlock, err := lockFolder(root)
 	if err != nil {
@@ -97,7 +96,7 @@ func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	return replaced, nil
 }
 
-// noteReplaced notes that the key with a fingerprint took the place of another on purpose.
+// noteReplaced notes that the key with a fingerprint replaced another one on purpose.
 func noteReplaced(root *os.Root, name KeyName, fingerprint string) error {
 	before, err := readReplaced(root)
 	if err != nil {

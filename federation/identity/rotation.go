@@ -16,19 +16,18 @@ import (
 	"baton/federation"
 )
 
-// retiredFile holds the public parts of keys that were rotated away, as JSON.
+// retiredFile has the public parts of retired keys, as JSON.
 const retiredFile = "retired"
 
-// lockFile is locked while a key is rotated. It is no key: its name begins as that of a
-// draft.
+// lockFile is locked while a key is rotated. Its name begins as the name of a draft, so that it is not
+// read as a key.
 const lockFile = ".lock"
 
-// maxRetired bounds what is kept of one key: far more rotations than fit into
-// one overlap. Older ones are forgotten.
+// maxRetired bounds the retired keys of one name: far more rotations than fit into one overlap. Older
+// ones are dropped.
 const maxRetired = 100
 
-// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated
-// here, with why.
+// ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated here, with the reason.
 var ErrNotRotated = errors.New("identity: this key cannot be rotated here")
 
 // retiredKey is one entry of [retiredFile].
@@ -52,12 +51,11 @@ func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 	return retiredKey{Name: name, Public: key.Public, Since: key.since.UTC(), Retired: now.UTC(), Until: until.UTC()}
 }
 
-// Rotate makes a new key, which signs from now on. What the old one signed is good for
-// the overlap: it stays listed, and its private part is gone. Both is durable before
-// Rotate returns; after a power cut in between the old key signs on. Gateways that have
-// one folder take turns: it blocks while another one rotates. It returns
-// [ErrNotRotated] for the key of a [Signer], which rotates its own, and for that of
-// the endpoint, which others know by its value alone.
+// Rotate makes a new key, which signs from now on. The old key stays listed for the overlap, so that its
+// signatures stay valid, and its private part is deleted. Both changes are durable before Rotate returns;
+// after a power cut before that the old key still signs. Rotate blocks while another replica with the
+// same folder rotates. It returns [ErrNotRotated] for a key of a [Signer], and for the endpoint key, whose
+// value is configured at other servers.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
 	switch {
 	case name == EndpointKey:
@@ -87,7 +85,7 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 		return ownKey{}, err
 	}
 	defer unlock()
-	if _, err := k.reread(root); err != nil { // the old key may be one that another gateway made
+	if _, err := k.reread(root); err != nil { // another replica may have made the old key
 		return ownKey{}, err
 	}
 	retired := append(slices.Clone(k.retired), retire(name, k.own[name], now, now.Add(overlap)))
@@ -105,9 +103,8 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 	return made, nil
 }
 
-// Reread reads the gateway's own keys again, and reports whether another gateway of the
-// home has rotated one. Where they cannot be read, the earlier ones stay. A signer is not
-// asked again.
+// Reread reads the gateway's own keys again, and reports whether another replica rotated one. After an
+// error the earlier keys stay. It does not ask a signer.
 func (k *Keyring) Reread() (changed bool, err error) {
 	if k.signer != nil {
 		return false, nil
@@ -145,9 +142,8 @@ func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	return changed, nil
 }
 
-// lockFolder keeps other gateways from rotating keys in a folder, from when it returns until
-// unlock, or the end of this process. The file stays: to remove it would let two of them
-// lock two files of one name.
+// lockFolder prevents other replicas from rotating keys in a folder until unlock, or the end of this
+// process. The file stays: if it were removed, two replicas could lock two files of one name.
 func lockFolder(root *os.Root) (unlock func(), err error) {
 	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -156,18 +152,18 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil // which is what unlocks it
+	return func() { _ = f.Close() }, nil // closing it unlocks it
 }
 
-// Good returns the keys under which what the gateway says is good now: the one that
-// signs, and those whose overlap has not ended, newest first.
+// Good returns the keys whose signatures are valid now: the key that signs, and the keys in their
+// overlap, newest first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return slices.DeleteFunc(listed(name, k.own[name], k.retired), func(key federation.OwnKey) bool { return key.State(now) == "retired" })
 }
 
-// readRetired returns what was rotated away, oldest first. No file is nothing.
+// readRetired returns the retired keys, oldest first; none without a file.
 func readRetired(root *os.Root) ([]retiredKey, error) {
 	text, err := readFile(root, retiredFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +179,7 @@ func readRetired(root *os.Root) ([]retiredKey, error) {
 	return retired, nil
 }
 
-// writeRetired writes the list, without the oldest of what is too much.
+// writeRetired writes the list, without the oldest keys beyond [maxRetired].
 func writeRetired(root *os.Root, retired []retiredKey) error {
 	if over := len(retired) - maxRetired; over > 0 {
 		retired = retired[over:]

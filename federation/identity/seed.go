@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// ReadSeed reads the key of a person: a file with the seed in hexadecimal that no other user of
-// the machine may read. The DID is the did:key.
+// ReadSeed reads the key of a person from a file with its seed in hexadecimal, which only its owner may
+// read. The DID is the did:key.
 func ReadSeed(path string) (federation.SigningKey, error) {
 	fail := func(err error) (federation.SigningKey, error) {
 		return federation.SigningKey{}, fmt.Errorf("read key %s: %w", path, err)

@@ -18,13 +18,13 @@ import (
 // SignerTimeout is how long a signer may take for one answer.
 const SignerTimeout = 5 * time.Second
 
-// maxComplaint bounds what is told of a signer's complaint, in bytes.
+// maxComplaint bounds the quoted part of an error message of a signer, in bytes.
 const maxComplaint = 200
 
-// Signer is a command that keeps the keys of gateway and registry, and signs with
-// them: a program and its first arguments. It is called with the name of a key. To
-// sign, it gets the bytes on stdin and writes the 64 bytes of the signature to stdout;
-// with --public after the name it writes the public key in base64url.
+// Signer is a command that keeps the keys of the gateway and the registry, and signs with them: a program
+// and its first arguments. It is called with the name of a key. It signs the bytes on stdin and writes
+// the 64 bytes of the signature to stdout; with --public after the name it writes the public key in
+// base64url.
 type Signer []string
 
 // Public returns the public part of a key that the command keeps.
@@ -55,8 +55,8 @@ func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, e
 	}}, nil
 }
 
-// sign has a message signed. A signature that does not verify is no signature: the
-// command may have been given another key since the start.
+// sign has a message signed, and verifies the signature: the command may have another key since the
+// start.
 func (s Signer) sign(ctx context.Context, name KeyName, public ed25519.PublicKey, message []byte) ([]byte, error) {
 	sig, err := s.run(ctx, message, string(name))
 	if err == nil && (len(sig) != ed25519.SignatureSize || !ed25519.Verify(public, message, sig)) {
@@ -86,8 +86,7 @@ func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]b
 	return stdout, nil
 }
 
-// brief keeps the first bytes that are written to it: more than a signature and a key
-// in base64url are not read.
+// brief keeps the first bytes that are written to it, enough for a signature or a key in base64url.
 type brief []byte
 
 func (b *brief) Write(p []byte) (int, error) {

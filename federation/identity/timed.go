@@ -52,16 +52,16 @@ func (t Timed) Refresh(ctx context.Context, did federation.DID, now time.Time) (
 
 func (t Timed) count(did federation.DID, begun time.Time, err error) {
 	if errors.Is(err, ErrNotAtHand) {
-		return // the lookup that follows is counted
+		return // the lookup that follows counts
 	}
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {
-		method = "other" // a remote party can make up methods
+		method = "other" // remote parties can invent methods
 	}
 	t.seconds.WithLabelValues(method, outcome(err).String()).Observe(time.Since(begun).Seconds())
 }
 
-// outcome returns the verdict that an attempt to resolve a DID came to.
+// outcome returns the verdict of an attempt to resolve a DID.
 func outcome(err error) federation.Verdict {
 	if err == nil {
 		return federation.Valid

@@ -1,16 +1,19 @@
-// Package inbox is the mailbox of a DID: its arrivals in order, kept after they were read. A
-// step enters the inboxes of the other parties of its handoff in the transaction that files
-// it; [Mailbox] reads them.
+// Package inbox reads the inboxes of DIDs. An inbox has the arrivals of a DID in order, and keeps
+// them after they were read. A step enters the inboxes of the other parties of its handoff in the
+// transaction that files it.
 //
-// There are two ways to read. [Mailbox.Replay] returns all entries after a cursor, as often
-// as it is called, and changes nothing; each device of a DID has its own cursor, which
-// [Mailbox.Advance] moves. [Mailbox.Lease] gives each waiting entry to one device for a time,
-// and to the next device unless the first acknowledges it. An entry stops waiting once it is
-// acknowledged, a device has read past it, or a network has shown it to its DID. It stays in
-// the inbox until its handoff leaves the record.
+// A [Mailbox] has two ways to read:
 //
-// A Mailbox may be used concurrently, and its methods block on the record alone. An entry is
-// delivered at least once: event IDs tell repetitions apart.
+//   - [Mailbox.Replay] returns all entries after a cursor, and changes nothing. Each device of a DID
+//     has its own cursor, which [Mailbox.Advance] moves.
+//   - [Mailbox.Lease] gives each waiting entry to one device for a time, and then to another device
+//     unless the first one acknowledged the entry.
+//
+// An entry stops waiting once a device acknowledged it or read past it, or a network showed it to
+// the DID. It stays in the inbox until its handoff leaves the record. An entry is delivered at least
+// once; event IDs identify repetitions.
+//
+// The methods of a Mailbox block on the record alone, and may be called concurrently.
 package inbox
 
 import (
@@ -22,11 +25,11 @@ import (
 	"baton/federation"
 )
 
-// pageSize is how many entries one read of the record fetches: enough that a
-// replay is not bound by round trips, little enough to hold in memory.
+// pageSize is how many entries one read of the record fetches: few enough to hold in memory, and
+// enough that round trips do not dominate a replay.
 const pageSize = 256
 
-// Inboxes reads what reached each DID.
+// Inboxes reads the arrivals of each DID.
 type Inboxes interface {
 	// Replay returns up to limit entries that reached an inbox after the cursor, oldest
 	// first. It blocks on the record and changes nothing. It returns a
@@ -39,15 +42,14 @@ type Inboxes interface {
 // nil error means that the change survives a power cut. Each returns an error wrapping a
 // [*federation.UnavailableError] while the record cannot be used.
 type Leases interface {
-	// Lease gives a device up to limit entries that wait and that no device has at that
-	// moment, oldest first, until the other time.
+	// Lease gives a device up to limit waiting entries that no device has now, oldest first, until
+	// a time.
 	Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error)
-	// Ack ends the waiting of an entry. The lease may have run out, as long as the entry was
-	// not given out again: once it was, Ack returns [federation.ErrLeaseLost]. The same Ack
-	// again changes nothing.
+	// Ack ends the waiting of an entry. It returns [federation.ErrLeaseLost] if the lease ended and
+	// another device was given the entry. A repeated Ack changes nothing.
 	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error
-	// Nack puts an entry back until a moment. It returns [federation.ErrLeaseLost] as Ack does,
-	// and for an entry that waits no more.
+	// Nack puts an entry back until a time. It returns [federation.ErrLeaseLost] as Ack does, and for
+	// an entry that no longer waits.
 	Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error
 	// Extend moves the end of a lease. Its errors are the errors of Nack.
 	Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error
@@ -55,10 +57,10 @@ type Leases interface {
 
 // Devices remembers how far each device of a DID has read.
 type Devices interface {
-	// Advance notes that a device has read its inbox up to a cursor: the entries up to there
-	// wait no more, for any device. A device never moves back. With no name only the waiting
-	// ends. It blocks on the disk. It returns [federation.ErrTooManyDevices] for one too many,
-	// and a [*federation.CursorError] for a cursor that this inbox never gave out.
+	// Advance notes that a device has read its inbox up to a cursor, and ends the waiting of the
+	// entries up to there for all devices. A device never moves back. Without a name, Advance only
+	// ends the waiting. It blocks on the disk. It returns [federation.ErrTooManyDevices], and a
+	// [*federation.CursorError] for a cursor that this inbox never gave out.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
 }
 
@@ -69,9 +71,9 @@ type Mailbox struct {
 	Devices Devices
 }
 
-// Replay yields what reached a DID after a cursor, oldest first, and ends. It
-// changes nothing. The error is a [*federation.CursorError] for a cursor that this
-// inbox never gave out; the zero cursor reads from the start again.
+// Replay yields the arrivals of a DID after a cursor, oldest first, and ends. It changes nothing. The
+// zero cursor reads from the start. The error is a [*federation.CursorError] for a cursor that this
+// inbox never gave out.
 func (m Mailbox) Replay(ctx context.Context, to federation.DID, after federation.Cursor) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		for {

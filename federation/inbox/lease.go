@@ -9,19 +9,18 @@ import (
 	"baton/federation"
 )
 
-// LeaseTime is how long a lease holds that names no time.
+// LeaseTime is the length of a lease that names none.
 const LeaseTime = time.Minute
 
 // MaxLeaseTime bounds a lease, so that an entry leased by a dead device reaches another
 // device within the day.
 const MaxLeaseTime = 12 * time.Hour
 
-// MaxDelay bounds how long an entry may be put off: an entry that is put off for longer than
-// its deadline is lost.
+// MaxDelay bounds how long an entry may be put off: a longer delay would exceed most deadlines.
 const MaxDelay = 24 * time.Hour
 
-// MaxLeases bounds how many entries one call leases, and so how long other writes to the
-// record wait for it.
+// MaxLeases bounds how many entries one call leases, and with that how long other writes to the
+// record wait.
 const MaxLeases = 100
 
 // maxDeviceName bounds the name of a device, in bytes.
@@ -30,7 +29,7 @@ const maxDeviceName = 64
 // ErrDeviceName is returned for a name that no device may have.
 var ErrDeviceName = errors.New("inbox: a device has a name of 1 to 64 letters, digits and ._-")
 
-// checkDevice holds a name to what can stand in a path, a log and a table.
+// checkDevice refuses a name that does not fit into a path, a log line and a table.
 func checkDevice(name string) error {
 	if name == "" || len(name) > maxDeviceName {
 		return ErrDeviceName
@@ -45,10 +44,9 @@ func checkDevice(name string) error {
 	return nil
 }
 
-// Lease gives a device up to limit entries that wait, oldest first, at most
-// [MaxLeases]. They are its own for a time, of [LeaseTime] where that is 0 and at
-// most [MaxLeaseTime]; after that another device may be given them, with Delivery
-// counted on. The error is [ErrDeviceName] or that of [Leases].
+// Lease gives a device up to limit waiting entries, oldest first, at most [MaxLeases]. No other
+// device gets them for a length of time: [LeaseTime] for 0, at most [MaxLeaseTime]. Delivery counts
+// how often an entry was leased. The error is [ErrDeviceName] or that of [Leases].
 func (m Mailbox) Lease(ctx context.Context, to federation.DID, device string, limit int, length time.Duration, now time.Time) ([]federation.Lease, error) {
 	if err := checkDevice(device); err != nil {
 		return nil, err
@@ -67,9 +65,8 @@ func leaseTime(length time.Duration) time.Duration {
 	return min(length, MaxLeaseTime)
 }
 
-// Ack ends the waiting of an entry, for all devices. The error is
-// [federation.ErrLeaseLost] when another device was given the entry meanwhile: then
-// theirs is the Ack that counts.
+// Ack ends the waiting of an entry for all devices. The error is [federation.ErrLeaseLost] when
+// another device was given the entry meanwhile, which has to acknowledge it.
 func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	if err := m.Leases.Ack(ctx, to, hold, now); err != nil {
 		return fmt.Errorf("acknowledge: %w", err)
@@ -77,8 +74,7 @@ func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hol
 	return nil
 }
 
-// Nack puts an entry back, to be given out again after a delay of at most
-// [MaxDelay]; at once where that is 0.
+// Nack puts an entry back, to be leased again after a delay of at most [MaxDelay].
 func (m Mailbox) Nack(ctx context.Context, to federation.DID, hold federation.Hold, delay time.Duration, now time.Time) error {
 	again := now.Add(min(max(delay, 0), MaxDelay))
 	if err := m.Leases.Nack(ctx, to, hold, again); err != nil {
@@ -87,7 +83,7 @@ func (m Mailbox) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 	return nil
 }
 
-// Extend makes a lease hold for a time from now on, as [Mailbox.Lease] counts it.
+// Extend makes a lease end after a length of time from now, as [Mailbox.Lease] counts it.
 func (m Mailbox) Extend(ctx context.Context, to federation.DID, hold federation.Hold, length time.Duration, now time.Time) error {
 	if err := m.Leases.Extend(ctx, to, hold, now.Add(leaseTime(length))); err != nil {
 		return fmt.Errorf("extend: %w", err)

@@ -7,8 +7,7 @@ import (
 	"baton/federation"
 )
 
-// moved returns a view with all that follows from its state and from when it got
-// there.
+// moved returns a view with the clock and the finality that follow from its state.
 func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	v.Moved = filed
 	v.Over = slices.Contains(k.tables[v.Kind].Over, v.State)
@@ -24,8 +23,7 @@ func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
 	return v
 }
 
-// Then returns the step that the home takes when the clock of a handoff ran out,
-// "" where it takes none.
+// Then returns the step that the home takes when the clock of a handoff ran out, "" for none.
 func (k Kinds) Then(v federation.View) federation.Verb {
 	w, _ := k.wait(v)
 	return w.Then

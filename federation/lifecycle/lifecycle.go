@@ -1,9 +1,9 @@
 // Package lifecycle decides which step is legal, from which state, and for which role.
 //
-// The rules are data: a table for each kind of handoff. [Shipped] returns the [Kinds] of
-// kinds.json, which is in the program; [Parse] reads others. [Kinds.Open] and [Kinds.Check]
-// return the view after a step, or a refusal. They are pure functions over a view and a step,
-// with the time as an argument, so that [Kinds.Replay] of a log always gives the same view.
+// The rules are data: one table for each kind of handoff. [Shipped] returns the [Kinds] of the embedded
+// file kinds.json, and [Parse] reads other files. [Kinds.Open] and [Kinds.Check] return the view after a
+// step, or a refusal. They are pure functions of a view, a step and a time, so that [Kinds.Replay] of a
+// log always gives the same view.
 //
 // # Tables
 //
@@ -18,12 +18,11 @@
 //	             {"verb": "lapse", "from": ["asked"], "who": "system", "to": "lapsed"}],
 //	   "waits": [{"in": ["asked"], "clock": "notice", "then": "lapse"}]}}}
 //
-// Every kind opens with an offer: "opens" names the state of an offer that is directed to a
-// DID, and of one that is open to anyone. A kind that lacks one of them has no such offer.
-// "over" lists the final states. [Rule] describes a row of "rules". A row of "waits" says
-// that a clock runs in these states, and which step the home takes when it ran out. The
-// operator sets the clocks of [federation.Clock], and the deadline replaces "unanswered"
-// where the offer has one; any other clock has its length in "windows".
+// An offer opens each kind. "opens" names the state after an offer to a DID ("directed"), and after an
+// offer to anyone ("open"); a kind without one of them has no such offer. "over" lists the final states.
+// [Rule] describes a row of "rules". A row of "waits" starts a clock in these states, and names the step
+// that the home takes when the clock ran out. The operator sets the clocks of [federation.Clock]; the
+// deadline of an offer replaces "unanswered". Any other clock has its length in "windows".
 //
 // spec: handofftag "Lifecycle"; freeq-act "State machines"
 package lifecycle
@@ -38,8 +37,8 @@ import (
 	"baton/federation"
 )
 
-// Tolerance is how far after a deadline an answer still counts: the clocks of
-// signer and home may differ by that much.
+// Tolerance is how late after a deadline an answer still counts: the clocks of the signer and the home may
+// differ by that much.
 const Tolerance = 120 * time.Second
 
 // Term names the time of an offer by which a step must be taken.
@@ -59,19 +58,17 @@ type Rule struct {
 	To   federation.State   `json:"to"`
 	// Dialect restricts the row to handoffs of one dialect; empty for both.
 	Dialect federation.Dialect `json:"dialect,omitempty"`
-	// By is when the step must be taken at the latest; empty for any time. A time that
-	// the offer does not name bounds nothing.
+	// By is the term of the step; empty for none. A term that the offer does not name has no effect.
 	By Term `json:"by,omitempty"`
-	// Accepts is the verb of the earlier step that this one must name as the one that
-	// it accepts; empty where it names none.
+	// Accepts is the verb of the earlier step that this step must name; empty where it names none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
-	// Assigns says that the actor becomes the assignee, or the actor of the step that this
-	// one accepts.
+	// Assigns says that the actor becomes the assignee, or, with Accepts, the actor of the accepted
+	// step.
 	Assigns bool `json:"assigns,omitempty"`
 }
 
-// Kinds are the lifecycles that a home keeps. They are read only, and safe for
-// concurrent use. The zero Kinds knows no kind.
+// Kinds is the lifecycles of a home. It does not change, and may be used concurrently. The zero Kinds has
+// no kind.
 type Kinds struct {
 	tables  map[federation.Kind]table
 	windows map[federation.Clock]time.Duration
@@ -95,15 +92,15 @@ type wait struct {
 	Then  federation.Verb    `json:"then"`
 }
 
-// Windows returns how long the clocks run that no operator sets.
+// Windows returns the lengths of the clocks that no operator sets.
 func (k Kinds) Windows() map[federation.Clock]time.Duration {
 	windows := make(map[federation.Clock]time.Duration, len(k.windows))
 	maps.Copy(windows, k.windows)
 	return windows
 }
 
-// Known refuses a step of a kind, or with a verb, that no table has. It looks at
-// nothing else, and so can come before a signature is verified.
+// Known refuses a step of an unknown kind, or with an unknown verb. It checks nothing else, so that a home
+// can call it before it verifies the signature.
 func (k Kinds) Known(ev federation.Event) error {
 	t, known := k.tables[ev.Kind]
 	if !known {
@@ -115,7 +112,7 @@ func (k Kinds) Known(ev federation.Event) error {
 	return nil
 }
 
-// HasVerb reports whether a kind has a step of that verb for another role than the home's.
+// HasVerb reports whether any kind has a step of a verb for another role than the home.
 func (k Kinds) HasVerb(verb federation.Verb) bool {
 	for _, t := range k.tables {
 		if slices.ContainsFunc(t.Rules, func(r Rule) bool { return r.Verb == verb && r.Who != federation.System }) {
@@ -125,8 +122,8 @@ func (k Kinds) HasVerb(verb federation.Verb) bool {
 	return verb == federation.Offer && len(k.tables) > 0
 }
 
-// Rule returns the row for a verb in a handoff, and whether there is one. A handoff
-// that was never written in any dialect has the rules of the RFC's.
+// Rule returns the row for a verb in a handoff, and whether there is one. A handoff without a dialect has
+// the rules of the dialect of the RFC.
 func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
 	rules, dialect := k.tables[v.Kind].Rules, cmp.Or(v.Dialect, federation.HandoffTags)
 	i := slices.IndexFunc(rules, func(r Rule) bool {
@@ -220,9 +217,9 @@ func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (f
 func (r Rule) check(v federation.View, ev federation.Event) error {
 	switch {
 	case v.Over:
-		return refuse(v, ev, federation.TerminalHandoff, standing(v, r))
+		return refuse(v, ev, federation.TerminalHandoff, stateDetail(v, r))
 	case !slices.Contains(r.From, v.State):
-		return refuse(v, ev, federation.IllegalStep, standing(v, r))
+		return refuse(v, ev, federation.IllegalStep, stateDetail(v, r))
 	case !ev.Replaces.IsZero():
 		return refuse(v, ev, federation.InvalidTag, "only an offer replaces a handoff")
 	case r.Accepts != "" && ev.Accepts.IsZero():
@@ -275,9 +272,9 @@ func plays(v federation.View, did federation.DID, role federation.Role) bool {
 	return false
 }
 
-// standing tells the sender the state of the handoff, and the winner where a response came
-// too late.
-func standing(v federation.View, rule Rule) string {
+// stateDetail returns the detail of a refusal: the state of the handoff, and the winner where a response
+// came too late.
+func stateDetail(v federation.View, rule Rule) string {
 	if rule.Assigns && v.Assignee != "" {
 		return "it went to " + string(v.Assignee)
 	}

@@ -35,9 +35,8 @@ func Shipped() Kinds {
 	return k
 }
 
-// Parse reads a file of tables. It is strict: the error names the first member that
-// is unknown, malformed, or contradicts another, such as a rule from a state that
-// nothing leads to.
+// Parse reads a file of tables. The error names the first member that is unknown, malformed, or
+// contradicts another, such as a rule from a state that no rule leads to.
 func Parse(text []byte) (Kinds, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return Kinds{}, fmt.Errorf("parse kinds: %w", err)
@@ -107,7 +106,7 @@ func (k Kinds) check(t table) error {
 	return nil
 }
 
-// reached returns the states that something leads to.
+// reached returns the states that an offer or a rule leads to.
 func (t table) reached() []federation.State {
 	var states []federation.State
 	for _, s := range []federation.State{t.Opens.Directed, t.Opens.Open} {
@@ -137,7 +136,7 @@ func (t table) live(states []federation.State) error {
 	return nil
 }
 
-// checkRule reports what is wrong with a row, which stands after others.
+// checkRule reports what is wrong with a row of rules, given the earlier rows.
 func (t table) checkRule(r Rule, earlier []Rule) error {
 	twice := func(other Rule) bool {
 		return other.Verb == r.Verb && (other.Dialect == r.Dialect || other.Dialect == "" || r.Dialect == "")
@@ -161,7 +160,7 @@ func (t table) checkRule(r Rule, earlier []Rule) error {
 	return t.live(r.From)
 }
 
-// checkWait reports what is wrong with a row, which stands after others.
+// checkWait reports what is wrong with a row of waits, given the earlier rows.
 func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	if err := t.live(w.In); err != nil {
 		return err
@@ -182,8 +181,8 @@ func (k Kinds) checkWait(t table, w wait, earlier []wait) error {
 	return nil
 }
 
-// ends reports whether a verb is the home's to end a handoff with in a state and a
-// dialect. One that led on could run out again and again.
+// ends reports whether the home ends a handoff with a verb in a state and a dialect. A verb that leads to a
+// state that is not final could run out repeatedly.
 func (t table) ends(s federation.State, d federation.Dialect, verb federation.Verb) bool {
 	return slices.ContainsFunc(t.Rules, func(r Rule) bool {
 		return r.Verb == verb && r.Who == federation.System && (r.Dialect == "" || r.Dialect == d) &&

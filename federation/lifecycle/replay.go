@@ -8,9 +8,9 @@ import (
 	"baton/federation"
 )
 
-// Replay returns the view after the last step of a log, the zero View for an empty log. It
-// equals the view that was filed with that step, as long as the tables are the same as then.
-// The error is the error of the log, or names the step that cannot follow the one before.
+// Replay returns the view after the last step of a log, the zero View for an empty log. With the same
+// tables it equals the view that was filed with that step. The error is that of the log, or names the step
+// that cannot follow its predecessor.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {
@@ -24,8 +24,8 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 	return v, nil
 }
 
-// Follow returns the view after a filed step, as the home with the handoff saw it. The error says
-// why the step cannot follow.
+// Follow returns the view after a filed step, as the home of the handoff judged it. The error says why the
+// step cannot follow.
 func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
 	switch exists := before.Exists(); {
 	case exists && step.Event.Verb == federation.Offer:

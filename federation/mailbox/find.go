@@ -24,8 +24,8 @@ var errNoHome = errors.New("no home is known to have its mailbox")
 
 // Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its
 // handoff. It blocks on the network while it looks for them. The error is a
-// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] drops the
-// step: its handoff ended before the home was found, so no party needs the step any more.
+// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] says that the
+// handoff ended before the home was found: the step is dropped.
 func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
 	done := map[federation.HomeID]bool{l.home: true}
 	for _, did := range d.View.Others("") {
@@ -52,8 +52,8 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 
 // find returns the mailbox home of a DID. Where no location is known, or its route is lost, it
 // reads the document of the DID, then the well-known document of its host, and then asks the
-// peers; the first that names a home wins, and is kept. The location that an operator moved a
-// mailbox to holds.
+// peers; the first source that names a home wins, and the record keeps the location. A moved mailbox
+// is not searched.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
 	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
@@ -159,9 +159,9 @@ func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.Ho
 	return home, nil
 }
 
-// ask asks all peers whether they have the mailbox of a DID, and returns the only one that
-// says yes. Where several say yes it believes none of them. Where none does, the error is
-// that of the peers that did not answer.
+// ask asks all peers whether they have the mailbox of a DID, and returns the only peer that says yes.
+// If several say yes, it believes none of them and reports the offence of each. If none says yes,
+// the error is that of the peers that did not answer.
 func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	var peers []federation.HomeID
 	for peer := range l.peers.All() {

@@ -8,10 +8,10 @@ import (
 	"baton/federation"
 )
 
-// LearnFromStep notes that a home brought a step of the signer's: its mailbox is there, where
-// no location is known. A step that the signer signed also overrules an earlier login here, and
-// the claim of another home to have the mailbox, which is an offence of that home. A location
-// that cannot be kept goes to the log and is learned again.
+// LearnFromStep notes that a home sent a step: the mailbox of the signer is there, unless another
+// location is known. A signed step also overrules an earlier login here, and the claim of another home
+// to have the mailbox, which is an offence of that home. The log has a location that cannot be
+// kept; the next step teaches it again.
 func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
 	did := ev.Actor()
 	defer l.routed(ctx, did)
@@ -27,9 +27,9 @@ func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home f
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// LearnFromLogin notes that a DID proved itself to this gateway: its mailbox is here, where no
-// location is known, its route is lost, or another home merely claims it. A location that cannot
-// be kept goes to the log and is learned again.
+// LearnFromLogin notes that a DID logged in here: its mailbox is here if no location is known, if its
+// route is lost, or if another home only claims it. The log has a location that cannot be kept; the
+// next login teaches it again.
 func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	switch {

@@ -34,7 +34,7 @@ func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.Ma
 	return kept, nil
 }
 
-// lost reports whether a location is at a home that is no peer now: no route leads there.
+// lost reports whether a location is at a home that is no peer now.
 func (l *Locator) lost(home federation.HomeID) bool {
 	if home == "" || home == l.home {
 		return false
@@ -43,9 +43,9 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// seen returns where a DID was seen: here, for the DID of this home, of an agent or of a user
-// of a network here; or at the home that brought its steps or that an operator bound it to.
-// The location names no home for a DID that was not seen.
+// seen returns where a DID was seen: here, for this home, an agent or a user of a network here, or at
+// the home that sent its steps or to which an operator bound it. The location names no home for a
+// DID that was not seen.
 func (l *Locator) seen(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	unseen := federation.MailboxLocation{DID: did}
 	here := federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedHere}
@@ -83,16 +83,16 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway believes a home about the identity of a DID: the mailbox is
-// there, or no other location is known than one that a home merely claimed. The answer is no
-// while the record cannot be read.
+// MaySpeakFor reports whether this gateway believes what a home says of a DID: the mailbox is there, or
+// the only known location is the claim of a home. The answer is no while the record cannot be
+// read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := l.Locate(ctx, did)
 	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
 }
 
-// OfParties returns where the mailboxes of the parties of a handoff are, and nothing at a
-// home that never knew another one.
+// OfParties returns the locations of the mailboxes of the parties of a handoff, and nothing at a home
+// that never had peers.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
 		return nil, err
@@ -108,8 +108,7 @@ func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federatio
 	return all, nil
 }
 
-// KnowsHomes reports whether this home has peers, or its record knows other homes: their routes
-// may be lost.
+// KnowsHomes reports whether this home has peers, or its record names other homes.
 func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	l.mu.Lock()
 	known := l.linked
@@ -130,7 +129,8 @@ func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
 	return l.linked, nil
 }
 
-// looked reports whether the record was asked for other homes: it learns of one by a peer alone.
+// looked reports whether the record was read for other homes. It learns of homes from peers alone, so
+// one read is enough.
 func (l *Locator) looked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,8 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns a step that came from another home with the name under which that home
-// knows the signer. A signer whose mailbox is here keeps the name that it has here.
+// LocalName returns a step of another home with the name of its signer there. It drops that name for
+// a signer that was seen here, which keeps its local name.
 func (l *Locator) LocalName(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	at, err := l.seen(ctx, ev.Actor())
 	if at.Home == l.home {

@@ -1,23 +1,22 @@
-// Package mailbox knows which home has the mailbox of a DID, and from which source.
+// Package mailbox locates the mailbox home of each DID, and moves mailboxes.
 //
 // The mailbox home of a DID keeps its inbox and delivers to it. A [Locator] finds that home
 // in this order; the first source that names a home wins:
 //
-//  1. An operator moved the mailbox. The kept location holds, whatever is seen elsewhere.
+//  1. An operator moved the mailbox. No other source overrules the kept location.
 //  2. The DID was seen: it is this home, an agent or a user of a network here, or it is bound
-//     to the name of another home, which brought its steps.
+//     to the name of another home, which sent its steps.
 //  3. It is a did:web below the name of another home.
 //  4. A kept location: a step, a login here, the document of the DID, the well-known document
 //     of its host, or the answer of a home.
 //
-// A location at a home that is no peer any more names a lost route: another source that is newer
-// wins over it.
+// A location at a home that is no peer any more is a lost route: any newer source overrules it.
 //
 // Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
 // [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
-// to the home that is found. The record keeps what was found out. [Locator.Linked] has all of
-// them tried again, as a link to a home is up. [Locator.Reroute] moves steps there when homes are
-// added or removed.
+// to the home that is found. The record keeps the location. [Locator.Linked] schedules all of them
+// again when a link to a home comes up. [Locator.Reroute] moves steps there when homes are added or
+// removed.
 //
 // [Locator.Move] gives a mailbox to another home. For thirty days this home then forwards the
 // steps that still arrive for the DID.
@@ -40,7 +39,7 @@ import (
 // peer now.
 const Unrouted = federation.UnroutedLink
 
-// homeNetwork is the network of the bindings of DIDs that other homes brought.
+// homeNetwork is the network of the bindings of DIDs whose steps another home sent.
 const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.
@@ -56,7 +55,7 @@ type Record interface {
 	// [federation.ErrNotFound].
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// KnowsHomes reports whether the record has a location at another home than this one, or a
-	// DID that another home brought.
+	// DID whose steps another home sent.
 	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
@@ -73,7 +72,7 @@ type Record interface {
 type Peer struct {
 	Home    federation.HomeID
 	URL     string // without a path
-	Blocked bool   // it is sent nothing
+	Blocked bool   // nothing is sent to it
 }
 
 // Peers is the set of other homes. The methods that block on the network return an error
@@ -113,13 +112,13 @@ type Config struct {
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
-	// Routed is called with a DID whose location is known from now on, or with "" where any may
-	// have a route now; nil for no call. It may block on the disk.
+	// Routed is called with a DID whose location became known, or with "" when any DID may have
+	// a route; nil for no call. It may block on the disk.
 	Routed func(ctx context.Context, did federation.DID)
 	Log    *slog.Logger
 }
 
-// Locator knows where mailboxes are, and moves them.
+// Locator locates mailboxes, and moves them.
 type Locator struct {
 	home      federation.HomeID
 	record    Record
@@ -132,7 +131,7 @@ type Locator struct {
 	mu     sync.Mutex
 	asked  map[federation.DID]time.Time // when the peers were asked last
 	linked bool                         // this home has, or had, peers
-	read   bool                         // the record was asked for other homes
+	read   bool                         // the record was read for other homes
 }
 
 // New returns a locator. It reads nothing yet.

@@ -32,7 +32,7 @@ type ElsewhereError struct{ DID federation.DID }
 
 // Error implements error.
 func (e *ElsewhereError) Error() string {
-	return fmt.Sprintf("the mailbox of %s is not one of here to give away", e.DID)
+	return fmt.Sprintf("the mailbox of %s is not here", e.DID)
 }
 
 // Moved is the result of a move.
@@ -94,8 +94,8 @@ func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, f
 }
 
 // Move gives the mailbox of a DID to another home, together with its unread entries. It
-// blocks until each entry is receipted or refused, and asks for the time before each batch of
-// them. A second call moves the entries that are left. With dry it only counts them.
+// blocks until each entry is receipted or refused. A second call moves the entries that are left.
+// With dry it only counts them.
 //
 // The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
 // home, or that of the record or the network.
@@ -149,7 +149,7 @@ func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.
 			case err == nil:
 				done.Taken++
 			case refused:
-				done.Waiting++ // and its lease outlasts this move
+				done.Waiting++ // the entry stays leased until the end of this move
 			default:
 				done.Waiting += len(leases) - i
 				return err
@@ -165,7 +165,7 @@ func (l *Locator) moveEntry(ctx context.Context, moved Moved, lease federation.L
 		return err
 	}
 	if view.Home != l.home && !view.Numbered {
-		return federation.Refuse(lease.Entry.Event, federation.PolicyDenied, "its home rules on nothing that could be shown to another")
+		return federation.Refuse(lease.Entry.Event, federation.PolicyDenied, "no ruling of its home proves the step to another home")
 	}
 	if err := l.peers.Deliver(ctx, moved.Home, federation.Delivery{Entry: lease.Entry, View: view}); err != nil {
 		return err

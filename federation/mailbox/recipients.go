@@ -10,9 +10,8 @@ import (
 
 // Recipients returns the names of the outboxes of other homes that a filed step goes to, with
 // the handoff as it is after the step: the mailbox homes of the parties, and all homes for an
-// offer to anyone. [Unrouted] stands for a home that is not known, or is no peer now. The
-// steps of a handoff whose home is another one are sent by that home; this one forwards them to
-// the parties that moved away from here.
+// offer to anyone. [Unrouted] stands for a home that is not known, or is no peer now. The home of a
+// remote handoff sends its steps; this home only forwards them to parties that moved away from here.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
 	knows, err := l.KnowsHomes(ctx)
 	switch {
@@ -37,7 +36,7 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 			name = Unrouted
 		}
 		if at.Home == "" && l.alone() {
-			continue // it can be read here alone
+			continue // no other home can have the mailbox
 		}
 		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -57,10 +56,10 @@ func (l *Locator) everyone(ev federation.Event) []string {
 	return names
 }
 
-// forwards returns the names of the homes that a step of another home is forwarded to. A step
-// does not go to a home that it came through.
+// forwards returns the names of the homes to which a step of another home is forwarded. No step goes
+// to a home that it came through.
 func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
-	if !after.Numbered { // its home signs no rulings that a third home could check
+	if !after.Numbered { // no ruling proves the step to a third home
 		return nil
 	}
 	var names []string

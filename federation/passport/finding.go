@@ -5,17 +5,17 @@ type Code string
 
 // The findings. All but [KeyMissing] make a passport invalid.
 const (
-	Malformed    Code = "malformed"     // no JSON that everybody reads alike, or members of the wrong type
+	Malformed    Code = "malformed"     // not JSON that all readers read alike, or members of the wrong type
 	WrongType    Code = "wrong-type"    // another media type
 	WrongVersion Code = "wrong-version" // not of this version
 
-	PassportSignature Code = "passport-signature" // the home did not sign all the rest like this
+	PassportSignature Code = "passport-signature" // not a signature of the home over the other members
 	IssuerMismatch    Code = "issuer-mismatch"    // the issuer is not the home, or signed with the key of another
 
 	KeyEncoding  Code = "key-encoding"  // a key is not 32 bytes in strict base64url
 	KeyIDWrong   Code = "key-id"        // a key id is not that of its key
 	KeyOwner     Code = "key-owner"     // a did:key is not that of its key
-	KeyDuplicate Code = "key-duplicate" // one key of one DID stands twice
+	KeyDuplicate Code = "key-duplicate" // a key of a DID is listed twice
 	KeyMissing   Code = "key-missing"   // the key of a signature is not in the passport: unverifiable
 
 	StepOrder     Code = "step-order"     // the steps are not numbered from 1 without a gap
@@ -31,7 +31,7 @@ const (
 	StepTime      Code = "step-time"      // filed before it was received, or before the step before it
 	StepIllegal   Code = "step-illegal"   // no rule lets it follow the steps before it
 
-	Provenance        Code = "provenance"         // without the evidence that it names, or with it listed as signed
+	Provenance        Code = "provenance"         // without the evidence that the step names, or listed as signed although it has evidence
 	EvidenceDigest    Code = "evidence-digest"    // the evidence is not what the step names
 	EvidenceSignature Code = "evidence-signature" // the foreign signature in the evidence does not verify
 
@@ -44,7 +44,7 @@ const (
 	SummaryMismatch Code = "summary-mismatch" // the steps say another id, kind, dialect or title
 )
 
-// Finding is one thing that is wrong, and where.
+// Finding is one error in a passport, and its place.
 type Finding struct {
 	Code   Code   `json:"code"`
 	Step   uint64 `json:"step,omitempty"` // its number; 0 for the passport as a whole

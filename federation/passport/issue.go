@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// Record reads what a passport is made of. Its methods block on the disk, and return an error
+// Record reads the parts of a passport. Its methods block on the disk, and return an error
 // wrapping [*federation.UnavailableError] when that cannot be read now.
 type Record interface {
 	// Log yields the steps of one handoff, oldest first, and ends.
@@ -18,7 +18,7 @@ type Record interface {
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	// Evidence returns bytes by their SHA-256.
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// History returns what is known of the keys of a DID.
+	// History returns the known keys of a DID.
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
@@ -58,7 +58,7 @@ func Issue(ctx context.Context, record Record, key federation.SigningKey, view f
 	return text, err
 }
 
-// stepsOf returns the steps that a view counts.
+// stepsOf returns the steps of a log up to the version of a view.
 func stepsOf(ctx context.Context, record Record, view federation.View) ([]federation.Entry, error) {
 	var steps []federation.Entry
 	size := 0
@@ -96,7 +96,7 @@ func receiptsOf(ctx context.Context, record Record, view federation.View, steps 
 	return receipts, nil
 }
 
-// historiesOf returns what is known of the keys of each signer.
+// historiesOf returns the key histories of the signers.
 func historiesOf(ctx context.Context, record Record, steps []federation.Entry) (map[federation.DID]federation.KeyHistory, error) {
 	histories := map[federation.DID]federation.KeyHistory{}
 	for _, entry := range steps {

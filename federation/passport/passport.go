@@ -1,18 +1,16 @@
 // Package passport writes and checks the file that proves one handoff to any reader, at any
 // later time, on a machine that never saw the gateway.
 //
-// A passport holds every step exactly as it was signed, the keys by id with their sources,
-// the evidence behind vouched steps, the receipts of the home, a hash chain over the steps,
-// and the home's signature over the canonical form of the rest. The order of members and the
-// spacing do not matter, and no part can change alone.
+// A passport has every step exactly as it was signed, the keys by id with their sources, the evidence
+// behind vouched steps, the receipts of the home, a hash chain over the steps, and the signature of the
+// home over the canonical form of all that. The order of members and the spacing do not matter.
 //
-// [Issue] makes a passport from the record, and [Write] from given [Contents].
-// [Checker.Verify] checks one with nothing but the file and returns a [Report]. The
-// signatures of did:key signers prove themselves. The signatures of other signers depend on
-// the keys that the home found for them, and the order and times of the steps on the home:
-// the report lists each such dependency.
+// [Issue] makes a passport from the record, and [Write] from given [Contents]. [Checker.Verify] checks a
+// passport with nothing but the file and returns a [Report]. A did:key proves its own signatures. Other
+// signatures depend on the keys that the home found for them, and the order and the times of the steps
+// depend on the home: the report lists each such dependency.
 //
-// Everything here is pure functions.
+// All functions are pure, except that Issue reads the record.
 package passport
 
 import (
@@ -31,14 +29,13 @@ import (
 	"baton/federation/signing"
 )
 
-// MediaType is what a passport is served as, and its "type".
+// MediaType is the media type of a passport, and its member "type".
 const MediaType = "application/vnd.baton.passport+json"
 
-// Version is the "v" of the passports that this package writes, and all that it reads.
+// Version is the member "v" of passports. This package reads no other version.
 const Version = 1
 
-// MaxBytes bounds a passport that is read: ten times what the steps of a long handoff
-// take with all their evidence.
+// MaxBytes bounds a passport: ten times the size of the steps of a long handoff with their evidence.
 const MaxBytes = 16 << 20
 
 // Schema is the JSON Schema of a passport.
@@ -46,7 +43,7 @@ const MaxBytes = 16 << 20
 //go:embed schema.json
 var Schema string
 
-// Passport is the file, member by member.
+// Passport is the content of the file.
 type Passport struct {
 	Type     string            `json:"type"` // [MediaType]
 	V        int               `json:"v"`    // [Version]
@@ -58,10 +55,10 @@ type Passport struct {
 	Receipts []Receipt         `json:"receipts"`
 	Keys     []Key             `json:"keys"`
 
-	Signature string `json:"signature,omitempty"` // of all the rest; scheme "passport"
+	Signature string `json:"signature,omitempty"` // of all other members; scheme "passport"
 }
 
-// Summary is how the handoff stood when the passport was issued.
+// Summary is the handoff when the passport was issued.
 type Summary struct {
 	ID       federation.HandoffID `json:"id"`
 	Kind     federation.Kind      `json:"kind"`
@@ -73,7 +70,7 @@ type Summary struct {
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// Step is one filed step: its signed document, and what the home noted about it.
+// Step is one filed step: its signed document, and the notes of the home about it.
 type Step struct {
 	Seq        federation.Version    `json:"seq"` // position in the log, from 1
 	ID         federation.EventID    `json:"event_id"`
@@ -84,14 +81,14 @@ type Step struct {
 	Received   time.Time             `json:"received"`
 	Filed      time.Time             `json:"filed"`
 	Document   string                `json:"document"`  // exactly as signed
-	Signature  string                `json:"signature"` // as it stood on the wire
+	Signature  string                `json:"signature"` // in its wire form
 	Evidence   *Evidence             `json:"evidence,omitempty"`
-	// Chain is the SHA-256 of the chain before it and of the canonical form of this step
-	// without it, in hexadecimal. Before the first step it is the id of the handoff.
+	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this step
+	// without its chain. The chain before the first step is the id of the handoff.
 	Chain string `json:"chain,omitempty"`
 }
 
-// Evidence is what a gateway vouched for.
+// Evidence is the original behind a vouched step.
 type Evidence struct {
 	URL     string `json:"url"`
 	Digest  string `json:"sha256"`  // of content, in hexadecimal
@@ -112,7 +109,7 @@ type Key struct {
 	Source string         `json:"source"`     // such as "did:key", "did:web", "msgsig"; a "home" key is the issuer's
 }
 
-// Contents is what the record holds of one handoff.
+// Contents is the record of one handoff.
 type Contents struct {
 	View     federation.View
 	Log      []federation.Entry // all of it
@@ -233,7 +230,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
 }
 
-// instant is a time as a passport holds it: UTC, to the millisecond.
+// instant is a time as passports write it: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // parse reads a passport. Its finding means that the text is no passport of this version.

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// Report is what a passport is worth.
+// Report is the result of a check.
 type Report struct {
 	Verdict  federation.Verdict `json:"-"` // Invalid if anything was changed, Unverifiable if only keys are missing
 	Findings []Finding          `json:"findings"`
@@ -28,13 +28,13 @@ type Claim struct {
 	Time    time.Time      `json:"time"` // by the clock of the signer where it is signed, else of the home
 }
 
-// Word is a statement that a reader accepts without a proof.
+// Word is a statement that no signature in the passport proves.
 type Word struct {
 	Who  federation.DID `json:"who"`
 	What string         `json:"what"`
 }
 
-// claim names the actor of a step, and never more than its signature covers.
+// claim returns the claim of a step, which has no more than its signature covers.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -44,9 +44,9 @@ func (c *checking) claim(step Step, ev federation.Event) Claim {
 	return claim
 }
 
-// report concludes.
+// report returns the result of all checks.
 func (c *checking) report() Report {
-	if len(c.log) == len(c.passport.Steps) { // else a step that could not be read is missing
+	if len(c.log) == len(c.passport.Steps) { // else a step was unreadable
 		c.replay()
 	}
 	r := Report{Verdict: federation.Valid, Findings: c.findings, Handoff: c.passport.Handoff, Claims: c.claims, Words: c.words()}
@@ -60,7 +60,7 @@ func (c *checking) report() Report {
 	return r
 }
 
-// words says what no signature in the passport proves by itself.
+// words returns the statements that no signature in the passport proves.
 func (c *checking) words() []Word {
 	home := c.passport.Issuer
 	words := []Word{{home, "the order of the steps, and when each was filed"}}
@@ -81,7 +81,7 @@ func (c *checking) words() []Word {
 // String names the statement and the party that makes it.
 func (w Word) String() string { return printed("on the word of " + string(w.Who) + ": " + w.What) }
 
-// Sentence says the report in one line, as in "valid: offered by did:plc:eliza
+// Sentence returns the report in one line, such as "valid: offered by did:plc:eliza
 // (signed), accepted by did:key:z6Mkv (vouched by did:web:gw.example), completed
 // 2026-11-21T12:31:07.400Z".
 func (r Report) Sentence() string {
@@ -104,8 +104,8 @@ func (r Report) Sentence() string {
 	return printed(r.Verdict.String() + ": " + strings.Join(told, ", "))
 }
 
-// printed removes characters that could act on a terminal, because any program may have
-// written the passport.
+// printed removes control characters, which could act on a terminal: any program may have written the
+// passport.
 func printed(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -122,7 +122,7 @@ func (c Claim) who() string {
 	return fmt.Sprintf("%s (vouched by %s)", c.Actor, c.Voucher)
 }
 
-// String says a finding in a few words.
+// String returns a finding in a few words.
 func (f Finding) String() string {
 	text := string(f.Code)
 	if f.Step > 0 {

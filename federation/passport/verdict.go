@@ -16,7 +16,7 @@ func (r Report) Err() error {
 // Error implements error.
 func (e *VerdictError) Error() string { return e.Report.Sentence() }
 
-// Code returns the code of the error as machines read it.
+// Code returns the code of the error for machines.
 func (e *VerdictError) Code() federation.RefusalCode {
 	if e.Report.Verdict == federation.Unverifiable {
 		return federation.SignatureUnverifiable

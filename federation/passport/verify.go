@@ -15,19 +15,17 @@ import (
 	"baton/federation/signing"
 )
 
-// Checker is what checking a passport needs to know of the rest of the program: no
-// part of it does I/O.
+// Checker checks passports. Its functions come from other packages, and do no I/O.
 type Checker struct {
-	// Read returns the step that a canonical document says.
+	// Read returns the step of a canonical document.
 	Read func(document string) (federation.Event, error)
-	// Replay returns what a log says, or an error for a step that no rule allows.
+	// Replay returns the view after a log, or an error for a step that no rule allows.
 	Replay func(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error)
 	// KeyDID returns the did:key of a key.
 	KeyDID func(ed25519.PublicKey) federation.DID
 }
 
-// Verify checks a passport. The report says all that is wrong with it, not the first
-// thing alone.
+// Verify checks a passport. The report has all findings, not only the first one.
 func (c Checker) Verify(ctx context.Context, text []byte) Report {
 	p, wrong := parse(text)
 	if wrong != nil {
@@ -41,7 +39,7 @@ func (c Checker) Verify(ctx context.Context, text []byte) Report {
 	return check.report()
 }
 
-// checking is one passport on its way through the checks.
+// checking is the state of the check of one passport.
 type checking struct {
 	Checker
 	passport Passport
@@ -56,7 +54,7 @@ func (c *checking) find(code Code, step Step, detail string) {
 	c.findings = append(c.findings, Finding{Code: code, Step: uint64(step.Seq), Detail: detail})
 }
 
-// keys is a key source of the keys in a passport, by DID.
+// keys is the keys in a passport by DID, as a key source.
 type keys map[federation.DID][]ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
@@ -82,7 +80,7 @@ func (k keys) owner(keyID string) federation.DID {
 	return ""
 }
 
-// parseKey returns the key that base64url stands for.
+// parseKey decodes a key in base64url.
 func parseKey(text string) (ed25519.PublicKey, error) {
 	raw, err := signing.DecodeBase64URL(text)
 	if err != nil {
@@ -113,7 +111,7 @@ func (c *checking) readKeys() {
 	}
 }
 
-// outer checks the home's signature over all the rest.
+// outer checks the signature of the home over all other members.
 func (c *checking) outer(text []byte) {
 	p := c.passport
 	if p.Issuer != p.Home.DID() {
@@ -128,7 +126,7 @@ func (c *checking) outer(text []byte) {
 	}
 }
 
-// unjudged tells why there is no key for the signature of the passport.
+// unjudged adds the finding why there is no key for the signature of the passport.
 func (c *checking) unjudged(did federation.DID, signature string) {
 	kid := named(signature)
 	owner := c.keys.owner(kid)
@@ -146,7 +144,7 @@ func (c *checking) unjudged(did federation.DID, signature string) {
 func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message []byte, signature string) federation.Verdict {
 	verdict := federation.Unverifiable
 	for _, key := range c.keys[did] {
-		judged, _ := scheme.Verify(message, signature, key) // a message without canonical form is told by its own check
+		judged, _ := scheme.Verify(message, signature, key) // another check reports a message without canonical form
 		if judged == federation.Valid {
 			return federation.Valid
 		}
@@ -163,7 +161,7 @@ func named(signature string) string {
 	return kid
 }
 
-// steps checks each step, alone and after the one before it.
+// steps checks each step, and its place after its predecessor.
 func (c *checking) steps(ctx context.Context) {
 	chain := c.passport.Handoff.ID.String()
 	var filed time.Time
@@ -188,7 +186,7 @@ func (c *checking) steps(ctx context.Context) {
 	}
 }
 
-// step checks what was signed, and what is listed of it.
+// step checks the signed document and the listed members of a step.
 func (c *checking) step(ctx context.Context, step Step) {
 	ev, err := c.Read(step.Document)
 	if err != nil {
@@ -205,7 +203,7 @@ func (c *checking) step(ctx context.Context, step Step) {
 	c.claims = append(c.claims, c.claim(step, ev))
 }
 
-// listed compares what a step is listed as with what was signed.
+// listed compares the listed members of a step with its signed document.
 func (c *checking) listed(step Step, ev federation.Event) {
 	if ev.Verb != step.Verb {
 		c.find(StepVerb, step, "signed as "+string(ev.Verb))
@@ -242,11 +240,10 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// evidence checks the original behind a vouched step: its digest is in the signed step, and
-// its signature, where it has one, is the actor's.
+// evidence checks the original behind a vouched step: the signed step has its digest, and its signature, if
+// it has one, is that of the actor.
 func (c *checking) evidence(step Step, ev federation.Event) {
-	// A step that an operator's binding stands behind has no original: only the gateway
-	// vouches.
+	// A step by the binding of an operator has no original: only the gateway vouches for it.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	if (step.Evidence != nil) != named || named && step.Provenance != federation.Vouched {
 		c.find(Provenance, step, string(step.Provenance))
@@ -264,8 +261,8 @@ func (c *checking) evidence(step Step, ev federation.Event) {
 	}
 }
 
-// judgeOriginal judges the signature in the evidence. Evidence without one, such as an IRC
-// line of an authenticated account, depends on the gateway that took it.
+// judgeOriginal judges the signature in the evidence. Evidence without a signature, such as an IRC line of
+// an authenticated account, depends on the gateway that received it.
 func judgeOriginal(content string) federation.Verdict {
 	var original struct {
 		Document, Signature string
@@ -296,7 +293,7 @@ func judgeOriginal(content string) federation.Verdict {
 	return verdict
 }
 
-// receipts checks what the home confirmed.
+// receipts checks the receipts of the home.
 func (c *checking) receipts() {
 	for _, receipt := range c.passport.Receipts {
 		said := readReceipt(receipt.Document)
@@ -317,7 +314,7 @@ func (c *checking) receipts() {
 	}
 }
 
-// confirmed is what a receipt says, the zero value for what is none.
+// confirmed is the content of a receipt, the zero value for a document that is none.
 type confirmed struct {
 	from             federation.DID
 	handoff, subject string
@@ -340,7 +337,7 @@ func readReceipt(document string) confirmed {
 	}
 }
 
-// replay compares the summary with what the steps say.
+// replay compares the summary with the view after the steps.
 func (c *checking) replay() {
 	view, err := c.Replay(c.passport.Home, func(yield func(federation.Entry, error) bool) {
 		for _, entry := range c.log {

@@ -21,7 +21,7 @@ const completed = federation.State("completed")
 // Bounds of a canary.
 const (
 	canaryLife = 15 * time.Second       // within which the other home has to complete it
-	canaryPoll = 250 * time.Millisecond // between two looks at it: links end without a wake-up
+	canaryPoll = 250 * time.Millisecond // between two reads of the canary: the end of a link wakes no waiter
 )
 
 // Steps takes the steps of this home itself, and reads them.
@@ -78,8 +78,8 @@ func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, 
 	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
 }
 
-// await returns the view of a canary once that is over, its time is, or the other home does
-// not know this one.
+// await returns the view of a canary once the canary ended, its time is over, or the other home
+// answered that it does not know this one.
 func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -162,7 +162,7 @@ func (c *Canary) reason(to federation.HomeID, view federation.View) string {
 	case ok && !link.Up:
 		return string(to) + " is not reached: " + link.LastError
 	}
-	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " took it and did not answer in time"
+	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " did not answer it in time"
 }
 
 // cleanUp cancels a canary that is not over, and marks its steps as read in the inbox of this

@@ -116,7 +116,7 @@ func TestACanaryThatDoesNotComeBackIsCancelledAndSaysWhy(t *testing.T) {
 		took time.Duration
 		want string
 	}{
-		"the link is up":                     {peering.Link{Up: true}, "", 15 * time.Second, "it is offered after 15s: b.test took it and did not answer in time"},
+		"the link is up":                     {peering.Link{Up: true}, "", 15 * time.Second, "it is offered after 15s: b.test did not answer it in time"},
 		"the link is down":                   {peering.Link{LastError: "connection refused"}, "", 15 * time.Second, "b.test is not reached: connection refused"},
 		"the other home does not know us":    {peering.Link{LastError: "unavailable: status 403"}, "", 0, "b.test does not know this home yet; there: baton peer add https://a.test"},
 		"the other home declined the canary": {peering.Link{Up: true}, "declined", 0, "it ended declined"},

@@ -24,7 +24,7 @@ const httpsTimeout = 10 * time.Second
 // maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
 const maxDocumentBytes = 64 << 10
 
-// Linked is another home as its documents are read. The functions block on the network.
+// Linked is another home whose documents are read. The functions block on the network.
 type Linked struct {
 	Home federation.HomeID
 	URL  string // without a path; empty for a home that is reached through the hub alone
@@ -35,8 +35,8 @@ type Linked struct {
 	// the home has no such document, and [*federation.UnavailableError] where it does not
 	// answer. Nil for a home that is not reached through a hub.
 	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
-	// Vouches reports whether the hub gives each home an account of its own, so that the
-	// answer is from that home by the word of the hub.
+	// Vouches reports whether the hub gives each home an account of its own, and so vouches for
+	// the sender of an answer.
 	Vouches func(ctx context.Context) (bool, error)
 }
 
@@ -55,8 +55,8 @@ type KeyHistories interface {
 // Documents reads the documents that other homes publish: their own DID documents, and the
 // documents of their agents. It reads by HTTPS and, where that brings no document, through the hub.
 //
-// Over HTTPS the certificate says whose document it is. Through a hub the answer is signed,
-// and [Documents] decides whether the key is that of the home:
+// Over HTTPS the certificate proves the home. Through a hub the home signs the answer, and
+// [Documents] believes these keys:
 //
 //   - the key of the configuration, where it names one;
 //   - a key that is on record for the home;
@@ -91,7 +91,7 @@ func (d *Documents) Read(ctx context.Context, name string, path federation.URLPa
 	return body, true, hubErr
 }
 
-// away reports whether an error says that the answer is not to be had now.
+// away reports whether an error says that no answer is available now.
 func away(err error) bool {
 	_, is := errors.AsType[*federation.UnavailableError](err)
 	return is
@@ -102,8 +102,8 @@ func unavailable(home federation.HomeID, err error) error {
 	return &federation.UnavailableError{What: "home " + string(home), Err: err}
 }
 
-// byHTTPS reads a document at the address of a home. Where the hub is there too, it waits for
-// two seconds alone.
+// byHTTPS reads a document at the address of a home. It waits for two seconds where the hub may
+// bring the document, else for ten.
 func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
 	if home.URL == "" {
 		return nil, unavailable(home.Home, errors.New("it has no url"))
@@ -145,7 +145,7 @@ func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLP
 	return answer.Document, nil
 }
 
-// verifyHome returns why the DID document of a home is not believed, nil where it is.
+// verifyHome returns nil for a DID document that a believed key of the home signed, else the reason.
 func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
 	now, did := time.Now(), home.Home.DID()
 	listed, err := identity.ParseDocument(did, answer.Document)
@@ -173,8 +173,8 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	return d.believe(ctx, home, id, documented(history, now))
 }
 
-// documented returns the ids of the keys that a document named for a DID, and that are good at
-// a time.
+// documented returns the ids of the keys that the document of a DID named and that are valid at a
+// time.
 func documented(history federation.KeyHistory, at time.Time) []string {
 	var ids []string
 	for _, w := range history {
@@ -185,23 +185,23 @@ func documented(history federation.KeyHistory, at time.Time) []string {
 	return ids
 }
 
-// believe returns why the key that signed an answer is not taken for a key of the home, given
-// the keys on record.
+// believe returns why a key that signed an answer is not believed to be the key of a home, given the
+// keys on record.
 func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
 	if slices.Contains(known, key) {
 		return nil
 	}
 	if len(known) > 0 && home.URL != "" {
-		return fmt.Errorf("key %s signed it, and %s is on record: %s has to answer, or set key in [[peers]] as its operator says", key, known[0], home.URL)
+		return fmt.Errorf("key %s signed it, and %s is on record: make %s answer, or set key in [[peers]] to what its operator tells", key, known[0], home.URL)
 	}
 	vouches, err := home.Vouches(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask the hub for its accounts: %w", err)
 	case !vouches:
-		return fmt.Errorf("key %s signed it, and the hub has no accounts that vouch for it: set key in [[peers]] as its operator says", key)
+		return fmt.Errorf("key %s signed it, and the hub has no accounts that vouch for it: set key in [[peers]] to what its operator tells", key)
 	case len(known) > 0:
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "home has another key by the word of the hub; compare it with its operator",
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "home has another key, as the hub says; compare it with its operator",
 			slog.String("peer", string(home.Home)), slog.String("key", key), slog.String("before", known[0]))
 	default:
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "key of a home taken from the hub; compare it with its operator",

@@ -22,7 +22,7 @@ const inspectTimeout = 10 * time.Second
 // certificateEnds is the remaining time of a certificate below which an operator is warned.
 const certificateEnds = 14 * 24 * time.Hour
 
-// documentPath is where the DID document of a home is.
+// documentPath is the path of the DID document of a home.
 const documentPath federation.URLPath = "/.well-known/did.json"
 
 // Inspection is what a home published, with a finding for each check.
@@ -57,7 +57,7 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	asked := time.Now()
 	text, header, secured, err := client.Look(ctx, address)
 	if errors.Is(err, identity.ErrPrivate) && !ask.AllowPrivate {
-		return Inspection{}, &RequestError{Malformed, "url: " + ask.URL + " is a private address: say --allow-private in a closed network"}
+		return Inspection{}, &RequestError{Malformed, "url: " + ask.URL + " is a private address: in a closed network, say --allow-private, with fetch.allow_private = true in the configuration"}
 	}
 	if err != nil {
 		return Inspection{}, &RequestError{Unreachable, "read " + string(federation.ProfilePath) + ": " + err.Error()}
@@ -81,8 +81,8 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}, nil
 }
 
-// checkName checks that no other link has the name of the home. It warns where the name is
-// not the host of the address: then nothing but the operator says which home this is.
+// checkName checks that no other link has the name of the home. It warns where the name is not the
+// host of the address: then no certificate proves the name.
 func (p *Peering) checkName(home federation.HomeID, address string) federation.Finding {
 	f := federation.Finding{What: "name", State: federation.FindingOK, Detail: string(home)}
 	link, taken := p.cfg.Links.Link(string(home))
@@ -100,7 +100,7 @@ func (p *Peering) checkName(home federation.HomeID, address string) federation.F
 		f.Detail += ", which is known already: a canary is sent again"
 	}
 	if u, err := url.Parse(address); err == nil && u.Hostname() != string(home) {
-		f.State, f.Detail = federation.FindingWarn, f.Detail+", and not the host of its address: whose it is is on your word"
+		f.State, f.Detail = federation.FindingWarn, f.Detail+", which is not the host of its address: compare the name with its operator"
 	}
 	return f
 }
@@ -109,7 +109,7 @@ func (p *Peering) checkName(home federation.HomeID, address string) federation.F
 func checkTLS(state *tls.ConnectionState, now time.Time) federation.Finding {
 	f := federation.Finding{What: "tls", State: federation.FindingOK}
 	if state == nil {
-		f.State, f.Detail = federation.FindingWarn, "none: what is sent can be read on its way, and is signed all the same"
+		f.State, f.Detail = federation.FindingWarn, "none: the network between can read all steps, and cannot change them: they are signed"
 		return f
 	}
 	ends := state.PeerCertificates[0].NotAfter
@@ -144,14 +144,14 @@ func checkClock(sent, asked, heard time.Time, most time.Duration) federation.Fin
 	f := federation.Finding{What: "clock", State: federation.FindingOK, Detail: "as here"}
 	switch slip := max(asked.Sub(sent), sent.Sub(heard), 0); {
 	case slip > most:
-		f.State, f.Detail = federation.FindingFail, fmt.Sprintf("%s apart, and at most %s is taken", slip.Round(time.Second), most)
+		f.State, f.Detail = federation.FindingFail, fmt.Sprintf("%s apart; more than %s is refused", slip.Round(time.Second), most)
 	case slip > time.Second:
 		f.State, f.Detail = federation.FindingWarn, slip.Round(time.Second).String()+" apart"
 	}
 	return f
 }
 
-// checkVersions checks that the home reads the messages of this one.
+// checkVersions checks that both homes speak one version.
 func checkVersions(profile federation.HomeProfile) federation.Finding {
 	f := federation.Finding{What: "versions", State: federation.FindingOK, Detail: fmt.Sprint(federation.HomeProtocol)}
 	if !profile.Speaks() {
@@ -160,12 +160,12 @@ func checkVersions(profile federation.HomeProfile) federation.Finding {
 	return f
 }
 
-// checkLimits checks that the home takes the largest batch that this one sends.
+// checkLimits checks that the home takes the largest batch of this home.
 func checkLimits(takes, sent federation.HomeLimits) federation.Finding {
 	f := federation.Finding{What: "limits", State: federation.FindingOK, Detail: fmt.Sprintf("%d steps and %d bytes at once", takes.Steps, takes.Bytes)}
 	if takes.Steps < sent.Steps || takes.Bytes < sent.Bytes {
 		f.State = federation.FindingFail
-		f.Detail = fmt.Sprintf("it takes %d steps and %d bytes at once, and is sent up to %d and %d", takes.Steps, takes.Bytes, sent.Steps, sent.Bytes)
+		f.Detail = fmt.Sprintf("it takes %d steps and %d bytes at once; this home sends up to %d and %d", takes.Steps, takes.Bytes, sent.Steps, sent.Bytes)
 	}
 	return f
 }

@@ -131,12 +131,12 @@ func TestEachCheckOfAnInspectionTellsGoodFromBad(t *testing.T) {
 		{"clock", "the same time", func(*gateway, *other) {}, ok, "as here"},
 		{"clock", "half a minute behind", func(_ *gateway, o *other) { o.profile.Sent = time.Now().Add(-30 * time.Second) }, warn, "s apart"},
 		{"clock", "half a minute ahead", func(_ *gateway, o *other) { o.profile.Sent = time.Now().Add(30 * time.Second) }, warn, "s apart"},
-		{"clock", "an hour behind", func(_ *gateway, o *other) { o.profile.Sent = time.Now().Add(-time.Hour) }, fail, "at most 1m0s is taken"},
+		{"clock", "an hour behind", func(_ *gateway, o *other) { o.profile.Sent = time.Now().Add(-time.Hour) }, fail, "more than 1m0s is refused"},
 		{"versions", "this one and a later one", func(_ *gateway, o *other) { o.profile.Versions = []int{1, 2} }, ok, "1"},
 		{"versions", "a later one", func(_ *gateway, o *other) { o.profile.Versions = []int{2} }, fail, "it speaks [2], and this home 1"},
 		{"limits", "as large as ours", func(*gateway, *other) {}, ok, "256 steps and 2097152 bytes at once"},
 		{"limits", "fewer steps", func(_ *gateway, o *other) { o.profile.Limits.Steps = 255 }, fail, "it takes 255 steps"},
-		{"limits", "fewer bytes", func(_ *gateway, o *other) { o.profile.Limits.Bytes = 1 << 20 }, fail, "and is sent up to 256 and 2097152"},
+		{"limits", "fewer bytes", func(_ *gateway, o *other) { o.profile.Limits.Bytes = 1 << 20 }, fail, "this home sends up to 256 and 2097152"},
 		{"path", "that of the configuration", func(*gateway, *other) {}, ok, "https"},
 	} {
 		t.Run(test.check+": "+test.name, func(t *testing.T) {

@@ -90,7 +90,7 @@ type Reason string
 
 // The reasons.
 const (
-	Malformed   Reason = "malformed"   // the request cannot be meant
+	Malformed   Reason = "malformed"   // the request is wrong in itself
 	Unknown     Reason = "unknown"     // there is no such home
 	Conflict    Reason = "conflict"    // a check failed, or the configuration names the home
 	Unreachable Reason = "unreachable" // the other home does not answer now
@@ -158,9 +158,9 @@ func (p *Peering) checkRequest(ask Request) error {
 	case err != nil || federation.CheckOrigin(ask.URL) != nil:
 		return &RequestError{Malformed, "url: want https:// and a host, without a path, not " + ask.URL}
 	case address.Scheme == "http" && !ask.AllowPrivate:
-		return &RequestError{Malformed, "url: it is without TLS; say --allow-private in a closed network"}
+		return &RequestError{Malformed, "url: it is without TLS: in a closed network, say --allow-private, with fetch.allow_private = true in the configuration"}
 	case ask.AllowPrivate && !p.cfg.Fetch.AllowPrivate:
-		return &RequestError{Malformed, "private addresses are not reached: fetch.allow_private of the configuration is false"}
+		return &RequestError{Malformed, "--allow-private: set fetch.allow_private = true in the configuration first, and restart"}
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation
 	case i < 0 && p.configured(name):
 		return federation.KnownHome{}, &RequestError{Conflict, name + " is in the configuration: take it out there"}
 	case i < 0 && p.cfg.Links.IsPeer(name):
-		return federation.KnownHome{}, &RequestError{Conflict, name + " is a registry, and no home that an operator added: baton peer mode says how it is treated"}
+		return federation.KnownHome{}, &RequestError{Conflict, name + " is a registry, and no home that an operator added: baton peer mode sets what it may do"}
 	case i < 0:
 		return federation.KnownHome{}, &RequestError{Unknown, "there is no peer " + name}
 	case dry:

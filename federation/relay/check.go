@@ -40,7 +40,7 @@ func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []
 	}
 	found := []federation.Finding{h.checkConnection(), h.checkPayload()}
 	found = append(found, h.checkAccount(ctx, now)...)
-	found = append(found, h.checkSync(ctx), h.checkRoom(ctx))
+	found = append(found, h.checkSync(ctx), h.checkQuota(ctx))
 	for _, p := range peers {
 		if p.cfg.Path == ByRelay && p.Mode() != Block {
 			found = append(found, h.checkStream(ctx, p.cfg.Home), p.checkHome(ctx))
@@ -66,8 +66,8 @@ func (h *Hub) checkPayload() federation.Finding {
 	return federation.Finding{What: "max_payload", State: federation.FindingOK, Detail: fmt.Sprintf("%d bytes", h.conn.MaxPayload())}
 }
 
-// said is what a server answers about itself.
-type said[T any] struct {
+// serverAnswer is the answer of a server to a question about itself.
+type serverAnswer[T any] struct {
 	Server struct {
 		Time time.Time `json:"time"`
 	} `json:"server"`
@@ -75,10 +75,10 @@ type said[T any] struct {
 }
 
 // inquire asks the server about itself.
-func inquire[T any](ctx context.Context, h *Hub, subject string) (said[T], error) {
+func inquire[T any](ctx context.Context, h *Hub, subject string) (serverAnswer[T], error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
-	var answer said[T]
+	var answer serverAnswer[T]
 	message, err := h.conn.RequestWithContext(ctx, subject, nil)
 	if err == nil {
 		err = json.Unmarshal(message.Data, &answer)
@@ -92,7 +92,7 @@ type user struct {
 	Permissions json.RawMessage `json:"permissions"`
 }
 
-func (h *Hub) whoami(ctx context.Context) (said[user], error) {
+func (h *Hub) whoami(ctx context.Context) (serverAnswer[user], error) {
 	return inquire[user](ctx, h, userInfoSubject)
 }
 
@@ -140,8 +140,8 @@ func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	return federation.Finding{What: "sync_interval", State: federation.FindingOK, Detail: "always"}
 }
 
-// checkRoom tells how full the account is.
-func (h *Hub) checkRoom(ctx context.Context) federation.Finding {
+// checkQuota tells how full the account is.
+func (h *Hub) checkQuota(ctx context.Context) federation.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	info, err := h.js.AccountInfo(ctx)

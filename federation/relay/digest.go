@@ -14,22 +14,22 @@ import (
 	"baton/federation"
 )
 
-// When two homes compare what they have. A connection that comes and goes costs no comparison
-// each time, unless one of the homes has started since the last one.
+// When two homes compare what they have. A reconnection alone causes no comparison; a start of one
+// of the homes does.
 const (
 	compareEvery = 24 * time.Hour
 	compareAgain = time.Hour           // at the earliest, with the same start of the other home
 	compareRetry = time.Minute         // after a comparison that failed
-	compareBack  = 30 * 24 * time.Hour // handoffs that opened before are left out: the other home may have pruned them
+	compareBack  = 30 * 24 * time.Hour // older handoffs are left out: the other home may have pruned them
 )
 
-// digest says how far handoffs go here: the handoffs of this home of which the other one has taken
-// steps, or the handoffs of the other home.
+// digest says how far handoffs go here: handoffs of this home of which the other home has steps, or
+// handoffs of the other home.
 type digest struct {
 	heading
 
 	Handoffs []reach `json:"handoffs"`
-	Yours    []reach `json:"yours,omitempty"` // of the home that is asked
+	Yours    []reach `json:"yours,omitempty"` // of the other home
 }
 
 // reach is how far the log of one handoff goes.
@@ -37,13 +37,13 @@ type reach struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Version federation.Version   `json:"version"`
 	Chain   string               `json:"chain"`          // hexadecimal; see [federation.Link]
-	Over    bool                 `json:"over,omitempty"` // of Yours: its home may have pruned it
+	Over    bool                 `json:"over,omitempty"` // of Yours: the other home may have pruned it
 }
 
-// comparison is the answer to a digest: the handoffs of it that the answerer has less of,
-// or other steps.
+// comparison is the answer to a digest: the handoffs of which the answering home has fewer steps, or
+// other ones.
 type comparison struct {
-	foot
+	answerHeading
 
 	Lacks []lack `json:"lacks"`
 	Lost  []lack `json:"lost,omitempty"` // of Yours
@@ -52,15 +52,15 @@ type comparison struct {
 // lack is one handoff of which steps are missing.
 type lack struct {
 	Handoff federation.HandoffID `json:"handoff"`
-	Have    federation.Version   `json:"have"` // send what follows
+	Have    federation.Version   `json:"have"` // send the steps after it
 }
 
 // Compared is the result of a comparison with another home.
 type Compared struct {
 	Handoffs int    // that were compared
-	Sent     int    // of this home: the other one lacked steps, and has them now
-	Restored int    // of the other home, which had lost steps, and has them back
-	Lost     []Loss // of the other home, which has lost steps for good
+	Sent     int    // of this home: the other home lacked steps, and has them now
+	Restored int    // of the other home: it had lost steps, and has them back
+	Lost     []Loss // of the other home: it has lost steps for good
 }
 
 // parseDigest reads a digest that is for a home.
@@ -75,9 +75,9 @@ func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	return d, d.check(typeDigest, to)
 }
 
-// agree compares the histories of both homes until ctx ends: now and every day, and when the
-// other home has started since. It tries a comparison that failed again after a minute.
-func (p *Peer) agree(ctx context.Context) error {
+// compareHistories compares the histories of both homes until ctx ends: now, every day, and after
+// each start of the other home. It repeats a failed comparison after a minute.
+func (p *Peer) compareHistories(ctx context.Context) error {
 	for {
 		wait := compareEvery
 		if boot, due := p.history.due(p.deps.Now()); due && p.Mode() != Hold {
@@ -120,7 +120,7 @@ func (p *Peer) tellCompared(ctx context.Context, done Compared) {
 }
 
 // CompareNow compares the histories of both homes for an operator, keeps the result and returns
-// it. It blocks while [Peer.Run] runs, until all handoffs are compared.
+// it. [Peer.Run] must run. It blocks until all handoffs are compared.
 func (p *Peer) CompareNow(ctx context.Context) (Compared, error) {
 	boot, _ := p.history.due(p.deps.Now())
 	done, err := p.Compare(ctx)
@@ -141,9 +141,9 @@ func (p *Peer) LostSteps(id federation.HandoffID) (why string, lost bool) {
 	return l.Why, lost
 }
 
-// Compare tells the other home how far the handoffs of both homes go here, and sends what it
-// lacks: steps of handoffs of this home, and steps that it ruled on itself before its record was
-// restored. It blocks while [Peer.Run] runs, until all are compared.
+// Compare tells the other home how far the handoffs of both homes go here, and sends the steps that
+// it lacks: steps of handoffs of this home, and steps that it ruled on before its record was
+// restored. [Peer.Run] must run. It blocks until all handoffs are compared.
 func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	var done Compared
 	if mode := p.Mode(); mode == Hold || mode == Block {
@@ -160,7 +160,7 @@ func (p *Peer) Compare(ctx context.Context) (Compared, error) {
 	return done, p.pages(ctx, first, p.deps.Record.OfHome, func(page []federation.HandoffID) error { return p.compareTheirs(ctx, page, &done) })
 }
 
-// pages calls do with the handoffs that read returns after one, page by page.
+// pages calls do with each page of handoffs that read returns.
 func (p *Peer) pages(ctx context.Context, after federation.HandoffID,
 	read func(context.Context, federation.HomeID, federation.HandoffID, int) ([]federation.HandoffID, error), do func(page []federation.HandoffID) error,
 ) error {
@@ -183,13 +183,13 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	if d.Handoffs, err = p.deps.reaches(ctx, p.deps.Home, page); err != nil {
 		return err
 	}
-	said, err := p.compare(ctx, d)
+	answer, err := p.compare(ctx, d)
 	if err != nil {
 		return err
 	}
 	done.Handoffs += len(d.Handoffs)
-	for _, l := range said.Lacks {
-		if err := p.heal(ctx, d, l); err != nil {
+	for _, l := range answer.Lacks {
+		if err := p.sendLacking(ctx, d, l); err != nil {
 			return err
 		}
 		done.Sent++
@@ -197,25 +197,25 @@ func (p *Peer) compareOurs(ctx context.Context, page []federation.HandoffID, don
 	return nil
 }
 
-// compareTheirs compares handoffs of the other home. It sends the steps that the other home has
-// lost back, with the rulings that it signed, and notes what it does not take.
+// compareTheirs compares handoffs of the other home. It sends back the steps that the other home
+// lost, with the rulings that it signed, and notes what the other home does not take.
 func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, done *Compared) error {
 	d := digest{heading: p.deps.ask(typeDigest, p.cfg.Home), Handoffs: []reach{}}
 	var err error
 	if d.Yours, err = p.deps.reaches(ctx, p.cfg.Home, page); err != nil {
 		return err
 	}
-	said, err := p.compare(ctx, d)
+	answer, err := p.compare(ctx, d)
 	if err != nil {
 		return err
 	}
 	done.Handoffs += len(d.Yours)
-	for _, l := range said.Lost {
+	for _, l := range answer.Lost {
 		i := slices.IndexFunc(d.Yours, func(r reach) bool { return r.Handoff == l.Handoff && r.Version > l.Have })
 		if i < 0 {
 			return p.unavailable(errOtherAnswer)
 		}
-		why, err := p.giveBack(ctx, d.Yours[i], l.Have)
+		why, err := p.returnSteps(ctx, d.Yours[i], l.Have)
 		switch {
 		case err != nil:
 			return err
@@ -228,9 +228,9 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 	return nil
 }
 
-// giveBack sends the steps of a handoff of the other home that it lacks, each with the
-// ruling that it signed. It returns why the other home does not take them, "" where it does.
-func (p *Peer) giveBack(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
+// returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
+// It returns why the home does not take them, "" where it does.
+func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff) {
 		if err != nil {
 			return "", fmt.Errorf("read log of %s: %w", ours.Handoff, err)
@@ -260,8 +260,8 @@ func (p *Peer) giveBack(ctx context.Context, ours reach, have federation.Version
 	return "", nil
 }
 
-// reaches returns how far handoffs of a home go here. It leaves out one that was pruned in
-// between, and one that an operator ended here after its home had lost it.
+// reaches returns how far handoffs of a home go here. It leaves out handoffs that were pruned
+// meanwhile, and handoffs that an operator ended here after their home lost them.
 func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federation.HandoffID) ([]reach, error) {
 	found := []reach{}
 	for _, id := range ids {
@@ -290,14 +290,14 @@ func (d Deps) reaches(ctx context.Context, of federation.HomeID, ids []federatio
 	return found, nil
 }
 
-// compare sends a digest and returns what the other home signed about it.
+// compare sends a digest and returns the signed comparison.
 func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 	var c comparison
 	body, err := json.Marshal(d)
 	if err != nil {
 		return c, fmt.Errorf("write digest for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.say(ctx, []federation.HomeID{p.deps.Home}, body)
+	text, err := p.request(ctx, []federation.HomeID{p.deps.Home}, body)
 	if err != nil {
 		return c, err
 	}
@@ -312,79 +312,78 @@ func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 
 // compareWith answers a digest of the other home.
 func (p *Peer) compareWith(ctx context.Context, asked digest, body []byte) (comparison, error) {
-	said := comparison{foot: p.deps.answers(asked.heading, typeComparison, body)}
+	answer := comparison{answerHeading: p.deps.answers(asked.heading, typeComparison, body)}
 	var err error
-	if said.Lacks, err = p.lacks(ctx, asked); err != nil {
-		return said, err
+	if answer.Lacks, err = p.lacks(ctx, asked); err != nil {
+		return answer, err
 	}
-	said.Lost, err = p.deps.lost(ctx, asked)
-	return said, err
+	answer.Lost, err = p.deps.lost(ctx, asked)
+	return answer, err
 }
 
-// lost returns the handoffs of this home of which the other one has more steps, or others: the
-// record of this home was restored to before them. One that is over may have been pruned here.
+// lost returns the handoffs of this home of which the other home has more steps, or other ones: this
+// home lost them in a restore of its record. A missing handoff that is over may have been pruned.
 func (d Deps) lost(ctx context.Context, asked digest) ([]lack, error) {
 	var lost []lack
-	for _, said := range asked.Yours {
-		view, err := d.Record.View(ctx, said.Handoff)
+	for _, reached := range asked.Yours {
+		view, err := d.Record.View(ctx, reached.Handoff)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("read handoff %s: %w", said.Handoff, err)
-		case view.Exists() && view.Home != d.Home, !view.Exists() && said.Over:
+			return nil, fmt.Errorf("read handoff %s: %w", reached.Handoff, err)
+		case view.Exists() && view.Home != d.Home, !view.Exists() && reached.Over:
 			continue
-		case view.Version < said.Version:
-			lost = append(lost, lack{said.Handoff, view.Version})
+		case view.Version < reached.Version:
+			lost = append(lost, lack{reached.Handoff, view.Version})
 			continue
 		}
-		chain, err := d.Record.Chain(ctx, said.Handoff, said.Version)
+		chain, err := d.Record.Chain(ctx, reached.Handoff, reached.Version)
 		if err != nil {
 			return nil, err
 		}
-		if said.Version > 0 && hex.EncodeToString(chain[:]) != said.Chain {
-			lost = append(lost, lack{said.Handoff, said.Version - 1})
+		if reached.Version > 0 && hex.EncodeToString(chain[:]) != reached.Chain {
+			lost = append(lost, lack{reached.Handoff, reached.Version - 1})
 		}
 	}
 	return lost, nil
 }
 
-// heal sends what the other home lacks of a handoff of the digest. What it refuses it
-// knows better than a digest does.
-func (p *Peer) heal(ctx context.Context, d digest, l lack) error {
-	for _, said := range d.Handoffs {
-		if said.Handoff != l.Handoff || l.Have >= said.Version {
+// sendLacking sends the steps that the other home lacks of a handoff of the digest.
+func (p *Peer) sendLacking(ctx context.Context, d digest, l lack) error {
+	for _, reached := range d.Handoffs {
+		if reached.Handoff != l.Handoff || l.Have >= reached.Version {
 			continue
 		}
-		_, err := p.refill(ctx, p.deps.Home, federation.Entry{Event: federation.Event{Handoff: said.Handoff}, Version: said.Version}, l.Have)
+		_, err := p.refill(ctx, p.deps.Home, federation.Entry{Event: federation.Event{Handoff: reached.Handoff}, Version: reached.Version}, l.Have)
 		return err
 	}
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks answers a digest of the other home. Where the other home has other steps than
-// this one filed, this home asks for the last one: its ruling is the proof.
+// lacks returns the handoffs of a digest of which this home lacks steps. Where the other home has
+// another step than this home filed, this home asks for it: its ruling is the proof of a fork.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
-	for _, said := range d.Handoffs {
-		view, err := p.deps.Record.View(ctx, said.Handoff)
+	for _, reached := range d.Handoffs {
+		view, err := p.deps.Record.View(ctx, reached.Handoff)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("read handoff %s: %w", said.Handoff, err)
+			return nil, fmt.Errorf("read handoff %s: %w", reached.Handoff, err)
 		case view.Exists() && view.Home != p.cfg.Home:
-			continue // it has that of another home under the same id, which is its right
-		case view.Version < said.Version:
-			lacks = append(lacks, lack{said.Handoff, view.Version})
+			continue // here the id names a handoff of another home
+		case view.Version < reached.Version:
+			lacks = append(lacks, lack{reached.Handoff, view.Version})
 			continue
 		}
-		forked, err := p.deps.Record.Forked(ctx, said.Handoff)
+		forked, err := p.deps.Record.Forked(ctx, reached.Handoff)
 		if err != nil {
 			return nil, err
 		}
-		chain, err := p.deps.Record.Chain(ctx, said.Handoff, said.Version)
+		chain, err := p.deps.Record.Chain(ctx, reached.Handoff, reached.Version)
 		if err != nil {
 			return nil, err
 		}
-		if !forked && hex.EncodeToString(chain[:]) != said.Chain {
-			lacks = append(lacks, lack{said.Handoff, said.Version - 1})
+		if !forked && hex.EncodeToString(chain[:]) != reached.Chain {
+			lacks = append(lacks, lack{reached.Handoff, reached.Version - 1})
 		}
 	}
 	return lacks, nil

@@ -11,16 +11,16 @@ import (
 )
 
 // PathHeader is the header with the homes that steps came through, the sender last. No
-// signature covers it. It stands beside the signature over HTTPS and through a hub alike.
+// signature covers it. It is a header over HTTPS and through a hub alike.
 const PathHeader = "Baton-Path"
 
-// Envelope is a message of one home to another: a body and what stands beside it.
+// Envelope is a message of one home to another: a body and its headers.
 type Envelope struct {
 	Body      []byte
 	Signature string
-	// Path is the homes that the steps came through, from the home of the handoff to the
-	// sender. It ends loops sooner than the IDs of the steps do. No signature covers it, so
-	// nothing else is decided by it.
+	// Path is the homes that the steps came through, from the home of the handoff to the sender.
+	// It ends loops sooner than the IDs of the steps do. No signature covers it, so it serves no
+	// other purpose.
 	Path []federation.HomeID
 }
 
@@ -60,8 +60,8 @@ func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
 	return e.Path, nil
 }
 
-// hops returns the path on which a step in a handoff of a home goes on from here. It
-// begins where that ruled on it: what its signer's home asked comes back there.
+// hops returns the path with which this home sends a step in a handoff of a home. The path begins
+// at the home of the handoff, and ends here.
 func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
 	switch {
 	case of == d.Home:
@@ -72,9 +72,8 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 	return append(slices.Clone(ev.Arrival.Path), d.Home)
 }
 
-// circles returns why a step that came on a path is not taken: it has been here, or went
-// through more homes than may be.
-func (d Deps) circles(ev federation.Event, path []federation.HomeID) error {
+// checkPath refuses a step that was here before, or came through too many homes.
+func (d Deps) checkPath(ev federation.Event, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
 		return federation.Refuse(ev, federation.PolicyDenied, "it goes in circles: it has been here")
@@ -84,9 +83,9 @@ func (d Deps) circles(ev federation.Event, path []federation.HomeID) error {
 	return nil
 }
 
-// forwards returns why another home may not bring what a third one ruled on, nil where it
-// may: it had the mailbox of a party until an operator moved that to here.
-func (d Deps) forwards(ctx context.Context, from federation.HomeID, ev federation.Event) error {
+// checkForwarded refuses a step that another home forwards with the ruling of a third home, unless
+// an operator moved the mailbox of a party from there to here.
+func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev federation.Event) error {
 	view, err := d.Record.View(ctx, ev.Handoff)
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)

@@ -9,25 +9,24 @@ import (
 	"baton/federation"
 )
 
-// maxBoots bounds the starts of one home that are remembered: more than it has replicas.
+// maxBoots bounds how many starts of one home are remembered: more than a home has replicas.
 const maxBoots = 64
 
-// Loss is a handoff of another home of which that home has lost steps: its record was restored
-// to before them, and it did not take them back.
+// Loss is a handoff whose home lost steps in a restore of its record, and did not take them back.
 type Loss struct {
 	Handoff federation.HandoffID
 	Version federation.Version // steps that are here
 	Have    federation.Version // steps that the home has
-	Why     string             // the home does not take the steps back; for people
+	Why     string             // why the home does not take them back, for people
 }
 
-// history is what this home knows of comparisons with another one. It is kept in memory: the
-// first connection after a start compares anew. It may be used concurrently.
+// history is the results of comparisons with another home. It is in memory: the first connection
+// after a start compares again. It may be used concurrently.
 type history struct {
-	restarted chan struct{} // holds a token once the other home has another start
+	restarted chan struct{} // holds a token once the other home has started again
 
 	mu       sync.Mutex
-	boot     string               // of the other home, as it said last
+	boot     string               // that the other home named last
 	compared map[string]time.Time // by the start of the other home
 	lost     []Loss               // of the last comparison
 }
@@ -38,11 +37,11 @@ func newHistory() history {
 
 // bootOf returns the start that a message of a home names, "" for none.
 func bootOf(body []byte) string {
-	var said struct{ Boot string }
-	if json.Unmarshal(body, &said) != nil {
+	var message struct{ Boot string }
+	if json.Unmarshal(body, &message) != nil {
 		return ""
 	}
-	return said.Boot
+	return message.Boot
 }
 
 // started notes the start that the other home named.
@@ -55,12 +54,11 @@ func (h *history) started(boot string) {
 	h.boot = boot
 	select {
 	case h.restarted <- struct{}{}:
-	default: // one token says as much as two
+	default: // one token stands for several starts
 	}
 }
 
-// due reports whether a comparison with the other home is due, and with which start of it: one
-// that this home did not compare with, or not for some time.
+// due returns the current start of the other home, and whether a comparison with it is due.
 func (h *history) due(now time.Time) (boot string, due bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

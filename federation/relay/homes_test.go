@@ -699,21 +699,21 @@ func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
 	peer := a.peers["b.test"]
 	_, offer := a.take("alice", federation.Offer, to("bob"))
 
-	peer.Say(relay.Block)
+	peer.SetOperatorMode(relay.Block)
 	if gone, ok := errors.AsType[*federation.GivenUpError](a.deliver(b)); !ok || gone.Reason != federation.DeadBlocked {
 		t.Errorf("a delivery to a home that is blocked: %v", gone)
 	}
 	if _, err := post(t, b, a, written("b.test", "a.test")); err == nil || !strings.Contains(err.Error(), "status 403") {
 		t.Errorf("what a home sends that is blocked: %v", err)
 	}
-	peer.Say(relay.Hold)
+	peer.SetOperatorMode(relay.Hold)
 	if err := a.deliver(b); err == nil || isRefused(err, federation.PolicyDenied) {
 		t.Errorf("a delivery to a home on hold: %v", err)
 	}
 	if _, err := post(t, b, a, written("b.test", "a.test", plain(offer))); err == nil || !strings.Contains(err.Error(), "status 503") {
 		t.Errorf("what a home sends on hold: %v", err)
 	}
-	peer.Say("")
+	peer.SetOperatorMode("")
 	deadline := time.Now().Add(patience)
 	for err := a.deliver(b); err != nil; err = a.deliver(b) {
 		if time.Now().After(deadline) {

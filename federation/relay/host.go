@@ -16,22 +16,20 @@ import (
 // startTimeout bounds the start of a server that reads its streams from a local disk.
 const startTimeout = 5 * time.Second
 
-// HostConfig says where homes of others link to a NATS server of this home.
+// HostConfig says where homes of other operators connect to a NATS server of this home.
 type HostConfig struct {
 	Listen       string // "host:port"
-	AccountsFile string // as [WriteAccounts] has it; what operators add to it counts
-	Dir          string // where the streams are kept
-	// TLS is what the listener speaks where the file of the accounts says nothing of TLS;
-	// nil for none.
+	AccountsFile string // written by [WriteAccounts]; operators may add settings
+	Dir          string // of the streams
+	// TLS is the TLS of the listener where the file of the accounts has none; nil for no TLS.
 	TLS *tls.Config
 }
 
-// Host is a NATS server with streams in this process, which homes of others link to,
-// each in its account. This home links to it in its own one, and has no right there that
-// the others do not have.
+// Host is a NATS server with streams in this process. Homes of other operators connect to it, each
+// with its own account. This home has an account too, without further rights.
 type Host struct{ server *server.Server }
 
-// OpenHost starts the server, and returns when it listens. The error says why it cannot.
+// OpenHost starts the server, and returns once it listens.
 func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
 	options, err := cfg.options()
 	if err != nil {
@@ -41,19 +39,18 @@ func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	said := &lastWord{serverLog: serverLog{log}}
-	s.SetLoggerV2(said, false, false, false)
+	lines := &failureLog{serverLog: serverLog{log}}
+	s.SetLoggerV2(lines, false, false, false)
 	s.Start()
 	if !s.ReadyForConnections(startTimeout) {
 		s.Shutdown()
 		s.WaitForShutdown()
-		return nil, fmt.Errorf("open host: %w", said.why())
+		return nil, fmt.Errorf("open host: %w", lines.failure())
 	}
 	return &Host{s}, nil
 }
 
-// options returns how the server is set: as the accounts have it, at the place of this
-// home.
+// options returns the options in the file, with the address of this home.
 func (cfg HostConfig) options() (*server.Options, error) {
 	options, err := server.ProcessConfigFile(cfg.AccountsFile)
 	if err != nil {
@@ -72,17 +69,17 @@ func (cfg HostConfig) options() (*server.Options, error) {
 	if options.Port == 0 {
 		options.Port = server.RANDOM_PORT
 	}
-	options.Host, options.StoreDir, options.NoSigs = host, cfg.Dir, true // signals are the program's
+	options.Host, options.StoreDir, options.NoSigs = host, cfg.Dir, true // the program itself handles signals
 	if options.TLSConfig == nil && cfg.TLS != nil {
 		options.TLSConfig, options.TLS = cfg.TLS, true
 	}
 	return options, nil
 }
 
-// URL returns where the server listens.
+// URL returns the address of the server.
 func (h *Host) URL() string { return h.server.ClientURL() }
 
-// Close ends the server and waits until it has ended. A nil Host is none.
+// Close stops the server and waits for its end. It does nothing on a nil Host.
 func (h *Host) Close() {
 	if h == nil {
 		return
@@ -91,28 +88,28 @@ func (h *Host) Close() {
 	h.server.WaitForShutdown()
 }
 
-// lastWord is a log that keeps why a server could not go on. It is safe for concurrent
-// use.
-type lastWord struct {
+// failureLog is a log that keeps the last fatal message of a server. It is safe for concurrent use.
+type failureLog struct {
 	serverLog
 
 	mu   sync.Mutex
-	said string
+	last string
 }
 
 // Fatalf implements server.Logger.
-func (l *lastWord) Fatalf(format string, v ...any) {
+func (l *failureLog) Fatalf(format string, v ...any) {
 	l.serverLog.Fatalf(format, v...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.said = fmt.Sprintf(format, v...)
+	l.last = fmt.Sprintf(format, v...)
 }
 
-func (l *lastWord) why() error {
+// failure returns why the server does not listen.
+func (l *failureLog) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.said == "" {
+	if l.last == "" {
 		return fmt.Errorf("it does not listen within %s", startTimeout)
 	}
-	return errors.New(l.said)
+	return errors.New(l.last)
 }

@@ -16,69 +16,68 @@ import (
 	"baton/federation"
 )
 
-// HubConfig says which NATS server homes meet at.
+// HubConfig names the NATS server at which homes meet.
 type HubConfig struct {
 	ServerConfig
 
-	// Replicas and MaxBytes say how the streams to this home are made: their copies, on as
-	// many servers, 0 for one; and how large one may grow, 0 for 16 MiB, which the server keeps
-	// free for it. A full one takes no more, and rows wait. A stream that is there gets the
-	// copies that are named here.
+	// Replicas is how many servers keep a copy of each stream to this home, 0 for one. An existing
+	// stream is changed to that.
 	Replicas int
+	// MaxBytes is the largest size of a stream to this home, which the server reserves; 0 for 16
+	// MiB. A full stream takes no more, and deliveries wait.
 	MaxBytes int64
-	// Ours says that the server is this operator's: a stream that is there becomes as it
-	// would be made now. At a server of another operator its size and age stay as they are.
+	// Ours says that the server belongs to this operator: an existing stream is changed to this
+	// configuration. At a server of another operator its size and age stay as they are.
 	Ours bool
 }
 
 // Bounds of what goes through a hub.
 const (
-	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
-	hubResend   = 3 * time.Second     // without an answer; a message that arrives twice does no harm
-	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again, which does no harm
+	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes by HTTPS
+	hubResend   = 3 * time.Second     // without an answer
+	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again
 	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
-	hubBytes    = 16 << 20            // of one stream: few batches are under way, and what waits is in the record
-	hubTakes    = 8                   // batches of one home that are judged at a time
-	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
-	hubPull     = 2 * time.Second     // of one request for more; a server that is silent for so long is asked anew, such as one of a cluster that stopped
-	hubLook     = time.Second         // how often it is looked for homes to listen to
-	hubPending  = 1024                // batches that were handed out and not judged
+	hubBytes    = 16 << 20            // of one stream: few batches are in flight, and pending deliveries are in the record
+	hubBatches  = 8                   // batches of one home that are judged at a time
+	hubAckWait  = time.Minute         // after which a batch that was not judged is handed out again
+	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
+	hubLook     = time.Second         // between two looks for streams to read
+	hubPending  = 1024                // batches that were handed out and are not judged
 	hubConsumer = "home"              // the durable consumer of each stream
 )
 
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned while one of the two homes has not made the stream that leads to it: the
-	// batch, or the answer, would go nowhere. It costs no wait.
+	// Returned while one of the two homes has not made its stream: the batch, or the answer, would
+	// be lost.
 	errNoStream = errors.New("no stream there between the homes yet")
 )
 
-// Hub is a NATS server that homes meet at. From each home to each other one there is a
-// stream of its own, "FED_<to>__<from>" on "fed.<to>.<from>.>", with the batches and the
-// answers of [StepsPath]: the same bytes, with the signature in the same header. So the
-// server can forge nothing, and what it loses is sent again from the record. The home
-// that a stream leads to makes it: see [WriteAccounts].
+// Hub is a NATS server at which homes meet. Each pair of homes has a stream in each direction,
+// "FED_<to>__<from>" on the subjects "fed.<to>.<from>.>", which its receiver makes: see
+// [WriteAccounts]. It has the messages of [StepsPath], with the same bytes and headers. So the server
+// can forge nothing, and homes send again what it loses.
 //
-// A message is acknowledged once its steps are on disk. The ids of messages mean
-// nothing: the reader compares the signed documents.
+// The reader acknowledges a message after its steps are on disk. It compares signed documents, and
+// ignores the ids of messages.
 type Hub struct {
 	home    federation.HomeID
 	conn    *nats.Conn
 	js      jetstream.JetStream
-	streams jetstream.StreamConfig // what those to this home have in common
+	streams jetstream.StreamConfig // common to all streams to this home
 	ours    bool                   // see [HubConfig]
-	copies  bool                   // the configuration says how many copies a stream has
+	copies  bool                   // the configuration names the number of copies
 	log     *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[string]chan Envelope   // by the SHA-256 of the batch
-	heard   map[federation.HomeID]bool // whose stream is read, which brings answers too
-	cut     chan struct{}              // closed when the connection breaks, and then another one
+	read    map[federation.HomeID]bool // homes whose streams are read, which bring answers too
+	cut     chan struct{}              // closed when the connection breaks, and then replaced
 }
 
-// OpenHub begins to connect, and goes on until [Hub.Close]: a hub that is away now is no
-// error, a file that cannot be read is.
+// OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
+// The error is that of a file that cannot be read.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
 	conn, err := cfg.connect(home, log)
 	if err != nil {
@@ -91,14 +90,13 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	}
 	h := &Hub{
 		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, copies: cfg.Ours || cfg.Replicas > 0, log: log,
-		waiting: map[string]chan Envelope{}, heard: map[federation.HomeID]bool{}, cut: make(chan struct{}),
+		waiting: map[string]chan Envelope{}, read: map[federation.HomeID]bool{}, cut: make(chan struct{}),
 	}
 	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
 	return h, nil
 }
 
-// broken ends all waits for answers: the messages may be lost, and are sent again sooner than
-// the waits would end.
+// broken ends all waits for answers, so that the messages are sent again at once: they may be lost.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,19 +115,19 @@ func (h *Hub) Ready() error {
 	return nil
 }
 
-// token returns how a home is called in subjects and names of streams, where dots have
-// a meaning. No host name has an underscore, so no two homes share one.
+// token returns the name of a home in subjects and names of streams, where dots have a meaning. No
+// host name has an underscore, so no two homes have the same token.
 func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
 
-// hubSubject returns the subjects of what goes from one home to another.
+// hubSubject returns the subjects of the messages from one home to another.
 func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
 // Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
-// The error wraps [*federation.UnavailableError] where none came: the batch may have arrived.
+// The error wraps [*federation.UnavailableError] where no answer came; the batch may have arrived.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	return h.exchange(ctx, to, typeSteps, e)
 }
@@ -166,22 +164,22 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 	again := time.NewTicker(hubResend)
 	defer again.Stop()
 	for {
-		if err := h.insist(ctx, to, kind, e); err != nil {
+		if err := h.publishUntilAcked(ctx, to, kind, e); err != nil {
 			return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 		}
 		select {
 		case answer := <-answered:
 			return answer, nil
-		case <-again.C: // a gateway or a server that was killed took the message with it
+		case <-again.C: // a killed gateway or server may have lost the message
 		case <-ctx.Done():
 			return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
 		}
 	}
 }
 
-// insist publishes a message until the hub acknowledges it, or ctx ends. A stream of a cluster
-// has no leader for a second or two when a server stops, and takes the message then.
-func (h *Hub) insist(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
+// publishUntilAcked publishes a message until the hub acknowledges it, or ctx ends. A stream of a
+// cluster has no leader for a second or two after a server stopped.
+func (h *Hub) publishUntilAcked(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, hubAck)
 		err := h.publish(attempt, to, kind, e)
@@ -192,21 +190,21 @@ func (h *Hub) insist(ctx context.Context, to federation.HomeID, kind string, e E
 	}
 }
 
-// open returns nil while an answer of the home would be read here.
+// open returns nil while this home reads the stream from a home, and so its answers.
 func (h *Hub) open(to federation.HomeID) error {
 	if err := h.Ready(); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.heard[to] {
+	if !h.read[to] {
 		return errNoStream
 	}
 	return nil
 }
 
-// publish puts a message into the stream to another home. The other home makes
-// the stream: before that, the error is errNoStream.
+// publish puts a message into the stream to another home. The error is errNoStream before the other
+// home has made the stream.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
@@ -217,16 +215,16 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e 
 	return err
 }
 
-// streams returns what a stream is made with, but for its name and its subjects.
+// streams returns the configuration of streams, without name and subjects.
 func (cfg HubConfig) streams() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
-		Retention: jetstream.WorkQueuePolicy, // what was judged need not be kept
+		Retention: jetstream.WorkQueuePolicy, // judged messages are not kept
 		Replicas:  cmp.Or(cfg.Replicas, 1), MaxBytes: cmp.Or(cfg.MaxBytes, hubBytes),
 	}
 }
 
-// stream returns the stream from another home.
+// stream returns the stream from another home, and makes it where there is none.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
 	cfg := h.streams
 	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
@@ -240,9 +238,9 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	return h.changed(ctx, stream, cfg), nil
 }
 
-// changed returns a stream that is there, as the configuration wants it: its copies where the
-// configuration names them, and its size at a server of this operator. A server that does not
-// allow it is used as it is; relay check shows the difference.
+// changed changes an existing stream to the configuration: its copies where the configuration names
+// them, and its size at a server of this operator. Where the server does not allow it, the stream
+// stays as it is, and relay check shows the difference.
 func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
 	is := stream.CachedInfo().Config
 	cfg := is

@@ -15,8 +15,8 @@ import (
 	"baton/federation"
 )
 
-// Run takes the messages of other homes that come through the hub, until ctx ends. It reads
-// the stream from a home as soon as the home is a peer and the stream can be had.
+// Run reads the messages of other homes from the hub, until ctx ends. It begins to read the stream
+// from a home once the home is a peer and the stream exists or can be made.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
 	defer r.close()
@@ -40,11 +40,11 @@ type hubReader struct {
 	handler *PeerHandler
 	takes   sync.WaitGroup // messages that are being judged
 	streams map[federation.HomeID]jetstream.ConsumeContext
-	told    map[federation.HomeID]string // why a stream is not read, as the log has it
+	told    map[federation.HomeID]string // why a stream is not read, as logged last
 	warned  bool
 }
 
-// close leaves the streams and waits until the messages are judged that were handed out.
+// close ends reading and waits until the messages are judged that were handed out.
 func (r *hubReader) close() {
 	for _, each := range r.streams {
 		each.Stop()
@@ -53,7 +53,7 @@ func (r *hubReader) close() {
 	r.takes.Wait()
 }
 
-// warn tells the log of a server without accounts, once. It blocks until the server says so.
+// warn logs once that the server has no accounts. It blocks on the server.
 func (r *hubReader) warn(ctx context.Context) {
 	if r.warned {
 		return
@@ -64,13 +64,13 @@ func (r *hubReader) warn(ctx context.Context) {
 	}
 }
 
-// read begins to read the streams from homes that are not read.
+// read begins to read the streams that are not read yet.
 func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 	for home, stream := range r.streams {
 		select {
 		case <-stream.Closed():
 			delete(r.streams, home)
-			r.hub.hear(home, false)
+			r.hub.noteRead(home, false)
 		default:
 		}
 	}
@@ -82,13 +82,12 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 		r.tell(ctx, peer.Home(), err)
 		if err == nil {
 			r.streams[peer.Home()] = stream
-			r.hub.hear(peer.Home(), true)
+			r.hub.noteRead(peer.Home(), true)
 		}
 	}
 }
 
-// tell tells the log why the stream from a home is not read, once a reason: the reader tries
-// each second.
+// tell logs why the stream from a home is not read, each reason once: the reader tries each second.
 func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error) {
 	switch {
 	case err == nil:
@@ -99,11 +98,11 @@ func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error)
 	}
 }
 
-// hear notes whether the stream from a home is read.
-func (h *Hub) hear(from federation.HomeID, is bool) {
+// noteRead notes whether the stream from a home is read.
+func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard[from] = is
+	h.read[from] = is
 }
 
 // listen reads the stream from another home.
@@ -118,16 +117,16 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	if err != nil {
 		return nil, err
 	}
-	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubTakes), lookups: make(chan struct{}, hubLookups)}
+	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
 	return consumer.Consume(func(m jetstream.Msg) { in.sort(ctx, m) }, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			consume.Stop() // the next look opens it again: stream and consumer may be gone
+			consume.Stop() // the next look opens it again: stream or consumer may be gone
 		}))
 }
 
-// inflow is the messages from one home. A batch may need an answer of the same home before it
-// can be judged, its key above all, so that no batch holds up an answer or a lookup.
+// inflow is the messages from one home. The judgement of a batch may need an answer of the same
+// home, such as its key, so batches delay neither answers nor lookups.
 type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
@@ -192,7 +191,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	}
 	publishing, cancel := context.WithTimeout(ctx, hubAnswer)
 	defer cancel()
-	if err := in.hub.insist(publishing, in.from, typeResults, answer); err != nil {
+	if err := in.hub.publishUntilAcked(publishing, in.from, typeResults, answer); err != nil {
 		in.hub.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(in.from)), slog.Any("err", err)) // the other home asks again
 	}
 	_ = m.Ack()

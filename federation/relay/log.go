@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// serverLog hands the lines of the NATS server to ours. It implements
-// [server.Logger]. What matters of them shows in [PeerDelivery.Ready].
+// serverLog writes the lines of the NATS server to a log, at level debug. It implements
+// [server.Logger]. [Relay.Ready] and [Hub.Ready] report the state of the connections.
 type serverLog struct{ log *slog.Logger }
 
 // Noticef implements server.Logger.

@@ -27,9 +27,9 @@ var (
 	errTooLarge = fmt.Errorf("the document has more than %d bytes", maxDocumentBytes)
 )
 
-// lookup asks another home for one of its public documents. Lookups travel through a hub, for
-// homes that have no address. They are not signed, as over HTTPS: the documents are public,
-// and the other home may not know a key of the asker yet.
+// lookup asks another home for one of its public documents. Lookups travel through a hub, for homes
+// without an address. They are not signed: the documents are public, and the other home may not know
+// the key of this home yet.
 type lookup struct {
 	heading
 
@@ -38,7 +38,7 @@ type lookup struct {
 
 // found is the answer to a lookup.
 type found struct {
-	foot
+	answerHeading
 
 	Status    int    `json:"status"`              // of HTTP
 	Body      string `json:"body"`                // empty unless the status is 200
@@ -48,16 +48,15 @@ type found struct {
 // Document is a public document of another home that came through a hub.
 type Document struct {
 	Body []byte
-	// Signature is what the other home sends beside the document over HTTPS too; empty for
-	// none.
+	// Signature is the signature header of the document; empty for none.
 	Signature string
 	// Answer is the answer with the document. The other home signed it for this lookup. The
 	// caller of [Peer.Lookup] verifies the signature.
 	Answer Envelope
 }
 
-// public reports whether a home answers a lookup of a path: it is that of a DID document, of
-// the profile, or of a question about a mailbox.
+// public reports whether a home answers lookups of a path: the path of a DID document, of the
+// profile, or of the question about a mailbox.
 func public(path string) bool {
 	return path == string(federation.ProfilePath) || strings.HasSuffix(path, "/did.json") ||
 		strings.HasPrefix(path, string(ResidentPath)+"/")
@@ -95,21 +94,21 @@ func (p *Peer) Lookup(ctx context.Context, path federation.URLPath) (Document, e
 	if err != nil {
 		return Document{}, p.unavailable(err)
 	}
-	var said found
-	if err := parse(answer.Body, &said); err != nil {
+	var document found
+	if err := parse(answer.Body, &document); err != nil {
 		return Document{}, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	switch {
-	case !said.is(asked.answers(typeFound, body)):
+	case !document.is(asked.answers(typeFound, body)):
 		return Document{}, p.unavailable(errOtherAnswer)
-	case said.Status == http.StatusNotFound || said.Status == http.StatusGone:
+	case document.Status == http.StatusNotFound || document.Status == http.StatusGone:
 		return Document{}, fmt.Errorf("look up %s at %s: %w", path, p.cfg.Home, federation.ErrNotFound)
-	case said.Status != http.StatusOK:
-		return Document{}, p.unavailable(fmt.Errorf("status %d", said.Status))
-	case len(said.Body) > maxDocumentBytes:
+	case document.Status != http.StatusOK:
+		return Document{}, p.unavailable(fmt.Errorf("status %d", document.Status))
+	case len(document.Body) > maxDocumentBytes:
 		return Document{}, p.unavailable(errTooLarge)
 	}
-	return Document{Body: []byte(said.Body), Signature: said.Signature, Answer: answer}, nil
+	return Document{Body: []byte(document.Body), Signature: document.Signature, Answer: answer}, nil
 }
 
 // ByHub reports whether the other home is reached through a hub.
@@ -152,11 +151,11 @@ func (h *PeerHandler) find(ctx context.Context, from federation.HomeID, e Envelo
 	}
 	page := &page{header: http.Header{}}
 	h.Documents.ServeHTTP(page, request)
-	said := found{foot: asked.answers(typeFound, e.Body), Status: page.answered()}
-	if said.Status == http.StatusOK {
-		said.Body, said.Signature = page.body.String(), page.header.Get(federation.SignatureHeader)
+	document := found{answerHeading: asked.answers(typeFound, e.Body), Status: page.answered()}
+	if document.Status == http.StatusOK {
+		document.Body, document.Signature = page.body.String(), page.header.Get(federation.SignatureHeader)
 	}
-	return h.sign(ctx, said)
+	return h.sign(ctx, document)
 }
 
 // page is the answer of a handler in memory, up to a bound. It implements

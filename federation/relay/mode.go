@@ -8,34 +8,34 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Say puts an operator's word on the other home in the place of its configuration; ""
-// takes it back. It holds at once, also for what is under way.
-func (p *Peer) Say(word Mode) {
-	if before := p.word.Swap(&word); before == nil || *before != word {
+// SetOperatorMode sets the mode that an operator chose in place of the configured one; "" restores
+// the configured one. It takes effect at once, also for exchanges in progress.
+func (p *Peer) SetOperatorMode(mode Mode) {
+	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
 		select {
-		case p.turned <- struct{}{}:
-		default: // one token says as much as two
+		case p.modeChanged <- struct{}{}:
+		default: // one token stands for several changes
 		}
 	}
 }
 
-// Word returns what an operator said of the other home; "" for none.
-func (p *Peer) Word() Mode {
-	if word := p.word.Load(); word != nil {
-		return *word
+// OperatorMode returns the mode that an operator chose; "" for none.
+func (p *Peer) OperatorMode() Mode {
+	if mode := p.operatorMode.Load(); mode != nil {
+		return *mode
 	}
 	return ""
 }
 
 // Mode returns what the other home may do here.
-func (p *Peer) Mode() Mode { return cmp.Or(p.Word(), p.cfg.Mode) }
+func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
 
-// whileBlocked blocks for as long as the other home is blocked, or else for as long as it
-// is not, or ctx does not end.
+// whileBlocked waits until the other home is no longer blocked, or with false until it is blocked,
+// or until ctx ends.
 func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	for (p.Mode() == Block) == blocked {
 		select {
-		case <-p.turned:
+		case <-p.modeChanged:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -43,13 +43,13 @@ func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
 	return nil
 }
 
-// tap holds what a home sends to its mode. It is safe for concurrent use.
-type tap struct{ flow *rate.Limiter }
+// modeLimiter applies the mode of a home to the steps that it sends. It is safe for concurrent use.
+type modeLimiter struct{ flow *rate.Limiter }
 
-func newTap() tap { return tap{flow: rate.NewLimiter(limitedRate, maxItems)} }
+func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
 
-// wait returns how long to wait before so many steps are taken; 0 for not at all.
-func (t tap) wait(mode Mode, steps int, now time.Time) time.Duration {
+// wait returns how long the sender has to wait before it sends so many steps; 0 for no wait.
+func (t modeLimiter) wait(mode Mode, steps int, now time.Time) time.Duration {
 	switch {
 	case steps == 0:
 		return 0

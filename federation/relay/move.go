@@ -16,15 +16,15 @@ type move struct {
 	DID federation.DID `json:"did"`
 }
 
-// moved is the answer: whether it does.
+// moved answers whether the home takes it.
 type moved struct {
-	foot
+	answerHeading
 
 	Taken bool   `json:"taken"`
-	Why   string `json:"why,omitempty"` // it does not; for people
+	Why   string `json:"why,omitempty"` // why not, for people
 }
 
-// parseMove reads a question that is for a home.
+// parseMove reads a move that is for a home.
 func parseMove(text []byte, to federation.HomeID) (move, error) {
 	var m move
 	if err := parse(text, &m); err != nil {
@@ -36,8 +36,8 @@ func parseMove(text []byte, to federation.HomeID) (move, error) {
 	return m, m.check(typeMove, to)
 }
 
-// Move gives the mailbox of a DID to the other home. It blocks on the network. The error
-// is a [*federation.RefusalError] where the other home does not take it, and says why.
+// Move gives the mailbox of a DID to the other home. It blocks on the network. A
+// [*federation.RefusalError] says why the other home does not take it.
 func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if p.Mode() == Hold || p.Mode() == Block {
 		return p.unavailable(errHeld)
@@ -47,33 +47,33 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if err != nil {
 		return fmt.Errorf("write move for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.say(ctx, []federation.HomeID{p.deps.Home}, body)
+	text, err := p.request(ctx, []federation.HomeID{p.deps.Home}, body)
 	if err != nil {
 		return err
 	}
-	var said moved
-	if err := parse(text, &said); err != nil {
+	var answer moved
+	if err := parse(text, &answer); err != nil {
 		return p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	switch {
-	case !said.is(asked.answers(typeMoved, body)):
+	case !answer.is(asked.answers(typeMoved, body)):
 		return p.unavailable(errOtherAnswer)
-	case !said.Taken:
-		return federation.Refuse(federation.Event{}, federation.PolicyDenied, said.Why)
+	case !answer.Taken:
+		return federation.Refuse(federation.Event{}, federation.PolicyDenied, answer.Why)
 	}
 	return nil
 }
 
-// takeOver answers a move. The error says that this home cannot decide now.
+// takeOver answers a move. The error says why this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
-	answer := moved{foot: p.deps.answers(asked.heading, typeMoved, body)}
+	answer := moved{answerHeading: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
 	answer.Taken, answer.Why = err == nil && why == "", why
 	return answer, err
 }
 
-// learn notes which mailboxes the other home moved. The other home repeats a move that is
-// not noted with its next result.
+// learn notes which mailboxes the other home moved. The other home names them with each result, so
+// that one which cannot be kept now is learned later.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// offenceEvery is the interval at which offences of one kind of a home are noted at most: a
-// home that lies all day costs no more than one that lies now and then.
+// offenceEvery is the shortest interval between two notes of offences of one kind. It bounds what a
+// home costs that lies all the time.
 const offenceEvery = time.Second
 
 // reported is when offences of a home were noted last. It may be used concurrently.
@@ -47,19 +47,18 @@ func (p *Peer) ReportOffence(ctx context.Context, kind federation.OffenceKind, w
 	}
 }
 
-// vouched returns a refusal for a vouched step whose person has the mailbox at none of these
-// homes.
+// vouched refuses a vouched step for a DID whose mailbox is at none of these homes.
 func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
-	if ev.Provenance != federation.Vouched || ev.For == "" || p.believed(ctx, ev.For, homes...) != "" {
+	if ev.Provenance != federation.Vouched || ev.For == "" || p.trustedParty(ctx, ev.For, homes...) != "" {
 		return nil
 	}
 	p.ReportOffence(ctx, federation.OffenceVoice, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.For))
 	return federation.Refuse(ev, federation.WrongSender, "it stands for a DID whose mailbox is at another home")
 }
 
-// weigh reports the offence of a home that sent a step with an invalid signature: it had to
-// check the signature itself.
-func (p *Peer) weigh(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
+// reportInvalid reports the offence of a home that sent a step with an invalid signature: each home
+// verifies steps before it sends them.
+func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
 	if verdict == federation.Invalid {
 		p.ReportOffence(ctx, federation.OffenceStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
 	}

@@ -6,10 +6,9 @@ import (
 	"baton/federation"
 )
 
-// judgeOwn files a step that this home ruled on itself, and lost: its record was restored to
-// before the step, which another home gives back. The signature of this home on the ruling proves
-// that the step belongs there. What this home verified of the step before it signed needs no
-// second proof.
+// judgeOwn files a step that this home ruled on and lost in a restore of its record, and that
+// another home sends back. The signature of this home on the ruling proves the place of the step,
+// and that this home verified the step then.
 func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled federation.Ruling, r *result) {
 	verdict, err := p.deps.Signer.Verify(ctx, p.deps.Home, ruled.Filed, []byte(ruled.Document), ruled.Signature)
 	switch {
@@ -23,7 +22,7 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 	}
 	ev = p.arrive(ev, it)
 	ev.Arrival.Home, ev.Arrival.Abroad, ev.Arrival.Party = ruled.Via, ruled.Via != "", ruled.Party
-	ev.Arrival.Name = "" // the name under which the signer is known here is none of the other home's
+	ev.Arrival.Name = "" // the other home does not name the signers of this home
 	if ev.Verb == federation.Offer {
 		if ev.Arrival.Place, err = p.deps.Gateway.Place(ctx, ev); err != nil {
 			r.fail(err)

@@ -22,53 +22,50 @@ type Mode string
 const (
 	Allow Mode = "allow" // steps go both ways
 	Limit Mode = "limit" // the same, a few a second
-	Hold  Mode = "hold"  // what it sends is asked for later, and what it is owed waits
-	Block Mode = "block" // it is refused, and is owed nothing
+	Hold  Mode = "hold"  // the home is told to send later, and deliveries to it wait
+	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
 )
 
-// hubRest is how long HTTPS is used after the hub brought no answer.
-const hubRest = time.Minute
+// hubPause is how long only HTTPS is used after the hub brought no answer.
+const hubPause = time.Minute
 
 // Waits and bounds of the exchange with one home.
 const (
-	exchanges   = 2                // batches under way at a time: one is made ready while another is answered
-	quietAfter  = 30 * time.Second // without an exchange the other side is asked whether it is there
+	exchanges   = 2                // batches in flight: one is prepared while another is answered
+	quietAfter  = 30 * time.Second // without an exchange the other home is asked whether it answers
 	limitedRate = 10               // steps a second of a home in mode limit
 )
 
 var (
 	errAway = errors.New("not reached")
 	errHeld = errors.New("on hold")
-	// Ends a session whose home was blocked, or is no more.
-	errTurned = errors.New("an operator said so")
+	// Ends the session of a home that an operator blocked or allowed.
+	errModeChanged = errors.New("an operator changed its mode")
 )
 
-// Peer is one other home. Its pending deliveries are rows of an outbox; a row is deleted on the
-// signed result of the other home alone. The steps that wait for a ruling of the other home are
-// read from the record.
-//
-// A Peer has the methods of a link, so that a supervisor of links runs it.
+// Peer is one other home. A supervisor of links runs it and delivers its outbox; the steps that wait
+// for a ruling of the other home are read from the record.
 type Peer struct {
-	cfg   PeerConfig
-	deps  Deps
-	log   *slog.Logger
-	live  atomic.Pointer[exchange]
-	heard atomic.Int64  // unix nanoseconds
-	back  chan struct{} // holds a token once the home was heard
-	tap   tap
-	rest  atomic.Int64 // unix nanoseconds until which the hub is left alone
-	skew  atomic.Int64 // see [Peer.Skew]
+	cfg       PeerConfig
+	deps      Deps
+	log       *slog.Logger
+	live      atomic.Pointer[exchange]
+	heard     atomic.Int64  // unix nanoseconds
+	back      chan struct{} // holds a token once a message of the home arrived
+	limiter   modeLimiter
+	hubPaused atomic.Int64 // unix nanoseconds until which the hub is not used
+	skew      atomic.Int64 // see [Peer.Skew]
 	// skewed is when the log was warned of a skew, in unix nanoseconds.
 	skewed atomic.Int64
-	// word is what an operator said of the home, and turned holds a token once that is
-	// something else.
-	word     atomic.Pointer[Mode]
-	turned   chan struct{}
-	history  history
-	reported reported
+	// operatorMode is the mode that an operator chose, and modeChanged holds a token once it
+	// changed.
+	operatorMode atomic.Pointer[Mode]
+	modeChanged  chan struct{}
+	history      history
+	reported     reported
 }
 
-// exchange is one connection's worth of sending.
+// exchange is the sending side of one session.
 type exchange struct {
 	asks chan *ask
 	over chan struct{}
@@ -77,9 +74,9 @@ type exchange struct {
 // ask is one step on its way to the other home.
 type ask struct {
 	item  item
-	path  []federation.HomeID // that it goes on; see [Envelope]
+	path  []federation.HomeID // see [Envelope]
 	bytes int
-	done  chan reply // has room for the one reply
+	done  chan reply // holds the one reply
 }
 
 type reply struct {
@@ -87,10 +84,10 @@ type reply struct {
 	err    error
 }
 
-// NewPeer returns a home that nothing is exchanged with until [Peer.Run].
+// NewPeer returns a home. It exchanges nothing before [Peer.Run].
 func NewPeer(cfg PeerConfig, deps Deps) *Peer {
 	return &Peer{
-		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1), history: newHistory(),
+		cfg: cfg, deps: deps, back: make(chan struct{}, 1), limiter: newModeLimiter(), modeChanged: make(chan struct{}, 1), history: newHistory(),
 		log: deps.Log.With(slog.String("network", Network), slog.String("peer", string(cfg.Home))),
 	}
 }
@@ -120,13 +117,13 @@ func (p *Peer) Path() Path { return p.cfg.Path }
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false: the mailbox locations of the parties decide which homes a step goes
-// to, and are looked up once for all homes.
+// Carries returns false: the mailbox locator names the homes that a step goes to, once for all
+// homes.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
 
-// Heard returns when the other home was heard last.
+// Heard returns when the last signed message of the other home arrived.
 func (p *Peer) Heard() time.Time {
 	if at := p.heard.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -134,11 +131,11 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
-// Back returns a channel that holds a token once the other home was heard.
+// Back returns a channel that holds a token once a message of the other home arrived.
 func (p *Peer) Back() <-chan struct{} { return p.back }
 
-// hear notes that a message with a signature of the other home arrived.
-func (p *Peer) hear() {
+// noteHeard notes that a signed message of the other home arrived.
+func (p *Peer) noteHeard() {
 	p.heard.Store(p.deps.Now().UnixNano())
 	select {
 	case p.back <- struct{}{}:
@@ -146,15 +143,15 @@ func (p *Peer) hear() {
 	}
 }
 
-// Run exchanges steps with the other home until ctx ends or the home does not answer any
-// more, and returns the reason. It calls up once the home has answered.
+// Run exchanges steps with the other home until ctx ends or the home stops answering, and returns
+// the reason. It calls up once the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
 	if p.Mode() == Block {
 		up() // there is nothing to wait for
 		if err := p.whileBlocked(ctx, true); err != nil {
 			return err
 		}
-		return errTurned
+		return errModeChanged
 	}
 	if err := p.greet(ctx); err != nil {
 		return err
@@ -170,13 +167,13 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 		group.Go(func() error { return p.send(ctx, e) })
 	}
 	group.Go(func() error { return p.askPending(ctx) })
-	group.Go(func() error { return p.agree(ctx) })
+	group.Go(func() error { return p.compareHistories(ctx) })
 	group.Go(func() error { return p.watchClock(ctx) })
 	group.Go(func() error {
 		if err := p.whileBlocked(ctx, false); err != nil {
 			return err
 		}
-		return errTurned
+		return errModeChanged
 	})
 	err := group.Wait()
 	p.live.Store(nil)
@@ -184,7 +181,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	return err
 }
 
-// send posts the queued steps, batch by batch, until ctx ends or a batch fails.
+// send posts queued steps, batch by batch, until ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	quiet := time.NewTimer(quietAfter)
 	defer quiet.Stop()
@@ -205,7 +202,7 @@ func (p *Peer) send(ctx context.Context, e *exchange) error {
 	}
 }
 
-// gather takes the steps that are queued already, up to a batch.
+// gather returns the steps that are queued now, up to the size of a batch.
 func gather(first *ask, more <-chan *ask) []*ask {
 	asks, size := []*ask{first}, first.bytes
 	for len(asks) < maxItems && size < batchBytes {
@@ -219,8 +216,7 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends the gathered steps in their order: in one batch, unless some of them came
-// through other homes.
+// sendBatch sends steps in their order, in one batch for each path that they came on.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -246,7 +242,7 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	return nil
 }
 
-// greet asks whether the other home is there.
+// greet asks whether the other home answers.
 func (p *Peer) greet(ctx context.Context) error {
 	_, err := p.post(ctx, []federation.HomeID{p.deps.Home}, []item{})
 	return err
@@ -259,7 +255,7 @@ func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item)
 	if err != nil {
 		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.say(ctx, path, body)
+	text, err := p.request(ctx, path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -270,8 +266,8 @@ func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item)
 	return results, nil
 }
 
-// say signs a message, sends it, and returns the signed answer of the other home.
-func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) ([]byte, error) {
+// request signs a message, sends it, and returns the signed answer of the other home.
+func (p *Peer) request(ctx context.Context, path []federation.HomeID, body []byte) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, body)
 	if err != nil {
 		return nil, fmt.Errorf("sign for %s: %w", p.cfg.Home, err)
@@ -288,21 +284,21 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 	return answer.Body, nil
 }
 
-// carry sends an envelope on the path of the home, and over HTTPS where that path brings no
-// answer. A message that arrives twice does no harm.
+// carry sends an envelope through the hub, if the home is reached by one, and over HTTPS where the
+// hub brings no answer. A message that arrives twice has no further effect.
 func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
-	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.rest.Load() {
+	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.hubPaused.Load() {
 		answer, err := p.deps.Hub.Carry(ctx, p.cfg.Home, e)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		if !errors.Is(err, errNoStream) { // which is tried again at once
-			p.rest.Store(now + int64(hubRest))
+		if !errors.Is(err, errNoStream) { // without a stream the next message tries the hub again
+			p.hubPaused.Store(now + int64(hubPause))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
 		if p.cfg.URL == "" {
-			p.rest.Store(0)
+			p.hubPaused.Store(0)
 			return answer, err
 		}
 	}
@@ -315,7 +311,7 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	}
 	answer, err := p.deps.Poster.Post(ctx, address, e)
 	if err != nil {
-		p.rest.Store(0) // this is no way either
+		p.hubPaused.Store(0) // HTTPS failed too: the next message tries the hub
 	}
 	return answer, err
 }
@@ -324,7 +320,7 @@ func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
 }
 
-// ask sends one step that goes on a path, and waits for the result.
+// ask sends one step on a path, and waits for the result.
 func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (result, error) {
 	if p.Mode() == Hold {
 		return result{}, p.unavailable(errHeld)
@@ -349,7 +345,7 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 	case <-e.over:
 	}
 	select {
-	case r := <-a.done: // the result came with the end
+	case r := <-a.done: // the result arrived as the session ended
 		return r.result, r.err
 	default:
 		return result{}, p.unavailable(errAway)
@@ -368,19 +364,19 @@ func (it item) size() int {
 	return n
 }
 
-// Deliver sends a filed step with the ruling of the home of its handoff, and before it the
-// steps that the other home lacks. It blocks until the other home answers. Nil means that the
-// other home has signed that the step is on its disk; a [*federation.RefusalError] is final, and
-// so is the [*federation.GivenUpError] for a home that an operator blocked.
+// Deliver sends a filed step with the ruling of the home of its handoff, after the steps that the
+// other home lacks. It blocks until the other home answers. Nil means that the other home signed
+// that the step is on its disk. A [*federation.RefusalError] is final, and so is the
+// [*federation.GivenUpError] for a home that an operator blocked.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
 	case d.Entry.Version == 0:
-		return nil // receipts are for networks: a home has the ruling
+		return nil // a receipt: homes get the ruling instead
 	case p.Mode() == Block:
 		return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 	case slices.Contains(path, p.cfg.Home):
-		return nil // it has been there, and is never sent back
+		return nil // the step came through that home
 	}
 	it, err := p.deps.filed(ctx, d.View.Home, d.Entry)
 	if err != nil {
@@ -394,11 +390,11 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 		return err
 	}
 	p.learn(ctx, r.Moved)
-	return p.over(d.Entry.Event, r)
+	return p.deliveryError(d.Entry.Event, r)
 }
 
-// refill sends the steps of a handoff of a home after one that the other home has, up to
-// a step, and returns the result of that.
+// refill sends the steps of a handoff that the other home lacks, up to a step, and returns the
+// result of that step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff) {
@@ -422,8 +418,8 @@ func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation
 	return last, nil
 }
 
-// over returns nil for a result that ends a delivery, or why the delivery is retried.
-func (p *Peer) over(ev federation.Event, r result) error {
+// deliveryError returns nil for a delivered step, a refusal, or why the delivery is retried.
+func (p *Peer) deliveryError(ev federation.Event, r result) error {
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
 		return nil
@@ -434,8 +430,8 @@ func (p *Peer) over(ev federation.Event, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step with the ruling of the home of its handoff. For a handoff of another
-// home that is the ruling by which the step was filed here.
+// filed returns a step with the ruling of the home of its handoff: a new one for a handoff of this
+// home, else the ruling by which the step was filed here.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {

@@ -12,17 +12,17 @@ type PeerConfig struct {
 	URL  string // without a path; empty for a home that is reached through the hub alone
 	Path Path   // empty for HTTPS alone
 	Mode Mode
-	// Key is the id of the key that the operator of the other home told, and that signs its
-	// DID document where that comes through a hub; empty for none.
+	// Key is the id of the key that signs the DID document of the other home where the document
+	// comes through a hub. Its operator told it on another way. Empty for none.
 	Key string
 }
 
-// Path is the way on which a home is reached.
+// Path says how a home is reached.
 type Path string
 
 // The paths.
 const (
-	ByRelay Path = "relay" // through the hub, and while that or the home is not there by HTTPS
+	ByRelay Path = "relay" // through the hub, and by HTTPS while the hub or the home does not answer there
 	ByHTTPS Path = "https"
 )
 

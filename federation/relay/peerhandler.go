@@ -15,14 +15,14 @@ import (
 	"baton/federation"
 )
 
-// StepsPath is where a home takes steps from others.
+// StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// judges is how many handoffs of a batch are judged at a time: enough for their commits
-// to share an fsync.
-const judges = 64
+// judgedAtOnce is how many handoffs of a batch are judged at a time: enough for their commits to
+// share an fsync.
+const judgedAtOnce = 64
 
-// laterAfter is the Retry-After for a home that is on hold or sends too much.
+// laterAfter is the Retry-After for a home in mode hold, or one that sends too much.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about
@@ -31,23 +31,23 @@ type PeerHandler struct {
 	Deps Deps
 	// Peer returns a home that this one knows, or nil.
 	Peer func(home federation.HomeID) *Peer
-	// PublicURL is where this home is reached, without a path, and ClockSkew by how much
-	// the clock in a signed id may differ from its own.
+	// PublicURL is the address of this home, without a path. ClockSkew is by how much the time in
+	// a signed id may differ from the clock here.
 	PublicURL string
 	ClockSkew func() time.Duration
-	// Documents serves the public documents of this home, which other homes read through a
-	// hub: DID documents, the profile and answers about mailboxes. Nil without a hub.
+	// Documents serves the public documents of this home that other homes read through a hub: DID
+	// documents, the profile and answers about mailboxes. Nil without a hub.
 	Documents http.Handler
-	reports   rarely
+	reports   reportLimiter
 }
 
-// The codes of problems that may end without a change of the message.
+// The codes of problems after which the sender may send the same message again.
 const (
 	codeLater        = "later"
 	codeUnverifiable = "signature-unverifiable"
 )
 
-// problem is the reason why a request is refused as a whole.
+// problem is why a request is refused as a whole.
 type problem struct {
 	status int
 	code   string
@@ -79,7 +79,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a request that is refused. The error goes to the log alone.
+// refuse answers a refused request. The error goes to the log alone.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")
@@ -100,17 +100,17 @@ type question struct {
 
 // read parses a question without judging it.
 func (h *PeerHandler) read(body []byte) (question, error) {
-	var said struct{ Type string }
-	if err := json.Unmarshal(body, &said); err != nil {
+	var header struct{ Type string }
+	if err := json.Unmarshal(body, &header); err != nil {
 		return question{}, err
 	}
-	if said.Type == typeDigest {
+	if header.Type == typeDigest {
 		asked, err := parseDigest(body, h.Deps.Home)
 		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
 			return peer.compareWith(ctx, asked, body)
 		}}, err
 	}
-	if said.Type == typeMove {
+	if header.Type == typeMove {
 		asked, err := parseMove(body, h.Deps.Home)
 		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
 			return peer.takeOver(ctx, asked, body)
@@ -118,12 +118,12 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}
 	b, err := parseBatch(body, h.Deps.Home)
 	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer, path []federation.HomeID) (any, error) {
-		return answer{foot: h.Deps.answers(b.heading, typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
+		return answer{answerHeading: h.Deps.answers(b.heading, typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
 	}}, err
 }
 
-// take judges a question and returns the signed answer. A question that came through the
-// stream of a home has to be from that home; from is "" over HTTPS.
+// take judges a question and returns the signed answer. A question from the stream of a home must
+// be of that home; from is "" over HTTPS.
 func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, err := h.read(e.Body)
 	if err != nil {
@@ -147,24 +147,25 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 	case err != nil:
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeUnverifiable, after: laterAfter, err: err}
 	}
-	peer.hear()
+	peer.noteHeard()
 	peer.history.started(bootOf(e.Body))
-	if from == "" { // it was not stored on its way
+	if from == "" { // a hub stores messages for any time
 		peer.noteSkew(ctx, h.Deps.Now().Sub(asked.sent))
 	}
-	if wait := peer.tap.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
+	if wait := peer.limiter.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: wait, err: errHeld}
 	}
-	said, err := asked.answer(ctx, peer, path)
+	answer, err := asked.answer(ctx, peer, path)
 	if err != nil {
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}
 	}
-	return h.sign(ctx, said)
+	return h.sign(ctx, answer)
 }
 
-func (h *PeerHandler) sign(ctx context.Context, said any) (answer Envelope, p *problem) {
+// sign returns a document with the signature of this home.
+func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, p *problem) {
 	var err error
-	if answer.Body, err = json.Marshal(said); err == nil {
+	if answer.Body, err = json.Marshal(document); err == nil {
 		answer.Signature, err = h.Deps.Signer.Sign(ctx, answer.Body)
 	}
 	if err != nil {
@@ -173,32 +174,31 @@ func (h *PeerHandler) sign(ctx context.Context, said any) (answer Envelope, p *p
 	return answer, nil
 }
 
-// judge judges the steps of a batch that came on a path. It keeps the order of the steps of
-// one handoff.
+// judge judges the steps of a batch that came on a path. It keeps the order of each handoff.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
-	lanes, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
+	byHandoff, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
 	events, results := make([]federation.Event, len(items)), make([]result, len(items))
 	for i, it := range items {
 		results[i] = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
-		ev, err := it.Step.uncarry(p.deps.Read)
+		ev, err := it.Step.decode(p.deps.Read)
 		if err == nil {
-			err = p.deps.circles(ev, path)
+			err = p.deps.checkPath(ev, path)
 		}
 		if err != nil {
 			results[i].fail(err)
 			continue
 		}
 		ev.Arrival.Path = path
-		if events[i] = ev; lanes[ev.Handoff] == nil {
+		if events[i] = ev; byHandoff[ev.Handoff] == nil {
 			order = append(order, ev.Handoff)
 		}
-		lanes[ev.Handoff] = append(lanes[ev.Handoff], i)
+		byHandoff[ev.Handoff] = append(byHandoff[ev.Handoff], i)
 	}
 	var group errgroup.Group
-	group.SetLimit(judges)
+	group.SetLimit(judgedAtOnce)
 	for _, id := range order {
 		group.Go(func() error {
-			for _, i := range lanes[id] {
+			for _, i := range byHandoff[id] {
 				if items[i].Ruling != nil {
 					p.judgeRuled(ctx, events[i], items[i], &results[i])
 				} else {
@@ -212,10 +212,10 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 	return results
 }
 
-// takeRuled files a step that the other home ruled on.
+// takeRuled files a step with the ruling of the other home.
 func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	r := result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
-	ev, err := it.Step.uncarry(p.deps.Read)
+	ev, err := it.Step.decode(p.deps.Read)
 	if err == nil && it.Ruling == nil {
 		err = federation.Refuse(ev, federation.MissingRequirement, "a ruling")
 	}
@@ -228,8 +228,8 @@ func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	return r
 }
 
-// judgeRuled files a step by its ruling. The ruling is that of the other home, or of a third
-// home whose steps the other home may forward.
+// judgeRuled files a step by its ruling: a ruling of the other home, of this home before a restore,
+// or of a third home whose steps the other home may forward.
 func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
@@ -241,7 +241,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	if ruled.Home != p.cfg.Home {
-		if err := p.deps.forwards(ctx, p.cfg.Home, ev); err != nil {
+		if err := p.deps.checkForwarded(ctx, p.cfg.Home, ev); err != nil {
 			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 				p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
 			}
@@ -270,7 +270,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		}
 	}
 	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
-	p.weigh(ctx, ev, judged.Verdict)
+	p.reportInvalid(ctx, ev, judged.Verdict)
 	if r.note(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
 		r.Moved = p.deps.Mailboxes.MovedAway(ctx, judged.View, p.deps.Now())
 	}
@@ -298,7 +298,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	judged, err := p.deps.Gateway.Submit(ctx, ev)
-	p.weigh(ctx, ev, judged.Verdict)
+	p.reportInvalid(ctx, ev, judged.Verdict)
 	if r.note(judged, err); r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
 		return
 	}
@@ -334,18 +334,18 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 	return steps, nil
 }
 
-// arrive notes how a step came in.
+// arrive adds the arrival to a step.
 func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
 	now := p.deps.Now()
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Home, ev.Arrival.Abroad = Network, p.Name(), p.cfg.Home, true
 	if ev.Arrival.Received = now; !ev.Stamped && it.Step.Received.Before(now) {
-		ev.Arrival.Received = it.Step.Received // the only clock that there is
+		ev.Arrival.Received = it.Step.Received // the step itself names no time
 	}
 	return ev
 }
 
 // believed returns a party if one of these homes may speak for it, else "".
-func (p *Peer) believed(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
+func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
 	for _, home := range homes {
 		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {
 			return party
@@ -359,7 +359,7 @@ func (r *result) note(judged federation.Judgement, err error) {
 	switch {
 	case err != nil:
 		r.fail(err)
-	case judged.Awaits: // this home cannot judge it yet: the other home keeps it
+	case judged.Awaits: // not judged yet: the other home keeps the step
 		r.Outcome = outcomeLater
 	case judged.Duplicate:
 		r.Outcome = outcomeDuplicate
@@ -368,8 +368,8 @@ func (r *result) note(judged federation.Judgement, err error) {
 	}
 }
 
-// fail writes an error into the result. An error that is no refusal may end soon and is not
-// shown to other homes: they retry.
+// fail writes an error into the result. Other homes retry after an error that is no refusal, and
+// do not see its text.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
 	if gap, ok := errors.AsType[*federation.GapError](err); ok {

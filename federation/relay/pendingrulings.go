@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// Waits of steps for the ruling of their home: they double from the first to the last,
-// and begin anew with each connection.
+// Waits between two questions for the ruling on a step: they double from the first to the last, and
+// start over with each connection.
 const (
 	firstAsk = time.Second
 	lastAsk  = 10 * time.Minute
@@ -25,8 +25,8 @@ const lookEvery = 10 * time.Second
 // maxAwaiting bounds the pending rulings that are read at a time. More stay in the record.
 const maxAwaiting = 1024
 
-// askPending asks the other home for its pending rulings, the steps that wait for one, after
-// each wake-up until ctx ends.
+// askPending asks the other home for its rulings on the steps that wait for one, after each wake-up
+// until ctx ends.
 func (p *Peer) askPending(ctx context.Context) error {
 	wake, stop := p.deps.Wakes.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
@@ -55,40 +55,40 @@ type wait struct {
 	next time.Time
 }
 
-// askAll asks for all rulings that are due, for the steps of one handoff one after the other.
+// askAll asks for all rulings that are due, in the order of each handoff.
 // It returns the time until the next ruling is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
-	held, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
+	pending, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
 		return lookEvery, err
 	}
-	lanes, order := map[federation.HandoffID][]federation.Pending{}, []federation.HandoffID{}
-	still := map[federation.EventID]bool{}
-	for _, each := range held {
-		if lanes[each.Event.Handoff] == nil {
+	byHandoff, order := map[federation.HandoffID][]federation.Pending{}, []federation.HandoffID{}
+	waiting := map[federation.EventID]bool{}
+	for _, each := range pending {
+		if byHandoff[each.Event.Handoff] == nil {
 			order = append(order, each.Event.Handoff)
 		}
-		lanes[each.Event.Handoff] = append(lanes[each.Event.Handoff], each)
-		still[each.Event.ID] = true
+		byHandoff[each.Event.Handoff] = append(byHandoff[each.Event.Handoff], each)
+		waiting[each.Event.ID] = true
 		if waits[each.Event.ID] == nil {
 			waits[each.Event.ID] = &wait{}
 		}
 	}
 	for id := range waits {
-		if !still[id] {
+		if !waiting[id] {
 			delete(waits, id)
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(judges)
+	group.SetLimit(judgedAtOnce)
 	for _, id := range order {
-		group.Go(func() error { return p.askLane(ctx, lanes[id], waits) })
+		group.Go(func() error { return p.askHandoff(ctx, byHandoff[id], waits) })
 	}
 	err = group.Wait()
 	return untilDue(waits, p.deps.Now()), err
 }
 
-// untilDue returns how long it is until a step is due, at most [lookEvery].
+// untilDue returns the time until the next step is due, at most [lookEvery].
 func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	until := lookEvery
 	for _, w := range waits {
@@ -97,10 +97,10 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askLane asks for the due rulings on the steps of one handoff, up to the first step that has
-// to wait: the steps after it must not be filed before it. No other goroutine uses their waits.
-func (p *Peer) askLane(ctx context.Context, lane []federation.Pending, waits map[federation.EventID]*wait) error {
-	for _, each := range lane {
+// askHandoff asks for the due rulings on the steps of one handoff, up to the first step that has
+// to wait: later steps must not be filed before it. No other goroutine uses their waits.
+func (p *Peer) askHandoff(ctx context.Context, steps []federation.Pending, waits map[federation.EventID]*wait) error {
+	for _, each := range steps {
 		w := waits[each.Event.ID]
 		if p.deps.Now().Before(w.next) {
 			return nil
@@ -115,14 +115,14 @@ func (p *Peer) askLane(ctx context.Context, lane []federation.Pending, waits map
 	return nil
 }
 
-// askRuling asks for the ruling on one step and files the answer. It reports whether the step
-// waits no more.
-func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over bool, err error) {
-	view, err := p.deps.Record.View(ctx, held.Event.Handoff)
+// askRuling asks for the ruling on one step and files the answer. It reports whether the wait of the
+// step is over.
+func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over bool, err error) {
+	view, err := p.deps.Record.View(ctx, pending.Event.Handoff)
 	if err != nil {
-		return false, fmt.Errorf("read handoff %s: %w", held.Event.Handoff, err)
+		return false, fmt.Errorf("read handoff %s: %w", pending.Event.Handoff, err)
 	}
-	ev, err := p.deps.vouch(ctx, held.Event)
+	ev, err := p.deps.vouch(ctx, pending.Event)
 	if err != nil {
 		return false, err
 	}
@@ -137,9 +137,9 @@ func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over boo
 	}
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
-		return p.fileAll(ctx, held.Event.ID, r.Steps)
+		return p.fileAll(ctx, pending.Event.ID, r.Steps)
 	case outcomeRefused, outcomeConflict:
-		return true, p.deps.Gateway.GiveUp(ctx, held, federation.RefusalCode(r.Code), r.Detail)
+		return true, p.deps.Gateway.GiveUp(ctx, pending, federation.RefusalCode(r.Code), r.Detail)
 	case outcomeGap, outcomeLater:
 	}
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))

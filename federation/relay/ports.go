@@ -64,7 +64,7 @@ type Mailboxes interface {
 	// it here.
 	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool
 	// TakeOver makes this home the one with the mailbox of a DID, which another home gives
-	// away. A reason, for people, says that this home does not take it.
+	// away. A reason, which is for people, says why this home does not take it.
 	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
 	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
 	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox
@@ -72,11 +72,11 @@ type Mailboxes interface {
 	LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error
 }
 
-// Signer signs for this home, and judges what others sign.
+// Signer signs for this home, and verifies what other homes signed.
 type Signer interface {
-	// Sign returns the signature of a message as it stands beside it.
+	// Sign returns the signature of a message, as [federation.SignatureHeader] carries it.
 	Sign(ctx context.Context, message []byte) (string, error)
-	// Verify judges the signature of a home, by the keys that it had at a time. The error
+	// Verify judges the signature of a home by the keys that the home had at a time. The error
 	// is nil for [federation.Valid] alone.
 	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
@@ -86,13 +86,15 @@ type Poster interface {
 	// Post sends an envelope and returns the answer. The error wraps
 	// [*federation.UnavailableError] where the envelope may have arrived, and a
 	// status other than 200 is an error.
-	Post(ctx context.Context, address string, l Envelope) (Envelope, error)
+	Post(ctx context.Context, address string, e Envelope) (Envelope, error)
 	// Get fetches an envelope, with the errors of Post.
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Wakes wakes the waiters inside this gateway; see [PeerDelivery].
+// Wakes wakes waiters inside this home; see [Relay].
 type Wakes interface {
+	// Subscribe returns a channel that gets a token when a topic is woken, until stop is called. It
+	// does not block.
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
 
@@ -100,7 +102,7 @@ type Wakes interface {
 type Deps struct {
 	Home federation.HomeID
 	// Boot is another text after each start of this gateway, and so after each restore of its
-	// record. Homes compare their histories where one of them has started since.
+	// record. Homes compare their histories after a start of either one.
 	Boot    string
 	Record  Record
 	Gateway Gateway
@@ -111,18 +113,18 @@ type Deps struct {
 	Hub       *Hub // nil where none is configured
 	Wakes     Wakes
 	Log       *slog.Logger
-	// Read returns the step that a canonical document says.
+	// Read returns the step in a canonical document.
 	Read func(document string) (federation.Event, error)
-	// Topic is the topic of steps that wait for the ruling of a home.
+	// Topic returns the topic of the steps that wait for the ruling of a home.
 	Topic func(home federation.HomeID) string
-	// MaxHops returns through how many homes a step may come; 0 for any number.
+	// MaxHops returns how many homes a step may come through; 0 for any number.
 	MaxHops func() int
-	// BadInput counts a message of another home that is not taken, by a reason from a closed
-	// set. The home is "" over HTTPS. Nil counts nothing.
+	// BadInput counts a refused message of another home, by a reason from a closed set. The home is
+	// "" over HTTPS. Nil counts nothing.
 	BadInput func(home federation.HomeID, reason string)
 	// Linked is called once the link to another home is up; nil for no call. It may block on
 	// the disk.
 	Linked func(ctx context.Context)
-	// Now is asked for the time of what is sent and received.
+	// Now returns the time of what is sent and received.
 	Now func() time.Time
 }

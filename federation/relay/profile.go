@@ -6,8 +6,7 @@ import (
 	"baton/federation"
 )
 
-// BatchLimits returns what another home has to take at once, so that this one can send it
-// everything.
+// BatchLimits returns the largest batch that this home sends. Another home must accept it.
 func BatchLimits() federation.HomeLimits {
 	return federation.HomeLimits{Steps: maxItems, Bytes: maxBatchBytes}
 }
@@ -16,7 +15,7 @@ func BatchLimits() federation.HomeLimits {
 func (h *PeerHandler) serveProfile(w http.ResponseWriter, r *http.Request) {
 	limits := BatchLimits()
 	limits.Hops, limits.ClockSkew = h.Deps.MaxHops(), int64(h.ClockSkew().Seconds())
-	h.tell(w, r, federation.HomeProfile{
+	h.serveSigned(w, r, federation.HomeProfile{
 		Type: federation.HomeProfileType, V: Version, Home: h.Deps.Home, DID: h.Deps.Home.DID(), URL: h.PublicURL,
 		Versions: []int{Version}, Limits: limits, Sent: h.Deps.Now().UTC(),
 	})

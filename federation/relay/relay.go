@@ -1,19 +1,30 @@
-// Package relay carries steps between homes, and wakes the waiters inside one.
+// Package relay carries steps between homes, and wakes waiters inside one home. It is the only
+// package that speaks NATS.
 //
-// # Between homes
+// # Main types
 //
-// The home of a handoff orders its steps, and owes each to the homes that have the
-// mailboxes of its parties. A [Peer] is one other home: it sends what is owed, asks for
-// rulings on the steps of its own people, and a [PeerHandler] takes what others send. What is
-// owed is a row of the record, and dies by the other home's signed word alone.
+//   - [Peer] is one other home. It sends the pending deliveries of that home, asks that home for
+//     rulings on the steps of users of this home, and compares histories.
+//   - [PeerHandler] answers the requests of other homes.
+//   - [Hub] is a NATS server at which homes meet. [Host] runs such a server in this process, and
+//     [WriteAccounts] writes its configuration.
+//   - [Relay] wakes waiters inside this home.
 //
-// Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through
-// a NATS server that they meet at (see [Hub]). A body is UTF-8 JSON without
-// members that are not named here, and beside it, in [federation.SignatureHeader], stands the
-// signature of the home that it is from, "ed25519:<key id>:<base64url>", over
-// "baton-home/1", a line feed and the bytes of the body:
+// # Guarantees
 //
-//	{"type": "steps", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "items": [
+// The home of a handoff orders its steps and sends each step to the mailbox homes of the parties.
+// A pending delivery is a row of the record. The row ends with the signed result of the other home,
+// and with nothing else: the loss of a hub costs time, and no step. A message that arrives twice has
+// no further effect.
+//
+// # Messages between homes
+//
+// Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through a [Hub].
+// A body is UTF-8 JSON without members that are not named here. [federation.SignatureHeader] has the
+// signature of the sending home, "ed25519:<key id>:<base64url>", over "baton-home/1", a line feed
+// and the bytes of the body:
+//
+//	{"type": "steps", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT, "items": [
 //	  {"step": {"document": TEXT, "signature": TEXT, "id": ULID, "provenance": "signed"|"vouched",
 //	            "party": DID, "name": TEXT, "message_id": TEXT, "received": TIME,
 //	            "evidence": {"url": URL, "content": TEXT},
@@ -21,77 +32,97 @@
 //	   "ruling": {"document": TEXT, "signature": TEXT},
 //	   "have": VERSION}]}
 //
-// The document and the signature of a step are as its signer made them. The receiver
-// verifies both by the keys of the signer, and depends on no other verdict. A step
-// with a ruling was filed by its home. The ruling is signed as a body is:
+// The document and the signature of a step are the bytes that its signer made. The receiver
+// verifies them by the keys of the signer, and relies on no verdict of another home.
+//
+// A step with a ruling was filed by the home of its handoff. The ruling is signed as a body is. A
+// version counts the steps of the log from 1; the chain is [federation.Link] after the step:
 //
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
 //	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
 //
-// A home may vouch for a step, or know its signer as a party by another DID. Where another home
-// rules on the step, the home signs that as a voucher: it sends the voucher with the question,
-// and the voucher travels with the step. A ruling that names a
-// "via" is believed as far as that home has signed it:
+// A step without a ruling asks the home of its handoff for one, and says in "have" how many steps
+// the asking home has. A home may vouch for a step, or know its signer as a party by another DID.
+// It signs that in a voucher, which it sends with the question and which travels with the step. A
+// ruling that names a home in "via" is believed as far as a voucher of that home goes:
 //
 //	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
 //	 "party": DID, "sent": TIME}
 //
-// "step" is the SHA-256 of the document of the step. A voucher is judged by the keys that its
-// home had when it was sent.
+// "step" is the SHA-256 of the document of the step. The receiver judges a voucher by the keys that
+// its home had when the voucher was sent.
 //
-// A version counts the steps of the log from 1; the chain is [federation.Link] after the
-// step. A step without a ruling asks the home of its handoff for one, and says how many
-// steps the asker has. The answer has one result for each step, in order:
+// The answer has one result for each step, in order. "of" is the SHA-256 of the question, "digest"
+// that of the document of the step, and "steps" has the steps that the asking home lacks, each with
+// its ruling:
 //
-//	{"type": "results", "v": 1, "from": HOME, "to": HOME, "of": HEX, "results": [
+//	{"type": "results", "v": 1, "from": HOME, "to": HOME, "of": HEX, "boot": TEXT, "results": [
 //	  {"event": ULID, "digest": HEX, "outcome": OUTCOME, "code": CODE, "detail": TEXT,
 //	   "have": VERSION, "steps": [ITEM, …]}]}
 //
-// "of" is the SHA-256 of the body, "digest" that of the step's document. The outcomes
-// are stored and duplicate (it is on disk), refused (with the code), conflict (the home
-// contradicts an earlier ruling of its own: both are kept as proof), gap (the log goes as
-// far as "have": send what follows), later. Steps are the ones that the asker lacked, each
-// with its ruling. A batch that is not taken as a whole is answered with another status
-// than 200, and nothing of it was filed.
+//	outcome     the step
+//	stored      is on disk
+//	duplicate   was on disk before
+//	refused     is refused for good; code says why
+//	conflict    contradicts an earlier ruling of its home; both rulings are kept as proof
+//	gap         comes after steps that are missing: send what follows "have"
+//	later       cannot be judged now: send it again
 //
-// What two homes have is compared with each new connection, though not twice within an
-// hour, and every day: the home of handoffs says how far those go that the other one has
-// taken steps of, 256 at a time, and that answers what it lacks, which is sent again. A
-// home whose record is an older copy is so made whole. Where a log has other steps, the
-// last one is asked for: its ruling is then the proof of a fork.
+// A batch that is refused as a whole is answered with a status other than 200, and none of its
+// steps was filed.
 //
-//	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "handoffs": [
-//	  {"handoff": ULID, "version": NUMBER, "chain": HEX}]}
-//	{"type": "comparison", "v": 1, "from": HOME, "to": HOME, "of": HEX, "lacks": [
-//	  {"handoff": ULID, "have": VERSION}]}
+// # Comparison of histories
 //
-// In [PathHeader] stand the homes that the steps of a batch came through, from that of
-// their handoffs to the sender. No signature covers it. A step is never sent to a home in
-// it, and is refused where it has been, or came through more homes than may be. There are
-// more than one where a DID moved: its home of before forwards what still comes for it,
-// with the ruling that the home of the handoff signed.
+// Two homes compare what they have with the first connection after a start of either one, and at
+// least every day. "boot" in each message is another text after each start. The asking home says
+// how far its own handoffs go of which the other home has steps ("handoffs"), and how far the
+// handoffs of the other home go here ("yours"), 256 at a time. The answer says what the other home
+// lacks of the former, and what it lost of its own ("lost"); the asking home sends both again. A home
+// that was restored from an older backup gets its steps back that way. Where a log has other steps,
+// the answer asks for the last one: its ruling is the proof of a fork.
 //
-// An operator may give the mailbox of a DID to another home, which says whether it takes
-// it. From then on the results of steps for that DID say so under "moved", and those whose
-// handoffs they are send there what is still to come:
+//	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT,
+//	 "handoffs": [{"handoff": ULID, "version": NUMBER, "chain": HEX}],
+//	 "yours": [{"handoff": ULID, "version": NUMBER, "chain": HEX, "over": true|false}]}
+//	{"type": "comparison", "v": 1, "from": HOME, "to": HOME, "of": HEX, "boot": TEXT,
+//	 "lacks": [{"handoff": ULID, "have": VERSION}], "lost": [{"handoff": ULID, "have": VERSION}]}
+//
+// # Mailboxes that move
+//
+// An operator may give the mailbox of a DID to another home. That home answers whether it takes the
+// mailbox. From then on the results of steps for that DID name the new home under "moved", and the
+// homes of its handoffs send later steps there:
 //
 //	{"type": "move", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "did": DID}
 //	{"type": "moved", "v": 1, "from": HOME, "to": HOME, "of": HEX, "taken": true|false, "why": TEXT}
 //	"moved": [{"did": DID, "home": HOME}]
 //
-// GET [ResidentPath] and a DID answers, signed alike, whether that has its mailbox there:
+// The former mailbox home forwards what still arrives, with the ruling of the home of the handoff.
+// [PathHeader] names the homes that the steps of a batch came through, from the home of their
+// handoffs to the sender. No signature covers it. No home sends a step to a home in that path. A home
+// refuses a step that was there before, or came through too many homes.
+//
+// # Documents
+//
+// GET [ResidentPath] and a DID answers, signed alike, whether the home has the mailbox of the DID:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
-// Vectors of all of these are in testdata.
+// A home without a public address is asked for its documents through a hub. "path" is a path of
+// such a document, "status" and "signature" are as in the answer over HTTPS:
 //
-// # Inside one home
+//	{"type": "lookup", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "boot": TEXT, "path": PATH}
+//	{"type": "found", "v": 1, "from": HOME, "to": HOME, "of": HEX, "boot": TEXT,
+//	 "status": NUMBER, "body": TEXT, "signature": TEXT}
 //
-// A [PeerDelivery] wakes a poll that waits for a message, and a link whose feed ran dry: inside
-// one process, or by NATS servers that the replicas of one home share. It is not the
-// record. A wake-up carries nothing but its topic and may be lost, so each waiter looks
-// again by itself after a while; with a wake-up it looks within a millisecond. To miss
-// nothing in between, subscribe first and look afterwards:
+// The folder testdata has vectors of the messages.
+//
+// # Wake-ups inside one home
+//
+// A [Relay] wakes a poll that waits for a message, and a link whose outbox was empty: inside one
+// process, or through NATS servers that the replicas of a home share. A wake-up carries nothing but
+// its topic and may be lost, so each waiter also looks by itself from time to time. Subscribe first
+// and look afterwards, so that nothing is missed in between:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()
@@ -104,12 +135,10 @@
 //		}
 //	}
 //
-// Between replicas go core NATS messages without a body, on subjects
-// "live.<home>.<hash of the topic>".
+// Replicas send core NATS messages without a body, on subjects "live.<home>.<hash of the topic>". A
+// nil *Relay wakes no waiter, and [Relay.Ready] says so; the gateway runs on with it.
 //
-// A nil *Relay is one that never came up: waking does nothing, no waiter is woken, and
-// [PeerDelivery.Ready] says so. A gateway runs on with it. All methods may be called
-// concurrently.
+// All methods may be called concurrently.
 package relay
 
 import (
@@ -124,8 +153,8 @@ import (
 	"baton/federation"
 )
 
-// Relay wakes waiters. With servers it has one connection, which keeps the order: a
-// subscription that was made before a wake-up receives it.
+// Relay wakes waiters. One connection to the servers keeps the order: a subscription receives each
+// wake-up that follows it.
 type Relay struct {
 	prefix string     // of subjects
 	conn   *nats.Conn // nil inside one process
@@ -138,14 +167,14 @@ type Relay struct {
 // Local returns a relay for a home that has one gateway.
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
-// Join begins to connect to servers that the replicas of one home share, and goes on
-// until [PeerDelivery.Close]. Servers that are away now are no error; a file that cannot be read
-// is. Homes that share the servers wake their own waiters alone.
+// Join begins to connect to servers that the replicas of one home share, and keeps trying until
+// [Relay.Close]. It does not wait for a connection. The error is that of a file that cannot be read.
+// Homes that share the servers wake their own waiters alone.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()
 	r.prefix = liveSubject + token(home) + "."
 	conn, err := cfg.connect(home, log,
-		nats.ReconnectBufSize(-1), // a wake-up that comes late says nothing
+		nats.ReconnectBufSize(-1), // a late wake-up is of no use
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
 	)
 	if err != nil {

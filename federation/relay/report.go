@@ -9,14 +9,14 @@ import (
 	"baton/federation"
 )
 
-// reportEvery is the interval between two log lines about refused messages of one home for
-// one reason. A home can send garbage all day.
+// reportEvery is the interval between two log lines about refused messages of one home for one
+// reason: a home can send garbage at any rate.
 const reportEvery = time.Minute
 
-// rarely lets a line pass once an interval for each key, and counts the lines in between. Its
-// keys are names of peers and codes, both from closed sets. It is safe for concurrent use; the
-// zero value is ready.
-type rarely struct {
+// reportLimiter admits one log line in an interval for each key, and counts the others. Its keys are
+// names of peers and codes, both from closed sets. It is safe for concurrent use; the zero value is
+// ready.
+type reportLimiter struct {
 	mu   sync.Mutex
 	last map[reportKey]reportCount
 }
@@ -27,14 +27,14 @@ type reportKey struct {
 	code string
 }
 
-// reportCount is when a line passed last, and how many did not since.
+// reportCount is when the last line was written, and how many were not since.
 type reportCount struct {
 	passed  time.Time
 	skipped int
 }
 
-// pass reports whether a line passes, and how many did not since the last one.
-func (r *rarely) pass(key reportKey, now time.Time) (skipped int, ok bool) {
+// pass reports whether to write a line, and how many were skipped since the last one.
+func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	count := r.last[key]
@@ -50,8 +50,8 @@ func (r *rarely) pass(key reportKey, now time.Time) (skipped int, ok bool) {
 	return count.skipped, true
 }
 
-// report counts a message of another home that is not taken, and logs it once a minute for
-// each home and code. A message that cannot be verified now waits, so its line is a warning.
+// report counts a refused message of another home, and logs it once a minute for each home and code.
+// A message that cannot be verified now waits, so its line is a warning.
 func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
 	if h.Deps.BadInput != nil && p.code != codeLater {
 		h.Deps.BadInput(from, p.code)

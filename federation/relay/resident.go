@@ -11,7 +11,7 @@ import (
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath is the path that, followed by a DID, asks a home whether the DID has its mailbox there.
+// ResidentPath and a DID is the path of the answer whether the home has the mailbox of the DID.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 // resident says whether a home has the mailbox of a DID.
@@ -35,12 +35,12 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err})
 		return
 	}
-	h.tell(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
+	h.serveSigned(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
 }
 
-// tell answers with a signed document of this home.
-func (h *PeerHandler) tell(w http.ResponseWriter, r *http.Request, said any) {
-	answer, p := h.sign(r.Context(), said)
+// serveSigned answers with a signed document of this home.
+func (h *PeerHandler) serveSigned(w http.ResponseWriter, r *http.Request, document any) {
+	answer, p := h.sign(r.Context(), document)
 	if p != nil {
 		h.refuse(w, r, *p)
 		return
@@ -63,12 +63,12 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, p.deps.Now(), answer.Body, answer.Signature); err != nil {
 		return false, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
-	var said resident
-	if err := parse(answer.Body, &said); err != nil {
+	var found resident
+	if err := parse(answer.Body, &found); err != nil {
 		return false, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
-	if said.Type != typeResident || said.V != Version || said.Home != p.cfg.Home || said.DID != did {
+	if found.Type != typeResident || found.V != Version || found.Home != p.cfg.Home || found.DID != did {
 		return false, p.unavailable(errOtherAnswer)
 	}
-	return said.Here, nil
+	return found.Here, nil
 }

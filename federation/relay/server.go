@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// ServerConfig says where a NATS server is, or servers of one cluster, and how this home
-// identifies itself there. The zero value names none.
+// ServerConfig names a NATS server, or the servers of one cluster, and the credentials of this home
+// there. The zero value names none.
 type ServerConfig struct {
 	URLs      []string // "tls://host:port" or "nats://host:port"
 	CredsFile string   // a JWT credentials file, or
@@ -21,11 +21,11 @@ type ServerConfig struct {
 	Host      *Host    // the server in this process, in place of URLs; nil for none
 }
 
-// Named reports whether there is a server.
+// Named reports whether it names a server.
 func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
 
-// connect begins to connect, and goes on without end. The error is that of a file which
-// cannot be read.
+// connect begins to connect, and keeps trying without end. The error is that of a file that cannot
+// be read.
 func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	options := append([]nats.Option{
 		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -51,7 +51,7 @@ func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more .
 	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
 }
 
-// failed returns what tells the log of a connection that failed.
+// failed returns a handler that logs connection errors.
 func failed(log *slog.Logger) nats.ErrHandler {
 	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if !errors.Is(err, nats.ErrSlowConsumer) { // see maxPending

@@ -7,8 +7,7 @@ import (
 	"baton/federation"
 )
 
-// ServerText is a [ServerConfig] as a configuration has it: its files are named as the operator
-// wrote them.
+// ServerText is a [ServerConfig] as the operator wrote it in a configuration.
 type ServerText struct {
 	URLs                        []string
 	CredsFile, NKeyFile, CAFile string
@@ -18,7 +17,7 @@ type ServerText struct {
 type ConfigFiles interface {
 	// Path returns the path of a file.
 	Path(name string) string
-	// Secret returns the secret in a file. Its error states what is wrong with the file.
+	// Secret returns the secret in a file, or what is wrong with the file.
 	Secret(name string) (string, error)
 }
 

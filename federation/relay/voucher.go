@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// voucher is what a home signs about a step of its own people's in a handoff of another
-// home, where it is their step by its word alone.
+// voucher is a statement of a home about a step of one of its users in a handoff of another home.
+// The home signs it where nothing else proves that the step is of that user.
 type voucher struct {
 	Type    string               `json:"type"`
 	V       int                  `json:"v"`
@@ -22,7 +22,7 @@ type voucher struct {
 	Sent    time.Time            `json:"sent"`
 }
 
-// ofParty returns the home that says that a step is of a party; "" where none does.
+// ofParty returns the home of a voucher that names a party, "" for a voucher that does not.
 func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	if v.Party != party {
 		return ""
@@ -30,16 +30,16 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// restsOnWord reports whether a step is of a party by the word of a home alone: a gateway signed
-// it for the party, or the party signed it under another DID.
-func restsOnWord(ev federation.Event, party federation.DID) bool {
+// needsVoucher reports whether only a home can say that a step is of a party: a gateway signed the
+// step for the party, or the party signed it under another DID.
+func needsVoucher(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
 // vouch returns a step with the voucher of this home for its party. The home of its handoff
 // passes the voucher on with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	if !restsOnWord(ev, ev.Arrival.Party) {
+	if !needsVoucher(ev, ev.Arrival.Party) {
 		return ev, nil
 	}
 	document, err := json.Marshal(voucher{
@@ -57,65 +57,64 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested returns a step that the other home asks a ruling on, with the party that the other
-// home names. The other home has to sign that in a voucher, which this home passes on.
+// attested adds to a step, on which the other home asks for a ruling, the party that the other home
+// names. The other home must sign the party in a voucher, which travels with the step.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
-	ev.Arrival.Party = p.believed(ctx, ev.Arrival.Party, p.cfg.Home)
+	ev.Arrival.Party = p.trustedParty(ctx, ev.Arrival.Party, p.cfg.Home)
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
 		return ev, err
 	}
-	if !restsOnWord(ev, ev.Arrival.Party) {
+	if !needsVoucher(ev, ev.Arrival.Party) {
 		ev.Arrival.Voucher = nil
 		return ev, nil
 	}
-	said, err := p.deps.voucherOf(ctx, ev, document, p.cfg.Home)
-	if err == nil && (said.Home == "" || ev.Arrival.Party != "" && said.Party != ev.Arrival.Party) {
+	found, err := p.deps.voucherOf(ctx, ev, document, p.cfg.Home)
+	if err == nil && (found.Home == "" || ev.Arrival.Party != "" && found.Party != ev.Arrival.Party) {
 		err = federation.Refuse(ev, federation.MissingRequirement, "a voucher: whose step it is, signed by the home that says so")
 	}
 	return ev, err
 }
 
-// attributed returns a step that a home ruled on, with the party that the ruling names: where
-// the mailbox of the party is at that home, or the home that the step came through vouched for it.
+// attributed adds to a step with a ruling the party that the ruling names, if the mailbox of the
+// party is at the home that ruled, or at the home that vouched for the step.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
-	var said voucher
-	if ruled.Via != "" && restsOnWord(ev, ruled.Party) {
+	var found voucher
+	if ruled.Via != "" && needsVoucher(ev, ruled.Party) {
 		var err error
-		if said, err = p.deps.voucherOf(ctx, ev, document, ruled.Via); err != nil {
+		if found, err = p.deps.voucherOf(ctx, ev, document, ruled.Via); err != nil {
 			return ev, err
 		}
 	}
-	if said.Home == "" {
+	if found.Home == "" {
 		ev.Arrival.Voucher = nil
 	}
-	ev.Arrival.Party = p.believed(ctx, ruled.Party, ruled.Home, said.ofParty(ruled.Party))
-	return ev, p.vouched(ctx, ev, ruled.Home, said.Home)
+	ev.Arrival.Party = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party))
+	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
 }
 
-// voucherOf returns what a home said about a step, of which the document is as it was sent:
-// the zero value where it said nothing that holds. It was signed when it says so, or this
-// moment where that is to come: the home may have another key by now. An error
-// means that the key cannot be had now.
+// voucherOf returns the voucher of a home for a step with a document, the zero value where there is
+// no valid one. The keys that the home had when it sent the voucher count. The error says that a
+// key cannot be fetched now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
-	var said voucher
+	var found voucher
 	by := ev.Arrival.Voucher
 	if by == nil {
 		return voucher{}, nil
 	}
-	if err := parse([]byte(by.Document), &said); err != nil {
-		return voucher{}, nil //nolint:nilerr // what cannot be read says nothing
+	if err := parse([]byte(by.Document), &found); err != nil {
+		return voucher{}, nil //nolint:nilerr // an unreadable voucher counts as none
 	}
-	if said.Type != typeVoucher || said.V != Version || said.Home != home ||
-		said.Handoff != ev.Handoff || said.Event != ev.ID || said.Step != digestOf(document) {
+	if found.Type != typeVoucher || found.V != Version || found.Home != home ||
+		found.Handoff != ev.Handoff || found.Event != ev.ID || found.Step != digestOf(document) {
 		return voucher{}, nil
 	}
 	at := d.Now()
-	if said.Sent.Before(at) {
-		at = said.Sent
+	if found.Sent.Before(at) {
+		at = found.Sent
 	}
 	switch verdict, err := d.Signer.Verify(ctx, home, at, []byte(by.Document), by.Signature); verdict {
 	case federation.Valid:
-		return said, nil
+		return found, nil
 	case federation.Unverifiable:
 		return voucher{}, fmt.Errorf("voucher of %s for %s: %w", home, ev.ID, err)
 	case federation.Invalid:

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxPending bounds the messages that wait for a topic. One is being turned into tokens,
-// and one more makes tokens after it; a third would say nothing new.
+// maxPending bounds the messages that wait for a topic: while one becomes tokens, a second one
+// stands for all that follow.
 const maxPending = 2
 
 // liveSubject begins the subjects of wake-ups.
@@ -28,9 +28,8 @@ func (r *Relay) Wake(topics ...string) {
 	}
 }
 
-// Subscribe returns a channel that holds one token once the topic was woken,
-// however often that was. After stop no wake-up is put there; the channel is never
-// closed.
+// Subscribe returns a channel that holds one token once the topic was woken, however often. After
+// stop it gets none. The channel is never closed.
 func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	token := make(chan struct{}, 1)
 	if r == nil {
@@ -50,7 +49,7 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	return token, func() { r.leave(topic, token) }
 }
 
-// waiters are the waiters of one topic. They share one subscription at the servers.
+// waiters is the waiters of one topic, which share one subscription at the servers.
 type waiters struct {
 	subscription *nats.Subscription // nil inside one process
 	tokens       map[chan struct{}]struct{}
@@ -80,12 +79,12 @@ func (r *Relay) notify(topic string) {
 	for token := range w.tokens {
 		select {
 		case token <- struct{}{}:
-		default: // one token says as much as two
+		default: // one token stands for several wake-ups
 		}
 	}
 }
 
-// leave takes back a subscription of one waiter.
+// leave ends the subscription of one waiter.
 func (r *Relay) leave(topic string, token chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +102,8 @@ func (r *Relay) leave(topic string, token chan struct{}) {
 	}
 }
 
-// subject returns the NATS subject of a topic. It is made of a hash: in a subject,
-// dots and wildcards have a meaning, and spaces end it.
+// subject returns the NATS subject of a topic. It has a hash of the topic: dots, wildcards and
+// spaces have a meaning in subjects.
 func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
 	return r.prefix + hex.EncodeToString(sum[:16])

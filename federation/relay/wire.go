@@ -12,19 +12,19 @@ import (
 	"baton/federation"
 )
 
-// Version is the "v" of everything that homes send each other, and all that is read.
+// Version is the "v" of all messages between homes. A home reads no other version.
 const Version = federation.HomeProtocol
 
 // Bounds of one exchange.
 const (
 	maxItems      = 256       // steps of a batch
-	batchBytes    = 512 << 10 // of steps in a batch; the last one may go above it
-	maxBatchBytes = 2 << 20   // of a batch that is read: a bound of our own, and room for the largest step
-	maxSteps      = 64        // steps that go with one result; the asker asks for more
+	batchBytes    = 512 << 10 // of steps in a batch; the last step may exceed it
+	maxBatchBytes = 2 << 20   // of a batch that is read: enough for the largest step
+	maxSteps      = 64        // steps that one result returns; the asking home asks for more
 )
 
-// The types of what homes sign for each other, beside [federation.HomeProfileType]. No
-// signature is good for another type.
+// The types of the documents that homes sign for each other, beside [federation.HomeProfileType].
+// The type is in the signed bytes, so that no signature fits a document of another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -39,7 +39,7 @@ const (
 	typeFound      = "found"
 )
 
-// heading is how each question of one home to another begins.
+// heading begins each question of one home to another.
 type heading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -49,7 +49,7 @@ type heading struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// check returns why a question is none of a type for a home.
+// check returns why a question is not of a type, or not for a home.
 func (h heading) check(kind string, to federation.HomeID) error {
 	switch {
 	case h.Type != kind || h.V != Version:
@@ -62,13 +62,13 @@ func (h heading) check(kind string, to federation.HomeID) error {
 	return nil
 }
 
-// ask returns how a question to another home begins.
+// ask returns the heading of a question to another home.
 func (d Deps) ask(kind string, to federation.HomeID) heading {
 	return heading{Type: kind, V: Version, From: d.Home, To: to, Sent: d.Now().UTC(), Boot: d.Boot}
 }
 
-// foot is how each answer to a question begins.
-type foot struct {
+// answerHeading begins each answer to a question.
+type answerHeading struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
 	From federation.HomeID `json:"from"`
@@ -77,54 +77,54 @@ type foot struct {
 	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
-// answers returns how the answer of a type to a question begins.
-func (h heading) answers(kind string, question []byte) foot {
-	return foot{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
+// answers returns the heading of the answer to a question.
+func (h heading) answers(kind string, question []byte) answerHeading {
+	return answerHeading{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
 }
 
-// is reports whether an answer begins as the expected one, from any start of the other home.
-func (f foot) is(expected foot) bool {
+// is reports whether a heading is the expected one, whatever start of the other home it names.
+func (f answerHeading) is(expected answerHeading) bool {
 	expected.Boot = f.Boot
 	return f == expected
 }
 
-// answers returns how the answer of this home to a question begins.
-func (d Deps) answers(h heading, kind string, question []byte) foot {
+// answers returns the heading of an answer of this home.
+func (d Deps) answers(h heading, kind string, question []byte) answerHeading {
 	f := h.answers(kind, question)
 	f.Boot = d.Boot
 	return f
 }
 
-// batch is what one home sends another: steps, in the order of each handoff.
+// batch is steps for another home. The steps of one handoff are in order.
 type batch struct {
 	heading
 
 	Items []item `json:"items"`
 }
 
-// item is one step. With a ruling it is what the home of its handoff has filed; without
-// one it asks that home to.
+// item is one step of a batch. An item with a ruling is a filed step; one without asks the home of
+// the handoff for a ruling.
 type item struct {
 	Step   carried             `json:"step"`
 	Ruling *signed             `json:"ruling,omitempty"`
-	Have   *federation.Version `json:"have,omitempty"` // beside a question: how far the asker's log goes
+	Have   *federation.Version `json:"have,omitempty"` // without a ruling: the version of the log of the asking home
 }
 
-// signed is what a home signed.
+// signed is a document with the signature of a home.
 type signed struct {
 	Document  string `json:"document"` // exactly as signed
 	Signature string `json:"signature"`
 }
 
-// carried is a step as its signer signed it. Beside that stands what no signature
-// covers: what is in the document needs no member of its own.
+// carried is a step as its signer signed it. The members beside the document and its signature are
+// what the document does not say; no signature covers them.
 type carried struct {
 	Document   string                `json:"document"`
 	Signature  string                `json:"signature"`
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
-	Party      federation.DID        `json:"party,omitempty"` // the DID that the asker knows the signer by
-	Name       string                `json:"name,omitempty"`  // what the signer was called; for people only
+	Party      federation.DID        `json:"party,omitempty"` // the DID by which the asking home knows the signer
+	Name       string                `json:"name,omitempty"`  // of the signer, for people only
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
@@ -151,49 +151,48 @@ type ruling struct {
 	Filed   time.Time            `json:"filed"`
 }
 
-// answer is what a home says of a batch, result by result. It is the receipt: what was
-// stored or refused is durable where it came from.
+// answer has the result of each step of a batch. It is the receipt: the answering home has each
+// stored step on disk.
 type answer struct {
-	foot
+	answerHeading
 
 	Results []result `json:"results"`
 }
 
-// result is what became of one step. Event and Digest repeat which one that is.
+// result is the outcome of one step, which Event and Digest name.
 type result struct {
 	Event   federation.EventID `json:"event"`
 	Digest  string             `json:"digest"` // SHA-256 of what was signed, hexadecimal
 	Outcome outcome            `json:"outcome"`
 	Code    string             `json:"code,omitempty"`   // of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
-	Have    federation.Version `json:"have,omitempty"`   // of a gap: how far the log goes
-	// Steps are the ones that the asker of a ruling lacks, up to the one it asked about.
+	Have    federation.Version `json:"have,omitempty"`   // of a gap: the version of the log
+	// Steps are the steps that the asking home lacks, up to the one that it asked about.
 	Steps []item `json:"steps,omitempty"`
-	// Moved is the parties whose mailboxes were moved to other homes: what is still to
-	// come for them goes there.
+	// Moved is the parties whose mailboxes were moved to other homes: later steps for them go there.
 	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
-// outcome says what became of a step.
+// outcome is how a home judged a step.
 type outcome string
 
-// The outcomes, each with whose move is next.
+// The outcomes, each with what comes next.
 const (
-	outcomeStored    outcome = "stored"    // over: it is on disk
-	outcomeDuplicate outcome = "duplicate" // over: it was on disk before
-	outcomeRefused   outcome = "refused"   // over: Code says why
-	outcomeConflict  outcome = "conflict"  // over: it contradicts an earlier ruling of its home
-	outcomeGap       outcome = "gap"       // the sender sends what comes after Have
-	outcomeLater     outcome = "later"     // the sender sends it again
+	outcomeStored    outcome = "stored"    // nothing: the step is on disk
+	outcomeDuplicate outcome = "duplicate" // nothing: the step was on disk before
+	outcomeRefused   outcome = "refused"   // nothing: the refusal is final, and Code says why
+	outcomeConflict  outcome = "conflict"  // nothing: the ruling contradicts an earlier one of its home
+	outcomeGap       outcome = "gap"       // the sender sends the steps after Have
+	outcomeLater     outcome = "later"     // the sender sends the step again
 )
 
-// digestOf returns how a result names what was signed.
+// digestOf returns the SHA-256 of a signed document, as results name it.
 func digestOf(document string) string {
 	sum := sha256.Sum256([]byte(document))
 	return hex.EncodeToString(sum[:])
 }
 
-// carry returns a step as it is sent.
+// carry returns a step in its wire form.
 func carry(ev federation.Event, original []byte) carried {
 	c := carried{
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, ID: ev.ID, Provenance: ev.Provenance,
@@ -208,9 +207,9 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// uncarry returns a step as it was sent; read knows the dialects. A step that names evidence is
-// vouched for, even where it was sent as signed.
-func (c carried) uncarry(read func(document string) (federation.Event, error)) (federation.Event, error) {
+// decode returns the step of its wire form; read parses its document. A step that names evidence is
+// vouched, even where the sender called it signed.
+func (c carried) decode(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
 		return ev, err
@@ -232,7 +231,7 @@ func (c carried) uncarry(read func(document string) (federation.Event, error)) (
 	return c.original(ev)
 }
 
-// original adds the evidence to a step, which has to be what the step names.
+// original adds the evidence to a step, and refuses evidence that the step does not name.
 func (c carried) original(ev federation.Event) (federation.Event, error) {
 	named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	switch {
@@ -256,8 +255,8 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse reads a message of a home strictly: two programs could read an unknown or a repeated
-// member in two ways.
+// parse reads a message of a home strictly. It refuses unknown and repeated members, which two
+// programs could read differently.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err

@@ -10,10 +10,9 @@ import (
 	"baton/federation"
 )
 
-// VerifyAgain returns an error for a filed step whose signature no longer verifies as it did
-// when the step was filed. It asks no source of keys and has no clock: the same step always
-// gives the same result. The key is the key of a did:key, which didKey returns, else the one
-// in the step.
+// VerifyAgain returns an error for a filed step whose signature does not verify as it did when the step was
+// filed. It uses no key source and no clock: the same step always gives the same result. The key is the
+// key of a did:key, which didKey returns, else the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	again, _, err := Verify(ctx, filedKey{ev, didKey}, ev)
 	switch {
@@ -27,7 +26,7 @@ func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federatio
 	return nil
 }
 
-// filedKey knows the key of one step. It implements [federation.KeySource].
+// filedKey is the key of one step. It implements [federation.KeySource].
 type filedKey struct {
 	ev     federation.Event
 	didKey func(federation.DID) (ed25519.PublicKey, error)
@@ -45,7 +44,7 @@ func (k filedKey) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.Publ
 	return []ed25519.PublicKey{key}, nil
 }
 
-// KeyOwner implements [federation.KeySource]: only the key of the signer is good.
+// KeyOwner implements [federation.KeySource]: no other key has a known owner.
 func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }

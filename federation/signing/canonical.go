@@ -12,9 +12,8 @@ import (
 	"baton/federation"
 )
 
-// JCS returns a JSON value in the one form that RFC 8785 gives it. It returns an
-// error for what readers might take for different values; see
-// [federation.ExactJSON].
+// JCS returns the canonical form of a JSON value by RFC 8785. It returns an error for a text that readers
+// could read as different values; see [federation.ExactJSON].
 func JCS(text []byte) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -49,8 +48,7 @@ func without(text []byte, names ...string) ([]byte, error) {
 	return append(kept, '}'), nil
 }
 
-// memberLength returns how long the first of the members of an object is, in a
-// canonical text that goes on with the rest of the object.
+// memberLength returns the length of the first member in the rest of a canonical object.
 func memberLength(text []byte) int {
 	var depth int
 	for i := 0; ; i++ {
@@ -76,7 +74,7 @@ func memberLength(text []byte) int {
 	}
 }
 
-// readObject returns the members of a JSON object that could be signed.
+// readObject returns the members of a JSON object that has a canonical form.
 func readObject(text []byte) (map[string]json.RawMessage, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
@@ -99,8 +97,7 @@ func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	return jcs.Transform(text)
 }
 
-// canonicalStrings returns the canonical form of a JSON object that has string values alone,
-// and its members.
+// canonicalStrings returns the canonical form and the members of a JSON object whose values are strings.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 	canonical, err := JCS(text)
 	if err != nil {

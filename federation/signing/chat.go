@@ -21,8 +21,7 @@ const (
 	ChatCoordination = "coordination"
 )
 
-// ChatLine is the signed part of a line or an action in a conversation on a freeq server. An
-// empty member is absent.
+// ChatLine is the signed part of a message or an action on a freeq server. An empty member is absent.
 type ChatLine struct {
 	Kind   string
 	From   federation.DID
@@ -39,15 +38,14 @@ type ChatLine struct {
 	Event, Payload, Ref, Evidence string // of a coordination event
 }
 
-// Chat is the scheme of chat beside handoffs. Its message is the document that
-// [ChatLine.Document] makes.
+// Chat is the scheme of chat. Its message is the document that [ChatLine.Document] returns.
 //
 // spec: freeq-act "Chat documents"
 func Chat() Scheme {
 	return Scheme{Name: "chat", Document: chatDocument, Encoding: inTag(), KeyID: federation.KeyID}
 }
 
-// Document returns the canonical document of a line. It holds long members as their SHA-256.
+// Document returns the canonical document of a line. Long members are in it as their SHA-256.
 func (c ChatLine) Document() ([]byte, error) {
 	members := map[string]any{}
 	for name, value := range map[string]string{"from": string(c.From), "msgid": c.ID, "target": c.Target} {
@@ -97,8 +95,7 @@ func (c ChatLine) coordination() map[string]string {
 	return covered
 }
 
-// coordinationTags returns the tags of a message that the signature covers, in a
-// member of their own.
+// coordinationTags returns the names of the tags that the signature of a message covers.
 func coordinationTags() []string {
 	return []string{
 		"event", "evidence-type", "link-desc", "link-image", "link-title", "link-url",
@@ -107,14 +104,13 @@ func coordinationTags() []string {
 	}
 }
 
-// hashOf returns the form in which a document holds what is too long for it.
+// hashOf returns the SHA-256 of a text, as documents write it.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// chatDocument canonicalises a document of chat. The members of each kind are a closed list:
-// other members were never signed.
+// chatDocument canonicalises a document of chat. It refuses members that the kind does not have.
 func chatDocument(message []byte) ([]byte, error) {
 	canonical, err := JCS(message)
 	if err != nil {
@@ -155,7 +151,7 @@ func chatDocument(message []byte) ([]byte, error) {
 	return canonical, nil
 }
 
-// chatMembers returns the members of a kind; the one without a name is a message.
+// chatMembers returns the members of a kind; a message has the kind "".
 func chatMembers(kind string) (required, optional []string, err error) {
 	always := []string{"from", "msgid", "target"}
 	switch kind {
@@ -171,8 +167,8 @@ func chatMembers(kind string) (required, optional []string, err error) {
 	return nil, nil, fmt.Errorf("canonical chat: no kind %q", kind)
 }
 
-// checkFilled refuses what is no string, and the empty one: an absent value has one
-// spelling.
+// checkFilled refuses a value that is not a string, and the empty string: an absent member is the one form
+// of no value.
 func checkFilled(value json.RawMessage) error {
 	var text *string
 	if err := json.Unmarshal(value, &text); err != nil {

@@ -10,11 +10,11 @@ import (
 // algorithm is the prefix of a signature on the wire, with its separator.
 const algorithm = "ed25519:"
 
-// Encoding is how a scheme writes a signature: base64 of its 64 bytes, behind a
-// prefix, the id of the key and a colon where it has those.
+// Encoding is how a scheme writes a signature: base64 of its 64 bytes, after an optional prefix and an
+// optional key id with a colon.
 type Encoding struct {
 	prefix string
-	named  bool // the id of the key stands before the signature
+	named  bool // the id of the key precedes the signature
 	base64 *base64.Encoding
 	lax    bool // reads either alphabet, padded or not, with or without the prefix
 }
@@ -28,12 +28,10 @@ func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
 // withAlgorithm is "ed25519:" and padded base64 of the standard alphabet.
 func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
 
-// asFound writes padded base64 of the standard alphabet and reads whatever clients
-// in use send.
+// asFound writes padded base64 of the standard alphabet, and reads all forms that clients in use send.
 func asFound() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding, lax: true} }
 
-// Write returns a signature as it stands on the wire. The key id is used by the
-// encodings that name a key.
+// Write returns a signature in its wire form. Only encodings that name a key use the key id.
 func (e Encoding) Write(kid string, sig []byte) string {
 	prefix := e.prefix
 	if e.lax {
@@ -45,9 +43,8 @@ func (e Encoding) Write(kid string, sig []byte) string {
 	return prefix + e.base64.EncodeToString(sig)
 }
 
-// Read is the reverse of Write. The result ours is false for a signature of another
-// algorithm, which is not ours to judge; bytes that are not 64 never verify. One
-// value has one spelling, but in the encodings of clients that never agreed on any.
+// Read is the reverse of Write. The result ours is false for a signature of another algorithm. A signature
+// that does not have 64 bytes never verifies. Each value has one spelling, except in the encoding asFound.
 func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
 	rest, found := strings.CutPrefix(text, e.prefix)
 	if !found && !e.lax {
@@ -74,8 +71,8 @@ func decodeAnyBase64(s string) []byte {
 	return raw
 }
 
-// DecodeBase64URL decodes base64url without padding, strictly: bits that no byte
-// uses must be zero, so that one value has one spelling.
+// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value has one
+// spelling.
 func DecodeBase64URL(s string) ([]byte, error) { return decodeStrict(base64.RawURLEncoding, s) }
 
 func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
@@ -87,4 +84,17 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 		return nil, fmt.Errorf("decode base64: %w", err)
 	}
 	return raw, nil
+}
+
+// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or the RFC's
+// "ed25519:<base64>" without key id, in either alphabet and padded or not. The
+// result ours is false for another algorithm, which is not ours to judge.
+func parse(text string) (kid string, sig []byte, ours bool) {
+	if kid, sig, ours = inTag().Read(text); ours {
+		return kid, sig, true
+	}
+	if !strings.HasPrefix(text, algorithm) {
+		return "", nil, false
+	}
+	return asFound().Read(text)
 }

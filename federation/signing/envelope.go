@@ -8,10 +8,9 @@ import (
 	"baton/federation"
 )
 
-// Envelope returns the bytes that the signature of an AIRC message covers: its
-// canonical JSON without signature and without seq, which the registry adds at
-// delivery. Unknown members are covered. It returns an error for an envelope
-// that canonical JSON could not stand for; see [federation.ExactJSON].
+// Envelope returns the bytes that the signature of an AIRC message covers: its canonical JSON without the
+// member signature, and without seq, which the registry adds at delivery. Unknown members are covered. It
+// returns an error for an envelope without a canonical form; see [federation.ExactJSON].
 //
 // spec: airc-v0.1.1 §6.2
 func Envelope(envelope []byte) ([]byte, error) {
@@ -29,7 +28,7 @@ func Message() Scheme {
 	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// RegistryEnvelope is the scheme of what a registry writes itself.
+// RegistryEnvelope is the scheme of the messages that a registry writes itself.
 //
 // spec: airc-v0.1.1 §9.3
 func RegistryEnvelope() Scheme {

@@ -20,15 +20,15 @@ import (
 // Original is the foreign message that a vouched step was read from.
 type Original struct {
 	Network   string    // as in [federation.Arrival]
-	Received  time.Time // when it first came in
+	Received  time.Time // when it first arrived
 	Document  string    // the message exactly as received, or the signed document
-	Signature string    // beside a signed document; empty where Document holds its own
+	Signature string    // of a signed document; empty where Document contains it
 	KeyID     string
 	Key       ed25519.PublicKey
 }
 
-// EvidencePath is where a gateway serves originals, each under the hexadecimal digits of
-// its SHA-256.
+// EvidencePath is the path below which a gateway serves originals, each by the hexadecimal digits of its
+// SHA-256.
 const EvidencePath federation.URLPath = "/evidence"
 
 // OriginalOf returns a signed step as the original of a rendition.
@@ -39,8 +39,8 @@ func OriginalOf(ev federation.Event) Original {
 	}
 }
 
-// Evidence returns what a gateway serves of an original, and where: canonical
-// JSON under its SHA-256. The same original makes the same bytes each time.
+// Evidence returns the evidence of an original: canonical JSON, and its address by the SHA-256. The same
+// original gives the same bytes.
 //
 // spec: airc-shapes "A step as payload"
 func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
@@ -78,9 +78,9 @@ const capabilityBytes = 16
 // EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
 const EvidenceSecret = "evidence"
 
-// SealEvidence returns evidence of a step of a private handoff with an address that contains a
-// capability: the digest is in messages that others than the parties may read. Evidence of
-// any other venue stays as it is. The key is that of [EvidenceSecret].
+// SealEvidence adds a capability to the address of the evidence of a private step, because readers other
+// than the parties may see the digest. It does not change the evidence of other venues. The key is that of
+// [EvidenceSecret].
 func SealEvidence(ctx context.Context, e federation.Evidence, venue string, key federation.SigningKey) (federation.Evidence, error) {
 	if !federation.Private(venue) {
 		return e, nil
@@ -99,8 +99,8 @@ func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Valu
 	return err == nil && hmac.Equal([]byte(capability), []byte(query.Get(capabilityQuery))), err
 }
 
-// evidenceCapability is a part of a signature of Ed25519, which is the same each time and
-// unknown without the key.
+// evidenceCapability returns a part of an Ed25519 signature, which is deterministic, and unknown without the
+// key.
 func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key federation.SigningKey) (string, error) {
 	signature, err := key.Sign(ctx, append([]byte("baton evidence capability v1\x00"), digest[:]...))
 	if err != nil {

@@ -9,13 +9,12 @@ import (
 	"baton/federation"
 )
 
-// homePrefix stands before what one home signs for another, so that the signature is
-// good for nothing else.
+// homePrefix precedes the signed bytes of a message between homes, so that the signature is valid for no
+// other purpose.
 const homePrefix = "baton-home/1\n"
 
-// SignHome returns the signature of a message from one home to another. It is no
-// [Scheme]: the message is not made canonical, the signature covers the bytes as they
-// are sent, and stands beside them.
+// SignHome returns the signature of a message from one home to another. It is no [Scheme]: the signature
+// covers the bytes as they are sent, and is beside them.
 func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
 	sig, err := key.Sign(ctx, homeDocument(message))
 	if err != nil {
@@ -26,9 +25,9 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
-// VerifyHome judges what a home signed, by the keys that its DID had at a time. The error is
+// VerifyHome judges a signature of a home by the keys that its DID had at a time. The error is
 // nil for [federation.Valid] alone; for [federation.Unverifiable] it wraps
-// [*federation.UnavailableError] where asking again may help.
+// [*federation.UnavailableError] where a retry may help.
 func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {
@@ -52,7 +51,7 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 
 // HomeSigner signs for a home, and judges the signatures of other homes.
 type HomeSigner struct {
-	Key  func() federation.SigningKey // of the home, that signs now
+	Key  func() federation.SigningKey // of the home; the current one
 	Keys func() federation.KeySource  // of the other homes; it may block on their hosts
 }
 
@@ -61,7 +60,7 @@ func (s HomeSigner) Sign(ctx context.Context, message []byte) (string, error) {
 	return SignHome(ctx, s.Key(), message)
 }
 
-// Verify returns [VerifyHome] by the keys of now.
+// Verify returns [VerifyHome] with the current key source.
 func (s HomeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
 	return VerifyHome(ctx, s.Keys(), home, message, signature, at)
 }

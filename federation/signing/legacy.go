@@ -9,8 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// The forms that AIRC clients sign besides [Message]. Which of them an agent used,
-// its message does not say: see [Match].
+// The forms that AIRC clients sign besides [Message]. A message does not name its form: see [Match].
 
 // Relay is the scheme of a message between registries, which the origin signs.
 //
@@ -19,15 +18,14 @@ func Relay() Scheme {
 	return Scheme{Name: "airc-relay", Document: canonicalWithout("origin_registry_signature"), Encoding: withAlgorithm()}
 }
 
-// Challenge is the scheme of a registration: the challenge as it was given. Its
-// message is that text alone.
+// Challenge is the scheme of a registration. Its message is the text of the challenge.
 //
 // spec: airc-v0.1.1 §5.3
 func Challenge() Scheme {
 	return Scheme{Name: "airc-challenge", Document: asGiven, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// DecodedChallenge is [Challenge] over the bytes that the text stands for.
+// DecodedChallenge is [Challenge] over the decoded bytes of the text.
 func DecodedChallenge() Scheme {
 	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
@@ -40,7 +38,7 @@ func Rotation() Scheme {
 	return Scheme{Name: "airc-rotate", Document: canonicalWithout("signature", "newKeySignature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// BareRotation is [Rotation] over the new key alone, as it is written.
+// BareRotation is [Rotation] over the text of the new key alone.
 func BareRotation() Scheme {
 	return Scheme{Name: "airc-rotate-key", Document: newPublicKey, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
@@ -64,7 +62,7 @@ func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }
 
-// LegacyFive is that of registries which cover five members alone.
+// LegacyFive is the scheme of registries that cover five members alone.
 func LegacyFive() Scheme {
 	return Scheme{Name: "airc-legacy-five", Document: fiveMembers, Encoding: asFound()}
 }
@@ -99,8 +97,7 @@ func asGiven(challenge []byte) ([]byte, error) {
 	return challenge, nil
 }
 
-// decodedText is as strict as the registry that wrote the challenge needs it to be:
-// not at all about bits that no byte uses, which some of them set.
+// decodedText decodes a challenge. It ignores unused bits, which some registries set.
 func decodedText(challenge []byte) ([]byte, error) {
 	document := decodeAnyBase64(string(challenge))
 	if len(document) == 0 {

@@ -17,7 +17,7 @@ type Scheme struct {
 	Name string // as a passport names it
 	// Document returns the bytes that the signature of a message covers. The message
 	// is JSON with or without its signature, but for the schemes that say otherwise.
-	// It returns an error for a message that has no such bytes.
+	// It returns an error for a message without such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
 	// KeyID returns the name of a key in the messages of the scheme; nil where messages name
@@ -34,7 +34,7 @@ func Schemes() []Scheme {
 	}
 }
 
-// Named returns the scheme of a name. It is false for a name that no scheme has.
+// Named returns the scheme of a name, and false for an unknown name.
 func Named(name string) (Scheme, bool) {
 	for _, s := range Schemes() {
 		if s.Name == name {
@@ -61,10 +61,9 @@ func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []b
 	return s.Encoding.Write(kid, sig), document, nil
 }
 
-// Verify judges the signature of a message under one key. A message without
-// canonical form, a signature of another algorithm and one that names another key
-// are [federation.Unverifiable]; the error of the first says why, and is nil in all
-// other cases.
+// Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable] for a
+// message without a canonical form, a signature of another algorithm, and a signature that names another
+// key. The error says why a message has no canonical form, and is nil otherwise.
 func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	document, err := s.Document(message)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) 
 	return s.judge(document, signature, key), nil
 }
 
-// judge compares a signature with the bytes that it is to cover.
+// judge verifies a signature over the bytes that it must cover.
 func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
 	kid, sig, ours := s.Encoding.Read(signature)
 	switch {
@@ -85,13 +84,13 @@ func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) 
 	return federation.Valid
 }
 
-// Match judges the signature of a message that does not name its scheme: it returns the first
-// scheme under which the key signed it. Without such a scheme the verdict is
-// [federation.Invalid] if at least one could be judged, and the Scheme is zero.
+// Match judges the signature of a message that does not name its scheme. It returns the first scheme under
+// which the signature is valid. If there is none, the Scheme is zero, and the verdict is
+// [federation.Invalid] if at least one scheme could judge the signature.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {
-		judged, _ := s.Verify(message, signature, key) // a scheme that the message does not fit is no evidence
+		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme is no evidence
 		switch judged {
 		case federation.Valid:
 			return s, federation.Valid

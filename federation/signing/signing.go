@@ -1,20 +1,20 @@
-// Package signing makes the canonical documents that signatures cover, and judges signatures.
-// It is pure but for the [federation.KeySource] that it asks for keys.
+// Package signing writes the canonical documents that signatures cover, and verifies signatures. Its
+// functions are pure, except that some ask a [federation.KeySource] for keys.
 //
 // A [Scheme] describes how one format signs: which bytes, how the signature is written, how
 // the key is named. Steps in the tags of IRC have two schemes, one for each dialect. They are
 // most of the traffic, so they have functions of their own: [Document], [Verify], [Seal].
 // AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
 //
-// Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. Text that two JSON
-// readers could read as different values has no canonical form here. Numbers beyond ±2^53 are
-// the exception: RFC 8785 writes them as the nearest double.
+// Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. A text that two JSON readers could
+// read as different values has no canonical form, except for numbers beyond ±2^53, which RFC 8785 writes
+// as the nearest double.
 //
 // Guarantees:
 //
-//   - One rule of verification holds everywhere, the rule of the standard library, so that
-//     two homes never disagree about one signature: the equation without the cofactor, S below
-//     the group order, R compared as it is written.
+//   - All verification follows one rule, that of the standard library, so that two homes never disagree
+//     about a signature: the equation without the cofactor, S below the group order, and R compared as
+//     bytes.
 //   - No signature is valid under a key that [federation.ParsePublicKey] refuses: small
 //     order, or no canonical encoding.
 //   - A key that cannot be found makes a signature unverifiable, never invalid.
@@ -24,18 +24,15 @@ package signing
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"baton/federation"
 )
 
-// Document returns the canonical document of a step: its signed fields, the DID
-// of the signer, the venue, and the event ID where the signature covers that. In
-// the act dialect it always does.
+// Document returns the canonical document of a step: its signed fields, the DID of the signer, the venue,
+// and the event ID if the signature covers it. In the act dialect it always does.
 func Document(ev federation.Event) (string, error) {
 	if ev.From == "" || ev.Venue == "" || ev.Handoff.IsZero() || ev.Dialect == federation.ActTags && !ev.Stamped {
 		return "", errors.New("canonical document: signer, venue and ids are needed")
@@ -47,9 +44,8 @@ func Document(ev federation.Event) (string, error) {
 	return Canonical(ev.Fields, ev.From, ev.Venue, id)
 }
 
-// Canonical returns the document that a signature covers: a JSON object of
-// strings, the fields with the signer as "from", the venue as "target" and, where
-// there is one, the id. It is the same in both dialects.
+// Canonical returns the document that a signature covers: a JSON object of strings, with the fields, the
+// signer as "from", the venue as "target" and the id if there is one. It is the same in both dialects.
 //
 // spec: handofftag "Canonical document"; freeq-act "Canonical document"
 func Canonical(fields map[string]string, from federation.DID, target, id string) (string, error) {
@@ -88,25 +84,4 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 		Text: inTag().Write(kid, sig),
 	}
 	return ev, nil
-}
-
-// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or the RFC's
-// "ed25519:<base64>" without key id, in either alphabet and padded or not. The
-// result ours is false for another algorithm, which is not ours to judge.
-func parse(text string) (kid string, sig []byte, ours bool) {
-	if kid, sig, ours = inTag().Read(text); ours {
-		return kid, sig, true
-	}
-	if !strings.HasPrefix(text, algorithm) {
-		return "", nil, false
-	}
-	return asFound().Read(text)
-}
-
-// verified reports whether a key signed a document. A signature under a key of small
-// order, which needs no private key, is none: a record from before [federation.ParsePublicKey]
-// may hold such a key.
-func verified(key ed25519.PublicKey, document, sig []byte) bool {
-	public, err := federation.ParsePublicKey(key)
-	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }

@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// HandoffStep is the scheme of a step in the tags of the handoff RFC. Its message is
-// the document that [Document] makes of an event, in any order and spacing.
+// HandoffStep is the scheme of a step in the tags of the handoff RFC. Its message is the document that
+// [Document] returns, in any order and spacing.
 //
 // spec: handofftag "Canonical document"
 func HandoffStep() Scheme {
@@ -23,7 +23,7 @@ func ActStep() Scheme {
 	return Scheme{Name: string(federation.ActTags), Document: actDocument, Encoding: inTag(), KeyID: federation.KeyID}
 }
 
-// Receipt is the scheme of a home's confirmation of a step, in either dialect.
+// Receipt is the scheme of the receipt of a home for a step, in either dialect.
 //
 // spec: handofftag "Confirm"; freeq-act "Receipts"
 func Receipt() Scheme {
@@ -43,7 +43,7 @@ func actDocument(message []byte) ([]byte, error) {
 	return stepDocument(message, federation.ActTags, nil)
 }
 
-// receiptDocument tells the dialect by the tag that every step of it has.
+// receiptDocument finds the dialect by the tag that every step of a dialect has.
 func receiptDocument(message []byte) ([]byte, error) {
 	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
 	if errors.Is(err, errOtherDialect) {
@@ -55,9 +55,8 @@ func receiptDocument(message []byte) ([]byte, error) {
 // errOtherDialect says that a document lacks the tag which names its dialect.
 var errOtherDialect = errors.New("it is no step of this dialect")
 
-// stepDocument canonicalises the document of a step in one dialect, if it is all that
-// the dialect and a further check ask for. A member that is no signed tag of the
-// dialect is nothing that a link could have read from one.
+// stepDocument canonicalises the document of a step in one dialect. It refuses a document that the check
+// refuses, and members that are no signed tags of the dialect, which no link could have read.
 func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
 	canonical, members, err := canonicalStrings(message)
 	if err == nil {
@@ -96,7 +95,7 @@ func checkStep(members map[string]string, dialect federation.Dialect) error {
 	return nil
 }
 
-// checkReceipt wants a confirmation, and of something.
+// checkReceipt refuses a document that is no receipt, and a receipt without a subject.
 func checkReceipt(members map[string]string) error {
 	verb, subject := members["handoff"], members["handoff-subject"]
 	if members["act"] != "" {

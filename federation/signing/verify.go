@@ -58,8 +58,8 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	return judgeStrangeKey(ctx, keys, ev)
 }
 
-// Query returns the question that [Verify] asks a key source about a step. The result ok is
-// false for a step about which it asks none.
+// Query returns the query of [Verify] to a key source about a step. The result ok is false for a step that
+// needs no query.
 func Query(ev federation.Event) (q federation.KeyQuery, ok bool) {
 	if ev.Signature.Text == "" || ev.From == "" {
 		return federation.KeyQuery{}, false
@@ -74,8 +74,7 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey separates a key that is known to belong to another DID from an unknown key,
-// which is evidence of nothing.
+// judgeStrangeKey refuses a key that is known to belong to another DID. An unknown key is no evidence.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
@@ -92,14 +91,13 @@ func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federati
 	return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
 }
 
-// NamedKey returns the id of the key that the signature of a step names, as it stands
-// on the wire; "" where it names none.
+// NamedKey returns the key id in the wire form of the signature of a step; "" for none.
 func NamedKey(text string) string {
 	kid, _, _ := inTag().Read(text)
 	return kid
 }
 
-// unverifiable keeps the reason for the operator beside what the sender is told.
+// unverifiable joins the refusal for the sender with the reason for the operator.
 func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
 }
@@ -108,4 +106,12 @@ func unverifiable(ev federation.Event, cause error) error {
 // key. The error says why the envelope has no canonical form.
 func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
 	return Message().Verify(envelope, signature, key)
+}
+
+// verified reports whether a key signed a document. A signature under a key of small
+// order, which needs no private key, is none: a record from before [federation.ParsePublicKey]
+// may hold such a key.
+func verified(key ed25519.PublicKey, document, sig []byte) bool {
+	public, err := federation.ParsePublicKey(key)
+	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }

@@ -9,7 +9,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 	"baton/federation/store/registry"
 )
 
@@ -43,8 +43,8 @@ func tablesOf(t *testing.T, dir string) []string {
 func TestTheCoreHasNoTableOfANetwork(t *testing.T) {
 	t.Parallel()
 	core, whole := t.TempDir(), t.TempDir()
-	for dir, tables := range map[string]store.Tables{core: nil, whole: registry.Tables{}} {
-		if done, err := store.Migrate(t.Context(), at(dir), tables, federationtest.At(1)); err != nil || done.To != 1 {
+	for dir, tables := range map[string]engine.Tables{core: nil, whole: registry.Tables{}} {
+		if done, err := engine.Migrate(t.Context(), at(dir), tables, federationtest.At(1)); err != nil || done.To != 1 {
 			t.Fatalf("Migrate: %+v, %v, want version 1", done, err)
 		}
 	}
@@ -60,10 +60,10 @@ func TestTheCoreHasNoTableOfANetwork(t *testing.T) {
 
 func TestTheCoreFilesStepsWithoutTablesOfANetwork(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"sqlite", "postgres"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, database := range []string{"sqlite", "postgres"} {
+		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			record := bare(t, engine)
+			record := bare(t, database)
 			opened := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 			answered := federationtest.File(federationtest.Step(2, opened.Event, federation.Accept, bob), opened.View)
 			for _, f := range []federation.Filing{opened, answered} {
@@ -86,7 +86,7 @@ func (unmade) Schema() fs.FS { return fstest.MapFS{} }
 
 func TestTablesNeedAMigrationForEachVersionOfTheRecord(t *testing.T) {
 	t.Parallel()
-	_, err := store.Migrate(t.Context(), at(t.TempDir()), unmade{}, federationtest.At(1))
+	_, err := engine.Migrate(t.Context(), at(t.TempDir()), unmade{}, federationtest.At(1))
 	if err == nil || !strings.Contains(err.Error(), "0 migrations") {
 		t.Errorf("Migrate with tables that nothing makes: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/offline"
 	"baton/federation/store/registry"
 )
 
@@ -41,7 +41,7 @@ func (rules) Replay(before federation.View, step federation.Entry, _ federation.
 // newest is the version of the records that this program makes.
 func newest(t *testing.T) int {
 	t.Helper()
-	steps, err := filepath.Glob("schema/*.sql")
+	steps, err := filepath.Glob("engine/schema/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +67,10 @@ func files(t *testing.T, dir string) map[string][32]byte {
 }
 
 // examine examines the record in a directory, and checks that nothing changed there.
-func examine(t *testing.T, dir string) store.Report {
+func examine(t *testing.T, dir string) offline.Report {
 	t.Helper()
 	before := files(t, dir)
-	report, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{})
+	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{})
 	if err != nil {
 		t.Fatalf("Examine: %v", err)
 	}
@@ -99,7 +99,7 @@ func full(t *testing.T) (dir string) {
 
 func TestASoundRecordHasNoDamage(t *testing.T) {
 	report := examine(t, full(t))
-	if diff := cmp.Diff(store.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []store.Damage{}}, report); diff != "" {
+	if diff := cmp.Diff(offline.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []offline.Damage{}}, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
@@ -108,7 +108,7 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	if report, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
+	if report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
 		t.Errorf("Examine = %+v, %v", report, err)
 	}
 	if _, err := record.Append(t.Context(), offer(90)); err != nil {
@@ -120,33 +120,33 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 	first, ninth := federationtest.ID(1).String(), federationtest.ID(9).String()
 	tests := []struct {
 		name, change string
-		kind         store.DamageKind
+		kind         offline.DamageKind
 		where        string
 	}{
-		{"a step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 1`, store.DamagedChain, first + " step 2"},
-		{"the newest step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 2`, store.DamagedChain, first},
-		{"a document that was rewritten", `UPDATE event SET body = json_set(body, '$.signature.document', 'pay eve') WHERE version = 1 AND handoff = '` + first + `'`, store.DamagedSignature, first + " step 1"},
-		{"a link to another step", `UPDATE event SET prev = randomblob(32) WHERE version = 2`, store.DamagedChain, first + " step 2"},
-		{"a head that is another", `UPDATE handoff SET head = randomblob(32) WHERE id = '` + ninth + `'`, store.DamagedChain, ninth},
-		{"a body that is no JSON", `UPDATE event SET body = '{' WHERE version = 2`, store.DamagedEvent, first + " step 2"},
-		{"columns of another event", `UPDATE event SET signer = 'did:plc:eve' WHERE version = 2`, store.DamagedEvent, first + " step 2"},
-		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, store.DamagedView, first + " step 2"},
-		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, store.DamagedView, first},
-		{"a view that is no JSON", `DROP TRIGGER handoff_moved; UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, store.DamagedView, first},
-		{"columns that are not of the view", `UPDATE handoff SET since = since + 1000000000 WHERE id = '` + ninth + `'`, store.DamagedView, ninth},
-		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, store.DamagedEvidence, "original"},
-		{"evidence that is gone", `DELETE FROM evidence`, store.DamagedEvidence, first},
-		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
-		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, store.Orphan, ninth},
-		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) VALUES ('` + string(bob) + `', 999, 1, 9)`, store.Orphan, "inbox of " + string(bob)},
-		{"a outbox with what is not there", `INSERT INTO outbox (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, store.Orphan, "outbox of oftc"},
-		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, store.Orphan, "inbox of " + string(bob)},
-		{"a list with a handoff that is not there", `INSERT INTO party (did, state, moved, handoff) VALUES ('', 'open', 1, 'none')`, store.Orphan, "none"},
-		{"a handoff that is in no list", `DELETE FROM party WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
-		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended, code) VALUES (999, 'oftc', 'delivered', 1, '')`, store.Orphan, "delivery to oftc"},
-		{"keys of nobody", `DELETE FROM agent`, store.Orphan, "keys of agent judge"},
-		{"a record of a newer version", `PRAGMA user_version = 99`, store.DamagedFile, "baton.db"},
-		{"a database of another program", `PRAGMA application_id = 7`, store.DamagedFile, "baton.db"},
+		{"a step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 1`, offline.DamagedChain, first + " step 2"},
+		{"the newest step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 2`, offline.DamagedChain, first},
+		{"a document that was rewritten", `UPDATE event SET body = json_set(body, '$.signature.document', 'pay eve') WHERE version = 1 AND handoff = '` + first + `'`, offline.DamagedSignature, first + " step 1"},
+		{"a link to another step", `UPDATE event SET prev = randomblob(32) WHERE version = 2`, offline.DamagedChain, first + " step 2"},
+		{"a head that is another", `UPDATE handoff SET head = randomblob(32) WHERE id = '` + ninth + `'`, offline.DamagedChain, ninth},
+		{"a body that is no JSON", `UPDATE event SET body = '{' WHERE version = 2`, offline.DamagedEvent, first + " step 2"},
+		{"columns of another event", `UPDATE event SET signer = 'did:plc:eve' WHERE version = 2`, offline.DamagedEvent, first + " step 2"},
+		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, offline.DamagedView, first + " step 2"},
+		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, offline.DamagedView, first},
+		{"a view that is no JSON", `DROP TRIGGER handoff_moved; UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, offline.DamagedView, first},
+		{"columns that are not of the view", `UPDATE handoff SET since = since + 1000000000 WHERE id = '` + ninth + `'`, offline.DamagedView, ninth},
+		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, offline.DamagedEvidence, "original"},
+		{"evidence that is gone", `DELETE FROM evidence`, offline.DamagedEvidence, first},
+		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, offline.Orphan, ninth},
+		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, offline.Orphan, ninth},
+		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) VALUES ('` + string(bob) + `', 999, 1, 9)`, offline.Orphan, "inbox of " + string(bob)},
+		{"a outbox with what is not there", `INSERT INTO outbox (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, offline.Orphan, "outbox of oftc"},
+		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, offline.Orphan, "inbox of " + string(bob)},
+		{"a list with a handoff that is not there", `INSERT INTO party (did, state, moved, handoff) VALUES ('', 'open', 1, 'none')`, offline.Orphan, "none"},
+		{"a handoff that is in no list", `DELETE FROM party WHERE handoff = '` + ninth + `'`, offline.Orphan, ninth},
+		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended, code) VALUES (999, 'oftc', 'delivered', 1, '')`, offline.Orphan, "delivery to oftc"},
+		{"keys of nobody", `DELETE FROM agent`, offline.Orphan, "keys of agent judge"},
+		{"a record of a newer version", `PRAGMA user_version = 99`, offline.DamagedFile, "baton.db"},
+		{"a database of another program", `PRAGMA application_id = 7`, offline.DamagedFile, "baton.db"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 }
 
 // checkFirst checks that some damage was found where it is.
-func checkFirst(t *testing.T, report store.Report, kind store.DamageKind, where string) {
+func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, where string) {
 	t.Helper()
 	for _, d := range report.Damage {
 		if d.Kind == kind && strings.Contains(d.Where, where) {
@@ -187,7 +187,7 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(t *testing.T, dir string)
-		kind  store.DamageKind
+		kind  offline.DamageKind
 	}{
 		{"a page in the midst", func(t *testing.T, dir string) {
 			t.Helper()
@@ -196,7 +196,7 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			overwrite(t, dir, info.Size()/2&^8191)
-		}, store.DamagedPage},
+		}, offline.DamagedPage},
 		{"the last page", func(t *testing.T, dir string) {
 			t.Helper()
 			info, err := os.Stat(at(dir))
@@ -204,20 +204,20 @@ func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			overwrite(t, dir, info.Size()-8192)
-		}, store.DamagedPage},
-		{"the first page", func(t *testing.T, dir string) { t.Helper(); overwrite(t, dir, 0) }, store.DamagedFile},
+		}, offline.DamagedPage},
+		{"the first page", func(t *testing.T, dir string) { t.Helper(); overwrite(t, dir, 0) }, offline.DamagedFile},
 		{"half a file", func(t *testing.T, dir string) {
 			t.Helper()
 			if err := os.Truncate(at(dir), 5*8192); err != nil {
 				t.Fatal(err)
 			}
-		}, store.DamagedPage},
+		}, offline.DamagedPage},
 		{"a diary", func(t *testing.T, dir string) {
 			t.Helper()
 			if err := os.WriteFile(at(dir), []byte(strings.Repeat("dear diary\n", 200)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, store.DamagedFile},
+		}, offline.DamagedFile},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
 		if err := os.Truncate(wal, size); err != nil {
 			t.Fatal(err)
 		}
-		checkFirst(t, examine(t, cut), store.DamagedWAL, "baton.db-wal")
+		checkFirst(t, examine(t, cut), offline.DamagedWAL, "baton.db-wal")
 		before := files(t, cut)
 		record, err := registry.Open(t.Context(), at(cut), prometheus.NewRegistry())
 		if err == nil {
@@ -290,7 +290,7 @@ func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
 
 func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)
 	}
 	db := raw(t, dir)
@@ -302,7 +302,7 @@ func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), tt.change); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err == nil || !strings.Contains(err.Error(), tt.want) || len(report.Damage) > 0 {
+		if report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err == nil || !strings.Contains(err.Error(), tt.want) || len(report.Damage) > 0 {
 			t.Errorf("after %s: %+v, %v, want %q", tt.change, report, err, tt.want)
 		}
 	}

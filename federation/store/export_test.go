@@ -1,32 +1,18 @@
 package store
 
 import (
-	"context"
-	"io/fs"
-	"maps"
+	"reflect"
 	"slices"
-	"time"
 )
 
-// MigrateBy is Migrate by a program that has other migrations, in the folder schema.
-func MigrateBy(ctx context.Context, files fs.FS, path string, now time.Time) (Upgrade, error) {
-	known, err := readMigrations(files, "schema")
-	if err != nil {
-		return Upgrade{}, err
+// Queries returns all that was asked of a record so far. The engine keeps it to itself, in
+// the statements that it has parsed.
+func (s *Record) Queries() (all []string) {
+	db := reflect.ValueOf(s.db).Elem()
+	for _, statements := range []reflect.Value{db.FieldByName("reads"), db.FieldByName("writes").Elem().FieldByName("writer").Elem().FieldByName("statements")} {
+		for query := range statements.Elem().FieldByName("kept").Seq2() {
+			all = append(all, query.String())
+		}
 	}
-	return migrateFile(ctx, path, known, now)
-}
-
-// PlanBy is Plan by a program that has other migrations.
-func PlanBy(ctx context.Context, files fs.FS, path string) (Upgrade, error) {
-	known, err := readMigrations(files, "schema")
-	if err != nil {
-		return Upgrade{}, err
-	}
-	return planFile(ctx, path, known)
-}
-
-// Queries returns all that was asked of a record so far.
-func (s *Record) Queries() []string {
-	return slices.Concat(slices.Collect(maps.Keys(s.reads.kept)), slices.Collect(maps.Keys(s.writes.writer.kept)))
+	return slices.Clip(all)
 }

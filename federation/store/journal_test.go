@@ -51,7 +51,7 @@ func journals(t *testing.T, record *registry.Record) {
 		t.Errorf("JournalLength of none: %v", err)
 	}
 	for prefix, want := range map[string][]string{"x/": {"x/b"}, "x/a": nil, "y/": nil} {
-		got, err := record.Journals(ctx, prefix, "x/a", 10)
+		got, err := record.JournalNames(ctx, prefix, "x/a", 10)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Journals %s: %v (-want +got):\n%s", prefix, err, diff)
 		}
@@ -65,7 +65,7 @@ func journals(t *testing.T, record *registry.Record) {
 	if err := record.RemoveJournals(ctx, []string{"x/a", "x/none"}); err != nil {
 		t.Errorf("RemoveJournals: %v", err)
 	}
-	if left, err := record.Journals(ctx, "x/", "", 10); len(left) != 1 || err != nil {
+	if left, err := record.JournalNames(ctx, "x/", "", 10); len(left) != 1 || err != nil {
 		t.Errorf("after RemoveJournals: %v, %v", left, err)
 	}
 	if gone, err := record.Journal(ctx, "x/a", 0, 10); len(gone) > 0 || err != nil {

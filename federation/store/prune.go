@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
 )
 
 // finished says of a handoff h that no step can follow.
@@ -17,9 +18,9 @@ const finished = `h.over = 1`
 // Prune implements [federationtest.Retention]. Handoffs are in order by state and movement,
 // so that it reads no handoff that is too young.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
-	page, next, err := s.idle(ctx, before, after, limit)
-	if err == nil && len(page) > 0 {
-		pruned, err = s.pruneAll(ctx, page, now)
+	idle, next, err := s.Idle(ctx, before, after, limit)
+	if err == nil && len(idle) > 0 {
+		pruned, err = s.pruneAll(ctx, idle, now)
 	}
 	if err != nil {
 		return 0, "", fmt.Errorf("prune: %w", err)
@@ -28,16 +29,16 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 }
 
 // pruneAll takes those handoffs from the record that are not needed any more.
-func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
-	return written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
+func (s *Record) pruneAll(ctx context.Context, idle []federation.HandoffID, now time.Time) (int, error) {
+	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
 		links, err := outboxLinks(ctx, q)
 		if err != nil {
 			return 0, err
 		}
-		for _, m := range page {
-			gone, err := s.prune(ctx, q, m.id.String(), links, now)
+		for _, id := range idle {
+			gone, err := s.prune(ctx, q, id.String(), links, now)
 			if err != nil {
-				return 0, fmt.Errorf("%s: %w", m.id, err)
+				return 0, fmt.Errorf("%s: %w", id, err)
 			}
 			if gone {
 				pruned++
@@ -47,48 +48,11 @@ func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (
 	})
 }
 
-// idle returns the next handoffs that did not move since a time, state by state and
-// in each the oldest movement first, and where to go on from.
-func (s *Record) idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (page []movement, next federation.Cursor, err error) {
-	from, at, ok := strings.Cut(string(after), " ")
-	place := movement{moved: -1}
-	if ok {
-		place, err = parseMovement(federation.Cursor(at))
-	} else if after != "" {
-		err = federation.ErrUnknownCursor
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	states, err := s.states(ctx, federation.Filter{})
-	if err != nil {
-		return nil, "", err
-	}
-	for _, state := range states {
-		if string(state) < from {
-			continue
-		}
-		if string(state) > from {
-			place = movement{moved: -1}
-		}
-		page, err = rows(ctx, s.reads, scanMovement, `SELECT moved, handoff FROM party
-			WHERE did = '' AND state = ? AND (moved, handoff) > (?, ?) AND moved <= ?
-			ORDER BY moved, handoff`+atMost, state, place.moved, place.id.String(), stamp(before), max(limit, 0))
-		if err != nil {
-			return nil, "", err
-		}
-		if len(page) > 0 {
-			return page, federation.Cursor(string(state) + " " + string(page[len(page)-1].cursor())), nil
-		}
-	}
-	return nil, "", nil
-}
-
 // outboxLinks returns the links with pending deliveries.
-func outboxLinks(ctx context.Context, q *statements) ([]byte, error) {
+func outboxLinks(ctx context.Context, q engine.Tx) ([]byte, error) {
 	links := []string{}
 	for last := ""; ; last = links[len(links)-1] {
-		next, err := rows(ctx, q, scanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)
+		next, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +64,7 @@ func outboxLinks(ctx context.Context, q *statements) ([]byte, error) {
 }
 
 // prune takes one handoff from the record, unless it is still needed.
-func (s *Record) prune(ctx context.Context, q *statements, id string, links []byte, now time.Time) (gone bool, err error) {
+func (s *Record) prune(ctx context.Context, q engine.Tx, id string, links []byte, now time.Time) (gone bool, err error) {
 	view, err := over(ctx, q, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
@@ -111,7 +75,7 @@ func (s *Record) prune(ctx context.Context, q *statements, id string, links []by
 	if needed, err := needed(ctx, q, id, links); err != nil || needed {
 		return false, err
 	}
-	if err := spend(ctx, q, id, now); err != nil {
+	if err := handoffs.BuryIDs(ctx, q, id, now); err != nil {
 		return false, err
 	}
 	return true, s.remove(ctx, q, id, view)
@@ -119,8 +83,8 @@ func (s *Record) prune(ctx context.Context, q *statements, id string, links []by
 
 // needed reports whether a step of a handoff is still to be delivered to a link, or whether
 // later events are numbered on from one of its own.
-func needed(ctx context.Context, q *statements, id string, links []byte) (needed bool, err error) {
-	err = q.row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
+func needed(ctx context.Context, q engine.Tx, id string, links []byte) (needed bool, err error) {
+	err = q.Row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN outbox f ON f.link = l.value AND f.event = e.seq
 			WHERE e.handoff = ?1)
 		OR EXISTS (SELECT 1 FROM event e JOIN dead d ON d.event = e.seq WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
@@ -129,18 +93,18 @@ func needed(ctx context.Context, q *statements, id string, links []byte) (needed
 
 // remove deletes a handoff with all that belongs to it. Its steps are in the inboxes
 // of its parties and in no other.
-func (s *Record) remove(ctx context.Context, q *statements, id string, view federation.View) error {
+func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	for _, did := range view.Others("") {
-		_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
+		_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
 		if err != nil {
 			return err
 		}
 	}
-	if err := unclaimBlobs(ctx, q, id); err != nil {
+	if err := handoffs.UnclaimBlobs(ctx, q, id); err != nil {
 		return err
 	}
-	if s.tables != nil {
-		if err := s.tables.Forget(ctx, Tx{q}, id); err != nil {
+	if s.db.Tables != nil {
+		if err := s.db.Tables.Forget(ctx, q, id); err != nil {
 			return err
 		}
 	}
@@ -150,7 +114,7 @@ func (s *Record) remove(ctx context.Context, q *statements, id string, view fede
 		`DELETE FROM event WHERE handoff = ?`,
 		`DELETE FROM handoff WHERE id = ?`,
 	} {
-		if _, err := q.exec(ctx, change, id); err != nil {
+		if _, err := q.Exec(ctx, change, id); err != nil {
 			return err
 		}
 	}
@@ -159,10 +123,10 @@ func (s *Record) remove(ctx context.Context, q *statements, id string, view fede
 
 // over returns the view of a handoff that no step can follow, or
 // [federation.ErrNotFound].
-func over(ctx context.Context, q *statements, id string) (federation.View, error) {
+func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) {
 	var text []byte
-	if err := q.row(ctx, `SELECT h.view FROM handoff h WHERE h.id = ? AND `+finished, []any{id}, &text); err != nil {
+	if err := q.Row(ctx, `SELECT h.view FROM handoff h WHERE h.id = ? AND `+finished, []any{id}, &text); err != nil {
 		return federation.View{}, err
 	}
-	return decodeView(text)
+	return handoffs.DecodeView(text)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/outboxes"
 )
 
 // StepOfThem is a condition on the event e of a purge: it is of one of the DIDs ?1, a JSON
@@ -30,7 +32,7 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 	for _, from := range []string{waitingEntries, outboxSteps, deferredSteps, pendingSteps, deadSteps} {
 		parts = append(parts, `SELECT e.signer FROM `+from+` AND e.signer > ?1`, `SELECT e.body ->> 'for' FROM `+from+` AND e.body ->> 'for' > ?1`)
 	}
-	found, err := rows(ctx, s.reads, scanOne[federation.DID], `SELECT did FROM (`+strings.Join(parts, ` UNION `)+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
+	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT did FROM (`+strings.Join(parts, ` UNION `)+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read senders: %w", err)
 	}
@@ -39,17 +41,16 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 
 // Purge implements [federationtest.Purges].
 func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants []string, now time.Time, dry bool) (federation.Purged, error) {
-	p, err := newPurge(dids, participants, now, dry)
+	p, err := s.newPurge(dids, participants, now, dry)
 	if err != nil {
 		return federation.Purged{}, fmt.Errorf("purge: %w", err)
 	}
-	purged, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Purged, error) {
-		q.then(s.deferred.forgetAll)
+	purged, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Purged, error) {
 		done, err := p.all(ctx, q)
-		if err != nil || s.tables == nil {
+		if err != nil || s.db.Tables == nil {
 			return done, err
 		}
-		done.Messages, err = s.tables.Purge(ctx, Tx{q}, p.dids, p.participants, dry)
+		done.Messages, err = s.db.Tables.Purge(ctx, q, p.dids, p.participants, dry)
 		return done, err
 	})
 	if err != nil {
@@ -60,18 +61,19 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants 
 
 // purge is one purge under way.
 type purge struct {
+	record             *Record
 	dids, participants string // as JSON
 	now                time.Time
 	dry                bool
 }
 
-func newPurge(dids []federation.DID, participants []string, now time.Time, dry bool) (purge, error) {
+func (s *Record) newPurge(dids []federation.DID, participants []string, now time.Time, dry bool) (purge, error) {
 	didText, err := json.Marshal(append([]federation.DID{}, dids...))
 	if err != nil {
 		return purge{}, err
 	}
 	participantText, err := json.Marshal(append([]string{}, participants...))
-	return purge{string(didText), string(participantText), now, dry}, err
+	return purge{s, string(didText), string(participantText), now, dry}, err
 }
 
 // set is one kind of waiting rows: whether it is found by DID or by participant, the query
@@ -80,10 +82,10 @@ type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON
 	query string
-	drop  func(ctx context.Context, q *statements, row int64, name string) error
+	drop  func(ctx context.Context, q engine.Tx, row int64, name string) error
 }
 
-func (p purge) all(ctx context.Context, q *statements) (done federation.Purged, err error) {
+func (p purge) all(ctx context.Context, q engine.Tx) (done federation.Purged, err error) {
 	for _, each := range p.sets(&done) {
 		n, err := p.dropEach(ctx, q, each)
 		if err != nil {
@@ -98,39 +100,39 @@ func (p purge) sets(done *federation.Purged) []set {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Why: "an operator blocked the sender", Quiet: true, At: p.now}
 	dids, participants := []any{p.dids}, []any{p.participants}
 	return []set{
-		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, did string) error {
-			_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
+		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
+			_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
 			return err
 		}},
-		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
-			return settle(ctx, q, link, row, gone)
+		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
+			return outboxes.End(ctx, q, link, row, gone)
 		}},
-		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
-			return endPeerDelivery(ctx, q, row)
+		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+			return outboxes.EndPeerDelivery(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
 		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
-		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
-			return endDeferral(ctx, q, row)
+		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+			return p.record.DropDeferral(ctx, q, row)
 		}},
-		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
-			_, err := q.exec(ctx, `DELETE FROM pending WHERE seq = ?`, row)
+		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+			_, err := q.Exec(ctx, `DELETE FROM pending WHERE seq = ?`, row)
 			return err
 		}},
 	}
 }
 
-func dropDead(ctx context.Context, q *statements, row int64, _ string) error {
-	return forgetDead(ctx, q, row)
+func dropDead(ctx context.Context, q engine.Tx, row int64, _ string) error {
+	return outboxes.ForgetDead(ctx, q, row)
 }
 
-func (p purge) dropEach(ctx context.Context, q *statements, s set) (int, error) {
+func (p purge) dropEach(ctx context.Context, q engine.Tx, s set) (int, error) {
 	type key struct {
 		row  int64
 		name string
 	}
-	scan := func(row scanner) (k key, err error) { err = row.Scan(&k.row, &k.name); return k, err }
-	found, err := rows(ctx, q, scan, s.query, s.of...)
+	scan := func(row engine.Scanner) (k key, err error) { err = row.Scan(&k.row, &k.name); return k, err }
+	found, err := engine.Rows(ctx, q, scan, s.query, s.of...)
 	if err != nil || p.dry {
 		return len(found), err
 	}

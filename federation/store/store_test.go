@@ -189,7 +189,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestLayoutOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, prometheus.NewRegistry())
-	steps, err := filepath.Glob("schema/*.sql")
+	steps, err := filepath.Glob("engine/schema/*.sql")
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("migrations %v, %v", steps, err)
 	}

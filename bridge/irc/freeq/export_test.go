@@ -76,3 +76,6 @@ func RememberServers(names []string) (remembered int, last bool) {
 	}
 	return len(p.peered), last
 }
+
+// LookForDepartures has a link that does not run look for users that left their own network.
+func LookForDepartures(l *Link, every time.Duration) { l.presenceEvery = every }

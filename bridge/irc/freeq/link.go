@@ -87,6 +87,8 @@ type Link struct {
 	filed    filed                          // owned by the goroutine in Run
 	peers    *peers
 
+	presenceEvery time.Duration
+
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
 	// to the session's channels.
@@ -123,7 +125,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		reach:    newReach(cfg, d),
 		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record},
 		channels: channels,
-		roster:   newRoster(channels.There()), peers: newPeers(),
+		roster:   newRoster(channels.There()), peers: newPeers(), presenceEvery: irc.PresenceEvery,
 	}, nil
 }
 

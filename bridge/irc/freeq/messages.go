@@ -203,6 +203,9 @@ func (s *session) open() {
 	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)
 	s.Running.Go(func() { s.awaitRulings(s.Asking) })
+	s.Running.Go(func() {
+		s.WatchPresence(s.link.deps.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
+	})
 	s.up()
 }
 

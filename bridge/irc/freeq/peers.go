@@ -9,9 +9,14 @@ import (
 	"baton/federation"
 )
 
-// peerDelay is how long a step of another freeq server is left to that server: servers that
-// are peered with each other need a fraction of a second.
-const peerDelay = time.Second
+// peerDelay is how long a step of another freeq server is left to that server, while it is not
+// known whether the two are peered. Servers that are need a fraction of a second where they
+// have the key of the signer, and fetch it for five seconds at most. The log is looked at in
+// intervals of peerLook.
+const (
+	peerDelay = 5 * time.Second
+	peerLook  = 500 * time.Millisecond
+)
 
 // maxOrigins is how many handoffs are remembered with their home, at some 150 bytes each.
 const maxOrigins = 1 << 14
@@ -92,20 +97,26 @@ func (l *Link) sender(ev federation.Event) (endpoint string, has, known bool) {
 // whether the two are peered, it gives the other server time and looks at the log. It blocks
 // until then.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
-	endpoint, has, known := l.sender(ev)
-	if known {
-		return has, nil
+	for {
+		endpoint, has, known := l.sender(ev)
+		if known {
+			return has, nil
+		}
+		late := time.Since(ev.Arrival.Received) >= peerDelay
+		shown, err := l.shows(ctx, s, ev.ID)
+		switch {
+		case err != nil || shown:
+			return shown, err
+		case late:
+			l.peers.lacked(endpoint)
+			return false, nil
+		}
+		select {
+		case <-time.After(peerLook):
+		case <-s.Over:
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case <-time.After(time.Until(ev.Arrival.Received.Add(peerDelay))):
-	case <-s.Over:
-	case <-ctx.Done():
-	}
-	shown, err := l.shows(ctx, s, ev.ID)
-	if err == nil && !shown {
-		l.peers.lacked(endpoint)
-	}
-	return shown, err
 }
 
 // shows looks for a step in the log of the server.

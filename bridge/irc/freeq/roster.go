@@ -103,8 +103,15 @@ func (s *session) join(p *irc.PseudoClient, venue string) {
 }
 
 // retire takes a user off their server.
-func (s *session) retire(p *irc.PseudoClient) {
-	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: "silent for long"})
+func (s *session) retire(p *irc.PseudoClient) { s.quit(p, "silent for long") }
+
+// depart takes the user of a DID that left its own network off their server.
+func (s *session) depart(did federation.DID) {
+	s.link.roster.Remove(did, func(p *irc.PseudoClient) { s.quit(p, irc.LeftReason) })
+}
+
+func (s *session) quit(p *irc.PseudoClient, reason string) {
+	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: reason})
 }
 
 // state returns our sync_response: our users in their channels, with the modes that the peer

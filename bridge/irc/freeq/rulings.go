@@ -171,7 +171,7 @@ func (l *Link) otherAsks(h federation.Pending, now time.Time) (asks, soon bool) 
 		return true, false
 	case known:
 		return false, false
-	case now.Sub(h.Since) < firstRoute:
+	case now.Sub(h.Since) < peerDelay:
 		return true, true
 	}
 	l.peers.lacked(endpoint)

@@ -224,6 +224,9 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	s.linked = true
 	s.agreed = s.agree()
 	s.link.live.Store(s)
+	s.Running.Go(func() {
+		s.WatchPresence(s.link.ports.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
+	})
 	s.up()
 	return nil
 }

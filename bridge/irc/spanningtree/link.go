@@ -94,6 +94,8 @@ type Link struct {
 	channels  irc.Channels
 	roster    *roster // owned by the goroutine in Run
 
+	presenceEvery time.Duration
+
 	// live is the session that takes rows: nil unless both bursts are over. It is
 	// all that Deliver and Online see of the state, and leads them to the session's
 	// channels.
@@ -136,6 +138,8 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 		},
 		channels: channels,
 		roster:   newRoster(cfg, p.Home, channels.There()),
+
+		presenceEvery: irc.PresenceEvery,
 	}, nil
 }
 

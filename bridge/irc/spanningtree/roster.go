@@ -88,9 +88,16 @@ func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 }
 
 // retire takes a pseudo-client off the network.
-func (s *session) retire(p *pseudo) {
+func (s *session) retire(p *pseudo) { s.quit(p, "silent for long") }
+
+// depart takes the pseudo-client of a DID that left its own network off this one.
+func (s *session) depart(did federation.DID) {
+	s.link.roster.Remove(did, func(p *pseudo) { s.quit(p, irc.LeftReason) })
+}
+
+func (s *session) quit(p *pseudo, reason string) {
 	if p.here {
-		s.put(":%s QUIT :silent for long", p.uuid)
+		s.put(":%s QUIT :%s", p.uuid, reason)
 		s.net.forget(p.uuid, p.Nick)
 	}
 	delete(s.link.roster.byUUID, p.uuid)

@@ -25,6 +25,9 @@ type Step struct {
 	Handoff string       // its ID, or the end of that; "" for an offer
 	Ask     contract.Ask // without context and proof
 	Context string       // a file, or an https or at address; "" for none
+	// Content is a context that is JSON already; nil for none, and where there is a Context.
+	Content  []byte
+	Replaces federation.HandoffID // of an offer that is signed here
 	// Key signs the step in this process. Where it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
@@ -32,7 +35,7 @@ type Step struct {
 // Take submits a step, signed where there is a key for it. A step that waits for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
-	content, err := readContext(s.Context)
+	content, err := contextOf(s)
 	if err != nil {
 		return contract.Filed{}, err
 	}
@@ -60,6 +63,20 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 	return filed, err
 }
 
+// Sign returns a step that was signed here with the key of the step, as [Client.Take] submits it.
+// The gateway is asked for the place of the step, and keeps a context that the step cannot hold.
+func (c *Client) Sign(ctx context.Context, s Step) (contract.Proof, error) {
+	content, err := contextOf(s)
+	if err != nil {
+		return contract.Proof{}, err
+	}
+	ask, err := c.sign(ctx, s, content)
+	if err != nil {
+		return contract.Proof{}, err
+	}
+	return *ask.Proof, nil
+}
+
 // sign returns the request for a step as a document that was signed here. The key stays in this
 // process. The document is made here too: the gateway is only asked for the place of the step.
 func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contract.Ask, error) {
@@ -71,6 +88,7 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contrac
 	}
 	ev := federation.Event{ID: eventID, Verb: s.Verb, From: s.Key.DID, Note: s.Ask.Note, Context: content.text, Provenance: federation.Signed}
 	if s.Verb == federation.Offer {
+		ev.Replaces = s.Replaces
 		ev, err = c.offer(ctx, ev, s.Ask)
 	} else {
 		ev, err = c.answer(ctx, ev, s.Handoff)
@@ -126,6 +144,14 @@ type stepContext struct {
 	file []byte // nil for a text
 }
 
+// contextOf returns the context of a step.
+func contextOf(s Step) (stepContext, error) {
+	if s.Content == nil {
+		return readContext(s.Context)
+	}
+	return shortest(s.Content), nil
+}
+
 // readContext returns an address as it is, JSON in its shortest form where a step can hold that,
 // and the content of any other file.
 func readContext(source string) (stepContext, error) {
@@ -144,11 +170,16 @@ func readContext(source string) (stepContext, error) {
 	if len(content) > federation.MaxBlobBytes {
 		return stepContext{}, fmt.Errorf("read context: %s has more than %d bytes", source, federation.MaxBlobBytes)
 	}
+	return shortest(content), nil
+}
+
+// shortest returns JSON that a step can hold in its shortest form, and any other content as it is.
+func shortest(content []byte) stepContext {
 	var short bytes.Buffer
 	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
-		return stepContext{text: short.String()}, nil
+		return stepContext{text: short.String()}
 	}
-	return stepContext{file: content}, nil
+	return stepContext{file: content}
 }
 
 // place returns the context as a request has it. A text that does not fit its step after all is

@@ -176,6 +176,9 @@ type ListHandoffsParams struct {
 	// Since Then or later: RFC 3339. For `top`, a duration back from now, from 1m to 1h.
 	Since string `form:"since,omitempty" json:"since,omitempty"`
 
+	// Search An ID or its last six characters or more, a DID, or words of the title.
+	Search string `form:"search,omitempty" json:"search,omitempty"`
+
 	// Limit How many items, 50 where it is missing.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -208,6 +211,15 @@ type ListInboxParams struct {
 
 	// Watch Answer JSON lines until the client leaves.
 	Watch *Watch `form:"watch,omitempty" json:"watch,omitempty"`
+}
+
+// ListKeysParams defines parameters for ListKeys.
+type ListKeysParams struct {
+	// Limit How many items, 50 where it is missing.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where another page ended.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListLinksParams defines parameters for ListLinks.
@@ -347,6 +359,9 @@ type MoveInboxJSONRequestBody = Move
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = Rotation
+
+// ChangeLinkJSONRequestBody defines body for ChangeLink for application/json ContentType.
+type ChangeLinkJSONRequestBody = Act
 
 // AddPeerJSONRequestBody defines body for AddPeer for application/json ContentType.
 type AddPeerJSONRequestBody = Peering
@@ -648,6 +663,11 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/inboxes/{did}/move (the `MoveInbox` operationId).
 	MoveInbox(ctx context.Context, did string, body MoveInboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	//
+	// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RotateKeyWithBody Replace a key of the gateway
 	//
 	// Takes any type of body and a specified content type.
@@ -671,6 +691,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 	GetLink(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeLinkWithBody Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithBody(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPeers List other registries and homes
 	//
@@ -733,6 +767,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 	GetPlace(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	//
+	// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+	GetPolicy(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CheckRelay Examine the server at which homes meet
 	//
@@ -1350,6 +1389,21 @@ func (c *Client) MoveInbox(ctx context.Context, did string, body MoveInboxJSONRe
 	return c.Client.Do(req)
 }
 
+// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+//
+// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RotateKeyWithBody Replace a key of the gateway
 //
 // Takes any type of body and a specified content type.
@@ -1404,6 +1458,40 @@ func (c *Client) ListLinks(ctx context.Context, params *ListLinksParams, reqEdit
 // Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 func (c *Client) GetLink(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLinkRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeLinkWithBody Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *Client) ChangeLinkWithBody(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeLinkRequestWithBody(c.Server, name, verb, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *Client) ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeLinkRequest(c.Server, name, verb, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1566,6 +1654,21 @@ func (c *Client) SetPeerMode(ctx context.Context, name string, body SetPeerModeJ
 // Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 func (c *Client) GetPlace(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlaceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+//
+// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+func (c *Client) GetPolicy(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2826,6 +2929,14 @@ func NewListHandoffsRequest(server string, params *ListHandoffsParams) (*http.Re
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -3299,6 +3410,68 @@ func NewMoveInboxRequestWithBody(server string, did string, contentType string, 
 	return req, nil
 }
 
+// NewListKeysRequest constructs an http.Request for the ListKeys method
+func NewListKeysRequest(server string, params *ListKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRotateKeyRequest calls the generic RotateKey builder with application/json body
 func NewRotateKeyRequest(server string, name string, body RotateKeyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3450,6 +3623,60 @@ func NewGetLinkRequest(server string, name string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewChangeLinkRequest calls the generic ChangeLink builder with application/json body
+func NewChangeLinkRequest(server string, name string, verb string, body ChangeLinkJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeLinkRequestWithBody(server, name, verb, "application/json", bodyReader)
+}
+
+// NewChangeLinkRequestWithBody constructs an http.Request for the ChangeLink method, with any body, and a specified content type
+func NewChangeLinkRequestWithBody(server string, name string, verb string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "verb", verb, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/links/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3809,6 +4036,33 @@ func NewGetPlaceRequest(server string, params *GetPlaceParams) (*http.Request, e
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetPolicyRequest constructs an http.Request for the GetPolicy method
+func NewGetPolicyRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/policy")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4626,6 +4880,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/inboxes/{did}/move (the `MoveInbox` operationId).
 	MoveInboxWithResponse(ctx context.Context, did string, body MoveInboxJSONRequestBody, reqEditors ...RequestEditorFn) (*MoveInboxResponse, error)
 
+	// ListKeysWithResponse List the public parts of the keys of the gateway, rotated ones among them
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+	ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
+
 	// RotateKeyWithBodyWithResponse Replace a key of the gateway
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -4653,6 +4914,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/links/{name} (the `GetLink` operationId).
 	GetLinkWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetLinkResponse, error)
+
+	// ChangeLinkWithBodyWithResponse Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithBodyWithResponse(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error)
+
+	// ChangeLinkWithResponse Dial a link now, disconnect it (down), or end that (up)
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+	ChangeLinkWithResponse(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error)
 
 	// ListPeersWithResponse List other registries and homes
 	//
@@ -4723,6 +4998,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/place (the `GetPlace` operationId).
 	GetPlaceWithResponse(ctx context.Context, params *GetPlaceParams, reqEditors ...RequestEditorFn) (*GetPlaceResponse, error)
+
+	// GetPolicyWithResponse Read the rules and limits that hold now, with the lines that they come from
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+	GetPolicyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error)
 
 	// CheckRelayWithResponse Examine the server at which homes meet
 	//
@@ -6016,6 +6298,54 @@ func (r MoveInboxResponse) ContentType() string {
 	return ""
 }
 
+type ListKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *KeyPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListKeysResponse) GetJSON200() *KeyPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListKeysResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RotateKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6154,6 +6484,54 @@ func (r GetLinkResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetLinkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeLinkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeLinkResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangeLinkResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeLinkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeLinkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeLinkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeLinkResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6490,6 +6868,54 @@ func (r GetPlaceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPlaceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Policy
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPolicyResponse) GetJSON200() *Policy {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7322,6 +7748,19 @@ func (c *ClientWithResponses) MoveInboxWithResponse(ctx context.Context, did str
 	return ParseMoveInboxResponse(rsp)
 }
 
+// ListKeysWithResponse List the public parts of the keys of the gateway, rotated ones among them
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/keys (the `ListKeys` operationId).
+func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error) {
+	rsp, err := c.ListKeys(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListKeysResponse(rsp)
+}
+
 // RotateKeyWithBodyWithResponse Replace a key of the gateway
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7372,6 +7811,32 @@ func (c *ClientWithResponses) GetLinkWithResponse(ctx context.Context, name stri
 		return nil, err
 	}
 	return ParseGetLinkResponse(rsp)
+}
+
+// ChangeLinkWithBodyWithResponse Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *ClientWithResponses) ChangeLinkWithBodyWithResponse(ctx context.Context, name string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error) {
+	rsp, err := c.ChangeLinkWithBody(ctx, name, verb, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeLinkResponse(rsp)
+}
+
+// ChangeLinkWithResponse Dial a link now, disconnect it (down), or end that (up)
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
+func (c *ClientWithResponses) ChangeLinkWithResponse(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error) {
+	rsp, err := c.ChangeLink(ctx, name, verb, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeLinkResponse(rsp)
 }
 
 // ListPeersWithResponse List other registries and homes
@@ -7502,6 +7967,19 @@ func (c *ClientWithResponses) GetPlaceWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseGetPlaceResponse(rsp)
+}
+
+// GetPolicyWithResponse Read the rules and limits that hold now, with the lines that they come from
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/policy (the `GetPolicy` operationId).
+func (c *ClientWithResponses) GetPolicyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyResponse, error) {
+	rsp, err := c.GetPolicy(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyResponse(rsp)
 }
 
 // CheckRelayWithResponse Examine the server at which homes meet
@@ -8501,6 +8979,39 @@ func ParseMoveInboxResponse(rsp *http.Response) (*MoveInboxResponse, error) {
 	return response, nil
 }
 
+// ParseListKeysResponse parses an HTTP response from a ListKeysWithResponse call
+func ParseListKeysResponse(rsp *http.Response) (*ListKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest KeyPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRotateKeyResponse parses an HTTP response from a RotateKeyWithResponse call
 func ParseRotateKeyResponse(rsp *http.Response) (*RotateKeyResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8586,6 +9097,39 @@ func ParseGetLinkResponse(rsp *http.Response) (*GetLinkResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Link
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeLinkResponse parses an HTTP response from a ChangeLinkWithResponse call
+func ParseChangeLinkResponse(rsp *http.Response) (*ChangeLinkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeLinkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -8817,6 +9361,39 @@ func ParseGetPlaceResponse(rsp *http.Response) (*GetPlaceResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Place
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetPolicyResponse parses an HTTP response from a GetPolicyWithResponse call
+func ParseGetPolicyResponse(rsp *http.Response) (*GetPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Policy
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9178,6 +9755,9 @@ type ServerInterface interface {
 	// MoveInbox Move the mailbox of a DID to another home
 	// (POST /operator/v1/inboxes/{did}/move)
 	MoveInbox(w http.ResponseWriter, r *http.Request, did string)
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	// (GET /operator/v1/keys)
+	ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams)
 	// RotateKey Replace a key of the gateway
 	// (POST /operator/v1/keys/{name}/rotate)
 	RotateKey(w http.ResponseWriter, r *http.Request, name string)
@@ -9187,6 +9767,9 @@ type ServerInterface interface {
 	// GetLink Read one link
 	// (GET /operator/v1/links/{name})
 	GetLink(w http.ResponseWriter, r *http.Request, name string)
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	// (POST /operator/v1/links/{name}/{verb})
+	ChangeLink(w http.ResponseWriter, r *http.Request, name string, verb string)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams)
@@ -9208,6 +9791,9 @@ type ServerInterface interface {
 	// GetPlace Find where an offer would be written
 	// (GET /operator/v1/place)
 	GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams)
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	// (GET /operator/v1/policy)
+	GetPolicy(w http.ResponseWriter, r *http.Request)
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(w http.ResponseWriter, r *http.Request, params CheckRelayParams)
@@ -10115,6 +10701,19 @@ func (siw *ServerInterfaceWrapper) ListHandoffs(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "search" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "search", r.URL.Query(), &params.Search, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "search"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "search", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -10454,6 +11053,52 @@ func (siw *ServerInterfaceWrapper) MoveInbox(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListKeys(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListKeys(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RotateKey operation middleware
 func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Request) {
 
@@ -10556,6 +11201,41 @@ func (siw *ServerInterfaceWrapper) GetLink(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetLink(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeLink operation middleware
+func (siw *ServerInterfaceWrapper) ChangeLink(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "verb" -------------
+	var verb string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verb", r.PathValue("verb"), &verb, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verb", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeLink(w, r, name, verb)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -10808,6 +11488,20 @@ func (siw *ServerInterfaceWrapper) GetPlace(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetPlace(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetPolicy operation middleware
+func (siw *ServerInterfaceWrapper) GetPolicy(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetPolicy(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11346,6 +12040,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/inboxes/{did}/move", wrapper.MoveInbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/links", wrapper.ListLinks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/links/{name}", wrapper.GetLink)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/links/{name}/{verb}", wrapper.ChangeLink)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/feeds", wrapper.ListFeeds)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/feeds/shape", wrapper.ListFeedShapes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/feeds/{id}/{verb}", wrapper.ChangeFeed)
@@ -11369,6 +12064,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/keys", wrapper.ListKeys)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/backup", wrapper.Backup)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/tokens", wrapper.ListTokens)
@@ -12636,6 +13333,45 @@ func (response MoveInboxdefaultApplicationProblemPlusJSONResponse) VisitMoveInbo
 	return err
 }
 
+type ListKeysRequestObject struct {
+	Params ListKeysParams
+}
+
+type ListKeysResponseObject interface {
+	VisitListKeysResponse(w http.ResponseWriter) error
+}
+
+type ListKeys200JSONResponse KeyPage
+
+func (response ListKeys200JSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKeysdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListKeysdefaultApplicationProblemPlusJSONResponse) VisitListKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateKeyRequestObject struct {
 	Name string `json:"name"`
 	Body *RotateKeyJSONRequestBody
@@ -12786,6 +13522,47 @@ type GetLinkdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetLinkdefaultApplicationProblemPlusJSONResponse) VisitGetLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeLinkRequestObject struct {
+	Name string `json:"name"`
+	Verb string `json:"verb"`
+	Body *ChangeLinkJSONRequestBody
+}
+
+type ChangeLinkResponseObject interface {
+	VisitChangeLinkResponse(w http.ResponseWriter) error
+}
+
+type ChangeLink200JSONResponse Acted
+
+func (response ChangeLink200JSONResponse) VisitChangeLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ChangeLinkdefaultApplicationProblemPlusJSONResponse) VisitChangeLinkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13062,6 +13839,44 @@ type GetPlacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetPlacedefaultApplicationProblemPlusJSONResponse) VisitGetPlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyRequestObject struct {
+}
+
+type GetPolicyResponseObject interface {
+	VisitGetPolicyResponse(w http.ResponseWriter) error
+}
+
+type GetPolicy200JSONResponse Policy
+
+func (response GetPolicy200JSONResponse) VisitGetPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPolicydefaultApplicationProblemPlusJSONResponse) VisitGetPolicyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13510,6 +14325,9 @@ type StrictServerInterface interface {
 	// MoveInbox Move the mailbox of a DID to another home
 	// (POST /operator/v1/inboxes/{did}/move)
 	MoveInbox(ctx context.Context, request MoveInboxRequestObject) (MoveInboxResponseObject, error)
+	// ListKeys List the public parts of the keys of the gateway, rotated ones among them
+	// (GET /operator/v1/keys)
+	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
 	// RotateKey Replace a key of the gateway
 	// (POST /operator/v1/keys/{name}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
@@ -13519,6 +14337,9 @@ type StrictServerInterface interface {
 	// GetLink Read one link
 	// (GET /operator/v1/links/{name})
 	GetLink(ctx context.Context, request GetLinkRequestObject) (GetLinkResponseObject, error)
+	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
+	// (POST /operator/v1/links/{name}/{verb})
+	ChangeLink(ctx context.Context, request ChangeLinkRequestObject) (ChangeLinkResponseObject, error)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(ctx context.Context, request ListPeersRequestObject) (ListPeersResponseObject, error)
@@ -13540,6 +14361,9 @@ type StrictServerInterface interface {
 	// GetPlace Find where an offer would be written
 	// (GET /operator/v1/place)
 	GetPlace(ctx context.Context, request GetPlaceRequestObject) (GetPlaceResponseObject, error)
+	// GetPolicy Read the rules and limits that hold now, with the lines that they come from
+	// (GET /operator/v1/policy)
+	GetPolicy(ctx context.Context, request GetPolicyRequestObject) (GetPolicyResponseObject, error)
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(ctx context.Context, request CheckRelayRequestObject) (CheckRelayResponseObject, error)
@@ -14324,6 +15148,32 @@ func (sh *strictHandler) MoveInbox(w http.ResponseWriter, r *http.Request, did s
 	}
 }
 
+// ListKeys operation middleware
+func (sh *strictHandler) ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams) {
+	var request ListKeysRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListKeys(ctx, request.(ListKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListKeys")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListKeysResponseObject); ok {
+		if err := validResponse.VisitListKeysResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RotateKey operation middleware
 func (sh *strictHandler) RotateKey(w http.ResponseWriter, r *http.Request, name string) {
 	var request RotateKeyRequestObject
@@ -14402,6 +15252,40 @@ func (sh *strictHandler) GetLink(w http.ResponseWriter, r *http.Request, name st
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetLinkResponseObject); ok {
 		if err := validResponse.VisitGetLinkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeLink operation middleware
+func (sh *strictHandler) ChangeLink(w http.ResponseWriter, r *http.Request, name string, verb string) {
+	var request ChangeLinkRequestObject
+
+	request.Name = name
+	request.Verb = verb
+
+	var body ChangeLinkJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeLink(ctx, request.(ChangeLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeLink")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeLinkResponseObject); ok {
+		if err := validResponse.VisitChangeLinkResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14604,6 +15488,30 @@ func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetPlaceResponseObject); ok {
 		if err := validResponse.VisitGetPlaceResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetPolicy operation middleware
+func (sh *strictHandler) GetPolicy(w http.ResponseWriter, r *http.Request) {
+	var request GetPolicyRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPolicy(ctx, request.(GetPolicyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPolicy")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetPolicyResponseObject); ok {
+		if err := validResponse.VisitGetPolicyResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14846,150 +15754,159 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9u2suBfQelu1dmtS8/Yed29408TO954jxN7bZ9N1Z5xjSGyJSGiAAYAJWtd/u+30A2QlARQpDMa",
-	"Rzn5knhEEo9Go9+Pj5NcrSolQVozufo4qbjmK7Cg8a8ntTZKu38VYHItKiuUnFxNflmABsalsgvQrOJz",
-	"YCALKC4m2US4F36rQW8n2UTyFUyuJjmNk01MvoAVdwPabeWeGKuFnE8+fcomL8RK2MO5flQbtuJyy4SF",
-	"lcnYtw/ZBqcXlgnDVsIYIeepmUsctDvxin8Qq3o1ufr24cNsshKS/nqUhSUJaWEOevIpm3x4MFcP3M8P",
-	"zFJUDxSuiZcPKuVe0pOrGS8NfMomv3CbL9zovCzV5odVZbf/l5c1TK6sriHb29K1NBvQ7H+/efkzK4UE",
-	"w2ppRcnsAlheCpCWlcDXYFK72uB0PeAcvPRP2USDqZQ0gCf+jIuy1uD+mStpQeKJ8KoqRc7dEJeVVtMS",
-	"Vv/+q3F7+dhZw3/TMJtcTf7tskWpS3pqLl/RV5NPbsZ9ZNoyqewFIoF/3w13nS9x7qIQtPZXWlWgrXAr",
-	"xdUfwDVfOpRwYJyqYsvUjHHJeL6UalNCMYcVSOtgWnVG+hiwMwbFAtYih+gjDdxD4BCVNfxWCw3F5Oqf",
-	"YfR3DX6p6a+QWzfEdW5H7xCRfrPgdmebsAa9ZfmCyzmwFd+yBV9DxrgsGC8dYnHLVspY965dwAqfH0Ki",
-	"0NtbXcvDS/hUb1/XknGz9JNvVF0WbOqIgMNlKGgyWoFx57nwt9LveqpUCVweg1wMRg6OHw8BAYUDxSKQ",
-	"B5zQMB6gsOGGrXgBzKqMKc02wi6Y30dYfQQX8OOis7gOOeiAZ39X+4fuh4meutZiHd0TPXC7UhKYsVAx",
-	"IR0KCzlVH/oQd3cgPrOgGdK9A7SFNUh7K4ooTs9ESQvru8o/KXeN8HWtVoezbxbKhNU7bI2tYsFloWaz",
-	"1DqIzMUeKBt/UGm1Bsll4rIay+nD3aXSbWB+NawPblbYMj72GvR0MBnY2XrnNPwwHqYeAmHd4WB2ttmD",
-	"Wq/4HJe6iy3IP3f+0XfKAUvbO8m15ls8BPhgb/Ne0cBBtRTGsrkCh82PGTie6CGMT7mxyNIvDqG9Bzpa",
-	"7+680d2b0QzDHDIMxNwrJqxhK1hNQRskH+6dQuW1w32ip47AGDGXUCDpcx+4P7mtdYyw8GoX+IcYtgdm",
-	"R0MklFGs5ZKp2Qz0Y3YzuZl4gcgtcc4tbPgWd6VYvlDKQAydkbl/iIhbTijBDXOmYQYaZO5IaOJW+GFu",
-	"F9wsDsd6Qk9/5GZBYObIgJCB+Gc0iVvsFbuZmAX/6tvvrm4mCNHvvmEL+MALyMWKl6wQc2HNRWwZBfDC",
-	"CVLjSdcoCqNmA8QcNdvlcbsgmXlUKtV8HJWxaggiuOG53CoZPfQNjwnYjoOWSs7dKbs3WFijrksh5yRF",
-	"kaS/UCvImKnzBeOG3Uy+fmhuJo9ZEC44WwlZWy944IKEkwVw2Og1P7jD3wtZjLzE7pPDWzwVsvASyJ6M",
-	"k+A5X1j2ySZrVZMOcUS2cBt4lwCdG+pgA/6BgxFnjrHQTTSWy8IQyrCnz58OB1WaPYPdKL2MPlNazEV8",
-	"50Z4vj3s7g4FVFhNw00LYrT4ebOgHlDeBR8Np3JGfPT7UpHqtYdG7mdCIqNqnXs0chSoAs2t0mzqXiEz",
-	"wC7M4EMlNJjhZ7z0dGC42jUajdxdPi634Vt+Pc3sYa6s2VgSjuOFkvAZURy6ngjYL6WvzaI6BitqjRYB",
-	"z3rIhEFGGQ0rtUaB9ZCN1noOscvbe7ThrHbXYADYK64NEMZmQ44yeVB3ctlxHed21WO6qH9A1x2xrxV6",
-	"Uav+tTaWSbUh3TqpT/eozNkdUgXEqqOa6yt667yoyBMuud5GhGv8nQ4oKLBOqmV2gWaRFYrtQXJTEjK2",
-	"WYh8Qefo9lSCBcOmW6e6QDk7PLy5BkgcnZ/xCIneNwy0ZlupLKPhY1KwUss+inMU/cPqskkzhxsyCl6k",
-	"gBHwkhVJGGbUCpA6HvK7QkR4Hc9twprYh3U1rSgq+ovVnSMkjpn5tWYBP8MqmqWmIXYX5NLD/ozo5ZMF",
-	"xEQj/LkxzDoaOVO1LJiqLeNT918lgTUsdt/k6MeMqLWWi3KUQWuZsQ3X0hHlZ9fPXxzdOE3eGpr8lMm9",
-	"382xw3lxySdqVXEdY5PhSdA/NZi6tKSB5vhMGOVUdLYQxiotwJAhuqtRR1AiOaGnbB2jasc+XSpjB5/C",
-	"C2VM7BCM9/nE5yUHQmAwaMwhngKsYTSs5Cg7GAuVITlzwQ35HaTaRJa+j5Rh+341fmexo3kKvHgBFj1a",
-	"B0Jw84y4ZAGlQD9JI8nMxRokq6sL9lwyToglLK5WKsatdchlcAdSMc03bLq15Jbbo/n0atxtEMY5XGGD",
-	"r94tM8mGnd1bvY0d3VSrJcT5SyHGGPaPOAk+xHg7t+h4mgIrHA4Q2YtbDY9Y/+nnmdIrx8kcJL/7Jo7v",
-	"3Nhb0DrBbksh43R1BcbwGNMXhT8J5l/xLJ9pmAtj9RaxRm0Sqg3EsDDc9DBE7MvfaqjHnI/mm8QRtEbp",
-	"Q6s1UiW/scdsyg189w3bF8r+8fbZg/8ZW2OP8KKhKvl2zAYaQ/kYjwo+KEQeIU9K4labYZ2sC9JtC5mx",
-	"KKHYMZULy3Iu3X6njmjz4jiv2BHcO5jX3O9Jc47+uvXTq7vgpB3qd0bs9KmnwzGK7Sl0EKWmkHPiM+SX",
-	"YUqio2XDt067QWYj5DLGQYu4vw/dGrWBglQip7wutgFRAj+I4X8jcf1O+TxmyCentYQyOF5yUQnifId3",
-	"QPAEIxFymbGbyQamC6WWNxM32M0Efcc3k6OnZ9WEBg9bjR6dqqeR64c/N4fGSTgwXJBnbMOJtEyhFIAO",
-	"bnl4YDOhSXgZZwnYXcdaiRwytuKinKoPWePB0Ig8MWg69B5xdmIFJs7kN4ttD3/36lb/CXjrAE2SeYj4",
-	"JdIEsSPBYKOxfk/p7YAojDpG7V2dnUvemWEtCvBGkd1xwhM6+kBQyLDOS7q2aG730iATEdmJnH7Rm1Xr",
-	"8rgq617KwihRCH2oSi4kFH+HyBl1nwYxfgleSFyDFjMRrKUN72g0vMPdLEXKQjUtRX67jC2BWDHt45Du",
-	"oK39OBiWyKE60zSfJmEiyZoSBwk9RMk5RBAJw5ZSbVCfcaQXxcSIzc8LHFE49IqW0MG0vhvZYGTKOr0f",
-	"g5I16MkbSScIDKD/Fo1RiUe3tF99hmS7UFVECwgMzSg24zpjqizAWBbu/yBJ4EdVxUQAByYrbATnnvsn",
-	"DdX2wjtSbdTrdiEY9bt7bO49qu7l80JJQnZd8KoCaRqaxNms1ig7e+o9CBI/uwkioDgSIaRVbWG45PXa",
-	"vR5Vn90LiSCkXqH394co4Qi3TsM+MkpUrBggc8eemSgFqZQRRD5kCHd4zB56Z5aGHEQVlF4UFibZEH0v",
-	"ymOV9Li6UbrAAf2KmQZjzVGu2wnB2gnNCnvbj8xqrtQOSrVwomVmLRXsHnyDH3R3Wrtbe3aeSvibEqPd",
-	"z0KU3i4g8OfAwTx7tyoIzo3NA5WhjEm1cXLRFGZKg9cV8Q0fY7NH0msKAE547nqJOp5vJKx7BWGxKC7S",
-	"IXqJDamsWzaux+FN1ga4SCUhSo4SCwhmsQjJaebJ0YPl2ELOtd4G3HSIArtU+GjcVlpRSN4x3GVER8PN",
-	"G741qKQ0i/UMDE+SbcFeef1dSVYIsyRh5de6mEPB+JwLyZQT0jjKNQRzDRcMJUd/J1scER5FLoapxIcR",
-	"jI0pucGZHvvdMx8usofKSi93PVuNpdErFxbK0jC7Ua1h9YJ9r+yCce3ktyoil6DENlzY73NxJQmfu0LB",
-	"IrplFdd2CGlLuq9aIkSLj4Hwx3ade1fMw24HkNw4ZKHYn7jZE822EROnQbEncpXJZECUhALuc6hsxjjL",
-	"Sy5WqNNKxjdcR81m4yMjx4f7FYKXKfdaoE9DyUnSCU0xD4PX1GuecVIMZd/s6lZ4OGyuWBN3sWuqidJF",
-	"jBCMnZwXgzUEiT5QAFWBJPdxKpaQxowbXt3XYyChdLXg8jbtN94GAocvOvblqFYFqirji/PvHY710j8h",
-	"qkrbtcYHNu46y73VYgFcF55KFnyLrNLdFEfS/HGoGRM2HjuTZgb46WB5842TgCNXoS8sXdZwjHiNpUxI",
-	"572dItD5lkZ5SY5mbi9diyxhvf7SN5gS7k4PebsLc2mglGdkK3V6XUR2qtokEVLTKRQ4oZCPM1B+poHx",
-	"Md4Rkkk6Yv3AUC7UCdZ4s0k+dbdMbbpeO8wwvAp/u3e8JTdjFD9TZKyImvLdpCqhyrtRdWtgbrwmjQ2W",
-	"noVVxAffxky6uDpe/s2wXBUjTM3x0CGyzLp9eINzDFuiBq6OXYusQyiW0LacQOhFXZ85kIwCjiqUBvQ6",
-	"bgkpRBE3dh39EmSBSYq3PfOGd6JGibFRy4NMc49R7fCIArmGuAouonbS18+esK+//vo/A8kgfs69IYkt",
-	"wXERb3gc53vAqMuEo6OxYjp808qNcdzP5UOlyZqYdgS88L7V3WndryRuOlqxK2tGU+0klCNlv2M+X/cY",
-	"WfZwgoc5wsfjJYRcvqA3+0Pg58oK7pMW4zb59DZbAPeF0iPTcNx1hLCp7K3TbH0YwHB4kzFyhGd3CZtb",
-	"A7mSRUSjnW69eqRqzfImoHyxQ7ZlvZqSwSeN905jjiY7kETmBTvkkjve+pRg49G+TRkI0k2YaAfzUjfi",
-	"RYNJh/eCnnWcZHhFSnC/yQv2/0Arny2D+Hh4X9z7t8jhzW0F2gM57o2qDejuu5SXE3t335kS/zBLzZ6C",
-	"xF2Ia0hjzkhWw4iqw7NXxhzYMtp4qf04Km73tItDRDjmZOBr6L0Xe5MvuBlmfk0aPTpjcw3MncDnWz32",
-	"ra+4nRi4f/Iu/hF+T/fJYaqYTxhXM7ZSxRfLil/57USo/SYuu2IqVyevshOm1PVzkctu2xVYBibjd08H",
-	"lxc/hlU0YvAand4ZE5IF8YdCH1eiLIXnEPj4H2+fhPvZa979Sa3HH/g6cuDeqsusQjGc8RAx0I2Yj0dm",
-	"3g8uJE1SQ08LB4ifVrT0AP7c8KYQc+OwaHhWYNzOH3zmpoExouUmGvfPffjinn1RWgycJVnWqWS8VHIe",
-	"dxGl5IKdQRyVMlaUZaBVR0gTJQ4GjRZX2U4VA/PPsHmropsJT4glWPxnPLMmIjFrCILlwDjOsQk2SbHW",
-	"5KpKJSZH92lVWVCksCL/2CC1g6bJmp22WwgTxaEd8ym7X4OZxOdvKJZHb3U3QvcQp/J4PuTLNiitdWRe",
-	"+SI+TcKUrqXBPAC7AHmRCkE6EsV6e2fBZ0EBOLSwNkKRBwabcV90YlgI2suumYTqJzQ2lAz/JPuR+1eA",
-	"N5FEsmtzCwGQGNLH3i4AWUig3078Cl82Zhr80alCRNlRpu4yv7q6GG6Eupn49d9MMnYzQQ+a+6efC8+6",
-	"0WAaxyXIwhzzrnv70yBLT4OMMVR/FY0xdr8iQdmLNaZCDv0Mzale8Wo3rc8kGkWZDmcuVD21I6JYMagw",
-	"IujPlF5GJGoJm9HxMehnjEyxgLKI+7RPYGhYRYNSsWRYRlpfxhaOboZU6hhwA4k+jCEq1IoLiWcefBoX",
-	"nq6Oy9QfqfK3mf1RWx3uOhYuz+0iZggu+Ratv9ZW0bisz7YwkJ/G0K9Rc0MTahfdSAWgr1iu5EzMfSYi",
-	"AltDrnSIDuymB/KicFKV7TXpRaciOqaYsFesrjKkcCGUtVCbaNZkPFiyRyTyqQCttWThXV4o4WQhbPbw",
-	"uQ/g+Sy7iscGjzNd+4q33eONTJG+uzArIAk9I7OCW2+MadPvvVmHu3VbKIS1I987RUrOWczYlDdZx72Z",
-	"fPQWFiuCfHkHKYAhh+b4Ae5BEz9s1pGCo78HIzRI/1WvEsmL4giXRRp/W2mxjt76a/f4FT3teKbRUBOI",
-	"iVPjO7/zotAQLEt+4DalwUdQvn3xJq5gfvFiN55YpRPENfB84WZro0GRYWQDosGjp1/yGGnHn9sQi1BO",
-	"qd32RgtrHTXEGl/SMxcvG/m1WoWRs5h2FdOX07EnKSf93qb2PerRDfoKmwfUMZ4K46Rr94S1OTG8ROSp",
-	"HVPI3Mk+QHqSsVry2i6UFv/fh15MRVE4mGhu4QEKLkCvrbko+bSEzGsPiWpdybRmDVZvb5GcRkKWJfNs",
-	"/zHbLQJbSzRyXURNAo7T1gnVLhU+sQd/P0QbvuC3kBFwd9edOBwqHjaG8rhvfL0dKjPnuDHpRU1On2PJ",
-	"vCxD/gaDDzlUlj3x6UQOaV/jLRwZpr8Tq7wnr2KgoaNBG6GPa/bRONgojJoaHntwwN9ZrmppG+cJFvyg",
-	"kADcZKFVVfm4Aby7ozQdmIHWqaqfTcp1xAgbQkipHtICZcwZ6KhklFGkRHySIIvFn6raJr7clylwhs5w",
-	"nc01EpYfrbOz2HG8VrZJDxmBteGzTvUizxmXEAkuUGvQJa/66ws1FeqamF2nJC1hGy6GMGyuVDEqbfVT",
-	"dM91jD3jzx0mgQEUTeBEcOss0N1t2uwzersVCwzFpgZK9Xusqj6VVZTApCIzRJOcYxVW903pHePK26RU",
-	"InckOzlBx+lAa0ONodsbDMQ5nIh+3zVNY5kbJYE9ff40ayQhpRO5oNNUkSNfoKBUcyEpyz9XUkLuHpuD",
-	"ai9/M74Qkg87il5xrA+QVOsCLaTJQrYTsuCyJGVrmCvO89yY+kzJrVPIeW3AR3duUHlRCislRwdMGn7D",
-	"ZuNb2qkuusNzIZbp1GSS4YIoQn2wDhnA04I/QCFrjjgcQBrD7kKD9Lh6RjrkmwWvIrcYf26qaNf5os23",
-	"wPtVgLFCekvHdMv4PKbbzGMYv1W1nOOGuGSPVhn7dpWxR4uMffXNgoRpVRaosu3HonTFs+HWulSth7HG",
-	"rKCAjqhqFaKTcXUxFqQ2ZgDvxteyiWfbSTMIntmdYDHixDkhsYWIoPDGZ8Q4fKXoUxSTI+KfjxsdUV3B",
-	"x3xGYHT3aawjS6//kbJeUxGXyUsZt2E3MQ2eW5LSGUo+tCbEPmN2REAXHakh+vXn1pRvMj33TPHBSCC6",
-	"5Vji1Z5HxWWPz9BMpzpGq823IMaTy0KVuEj1+W6+Y5vSKEjLCBctfolV1JpJvx+mL/ouJKEQDyL3im+p",
-	"brh7Ieop917jWz4mcrGpQ3Cg75KYbxahsBeWLh9YsHy4qb6vrkHW3VIMrolwgzbWoOOXQE96a1lzu6NA",
-	"hFQhyD9g4MHY+IEkzMYX6A2fdQv0IvwOARcndE57o0ABXC/ijnE6XBpj+kpHpkMzbNmnWGedwu1b4Pox",
-	"+4+vHh63sNJ8SXjehWhCyHxGosnbWDWjt1TICKuh+ZgKpGKtaXSPaCWdzd5FmTBhDmci+5eGhm3ofDq4",
-	"+ZeUD9E/iBXYE8bHWJF5fMULGFk4bwqLaJmfTp5e8OkGIwweeogMSJatTYbOev1if7qWdC5UWZCZp6Mb",
-	"Rafqy15xfPjxTj22jowWBDjDEo7ezy17F0pvjFOETl/NblgDHZQtmgJrbc01jyR7NdmS6pNH2LugUuFS",
-	"nBGd+oVS9yJrogdeUggmNdutkWC6zajQlFkpY6FgVkWNAqkyoiVkO+nGc7A0qfvkb4Z1bNfRRi8pGz7S",
-	"HgGJMpufEzTkgdKnBya7iQjDp6M0uvDFrU8nHJqOvodqv9sAMtJAPCDqZEhOMVmHvcjrq6LvhYb04HO6",
-	"ouDeC3vxoKRTbFrcV5vgQ+Jjq7yiL2p0dYkUJzpC48eRcjVLlToNOcO45wQ/iuf/jyXyo6ui7GGJmnWS",
-	"sg4qbvbgxp1Qek82z4bSYx3nvNbCbt+gdk6OEOA6xtSv93XDi1arvwpfNXMsrK2oj6eQMxVL/MDNWr4E",
-	"w96jjf49qjjvabnvL9gvwi7Ye+xi+j60JZAABYo/a17WkIW6JE1GlPvHjWz603oTgel0Uc3wajsAMeD5",
-	"Ikt1Vb0iLoAPEJze4ORGn0OGkdo4Ao3V3ATAikm+teMFu25CgKiiN2vXhiohueQbHnojcyWt5rllhQJf",
-	"W4JTeop3aVywH9yNJz+h77Pa8Rn999fPnrD//Obb//gfFzfyRr7/8ABVsffBaELKpCdqpNAjUK/Yew28",
-	"eJ+x93TM8N6t8D0vVkK+v2AvffFclS/BNrAIneSkCsYBg8NBcXGDJXBFDtLg1aKSWDPhcGtyXfF8AQ++",
-	"unjY9qvt/Ia9DlYrDC6b/IKZSx71DDPgw1HC3E3EGlbTWfHQ4vSiCcW4mrwMmHv96nkncexq8iiUIuGV",
-	"mFxNvr54hEuquF3gbbgME1+uH13yuqDeaHPA/9EzoeTzAvM3jb3GN7KdDsn/jETVYO39klvQV03i0wV7",
-	"5gBuVfXeIXZQwNmU50vyZmInFfzXo5VTmB4tUr1/A3fsaaV8EJov2ziy1LChE0TvsDEa2cLjkjo4D3jR",
-	"95Ue8CY1Vv70bq9N8VcPH/a0KB7XmrjTz8IRtf2Byt2R9iplOirhiE8QLJBiIA5X3lm2D8aD/sdPMd+N",
-	"wlB4XSb5egOAy9Ck+dPOZXJISrelvVGeWGUsIgJbPncoPCHUf5dNPD1BLzIvcPSdO+KwtUYPTOUrqu3e",
-	"ku/p+aij+vDAcr0L4cb9PRUYXXqPIHyiqm2o/qF00WSnLGFrOhDDP3cAhqQ0AjFq/mZ6Ccv34aUD2nLX",
-	"1+2Ut6jbMu/USB4cRabTyBDtsE+fP+2eUwP+Icjt37386L0gny4/ujk+ed8hkPS6e3z/kO6zn8n23MsY",
-	"kP4XxIU5I2uuoxPuJ1ZiCXfzuJuOTFcWW6SGfpx4UVmpks3u275SfUR8TIt6XooldAJ+u/G+sRWEuOK7",
-	"aE1/SmylotknxNMfZNE2IT2Kkp58HOAQgtiHPXsItz66ViugA+w99NhIhLbDh3mXTao6RvfbO+Al4u9V",
-	"sb1TykJHtbvUT6enZqfEEGxbG/qxKmrBOhRRDohXqaYmzZjRt/p9qaYDxFe3DF+L9bdaWU7qk3fC+hjc",
-	"WVqMVBuKEejFomFYonIL9oGxGvjqMySEY8jy6M6Qxbu0I7jyE/o8fj+u4Ayt5xk5gk/NUo0nvIM83cDe",
-	"Fnm88hdFH5+8kxZS6JXzFlGaNp+nFlB8OKKPC98RSQiOEYEkS0nVPlvxJKQ1dKi9b/LqwzUj53DNCr1l",
-	"upZ4GHd5TXsmvat7Si2SQ39kn3En7KJNVyAFTVjmG5v14cWR+3r50Y11TD712POXcHo+wul1buNoesfC",
-	"aUiDHoKCQ0RTX79ghEC5j9jBvZdkQ08pg+VcsHmftFUAScnJJ7D+69nf9lqinb8NrotovZa34NY8Zptw",
-	"711+FMWn5N34XxCuxj0c0ykB+BrrNGDqQQNEYqHdujEDYDiEYPmefr+LXOG5XH5cg57i8dz5rHHl3cfv",
-	"jlPe48ohWFtCgz13L2Reo0PyXuXLk3PQ19jxEqtxaFXtI2yTg08uxoLdOLnmZsIAYxC8Rz2JwEm5j8pv",
-	"EsYB9VVKUgTfd+mHNcmZp7OkdRqJnVJkoe34mudQUYEpH4OehZ6QmRevDdaFOqoQ3x+lmAEU/Qr2M3zj",
-	"iGhz3WQ4xiQIH7R/rxLJ/nge0E3NLKfy+BDN509TE7WFs0bM9X8w8oNx9Ooby4yiHGE+V1cdH2vSUOWz",
-	"z/715K1uBOT5C1sVoJ2UdeL/2mtP126AhIUvXpqQJdl7SzFv7sxNYW0S4Um9qbWMHRCbbrvR06jBu6V8",
-	"9rmduwhGEQgOt86MAbz7S2Icehl+9HX9NDh2BZgt0VyBxwwLyFDVnEaqxIoB7a3phGv2X5Wk/NitZJIk",
-	"cT+Gl46i4tM0R6dw3lGI2FQADatMBkCFloljRl8KEkSODR56G40Z2zeyyJip8wXjhv2bqpIT+JdHz8Er",
-	"PhWlsNtOaTCsVBWS0JITNl+Om/OPEsr2p5TBuk2tzl8GC5dqx9i1UmvAElX7Vq8juliUQ750qP5joyac",
-	"hOkMdYPdnUeKGrn2+aO+evjV6Wd7e9BsNXSG0qFjr++jP2sLy94B7rwk+tWtm/x5/uvw+lEbaYtBZyy7",
-	"N13s7sEK23QNRY+Roy4BCUI1nj+KhWUHBy6pAeQlUPbo3c+eolM/yII6TP55bKn3gG7kj2zqqGHFKoxA",
-	"Cv1pqB2OOM5FEvFRu8hRcWMqpW0fpXgV3hkF2bUsLqbcKnkR5vj3Q2B/wfhmvNeOR89E6TNFsKaHGUGF",
-	"v9SVPmP9/i1fAhYv+kty+XNILu5AfTGaq6bddQG5E8oz6nqduZs112BMxtzIJVho9fucyxyVwM+UeDAH",
-	"G8zlx6JP4nHC+XNfEbRXl39jubZNsShhWAFrgXWRkwo+vvAvqbtday3WUPxJdDf0UGJGPy4CK2pSQuZe",
-	"iW8m5C4H9jj4udyh+L3sYecOXHJq0XOCeVNU/Tpfhst1GlFvef9G0OUp8e06X0q1KaGYQwTtWF1RHLxP",
-	"aj6CaMNI4+XK94y7R7z4Sa3hlIiBbfDuGTOobdwJcQMb9WG3GN8lrkGLvZZ8x/AioQEsYWt8QtcltUIe",
-	"hhWflSQTRQssjA1/xwbPp0CLpl73PaOG29GpI21yiPYq/5yUzFLII6kOL/CNk5uI/hCyTNOq9/wFmdIf",
-	"W8AI+nuADxlf7CR7pkwCL8i7etKzuBejXijueQxQ2Uno4z74K8Dhey7kK3zjrG22Te+qU9+CnepsAqjQ",
-	"PDYf6Jw4gXyE++W6KF5RLMApOFdozHTPjMv31TrhiTyXpoL8oA1XUTBhKTnIgHR/OKmXB2Ng+pASLA3f",
-	"HJCt/hqcNOwP8q+EoPNJCPINz07IGRxiME729v2+F9TGcBBmZml7eiAfZwsizzx9TNQQUnpfzDPoNW47",
-	"XN+7YvOEpj0hg/gCXi+/qeK08ZE4B1sIYxUyayok1uEWFEzTcIqQPFryfHmEoSftIzsoEzrS3ie+vCFq",
-	"8FPonHYKC0kBX0KaOKnxLN0l2KlcR6lSSnYIbRGThBtfGFg3AlkHhqUlHQe+48C4QLR28DbuTaC/J9RS",
-	"pEZjWwR2fGIskPBl4/pOKiPgOZ0QAZ8JWRzrkjnQebyPhNjzOYmE2Cv2Nb5y1jog7uPUSuAPH/hKSDKl",
-	"GtBrJxVb79ChHnQrADtEgNk/JCwC2a+ov6VXzvqU2h4GJ1fVd0qumkg/DizruTJQrnfUd38SI/T3J9gO",
-	"g7oqnIblNq007jkQ4WfY+GYRp6vqQdA77KBy5EgSHJdebXwRsFbL+/dF4KynxIc/Z9Kvg9rd4UF1hJhW",
-	"x8SuQhTR9pcx+WT6V/j/H8ft0mlF+eeIIDG4IdMmvWNbof0Y4XTxq/3L4Uvy94sbv4SXTpypdE7iS7fo",
-	"/clrDbfwDyfc/DTijI9G7Yfq+2ctVzYtBO7BRhkaWhxG7UezpPsO7T7ifHcQ4fzzeJPoetL8SZ8Z6li2",
-	"b+HxmDXtlqnjmNfeqVntShjT4xpRs78Sf+/qVvpLR9FtHtmxQAZIPi1hN6oyfhlba26nswciVejp8c93",
-	"7lBI5Sd0w848k8vJp3ef/isAAP//",
+	"7H39k9s2suC/gtK7qt2tR8/Y+dh3b/zTxI4vvjiJz/Zuqi7jGkNkS8KKArgAKFnn8v9+hW6ApCSAIp3R",
+	"OErySzIWSXw0uhv93R8muVpVSoK0ZnL1YVJxzVdgQeO/ntTaKO3+KsDkWlRWKDm5mvy8AA2MS2UXoFnF",
+	"58BAFlBcTLKJcC/8uwa9nWQTyVcwuZrkNE42MfkCVtwNaLeVe2KsFnI++fgxm7wQK2EP5/pObdiKyy0T",
+	"FlYmY18/ZBucXlgmDFsJY4Scp2YucdDuxCv+Xqzq1eTq64cPs8lKSPrXoywsSUgLc9CTj9nk/YO5euB+",
+	"fmCWonqgcE28fFAp95KeXM14aeBjNvmZ23zhRudlqTbfriq7/Scva5hcWV1Dtrela2k2oNn/fv3Tj6wU",
+	"EgyrpRUlswtgeSlAWlYCX4NJ7WqD0/WAc/DSP2YTDaZS0gCe+DMuylqD+zNX0oLEE+FVVYqcuyEuK62m",
+	"Jaz+81/G7eVDZw3/Q8NscjX5j8sWpS7pqbl8SV9NProZ95Fpy6SyF4gE/n033HW+xLmLQtDaX2pVgbbC",
+	"rRRXfwDXfOlQwoFxqootUzPGJeP5UqpNCcUcViCtg2nVGelDwM4YFAtYixyijzRwD4FDVNbw71poKCZX",
+	"v4TR3zb4pab/gty6Ia5zO3qHiPSbBbc724Q16C3LF1zOga34li34GjLGZcF46RCLW7ZSxrp37QJW+PwQ",
+	"EoXe3upaHhLhU719VUvGzdJPvlF1WbCpYwIOl6GgyWgFxp3nwlOl3/VUqRK4PAa5GIwcHD8cAgIKB4pF",
+	"YA84oWE8QGHDDVvxAphVGVOabYRdML+PsPoILuDHRWdxHXbQAc/+rvYP3Q8TPXWtxTq6J3rgdqUkMGOh",
+	"YkI6FBZyqt73Ie7uQHxmQTPkewdoC2uQ9lYUUZyeiZIW1kfKPyhHRvi6VqvD2TcLZcLqHbbGVrHgslCz",
+	"WWodxOZiD5SNP6i0WoPkMkGsxnL6cHepRA3Mr4b1wc0KW8bHXoOeDmYDO1vvnIYfxsPUQyCsOxzMzjZ7",
+	"UOsln+NSd7EF78+dP/pOOWBpS5Nca77FQ4D39jbvFQ0cVEthLJsrcNj8mIG7Ez2E8Sk3Fq/0i0No74GO",
+	"1rs7b3T3ZvSFYQ4vDMTcKyasYStYTUEbZB/unULltcN94qeOwRgxl1Ag63MfuH9yW+sYY+HVLvAPMWwP",
+	"zI6HSCijWMslU7MZ6MfsZnIz8QKRW+KcW9jwLe5KsXyhlIEYOuPl/j4ibjmhBDfMmYYZaJC5Y6EJqvDD",
+	"3C64WRyO9YSefsfNgsDM8QLCC8Q/o0ncYq/YzcQs+Bdf//3qZoIQ/ftXbAHveQG5WPGSFWIurLmILaMA",
+	"XjhBajzrGsVh1GyAmKNmu3fcLkhmHpVKNR/HZawagghueC63SkYPfcNjAra7QUsl5+6U3RssrFHXpZBz",
+	"kqJI0l+oFWTM1PmCccNuJl8+NDeTxywIF5ythKytFzxwQcLJAjhslMwPaPgbIYuRROw+OaTiqZCFl0D2",
+	"ZJzEnfOZZZ9sslY16RBHZAu3gbcJ0LmhDjbgHzgYceYuFqJEY7ksDKEMe/r86XBQpa9nsBull9FnSou5",
+	"iO/cCH9vD6PdoYAKq2lu04IuWvy8WVAPKO/iHg2nckb36DelItVrD43cz4RERtU692jkOFAFmlul2dS9",
+	"QmaAXZjB+0poMMPPeOn5wHC1azQaOVo+LrfhW349zexhrqzZWBKO44WS8BlxHCJPBOzn0tdmUR2DFbVG",
+	"i4C/esiEQUYZDSu1RoH18Bqt9RxixNt7tOGsdtdgANhLrg0QxmZDjjJ5UHdC7LiOcyP1mC7qHxC5I/a1",
+	"Qi9q1f+qjWVSbUi3TurTPSpzdodcAbHqqOb6kt46Ly7yhEuutxHhGn+nAwoKrJNqmV2gWWSFYnuQ3JSE",
+	"jG0WIl/QObo9lWDBsOnWqS5Qzg4Pb64BEkfnZzzCovcNA63ZVirLaPiYFKzUso/jHEX/sLps0szhhoyC",
+	"FzlgBLxkRRKGGbUC5I6H910hIncdz23CmtiHdTWtKCr6i9WdIySOmfm1ZgE/wyqapaYhdhfs0sP+jPjl",
+	"kwXERCP8uTHMOh45U7UsmKot41P3XyWBNVfsvsnRjxlRay0X5SiD1jJjG66lY8rPrp+/OLpxmrw1NPkp",
+	"k3u/m2OH87oln6hVxXXsmgxPgv6pwdSlJQ00x2fCKKeis4UwVmkBhgzRXY06ghLJCT1n6xhVO/bpUhk7",
+	"+BReKGNih2C8zyc+LzkQwgWDxhy6U4A1Fw0rOcoOxkJlSM5ccEN+B6k2kaXvI2XYvl+N31nsaJ4CL16A",
+	"RY/WgRDcPKNbsoBSoJ+kkWTmYg2S1dUFey4ZJ8QSFlcrFePWOuQyuAOpmOYbNt1acsvt8Xx6Ne42COMc",
+	"rrDBV++WmWTDzu6N3saObqrVEuL3SyHGGPaPOAnex+52btHxNAVWOBwgthe3Gh6x/tPPM6VX7iZzkPz7",
+	"V3F858begtaJ67YUMs5XV2AMj136ovAnwfwr/spnGubCWL1FrFGbhGoDMSwMlB6GiH357xrqMeej+SZx",
+	"BK1R+tBqjVzJb+wxm3IDf/+K7Qtl/3jz7MH/jK2xR3jRUJV8O2YDjaF8jEcFHxQij7AnJXGrzbBO1gXp",
+	"toWXsSih2DGVC8tyLt1+p45p8+L4XbEjuHcwr6HvSXOOntz6+dVd3KQd7ndG1+lTz4djHNtz6CBKTSHn",
+	"dM+QX4YpiY6WDd867QYvGyGXsRu0iPv70K1RGyhIJXLK62IbECXcBzH8bySuXymfxwz55LSWUAbHSy4q",
+	"QTffIQ0InrhIhFxm7GaygelCqeXNxA12M0Hf8c3k6OlZNaHBw1ajR6fqaYT88Ofm0DgJB4YL8oxtOLGW",
+	"KZQC0MEtDw9sJjQJL+MsAbvrWCuRQ8ZWXJRT9T5rPBgakScGTYfeI85OrMDEL/nNYttzv3t1q/8EvHWA",
+	"Jsk8RPwSaYLYkWCw0Vi/p/R2QBRG3UXtXZ0dIu/MsBYFeKPI7jjhCR19YChkWOclkS2a2700yEREdiKn",
+	"X5Syal0eV2XdS1kYJQqh91XJhYTie4icUfdpEOOX4IXENWgxE8Fa2twdjYZ3uJulSFmopqXIb5exJdBV",
+	"TPs45Dtoaz8OhiXeUJ1pmk+TMJFkTYmDhB6i5BwiiIRhS6k2qM841otiYsTm5wWOKBx6RUvoYFofRTYY",
+	"mbJO78egZA168kbSCQID6L9EY1Ti0S3tV58g2S5UFdECwoVmFJtxnTFVFmAsC/Q/SBL4TlUxEcCByQob",
+	"wbnn/knDtb3wjlwb9bpdCEb97h6be4+qS3xeKEnIrgteVSBNw5M4m9UaZWfPvQdB4kc3QQQURyKEtKot",
+	"DJe8XrnXo+qzeyERhNQr9P76ECUc4dZp2EdGiYoVA2Tu2DMT5SCVMoLYhwzhDo/ZQ+/M0pCDqILSi8LC",
+	"JBui70XvWCU9rm6ULnBAv2KmwVhz9NbthGDthGaFve1HZjUktYNSLZxomVnLBbsH3+AH0U5rd2vPznMJ",
+	"Tykx3v0sROntAgJ/DjeYv96tCoJzY/NAZShjUm2cXDSFmdLgdUV8w8fY7LH0mgKAE567XqaO5xsJ615B",
+	"WCyKi3SIXmJDLuuWjetxeJO1AS5SSYiyo8QCglkswnKaeXL0YLlrIedabwNuOkSBXS58NG4rrSgkaQx3",
+	"GdHRcPOGbw0qKc1i/QWGJ8m2YK+8/q4kK4RZkrDyr7qYQ8H4nAvJlBPSOMo1BHMNFwwlR0+TLY4IjyIX",
+	"w1TiwwjGxpTc4EyP/e6ZDxfZQ2Wll7uercbS6JULC2VpmN2o1rB6wb5RdsG4dvJbFZFLUGIbLuz3ubiS",
+	"jM+RULCIblnFtR3C2pLuq5YJ0eJjIPyuXeceiXnY7QCSG4csFPsTN3ui2TZi4jQo9kRImUwGxEko4D6H",
+	"ymaMs7zkYoU6rWR8w3XUbDY+MnJ8uF8heJlyrwX+NJSdJJ3QFPMweE295hknxVD2za5uhYfD5oo1cRe7",
+	"ppooX8QIwdjJeTFYQ5DoAwdQFUhyH6diCWnMuOHVfT0GEkpXCy5v037jbWBw+KK7vhzXqkBVZXxx/r3D",
+	"sX7yT4ir0nat8YGNu85yb7VYANeF55IF3+JV6SjFsTR/HGrGhI3HzqQvA/x0sLz52knAEVLoC0uXNRxj",
+	"XmM5E/J5b6cIfL7lUV6So5lbomuRJazXE32DKYF2etjbXZhLA6c8I1up0+sislPVJomQmk6hwAmFfJyB",
+	"8hMNjI+RRkgm6Yj1A0O5UCdYI2WTfOqoTG26XjvMMLwK/3bveEtuxih+pshYETXlu0lVQpV3o+rWwNx4",
+	"TRobLD0Lq4gPvo2ZdHF1vPyLYbkqRpia46FDZJl1+/AG5xi2RA1cHbsWWYdQLKFtOYHQi7o+cyAZBRxV",
+	"KA3oddwSUogibuw6+iXIApMUb3vmDe9EjRJjo5YHmeYeo9rhEQVyDXEVXETtpK+ePWFffvnlfweWQfc5",
+	"94YktgR3i3jD4zjfA0ZdJhwdjRXT4ZtWbozjfi4fKk3WxLQj4HvY3gVH9kahc+HGL7xHeXdB7lcSsh2H",
+	"3JWwowmGEsqREu8xT7d7jILKcDaPmdHHo0SEXL6gN/sD/+fKCu5TNeOeiPQ2WwD3JRDg4TiZYoSIreyt",
+	"0+d98MNweJMJdoQ/ewmbWwO5kkVEj59uvVKoas3yJox+sXNZyXo1JTNXmto3XNhoigfJoV6cRdlgJ0Yh",
+	"Jc55Ym8TJYJMFybawbwURbxoMOmQLuhZxzWIJFKC+01esP8LWvkcIcTHQ3px79+iXGNuK9AeyHEfXG1A",
+	"d9+lbKTYu/supPiHWWr2FCTugiUijzknnqhM7OyVMQcWnDZKbD96jNs9neoQEY65Vvgaeulib/IFN8OM",
+	"zklTT2dsroG5E/h0W8++zRm3EwP3Dz6wYYS3131ymCDn0+TVjK1U8dlqAaz8diLcfhOX2DGBrZNN2gnO",
+	"6nr3yFG57YppA0sQdE8Hlxc/hlU0TvIaXf0ZE5IFoY8CPleiLIW/IfDxP948CfTZa9T+Qa3HH/g6cuDe",
+	"ls2sQuWD8RAn0c0TiMej3g8uJA1xQ08LB4ifVrTgAv7c3E0h0shh0fBcyLh3I0QKmAbGiJabaLYD90Gb",
+	"e1ZVaTFcmCR4p4jyUsl53DGWkgt2BnFcylhRloFXHWFNlC4Z9HhcZTtVDMw/wuaNim4mPKErweKf8Xyi",
+	"iMSsIQiWA6NXx6YVJcVak6sqlY4d3adVZUHx0Yq8goOULZoma3babiFMFId2zJPufg3GIZ+1olgepepu",
+	"XPIhTuXxLNCf2lC81n175UsXNWliupYGsx/sAuRFKvDqSOzu7Z2F3AUF4NCu3AhFHhhsxn2pjWGBdz91",
+	"jUNUNaKxHGX4T7Kaub8CvIklkjWfWwiAxEBG9mYBeIUE/u3Er/BlY5zCH50qRJwdZeru5VdXF8NNbzcT",
+	"v/6bScZuJug3dH/6ufCsGw2mcdeCLMyxmAJvdRtk32qQMYbqL6OR1e5XZCh7EdZUvqL/QnOqV7zGT+sp",
+	"isaOpoO4C1VP7YjYXQyljAj6M6WXEYlawmZ0VBB6VyNTLKAs4p78ExgaVtFQXCyUlpHWl7GF45shgTwG",
+	"3MCiDyOnCrXiQuKZB0/Oheer4+oTjFT523oGUQsl7jqWJMDtImb+LvkWbd7WVtFotE+2MJB3ytCvUXND",
+	"E2AY3UgFoK9YruRMzH3+JQJbQ650iInsJkXyonBSle01ZEanIj6mmLBXrK4y5HAhgLdQm2iuaDxEtEck",
+	"8gkQrbVk4R19KOFkIVj48LkPW/oku4rHBo8zXfuK91ggRaZY312YFZCFnpFZwa03dmnT7725lrvVaihw",
+	"tyPfO0VKzlnM2JQ3uda9+Yv0FpZognx5B4mPIXPo+AHuQRM/bNaRgqOngxEapP+qV4nkRXHklkUef1tp",
+	"sY5S/bV7/JKedvzxaKgJzMSp8Z3feVFoCJYlP3CbyOHjRt+8eB1XMD97iR/PrNJp8Rp4vnCztTGweGFk",
+	"A2Lgo6df8hhrx5/bwJJQRKrd9kYLax03xMpm0l8uXjbya7UK44Ux2SymL6cjblKhCXub2o8jiG5QlSKP",
+	"+O3o951amaE0Ggq4hk23MWNzsGQP46k4CdWtjVC1rkuIhXtLnyVROPFVduPFnIaOysrjlq06RQ4xAwHj",
+	"qPCXCud9O1QKpGW+qstIwPIeyGnJjXMoDfFEsd7Ow6CEdlzMlk9LYL/Q4G9jOUBlMrzMB+DAjNel7YlF",
+	"j2mSkUEfpgbsWn6pgu+B5GpCVPOOUHQ8vQd9uzQoVXSc+NWlwYyHloCye9YgOIksEjD4guSWmbDmgl1L",
+	"f1vjDT5DPbQs07C/Q/i5y2mkn7PRnUd/h3COGOl9LqzPQsoC60aREmTc244xISNXsAY9HfXJAbNz3weg",
+	"7UCiXVG70QEI5CsuH8iN8dTIN4jPBbA2R5KXeK3WTlxGwD1ASStjteS1XSgt/p8PxZuKonC3heYWHiB5",
+	"A7225qJ0RJ95u0qiemOyzIUGq7e3KGhGUlgk8wrRY7ZbFLyWaP6/iKKl00HqhNErFU63d1h+iDaczW8h",
+	"I+DurjtxOFRMcoxM5r7x9deo7KgjerIYNTneTlnhZRny+Ri8z6Gy7IlPL3XX+SuUT0ambe3krhzwQ59+",
+	"vRH6uM0zmhcRhVFT02kPDvg7y1UtbeNWxgJQFCKGmyy0qiofR4ZSzSgbEMxA61QV6KYER8Q9FVIKqD7e",
+	"ArXvGeiozphR5Fx8kqClxp+q2ia+3Ne2cIbOcJ3NNbqnH62zs9hxvFK2SRccgbXhs041O68zLCEigak1",
+	"6JJX/fXmmoqljWynygIFDU8YwrC5UsWoMgYfo3uuY4oL/twRnzGgrpFygsN7gYFAps1GprdbhclQrkLg",
+	"VL/G3+RLG4gSmFRkoG2SNa3Cau8pi8y4cmcpY5E7kp0c0eN8oPUuxdDtNV55hxPR77tOOyx75mTNp8+f",
+	"Zo2OqHSiNsA0VfTOF6wp1VxIqvqSKykhd4/NQfWvvxhfGM+HoUZJHOvFJA1egRfSZCH7Fa/gsiSZbliQ",
+	"gr9zY4ZFKnYwhZzXBny0/wbNOkph5fzogEmXWNhsfEs71aZ37lyIZb42mcW4IMpYGmxdC+BpwR+gkDVH",
+	"HA4gjWF3YVvzuHpG1rXXC15FqBh/broq1Pmizb9D+irAWCG9DXi6ZXwes/rMYxi/VbWc44a4ZI9WGft6",
+	"lbFHi4x98dWCzAyqLNCYtS9Ad8Wz4X6MVO2fsWb+YJobUeUwZKvg6mJXkNqYAXc3vpZN/LWdNBDjmd0J",
+	"FiNOnBMSW4gICq99hqTDV8pGQDE5Iv75PIIR1XZ8DkAERndf1mBkK47fUhWEVAR+kijj3r0m2svflqR0",
+	"hhJArXOlz80XEdBFR2qIfv2pPUaazP8Dex+Z+ES3PFe8+v+oPJ3xGfvp1Pdo95EWxHhyWagaGulG0s1/",
+	"b1PcBWkZgdDiRKyifh76/TCd3XelCoXZELlXfEt9JNwL0RgiH09zy8fEdDd1aQ70XRLzzSIUesRWFgMb",
+	"WAx3YvbVucm6W4rBNRGI1UZhdTy2GGPU+hzQVEvvJQoD/wZDssZGViVhNr5ge/isW7Ad4XcIuDijc9ob",
+	"hVDhehF3jNPh0hjTV0o4HbRmyz7FOus08tgC14/Zf33x8LjvieZLwvMuRBNC5jMSTd7Eqtu9ocJ2WB3T",
+	"R5shF2tNo3tMKxmG44M3EibM4ZfIPtHQsA2fT6d9/JyKrvAPYgVXhfHRp+Q4XPECRhZSncIiWvatk7cd",
+	"ol2CEQYPPcRMJcuYJ5MKvH6xP13LOheqLMjM09GNolP1ZTO6e/jxTn3OjowWBDjDEiEwn1oGNZRiGqcI",
+	"nb666bCGaihbNAU32xqcHkn2anQm1SePsHfBpQJRnBGf+plSuSNrogdeUggmNdutmWO6zQnRlFkpY6Fg",
+	"VkWNAqmy0iVkO+Un5mBpUvfJXwzr2K6jjb9SNnzkPQISZZc/JZzSA6VPD0x2lxKGT0dpdOGLW59ePrQ8",
+	"yR6q/WoDyEgD8YB4vCE1Jsg67EVe3yVjL2iuB5/TFWb3XtiLlCedYtPivtoEHxIfW/UbfVGjqw2lbqIj",
+	"PH4cK1ezVOnrUEMC95y4j+L1YMYy+dFVsvawRM066aoHFZh7cONOOL1nm2fD6TGqIa+1sNvXqJ2TIwS4",
+	"jl3q1/u64UWr1V+Fr5o5FtZW1NdZyJmKpcThZi1fgmHv0Eb/DlWcd7TcdxfsZ2EX7B12tX4X2tRIgALF",
+	"H4yYyUKdqiZX1P1xI5t+5d5EYDpdtTOKnbKwYsDzRZbqsn1FtwA+QHB6g5MbfQ4Z5rDgCDRWQwmAFfR8",
+	"q98Ldt0ER1KHB9auDVVCcsk3d+iNzJW0mueWFQp8rSG+9sFe6NK4YN86iic/oe+73fEZ/fXVsyfsv7/6",
+	"+r/+dnEjb+S79w9QFXsXjCakTHqmRgo9AvWKvdPAi3cZe0fHDO/cCt/xYiXkuwv2ky+mrvIl2AYWIXxO",
+	"qmAcoHgjKC5usCS6yEEaJC0qkTgTDrcm1xXPF/Dgi4uHbf/yzm/Y+2a1wrDbyc+Y0+lRzzADPhwlzN3E",
+	"8mK03IqHltcXTSjG1eSngLnXL593UmqvJo9CaSpeicnV5MuLR7ikitsFUsNlmPhy/eiS1wXFt80B/0fP",
+	"hJLPC8xsN/Ya38h2Oub/EomqwV4sJbegr5qU0Av2zAHcquqdQ+yggLMpz5fkzcTOWvjXo5VTmB4tUr3g",
+	"w+3Y01r/IGlJthG2qWFDZ6DeYWM8soXHZYiMPPoiVTob8iY12v/4dq9t/RcPH/a0rB/Xqr7T38gxtf2B",
+	"yt2R9ionOy7hmE8QLJBjIA5X3lm2D8aDfvhPMROYwlAwti6x3gYAl6Fp/8cdYnJIStTSUpRnVhmLiMCW",
+	"zx0KTwj132YTz0/Qi8wLHH2HRhy21uiBqXyFzV0q+Yaejzqq9w8s17sQbtzfU4Fx9/cIwieq2oZqUEoX",
+	"Td7eEramAzH85w7AkJVGIEbNQE0vY/kmvHTAW+6a3E5JRd0WqqdG8uAoMp3GtmiHffr8afecGvAPQW7/",
+	"7uUH7wX5ePnBzfHR+w6BpNfd4/uHdJ/9SLbn3osB+X9BtzBnZM11fML9xEps6WEedws1EMliy+zQnxkJ",
+	"lZVqnuLhbZ/BPiaOWRpYC/afFPBsdR3pGIAOGF6KJXRSIbqZELEVhIyLniW4o5irB+7XB2YpqgeqIrv7",
+	"A6zw5WQItLqfFFupicIJ8fRbWbRNqY+ipGcfBziEIPYJIR7CrY+u1QroAHsPPTYSoe3wYd5mk6qO8f2W",
+	"BrxE/I0qtnfKWeiodpf68fTc7JQYgm3MQ39uRS25hyLKAfMqFQWjxy9m9K1+U6rpAPHVLcPX5v53rSwP",
+	"iQ/ohPUxuLO0GKk2FCPQi0XDsETlFuwDYzXw1SdICMeQ5dGdIYt3aUdw5Qf0efx6XMEZWs8z3gg+aVU1",
+	"nvAO8nQDe1vk8cpfFH18WmNaSKFXzltEado+n1pA8eGIPi58RyQhOEYEkiwlVfs87pOw1tCx/L7Zqw/X",
+	"jJzDNSv0lula4mHcJZn2THpXdEot80O/fJ+LLOyiTVcgBU1Y5htd9uHFEXq9/ODGOiafeuz5Uzg9H+H0",
+	"OrdxNL1j4TQUiBiCgkNEU1/ZZYRAuY/Ywb2XvIaeUgbLuWDzPmurAJKSk0/t/+PZ3/ZaZJ6/Da6LaL2W",
+	"t+DWPGabcO9dfhDFxyRt/C8IpHEPx3RKAL7CCjaYetAAka7QbkWtATAcwrB8j9dfxa7wXC4/rEFP8Xju",
+	"fNa48u7jd8cp73HlEKwtocGeuxcyr9Ehea/y5clv0FfYARmTyrWq9hG2qU5CLsaC3Ti55mbCAGMQvEc9",
+	"icBJuY8KExPGAfXZS3IE34fv2zXJmaezpHUaS55SZKHt+B4YUFHpPR+DnoUewZkXrw1WzDuqEN8fp5gB",
+	"FP0K9jN844hoc91kOMYkCB+0f68Syf54HtBNNUGn8vgQzedPUxO1JQVHzPV/MPKDcfTqG8uMohxhPldX",
+	"HR9r0lDls8/+ePJWNwLy/IWtCtBOyjrxfy3ZE9kNkLDwxUsTsiR7qRTz5s7cFNYmEZ7Um1rL2AGx6bYb",
+	"PY0avFvKJ5/buYtgFIHgcOvMLoC3f0qMQ4nhO1/xVIO7rgCzJRoSeMywgAxVzWmkSqwY0FJNJ1yzn1SS",
+	"8mO3kkmSxX0XXjqKik/TNzqF845CxKY2clhlMgAqtNAdM/pSkCBybPDQ627M2L7FT8ZMnS8YN+w/VJWc",
+	"wL88eg5e8akohd12iiZiDb+QhJacsPly3Jy/zVC2a8mePw21fzFs1oj37gQ0zx2iukcr7HDMqToI1gPS",
+	"hWlq0glbQnJBwHW++ENKhd22i+cvFQYy3zG/rdQasGjWvh3uiHYYvbN/csT3XaO4nOQaHOqYuzsfGbUa",
+	"7/OQffHwi9PP9uagHXjoXahDT3nqGx6y/7Ac7a/HnZ+Io3Zr3H+aRz28ftRq22LQGWsTTZ/Ve7ALN32t",
+	"0YfluEtAglAf6Ldi89nBgUtqUXwJlM9697On+NS3sqAeyL8f6+49oBt5SJvKblhDC2OiQi8xal0mjt8i",
+	"iYitXeSouDGV0raPU7wM74yC7FoWF1NulbwIc/znIbA/Y8Q10rW7o2ei9LkrWGXEjODCn4ukz9ji8IYv",
+	"Acsp/Sm5/D4kF3egvjzOFeN5DpXNWAG5E8ozlpdcrDJHWXMNxmTMjVyChdbikHOZo1r6iRIPZoWDufxQ",
+	"9Ek8Tjh/7muU9loXXluubVO+ShhWwFpgDfukyQFf+EPqbtdaizUUvxPdDX2mWGMAF4FaPKWI7rVjYELu",
+	"3sAeBz/1dih+7fWwQwOXnNqpnWDeFFe/zpeBuE4j6i3v3yy7PCW+XedLqTYlFHOIoB2rK4rM92nWRxBt",
+	"GGu8XPn+nveIFz+oNZwSMbBl6T1jBrX4PCFuYFNV7OzlO3o2aLHXPvUYXiQ0AEwi7Lsnv6ekwzO2C3wP",
+	"23vLB6zqaSlyrMzd2HodiMPfPqU8Y1pZbgGNCYbxlcI6ILDqTe+MOx/dez5J8JJGHUbXn5R4FSVsLLYO",
+	"32OjkVMQdlMD/p6J2+3o1NFbOQTJfAdBPiXNtxTySPrMC3zj5MT8m5BGm8b45y+Klv7YAkbQvwewBnyx",
+	"k0CcMuq8II/9Sc/iXsyyoWDsMUBlJ+GPfeAfZaYZPfX9hIY0aPJnrMUQrHwqeBnaJKM3uhDGd3ZgwrK/",
+	"Fmoj/4auYZC+f9Zf6+pv/fibFO+btldJ7v/S93g6Y1GuaUt6apa7U15SAHXKwO4pneMhkI/w1l4XxUsK",
+	"ZjoFDYWem/dMR75l6glP5Lk0lSOavQ6rRcGEpexG4yhIWKck8+A7SB9SQn7CNweU23gFTnn2B/lnRuP5",
+	"ZDT6XrYnFEMcYjBO7rn9xj3UoXoQZmZp91tgH2cLIi+p+aDOIaz0HiS1Lunjdri+dy36CU17wgviMwhZ",
+	"flPFaQO8cQ62EMYqvKypEmLntiD5q7kpQvZ7yfPlkQu9X94KKLPyzS3vE19eEzf4IbR+PIVBtYDPIU2c",
+	"1Nbu7sGMYT3QDOuoOwF86ismHOdKKdkhdLxOMm58YWDhG7w6MK426Wf0LVPGRdK2g7eBuwLdw6EYLHVK",
+	"3CKw4xNjhZfPG5h8UhkBz+mECPhMIAPqbYA+MNbkAAmbruRJLKQ3Tgk/muE+YnWwazgydWrt7Yv0OpJG",
+	"dt+kvmJZ3gbvtyxXnT5MgdRp3QOgrKHkaSA/WUC+fIWvnLWmjfs4tar97Xu+EpL8Wwb02uke1nvZqVXp",
+	"CsAOERP3DwlrBfebQ97QK2d9Sm2rm5MbRHYqc5tI2yas/rwyUK53jCT+JEZYSZ5g1yRqvnMawabpuHTP",
+	"0WE/wsb3FDpd8SeC3mGjrSNHkpBr6NXGvQhrtbx/9yLOekp8+H3WhnBQuzs8qI4w0+qYcFuIItolOSYF",
+	"Ts80S+x36UntdCz+fYT1GdyQaQVE7D63n7iRrpG4Txy+c0u/uPFzeOnECa3nJL50e6OcvCR9C/9wws1P",
+	"I874aCpVaNJy1nJl02nmHizBoe/RYSpVtJhG36HdR/LFDiKcf7mHJLqeNM3eFxDANGnq9PSYNV35qTGl",
+	"t5FQT/OVMKbHAaVmf9aHuCuq9ERHIcce2X2QAp+WsBvqHifG1mbeaQCFSBVaP/3y1h0KqfyEbtjAbXI5",
+	"+fj24/8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

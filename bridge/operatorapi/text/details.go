@@ -50,10 +50,10 @@ func Link(out io.Writer, l contract.Link, now time.Time) error {
 	d.say("name", l.Name)
 	d.say("network", l.Network)
 	d.say("state", l.State)
-	d.say("heard", age(l.LastHeard, now))
+	d.say("heard", Age(l.LastHeard, now))
 	d.say("waiting", strconv.Itoa(l.Waiting))
-	d.say("oldest", age(l.Oldest, now))
-	d.say("next dial", until(l.NextDial, now))
+	d.say("oldest", Age(l.Oldest, now))
+	d.say("next dial", Until(l.NextDial, now))
 	d.say("last error", l.LastError)
 	if l.LinkDetail == nil {
 		return d.print(out)
@@ -84,11 +84,11 @@ func Peer(out io.Writer, p contract.Peer, now time.Time) error {
 	} else {
 		d.say("path", p.Path)
 		d.say("state", p.State)
-		d.say("heard", age(p.LastHeard, now))
+		d.say("heard", Age(p.LastHeard, now))
 		d.say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
 	}
 	d.say("waiting", strconv.Itoa(p.Waiting))
-	d.say("oldest", age(p.Oldest, now))
+	d.say("oldest", Age(p.Oldest, now))
 	d.say("dead letters", strconv.Itoa(p.Dead))
 	d.say("held", strconv.FormatBool(p.Held))
 	d.say("last error", p.LastError)

@@ -80,10 +80,10 @@ func identityLine(claim bridge.IdentityClaim) string {
 // nextLine says one thing to come.
 func nextLine(n contract.Next, now time.Time) string {
 	if n.What == contract.Judgement {
-		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, until(n.Time, now), n.Attempts, n.LastError)
+		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, Until(n.Time, now), n.Attempts, n.LastError)
 	}
 	if n.Via == "" {
-		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, until(n.Time, now), n.Clock)
+		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, Until(n.Time, now), n.Clock)
 	}
 	if n.What == contract.Routing {
 		line := "it waits for a route to the mailbox of " + n.Who
@@ -113,9 +113,9 @@ func attempts(n contract.Next, now time.Time) []string {
 	switch {
 	case n.Time.IsZero():
 	case n.LinkState == string(bridge.LinkUp):
-		parts = append(parts, "tried again in "+until(n.Time, now))
+		parts = append(parts, "tried again in "+Until(n.Time, now))
 	default:
-		parts = append(parts, "dials in "+until(n.Time, now))
+		parts = append(parts, "dials in "+Until(n.Time, now))
 	}
 	if n.Tried != "" {
 		parts = append(parts, "last attempt: "+n.Tried)

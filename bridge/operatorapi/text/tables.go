@@ -44,7 +44,7 @@ func Links(now func() time.Time) Table[contract.Link] {
 		Row: func(l contract.Link) []string {
 			now := now()
 			return []string{
-				l.Name, l.Network, l.State, age(l.LastHeard, now), strconv.Itoa(l.Waiting), age(l.Oldest, now), until(l.NextDial, now), l.LastError,
+				l.Name, l.Network, l.State, Age(l.LastHeard, now), strconv.Itoa(l.Waiting), Age(l.Oldest, now), Until(l.NextDial, now), l.LastError,
 			}
 		},
 	}
@@ -60,10 +60,10 @@ func Peers(now func() time.Time) Table[contract.Peer] {
 				mode += " (held)"
 			}
 			if p.PeerHome != nil {
-				state, heard, forks, doubts = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
+				state, heard, forks, doubts = p.State, Age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
 				clock = clockOf(p)
 			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
+			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), Age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
 		},
 	}
 }
@@ -87,7 +87,7 @@ func Deliveries(now func() time.Time) Table[contract.Waiting] {
 		Header: "ID | VERB | TO | AGE | ATTEMPT | NEXT | LAST ERROR",
 		Row: func(w contract.Waiting) []string {
 			now := now()
-			return []string{w.ID, string(w.Verb), w.Link + w.Peer, age(w.Queued, now), strconv.Itoa(w.Attempt), nextTry(w, now), w.LastError}
+			return []string{w.ID, string(w.Verb), w.Link + w.Peer, Age(w.Queued, now), strconv.Itoa(w.Attempt), nextTry(w, now), w.LastError}
 		},
 	}
 }
@@ -100,7 +100,7 @@ func nextTry(w contract.Waiting, now time.Time) string {
 	case w.Behind:
 		return "behind"
 	}
-	return until(w.Next, now)
+	return Until(w.Next, now)
 }
 
 // Shapes returns the table of destinations with pending deliveries.
@@ -116,7 +116,7 @@ func Shapes(now func() time.Time) Table[contract.Shape] {
 			if s.Held {
 				held = "held " + s.Reason
 			}
-			return append(cells, age(s.Oldest, now()), held)
+			return append(cells, Age(s.Oldest, now()), held)
 		},
 	}
 }
@@ -187,7 +187,7 @@ func Tokens(now func() time.Time) Table[contract.Token] {
 		Row: func(t contract.Token) []string {
 			now, left := now(), "over"
 			if time.Time(t.Expires).After(now) {
-				left = until(t.Expires, now)
+				left = Until(t.Expires, now)
 			}
 			return []string{t.Name, string(t.Scope), t.Created.String(), t.Expires.String(), left}
 		},

@@ -84,8 +84,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// age returns how long ago a time was, short enough for a column; "" for none.
-func age(at contract.Moment, now time.Time) string {
+// Age returns how long ago a time was, short enough for a column; "" for none.
+func Age(at contract.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -99,8 +99,8 @@ func age(at contract.Moment, now time.Time) string {
 	return d.Truncate(time.Second).String()
 }
 
-// until returns how long it is until a time; "" for none.
-func until(at contract.Moment, now time.Time) string {
+// Until returns how long it is until a time; "" for none.
+func Until(at contract.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 const (
@@ -76,10 +76,10 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
 	paths := map[string]string{recordMember: draft, configMember: from.Config}
 	if from.Record != "" {
-		if err := store.Copy(ctx, from.Record, draft); err != nil {
+		if err := engine.Copy(ctx, from.Record, draft); err != nil {
 			return made, err
 		}
-		version, err := store.Plan(ctx, draft)
+		version, err := engine.Plan(ctx, draft)
 		if err != nil {
 			return made, err
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // restoreMarker is in data_dir while a restore moves files: record and keys may not belong
@@ -52,7 +52,7 @@ type Restored struct {
 func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
 	r := restoration{to: to}
 	if to.Record != "" {
-		lock, err := store.Lock(to.Record)
+		lock, err := engine.Lock(to.Record)
 		if err != nil {
 			return done, err
 		}
@@ -134,7 +134,7 @@ func (r *restoration) read(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if r.to.Record != "" {
-		if _, err := store.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
+		if _, err := engine.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
 			return err
 		}
 	}

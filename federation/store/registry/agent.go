@@ -9,19 +9,20 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/participants"
 )
 
 // AddAgent implements the port Agents of bridge/airc.
 func (s *Registry) AddAgent(ctx context.Context, a agents.Agent) error {
-	err := s.change(ctx, func(ctx context.Context, q store.Tx) error { return addAgent(ctx, q, a) })
+	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error { return addAgent(ctx, q, a) })
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
 	}
 	return nil
 }
 
-func addAgent(ctx context.Context, q store.Tx, a agents.Agent) error {
+func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 	for _, key := range a.Keys {
 		free, err := unowned(ctx, q, key)
 		if err != nil {
@@ -35,7 +36,7 @@ func addAgent(ctx context.Context, q store.Tx, a agents.Agent) error {
 	err := q.Row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
 		[]any{
-			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), store.Stamp(a.Registered), store.NotNull(a.KeptKey),
+			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), engine.Stamp(a.Registered), engine.NotNull(a.KeptKey),
 			a.Shows.Presence, a.Shows.Context, a.Account.Issuer, a.Account.Subject,
 		}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -55,7 +56,7 @@ func addAgent(ctx context.Context, q store.Tx, a agents.Agent) error {
 			return err
 		}
 	}
-	return store.OwnKey(ctx, q, a.KeptKey, a.DID)
+	return participants.OwnKey(ctx, q, a.KeptKey, a.DID)
 }
 
 // skills returns what an agent says it can do: the strings in "skills" of what it
@@ -100,14 +101,14 @@ func (s *Registry) AgentOf(ctx context.Context, did federation.DID) (agents.Agen
 }
 
 func (s *Registry) oneAgent(ctx context.Context, where, arg string) (agents.Agent, error) {
-	agent, err := oneAgent(ctx, s.record.Reads(), where, arg)
+	agent, err := oneAgent(ctx, s.db.Reads(), where, arg)
 	if err != nil {
 		return agents.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
 	}
 	return agent, nil
 }
 
-func oneAgent(ctx context.Context, q store.Tx, where, arg string) (agents.Agent, error) {
+func oneAgent(ctx context.Context, q engine.Tx, where, arg string) (agents.Agent, error) {
 	found, err := agentsWhere(ctx, q, where+` ORDER BY n LIMIT 1`, arg)
 	switch {
 	case err != nil:
@@ -125,7 +126,7 @@ func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, 
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
-	able, err := agentsWhere(ctx, s.record.Reads(), `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
+	able, err := agentsWhere(ctx, s.db.Reads(), `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
 		GROUP BY agent HAVING count(*) = (SELECT count(DISTINCT value) FROM json_each(?1))) ORDER BY n`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
@@ -135,7 +136,7 @@ func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, 
 
 // SetShows implements the port Agents of bridge/airc.
 func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
-	err := s.change(ctx, func(ctx context.Context, q store.Tx) error {
+	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		changed, err := q.Exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
 			shows.Presence, shows.Context, handle)
 		if err == nil && changed == 0 {
@@ -150,14 +151,14 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 }
 
 // agents reads the agents that the rest of a query finds, with their keys.
-func agentsWhere(ctx context.Context, q store.Tx, where, arg string) ([]agents.Agent, error) {
-	found, err := store.Rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
+func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
+	found, err := engine.Rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
 	if err != nil {
 		return nil, err
 	}
 	for i, a := range found {
-		found[i].Keys, err = store.Rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
+		found[i].Keys, err = engine.Rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
 			WHERE handle = ? ORDER BY n`, a.Handle)
 		if err != nil {
 			return nil, fmt.Errorf("read keys of agent %s: %w", a.Handle, err)
@@ -166,13 +167,13 @@ func agentsWhere(ctx context.Context, q store.Tx, where, arg string) ([]agents.A
 	return found, nil
 }
 
-func scanAgent(row store.Scanner) (agents.Agent, error) {
+func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	var a agents.Agent
 	var capabilities, metadata, kept []byte
 	var registered int64
 	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
 		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
-	a.Registered, a.KeptKey = store.Moment(registered), ed25519.PublicKey(kept)
+	a.Registered, a.KeptKey = engine.Moment(registered), ed25519.PublicKey(kept)
 	return a, err
 }

@@ -10,17 +10,18 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/participants"
 )
 
 // addKey files the n-th key of an agent, without its DID where another agent has that.
-func addKey(ctx context.Context, q store.Tx, handle string, n int, key agents.Key) error {
+func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
 		return err
 	}
 	_, err = q.Exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		handle, n, key.ID, key.DID, store.NotNull(key.Public), store.Stamp(key.Created), store.Stamp(key.Expires))
+		handle, n, key.ID, key.DID, engine.NotNull(key.Public), engine.Stamp(key.Created), engine.Stamp(key.Expires))
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func addKey(ctx context.Context, q store.Tx, handle string, n int, key agents.Ke
 }
 
 // unowned returns a key without its DID where an agent has that already.
-func unowned(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error) {
+func unowned(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var owned bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
 		OR EXISTS (SELECT 1 FROM agent WHERE did = ?1)`, []any{key.DID}, &owned)
@@ -40,7 +41,7 @@ func unowned(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error
 
 // ownProved notes what follows from a proved key: that it is of its DID, and when it
 // ends for that DID.
-func ownProved(ctx context.Context, q store.Tx, key agents.Key) error {
+func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
 	}
@@ -52,31 +53,31 @@ func ownProved(ctx context.Context, q store.Tx, key agents.Key) error {
 			return err
 		}
 	}
-	return store.OwnKey(ctx, q, key.Public, key.DID)
+	return participants.OwnKey(ctx, q, key.Public, key.DID)
 }
 
 // endKey notes the end of a key in the history of its DID. A key that was not proved has
 // no DID, and no part in any history.
-func endKey(ctx context.Context, q store.Tx, key agents.Key, end, seen time.Time) error {
+func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
 	}
-	return store.PutWindow(ctx, q, key.EndWindow(end, seen))
+	return participants.PutWindow(ctx, q, key.EndWindow(end, seen))
 }
 
-func scanAgentKey(row store.Scanner) (agents.Key, error) {
+func scanAgentKey(row engine.Scanner) (agents.Key, error) {
 	var key agents.Key
 	var public []byte
 	var created, expires, revoked int64
 	err := row.Scan(&key.ID, &key.DID, &public, &created, &expires, &revoked, &key.Reason)
-	key.Public, key.Created = ed25519.PublicKey(public), store.Moment(created)
-	key.Expires, key.Revoked = store.Moment(expires), store.Moment(revoked)
+	key.Public, key.Created = ed25519.PublicKey(public), engine.Moment(created)
+	key.Expires, key.Revoked = engine.Moment(expires), engine.Moment(revoked)
 	return key, err
 }
 
 // RotateKey implements the port Keys of bridge/airc.
 func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q store.Tx, a agents.Agent) error {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
 			return federation.ErrTaken
 		}
@@ -103,7 +104,7 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 
 // unproved returns a key without its DID where that is an agent's, signed a filed step or
 // has a session: its owner proved it, and the proof in a rotation names no handle.
-func unproved(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error) {
+func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,
 		[]any{key.DID}, &elsewhere)
@@ -115,12 +116,12 @@ func unproved(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, erro
 }
 
 // endKeys ends the keys of an agent that have no end yet.
-func endKeys(ctx context.Context, q store.Tx, a agents.Agent, now, until time.Time) error {
+func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.Time) error {
 	for _, key := range a.Keys {
 		if !key.Revoked.IsZero() {
 			continue
 		}
-		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, store.Stamp(until), a.Handle, key.ID); err != nil {
+		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
 			return err
 		}
 		if err := endKey(ctx, q, key, until, now); err != nil {
@@ -133,7 +134,7 @@ func endKeys(ctx context.Context, q store.Tx, a agents.Agent, now, until time.Ti
 // forgetKey makes room for a key of an agent that has as many as it may. There is
 // always one to forget: all but the active one end within the overlap of a rotation,
 // and rotations are rarer than that allows.
-func forgetKey(ctx context.Context, q store.Tx, a agents.Agent, now time.Time) error {
+func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil
 	}
@@ -146,14 +147,14 @@ func forgetKey(ctx context.Context, q store.Tx, a agents.Agent, now time.Time) e
 }
 
 // setOwnDID notes the DID of the primary key of an agent.
-func setOwnDID(ctx context.Context, q store.Tx, a agents.Agent, primary agents.Key) error {
+func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.Key) error {
 	_, err := q.Exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 	return err
 }
 
 // RevokeKey implements the port Keys of bridge/airc.
 func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q store.Tx, a agents.Agent) error {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)
 		switch {
 		case key.ID == "":
@@ -162,7 +163,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 			return nil
 		}
 		_, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
-			store.Stamp(now), reason, handle, kid)
+			engine.Stamp(now), reason, handle, kid)
 		if err == nil {
 			err = endKey(ctx, q, key, now, now)
 		}
@@ -175,7 +176,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 
 // succeed puts the newest key that still signs in the place of a revoked one, and
 // ends the sessions of an agent that has none.
-func succeed(ctx context.Context, q store.Tx, a agents.Agent, revoked string, now time.Time) error {
+func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
 		if key.ID == revoked || !key.Signs(now) {
 			continue
@@ -184,22 +185,22 @@ func succeed(ctx context.Context, q store.Tx, a agents.Agent, revoked string, no
 			return err
 		}
 		_, err := q.Exec(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
-			key.DID, federation.KeyID(key.Public), federation.RevokedKey, store.Stamp(key.Revoked))
+			key.DID, federation.KeyID(key.Public), federation.RevokedKey, engine.Stamp(key.Revoked))
 		if err != nil {
 			return err
 		}
 		return setOwnDID(ctx, q, a, key)
 	}
-	return store.EndSessions(ctx, q, a.Handle)
+	return participants.EndSessions(ctx, q, a.Handle)
 }
 
 // changeKeys changes the keys of an agent by the signature of one of them, and returns the
 // agent after the change.
 func (s *Registry) changeKeys(
-	ctx context.Context, handle, by string, now time.Time, change func(context.Context, store.Tx, agents.Agent) error,
+	ctx context.Context, handle, by string, now time.Time, change func(context.Context, engine.Tx, agents.Agent) error,
 ) (agents.Agent, error) {
 	var after agents.Agent
-	err := s.change(ctx, func(ctx context.Context, q store.Tx) error {
+	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		before, err := oneAgent(ctx, q, `handle = ?1`, handle)
 		if err != nil {
 			return err

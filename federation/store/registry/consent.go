@@ -8,19 +8,19 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // Consent implements the port Consents of bridge/airc.
 func (s *Registry) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
-	edge, err := consent(ctx, s.record.Reads(), from, to)
+	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err != nil {
 		return agents.Consent{}, fmt.Errorf("read consent %s to %s: %w", from, to, err)
 	}
 	return edge, nil
 }
 
-func consent(ctx context.Context, q store.Tx, from, to string) (agents.Consent, error) {
+func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent, error) {
 	edge := agents.Consent{From: from, To: to, State: agents.ConsentNone}
 	var updated, barred int64
 	err := q.Row(ctx, `SELECT state, updated, version, barred FROM consent WHERE sender = ? AND recipient = ?`,
@@ -28,15 +28,15 @@ func consent(ctx context.Context, q store.Tx, from, to string) (agents.Consent, 
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return agents.Consent{}, err
 	}
-	edge.Updated, edge.Barred = store.Moment(updated), store.Moment(barred)
+	edge.Updated, edge.Barred = engine.Moment(updated), engine.Moment(barred)
 	return edge, nil
 }
 
 // setConsent changes an edge. One that is in that state stays as it is.
-func setConsent(ctx context.Context, q store.Tx, from, to string, state agents.ConsentState, now time.Time) error {
+func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
 	_, err := q.Exec(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
-		WHERE consent.state <> excluded.state`, from, to, state, store.Stamp(now))
+		WHERE consent.state <> excluded.state`, from, to, state, engine.Stamp(now))
 	if err != nil {
 		return fmt.Errorf("write consent: %w", err)
 	}
@@ -47,7 +47,7 @@ func setConsent(ctx context.Context, q store.Tx, from, to string, state agents.C
 // the messages held on the way back are delivered too. A way back that its own recipient
 // blocked stays blocked: only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
-	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
 			return err
 		}
@@ -61,18 +61,18 @@ func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (
 
 // AcceptOneWay implements the port Consents of bridge/airc.
 func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
-	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error { return accept(ctx, q, from, to, now) })
+	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
 // accept opens one edge and delivers what was held on it, in the order it came.
-func accept(ctx context.Context, q store.Tx, from, to string, now time.Time) error {
+func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
 	}
 	if _, err := q.Exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
 		return fmt.Errorf("write consent: %w", err)
 	}
-	waiting, err := store.Rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
+	waiting, err := engine.Rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
 	if err != nil {
 		return fmt.Errorf("read held messages: %w", err)
 	}
@@ -90,7 +90,7 @@ func accept(ctx context.Context, q store.Tx, from, to string, now time.Time) err
 
 // Block implements the port Consents of bridge/airc.
 func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
-	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		before, err := consent(ctx, q, from, to)
 		if err != nil || before.State == agents.ConsentBlocked {
 			return err
@@ -108,26 +108,26 @@ func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (a
 }
 
 // discard throws away what is held on an edge.
-func discard(ctx context.Context, q store.Tx, from, to string) error {
+func discard(ctx context.Context, q engine.Tx, from, to string) error {
 	_, err := q.Exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 	return err
 }
 
 // Unblock implements the port Consents of bridge/airc.
 func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
-	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
 		_, err := q.Exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
 			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
-			agents.ConsentNone, store.Stamp(now), store.Stamp(now.Add(agents.UnblockBar)), from, to, agents.ConsentBlocked)
+			agents.ConsentNone, engine.Stamp(now), engine.Stamp(now.Add(agents.UnblockBar)), from, to, agents.ConsentBlocked)
 		return err
 	})
 }
 
 // Contacts implements the port Consents of bridge/airc.
 func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
-	contacts, err := store.Rows(ctx, s.record.Reads(), store.ScanOne[string], `SELECT c.recipient FROM consent c
+	contacts, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT c.recipient FROM consent c
 		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
-		WHERE c.sender = ? AND c.state = 'accepted' AND back.state = 'accepted' ORDER BY c.recipient`+store.AtMost, handle, max(limit, 0))
+		WHERE c.sender = ? AND c.state = 'accepted' AND back.state = 'accepted' ORDER BY c.recipient`+engine.AtMost, handle, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read contacts of %s: %w", handle, err)
 	}
@@ -136,15 +136,15 @@ func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]st
 
 // Pending implements the port Consents of bridge/airc.
 func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
-	scan := func(row store.Scanner) (agents.Consent, error) {
+	scan := func(row engine.Scanner) (agents.Consent, error) {
 		edge := agents.Consent{To: to, State: agents.ConsentPending}
 		var updated int64
 		err := row.Scan(&edge.From, &updated, &edge.Version)
-		edge.Updated = store.Moment(updated)
+		edge.Updated = engine.Moment(updated)
 		return edge, err
 	}
-	pending, err := store.Rows(ctx, s.record.Reads(), scan, `SELECT sender, updated, version FROM consent
-		WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender`+store.AtMost, to, max(limit, 0))
+	pending, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT sender, updated, version FROM consent
+		WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender`+engine.AtMost, to, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read requests to %s: %w", to, err)
 	}
@@ -152,8 +152,8 @@ func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.
 }
 
 // decide applies a decision about an edge and returns the edge after it.
-func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, store.Tx) error) (agents.Consent, error) {
-	edge, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (agents.Consent, error) {
+func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, engine.Tx) error) (agents.Consent, error) {
+	edge, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Consent, error) {
 		if err := decision(ctx, q); err != nil {
 			return agents.Consent{}, err
 		}

@@ -8,7 +8,8 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
 )
 
 // The states of the delay report of a step in a message.
@@ -38,9 +39,9 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	}
 	const which = `recipient = ? AND ended IS NULL AND event IN (SELECT j.value FROM json_each(?) j)`
 	var waiting int
-	err = s.record.Reads().Row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
+	err = s.db.Reads().Row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
 	if err == nil && waiting > 0 {
-		err = s.record.Write(ctx, func(ctx context.Context, q store.Tx) error {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 			found, err := handOuts(ctx, q, which+` ORDER BY n`, to, string(ids))
 			if err != nil {
 				return err
@@ -64,12 +65,12 @@ type handOut struct {
 }
 
 // handOuts reads the messages that the rest of a query finds.
-func handOuts(ctx context.Context, q store.Tx, where string, args ...any) ([]handOut, error) {
-	scan := func(row store.Scanner) (h handOut, err error) {
+func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]handOut, error) {
+	scan := func(row engine.Scanner) (h handOut, err error) {
 		err = row.Scan(&h.n, &h.recipient, &h.slow, &h.offer, &h.step)
 		return h, err
 	}
-	return store.Rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
+	return engine.Rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
 		coalesce((SELECT e.seq FROM event e WHERE e.handoff = message.handoff AND e.id = message.event), 0)
 		FROM message WHERE `+where, args...)
 }
@@ -77,9 +78,9 @@ func handOuts(ctx context.Context, q store.Tx, where string, args ...any) ([]han
 // endHandOuts notes how deliveries to agents ended. Signers that were told of a delay are
 // told of the delivery, and so are signers of a step that is given up. The home tells the
 // offerer of an offer that expired unseen.
-func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
+func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
-		if _, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, store.Stamp(now), string(how), h.n); err != nil {
+		if _, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
 			return err
 		}
 		n := federation.Notice{Kind: federation.NoticeDelivered, To: h.recipient, At: now}
@@ -91,7 +92,7 @@ func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federatio
 		if !tell {
 			continue
 		}
-		if err := store.NoteStep(ctx, q, h.step, n); err != nil {
+		if err := inboxes.NoteStep(ctx, q, h.step, n); err != nil {
 			return err
 		}
 	}
@@ -101,15 +102,15 @@ func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federatio
 // overHandOuts changes up to limit messages whose recipients were told at or before a time,
 // and have not fetched the step.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
-	change func(ctx context.Context, q store.Tx, found []handOut) error,
+	change func(ctx context.Context, q engine.Tx, found []handOut) error,
 ) (int, error) {
 	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told, n`
-	found, err := handOuts(ctx, s.record.Reads(), which+store.AtMost, slow, store.Stamp(before), max(limit, 0))
+	found, err := handOuts(ctx, s.db.Reads(), which+engine.AtMost, slow, engine.Stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	changed, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (int, error) {
-		still, err := handOuts(ctx, q, which+store.AtMost, slow, store.Stamp(before), len(found)) // some were handed out in between
+	changed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+		still, err := handOuts(ctx, q, which+engine.AtMost, slow, engine.Stamp(before), len(found)) // some were handed out in between
 		if err != nil {
 			return 0, err
 		}
@@ -123,13 +124,13 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 
 // delayHandOuts tells the signers of steps that agents do not fetch.
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q store.Tx, found []handOut) error {
+	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {
 			if _, err := q.Exec(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
 				return err
 			}
 			n := federation.Notice{Kind: federation.NoticeDelayed, To: h.recipient, Why: "it was not fetched", At: now}
-			if err := store.NoteStep(ctx, q, h.step, n); err != nil {
+			if err := inboxes.NoteStep(ctx, q, h.step, n); err != nil {
 				return err
 			}
 		}
@@ -140,7 +141,7 @@ func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, lim
 // expireHandOuts gives up what agents did not fetch. It stays in their inboxes.
 func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	for _, slow := range []int{slowNot, slowTold} {
-		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q store.Tx, found []handOut) error {
+		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q engine.Tx, found []handOut) error {
 			return endHandOuts(ctx, q, found, federation.DeliveryExpired, now)
 		})
 		if expired += n; err != nil {

@@ -6,13 +6,13 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
-// Content implements [store.Tables]: the message that an agent is to be given.
+// Content implements [engine.Tables]: the message that an agent is to be given.
 //
 //nolint:ireturn // the core does not know the type
-func (Tables) Content(ctx context.Context, q store.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
+func (Tables) Content(ctx context.Context, q engine.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
 	var m messageScan
 	var position uint64
 	err = q.Row(ctx, `SELECT m.position, `+messageColumns+` FROM message m WHERE m.n = ?`, []any{item}, append([]any{&position}, m.dest()...)...)
@@ -27,8 +27,8 @@ func (Tables) Content(ctx context.Context, q store.Tx, handle string, item int64
 	return message, "", nil
 }
 
-// Notifier implements [store.Tables]. An agent is told by its registry.
-func (Tables) Notifier(ctx context.Context, q store.Tx, did federation.DID) (link string, err error) {
+// Notifier implements [engine.Tables]. An agent is told by its registry.
+func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (link string, err error) {
 	var registered bool
 	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{did}, &registered)
 	if registered {
@@ -37,17 +37,17 @@ func (Tables) Notifier(ctx context.Context, q store.Tx, did federation.DID) (lin
 	return link, err
 }
 
-// Forget implements [store.Tables]. A message that its inbox or its thread is numbered on
+// Forget implements [engine.Tables]. A message that its inbox or its thread is numbered on
 // from stays.
-func (Tables) Forget(ctx context.Context, q store.Tx, handoff string) error {
+func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
 	_, err := q.Exec(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
 	return err
 }
 
-// PeerDeliveryEnded implements [store.Tables]: the step of a message to another registry was
+// PeerDeliveryEnded implements [engine.Tables]: the step of a message to another registry was
 // delivered there, or given up.
-func (Tables) PeerDeliveryEnded(ctx context.Context, q store.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
+func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
-		store.Stamp(now), string(how), r.Message, r.Sender)
+		engine.Stamp(now), string(how), r.Message, r.Sender)
 	return err
 }

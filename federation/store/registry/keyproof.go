@@ -7,12 +7,12 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // ProveKey implements the port Keys of bridge/airc.
 func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
-	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q store.Tx, a agents.Agent) error {
+	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		key := a.Key(kid)
 		switch {
 		case key.ID == "":
@@ -42,11 +42,11 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 // registries have addresses for handles, and no keys here.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
-	if err := s.record.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{store.Stamp(now)}, &total); err != nil {
+	if err := s.db.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{engine.Stamp(now)}, &total); err != nil {
 		return nil, 0, fmt.Errorf("count agents without a proved key: %w", err)
 	}
-	scan := func(row store.Scanner) (handle string, err error) { err = row.Scan(&handle); return handle, err }
-	handles, err = store.Rows(ctx, s.record.Reads(), scan, `SELECT DISTINCT handle `+which+` ORDER BY handle LIMIT 0 + ?2`, store.Stamp(now), limit)
+	scan := func(row engine.Scanner) (handle string, err error) { err = row.Scan(&handle); return handle, err }
+	handles, err = engine.Rows(ctx, s.db.Reads(), scan, `SELECT DISTINCT handle `+which+` ORDER BY handle LIMIT 0 + ?2`, engine.Stamp(now), limit)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list agents without a proved key: %w", err)
 	}

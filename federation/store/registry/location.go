@@ -6,7 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/offline"
 )
 
 // Location is where a record is: in an SQLite file, or in a PostgreSQL database.
@@ -23,24 +24,24 @@ func (l Location) Open(ctx context.Context, reg prometheus.Registerer) (*Record,
 	return Open(ctx, l.Path, reg)
 }
 
-// Examine examines the whole record, as [store.Examine] does.
-func (l Location) Examine(ctx context.Context, rules store.Rules) (store.Report, error) {
+// Examine examines the whole record, as [offline.Examine] does.
+func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Report, error) {
 	if l.DSN != "" {
-		return store.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
+		return offline.ExaminePostgres(ctx, l.DSN, Tables{}, rules)
 	}
-	return store.Examine(ctx, l.Path, Tables{}, rules)
+	return offline.Examine(ctx, l.Path, Tables{}, rules)
 }
 
-// Upgrade brings an older record forward, as [store.Migrate] does, or with dry reports what that
+// Upgrade brings an older record forward, as [engine.Migrate] does, or with dry reports what that
 // would do.
-func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time) (store.Upgrade, error) {
+func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:
-		return store.PlanPostgres(ctx, l.DSN)
+		return engine.PlanPostgres(ctx, l.DSN)
 	case l.DSN != "":
-		return store.MigratePostgres(ctx, l.DSN, Tables{})
+		return engine.MigratePostgres(ctx, l.DSN, Tables{})
 	case dry:
-		return store.Plan(ctx, l.Path)
+		return engine.Plan(ctx, l.Path)
 	}
-	return store.Migrate(ctx, l.Path, Tables{}, now)
+	return engine.Migrate(ctx, l.Path, Tables{}, now)
 }

@@ -8,7 +8,9 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+	"baton/federation/store/outboxes"
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
@@ -27,7 +29,7 @@ func (s *messageScan) dest() []any {
 }
 
 func (s *messageScan) read() (agents.Message, error) {
-	s.message.Received, s.message.Told = store.Moment(s.received), store.Moment(s.told)
+	s.message.Received, s.message.Told = engine.Moment(s.received), engine.Moment(s.told)
 	err := errors.Join(s.message.Event.UnmarshalText(s.event), s.message.Handoff.UnmarshalText(s.handoff))
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("decode message: %w", err)
@@ -36,7 +38,7 @@ func (s *messageScan) read() (agents.Message, error) {
 }
 
 // scanMessage reads a row of the columns of one message.
-func scanMessage(row store.Scanner) (agents.Message, error) {
+func scanMessage(row engine.Scanner) (agents.Message, error) {
 	var m messageScan
 	if err := row.Scan(m.dest()...); err != nil {
 		return agents.Message{}, err
@@ -45,7 +47,7 @@ func scanMessage(row store.Scanner) (agents.Message, error) {
 }
 
 // oneMessage reads the message that the rest of a query finds.
-func oneMessage(ctx context.Context, q store.Tx, where string, args ...any) (agents.Message, error) {
+func oneMessage(ctx context.Context, q engine.Tx, where string, args ...any) (agents.Message, error) {
 	var m messageScan
 	if err := q.Row(ctx, `SELECT `+messageColumns+` FROM message m WHERE `+where, args, m.dest()...); err != nil {
 		return agents.Message{}, err
@@ -56,7 +58,7 @@ func oneMessage(ctx context.Context, q store.Tx, where string, args ...any) (age
 // Post implements the port Messages of bridge/airc. A message that is to be held on an edge
 // that was accepted meanwhile is delivered at once; a block stays a block.
 func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
-	filed, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (agents.Message, error) {
+	filed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Message, error) {
 		return post(ctx, q, p)
 	})
 	if err != nil {
@@ -65,7 +67,7 @@ func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, 
 	return filed, nil
 }
 
-func post(ctx context.Context, q store.Tx, p agents.Posting) (agents.Message, error) {
+func post(ctx context.Context, q engine.Tx, p agents.Posting) (agents.Message, error) {
 	m := p.Message
 	if !m.Event.IsZero() {
 		on, err := oneMessage(ctx, q, `m.recipient = ? AND m.event = ?`, m.To, m.Event.String())
@@ -74,7 +76,7 @@ func post(ctx context.Context, q store.Tx, p agents.Posting) (agents.Message, er
 		}
 	}
 	_, err := oneMessage(ctx, q, `m.id = ? AND m.sender = ? AND m.received > ? LIMIT 1`,
-		m.ID, m.From, store.Stamp(m.Received.Add(-agents.MessageIDWindow)))
+		m.ID, m.From, engine.Stamp(m.Received.Add(-agents.MessageIDWindow)))
 	switch {
 	case err == nil:
 		return agents.Message{}, agents.ErrDuplicate
@@ -93,15 +95,15 @@ func post(ctx context.Context, q store.Tx, p agents.Posting) (agents.Message, er
 		}
 	}
 	if w.lost {
-		m.Seq, m.Cursor, m.Received = 0, "", store.Moment(store.Stamp(m.Received))
+		m.Seq, m.Cursor, m.Received = 0, "", engine.Moment(engine.Stamp(m.Received))
 		return m, nil
 	}
 	if p.Relay != nil {
-		if err := store.Enqueue(ctx, q, *p.Relay); err != nil {
+		if err := outboxes.Enqueue(ctx, q, *p.Relay); err != nil {
 			return agents.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
 		}
 	}
-	if err := store.ClaimBlob(ctx, q, m.Handoff.String(), p.Blob); err != nil {
+	if err := handoffs.ClaimBlob(ctx, q, m.Handoff.String(), p.Blob); err != nil {
 		return agents.Message{}, fmt.Errorf("claim blob: %w", err)
 	}
 	return insertMessage(ctx, q, m, w.edge)
@@ -109,22 +111,22 @@ func post(ctx context.Context, q store.Tx, p agents.Posting) (agents.Message, er
 
 // insertMessage files a message that waits for the consent to an edge, or where
 // that is "" is delivered.
-func insertMessage(ctx context.Context, q store.Tx, m agents.Message, edge string) (agents.Message, error) {
+func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge string) (agents.Message, error) {
 	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
-		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, store.NotNull(m.Envelope),
-		store.OrNull(m.Event.String()), store.OrNull(m.Handoff.String()), store.Stamp(m.Received), slowOf(m),
+		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, engine.NotNull(m.Envelope),
+		engine.OrNull(m.Event.String()), engine.OrNull(m.Handoff.String()), engine.Stamp(m.Received), slowOf(m),
 	}
 	var err error
 	var told int64
 	now := toTell(m.Received)
-	m.Seq, m.Cursor, m.Received, m.Told = 0, "", store.Moment(store.Stamp(m.Received)), time.Time{}
+	m.Seq, m.Cursor, m.Received, m.Told = 0, "", engine.Moment(engine.Stamp(m.Received)), time.Time{}
 	if edge != "" {
 		_, err = q.Exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
 	} else {
 		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told`,
 			append([]any{now}, args...), &m.Seq, &told)
-		m.Told = store.Moment(told)
+		m.Told = engine.Moment(told)
 	}
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("insert message: %w", err)
@@ -141,7 +143,7 @@ const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND 
 		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
 
 // toTell returns when a message of now is told, in the milliseconds that are told.
-func toTell(now time.Time) int64 { return store.Stamp(now.Truncate(time.Millisecond)) }
+func toTell(now time.Time) int64 { return engine.Stamp(now.Truncate(time.Millisecond)) }
 
 // held is a message that waits for consent: its row and its thread.
 type held struct {
@@ -149,14 +151,14 @@ type held struct {
 	low, high string
 }
 
-func scanHeld(row store.Scanner) (held, error) {
+func scanHeld(row engine.Scanner) (held, error) {
 	var h held
 	err := row.Scan(&h.n, &h.low, &h.high)
 	return h, err
 }
 
 // deliver gives a message that was held for a recipient its place.
-func deliver(ctx context.Context, q store.Tx, h held, recipient string, now time.Time) error {
+func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
 		toTell(now), h.low, h.high, recipient, h.n)
 	if err != nil {
@@ -167,8 +169,8 @@ func deliver(ctx context.Context, q store.Tx, h held, recipient string, now time
 
 // Sent implements the port Messages of bridge/airc.
 func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.record.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ?
-		ORDER BY m.n DESC LIMIT 1`, id, from, store.Stamp(since))
+	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ?
+		ORDER BY m.n DESC LIMIT 1`, id, from, engine.Stamp(since))
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("look up message sent by %s: %w", from, err)
 	}
@@ -178,10 +180,10 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 // Named implements the port Messages of bridge/airc. Of several it returns the one that came
 // last.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.record.Reads(), `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
+	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
 	if errors.Is(err, federation.ErrNotFound) {
-		m, err = oneMessage(ctx, s.record.Reads(), `m.n = (SELECT t.n FROM peer_delivery_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
+		m, err = oneMessage(ctx, s.db.Reads(), `m.n = (SELECT t.n FROM peer_delivery_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
 			WHERE r.id = ?1 AND t.recipient = ?2 ORDER BY t.n DESC LIMIT 1)`, id, handle)
 	}
 	if err != nil {
@@ -192,7 +194,7 @@ func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message
 
 // OfferMessage implements the port Messages of bridge/airc.
 func (s *Registry) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.record.Reads(), `m.handoff = ?1 AND m.event = ?1
+	m, err := oneMessage(ctx, s.db.Reads(), `m.handoff = ?1 AND m.event = ?1
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // notNewest says of a message m that others came after it in its inbox and in its
@@ -40,17 +40,17 @@ func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after fe
 		n, received int64
 		done        bool
 	}
-	scan := func(row store.Scanner) (c candidate, err error) {
+	scan := func(row engine.Scanner) (c candidate, err error) {
 		err = row.Scan(&c.n, &c.received, &c.done)
 		return c, err
 	}
-	page, err := store.Rows(ctx, s.record.Reads(), scan, `SELECT m.n, m.received, `+done+` AND `+notNewest+` FROM message m
-		WHERE m.n > ? ORDER BY m.n`+store.AtMost, n, max(limit, 0))
+	page, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT m.n, m.received, `+done+` AND `+notNewest+` FROM message m
+		WHERE m.n > ? ORDER BY m.n`+engine.AtMost, n, max(limit, 0))
 	if err != nil {
 		return 0, "", fmt.Errorf("prune messages: %w", err)
 	}
 	var next federation.Cursor
-	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > store.Stamp(before) }); young >= 0 {
+	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > engine.Stamp(before) }); young >= 0 {
 		page = page[:young] // messages are numbered as they come
 	} else if len(page) > 0 {
 		next = federation.Cursor(strconv.FormatInt(page[len(page)-1].n, 10))
@@ -59,7 +59,7 @@ func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after fe
 	if len(page) == 0 {
 		return 0, next, nil
 	}
-	pruned, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (pruned int, err error) {
+	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
 		for _, c := range page {
 			gone, err := q.Exec(ctx, `DELETE FROM message AS m WHERE n = ? AND `+done+` AND `+notNewest, c.n)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
 // ofThem says of a message m that a purge of DIDs (?1) is of it: a message under the handle
@@ -19,13 +20,13 @@ const (
 		WHERE a.n > 0 AND m.deleted = 0 AND m.read IS NULL AND m.sender IN (SELECT value FROM json_each(?2)) AND ` + ofThem
 )
 
-// Purge implements [store.Tables].
-func (Tables) Purge(ctx context.Context, q store.Tx, dids, handles string, dry bool) (purged int, err error) {
+// Purge implements [engine.Tables].
+func (Tables) Purge(ctx context.Context, q engine.Tx, dids, handles string, dry bool) (purged int, err error) {
 	for _, which := range []struct {
 		query string
-		drop  func(ctx context.Context, q store.Tx, m addressed) error
+		drop  func(ctx context.Context, q engine.Tx, m addressed) error
 	}{{heldOfThem, dropHeld}, {unreadOfThem, dropUnread}} {
-		found, err := store.Rows(ctx, q, scanAddressed, which.query, dids, handles)
+		found, err := engine.Rows(ctx, q, scanAddressed, which.query, dids, handles)
 		if err != nil {
 			return 0, err
 		}
@@ -48,19 +49,19 @@ type addressed struct {
 	recipient string
 }
 
-func scanAddressed(row store.Scanner) (m addressed, err error) {
+func scanAddressed(row engine.Scanner) (m addressed, err error) {
 	err = row.Scan(&m.n, &m.recipient)
 	return m, err
 }
 
-func dropHeld(ctx context.Context, q store.Tx, m addressed) error {
+func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
 	_, err := q.Exec(ctx, `DELETE FROM message WHERE n = ?`, m.n)
 	return err
 }
 
 // dropUnread hides a message that its recipient was not shown: its place in the inbox and
 // in the thread stays.
-func dropUnread(ctx context.Context, q store.Tx, m addressed) error {
+func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if _, err := q.Exec(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
 	}

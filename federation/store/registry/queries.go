@@ -2,12 +2,12 @@ package registry
 
 import (
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
 )
 
-// Queries implements [store.Tables].
-func (Tables) Queries() store.Queries {
-	return store.Queries{
+// Queries implements [engine.Tables].
+func (Tables) Queries() engine.Queries {
+	return engine.Queries{
 		Known: `(EXISTS (SELECT 1 FROM agent WHERE did = ?1)
 			OR EXISTS (SELECT 1 FROM agent WHERE own_did = ?1)
 			OR EXISTS (SELECT 1 FROM agent_key WHERE did = ?1))`,

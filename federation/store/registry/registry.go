@@ -1,6 +1,6 @@
 // Package registry keeps a registry of agents in the record: agents with their keys, their
 // messages, and consent. It implements the ports that bridge/airc declares, on tables of its
-// own beside the tables of the core (see [store.Tables]).
+// own beside the tables of the core (see [engine.Tables]).
 //
 // [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on
 // it. [Tables] gives the core the schema of both databases, the parts of its queries, and the
@@ -23,19 +23,21 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
 )
 
 // Registry is what the record keeps of one registry.
 type Registry struct {
-	record *store.Record
-	agents store.Cache[agentName, agents.Agent]
+	db     *engine.DB
+	agents engine.Cache[agentName, agents.Agent]
 }
 
 // Tables are the tables of a registry as the core calls them. The zero Tables are not bound
 // to a record yet.
 type Tables struct{ registry *Registry }
 
-var _ store.Tables = Tables{}
+var _ engine.Tables = Tables{}
 
 // Record is a record with the tables of a registry.
 type Record struct {
@@ -67,27 +69,27 @@ func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*
 //go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
 
-// Schema implements [store.Tables].
+// Schema implements [engine.Tables].
 func (Tables) Schema() fs.FS { return schema }
 
-// Attach implements [store.Tables].
-func (t Tables) Attach(r *store.Record) {
-	t.registry.record = r
-	t.registry.agents.Attach(r)
+// Attach implements [engine.Tables].
+func (t Tables) Attach(db *engine.DB) {
+	t.registry.db = db
+	t.registry.agents.Attach(db)
 }
 
-// Delay implements [store.Tables].
+// Delay implements [engine.Tables].
 func (t Tables) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return t.registry.delayHandOuts(ctx, before, now, limit)
 }
 
-// Expire implements [store.Tables].
+// Expire implements [engine.Tables].
 func (t Tables) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	return t.registry.expireHandOuts(ctx, before, now, limit)
 }
 
-// Apply implements [store.Tables].
-func (Tables) Apply(ctx context.Context, q store.Tx, effect federation.Effect) error {
+// Apply implements [engine.Tables].
+func (Tables) Apply(ctx context.Context, q engine.Tx, effect federation.Effect) error {
 	p, ok := effect.(agents.Posting)
 	if !ok {
 		return fmt.Errorf("no table takes a %T", effect)
@@ -101,15 +103,15 @@ func (Tables) Apply(ctx context.Context, q store.Tx, effect federation.Effect) e
 // change makes a change of agents, which are cached. It goes on to its end even where the
 // caller leaves: a caller that caches agents too forgets them after the change, and not
 // before.
-func (s *Registry) change(ctx context.Context, apply func(context.Context, store.Tx) error) error {
+func (s *Registry) change(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.record.Write(context.WithoutCancel(ctx), func(ctx context.Context, q store.Tx) error {
+	return s.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, q engine.Tx) error {
 		q.Then(s.agents.ForgetAll)
 		return apply(ctx, q)
 	})
 }
 
 // positions returns the positions in the inbox of a handle.
-func positions(handle string) store.Positions { return store.PositionsOf("handle", handle) }
+func positions(handle string) inboxes.Positions { return inboxes.PositionsOf("handle", handle) }

@@ -8,7 +8,8 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
 )
 
 // wait is what becomes of a message that is to be held.
@@ -19,7 +20,7 @@ type wait struct {
 
 // ask decides whether a message is held, and makes its edge pending where no decision exists.
 // A message that only accompanies an offer asks for nothing: it is lost where the offer is.
-func ask(ctx context.Context, q store.Tx, p agents.Posting) (wait, error) {
+func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
 	c, err := consent(ctx, q, edge, m.To)
@@ -60,12 +61,12 @@ func ask(ctx context.Context, q store.Tx, p agents.Posting) (wait, error) {
 
 // MayAsk implements the port Consents of bridge/airc.
 func (s *Registry) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
-	edge, err := consent(ctx, s.record.Reads(), from, to)
+	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err == nil && edge.State == agents.ConsentNone {
-		err = checkRequest(ctx, s.record.Reads(), edge, now)
+		err = checkRequest(ctx, s.db.Reads(), edge, now)
 	}
 	if err == nil && (edge.State == agents.ConsentNone || edge.State == agents.ConsentPending) {
-		err = checkFirstContact(ctx, s.record.Reads(), from, to, firstContacts)
+		err = checkFirstContact(ctx, s.db.Reads(), from, to, firstContacts)
 	}
 	if err != nil {
 		return fmt.Errorf("look whether %s may ask %s: %w", from, to, err)
@@ -77,7 +78,7 @@ func (s *Registry) MayAsk(ctx context.Context, from, to string, firstContacts fe
 // now.
 //
 // spec: airc-v0.1.1 §9.6
-func checkRequest(ctx context.Context, q store.Tx, c agents.Consent, now time.Time) error {
+func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.Time) error {
 	if now.Before(c.Barred) {
 		return &federation.RefusalError{
 			Code: federation.RateLimited, RetryAfter: c.Barred.Sub(now), Detail: "it was unblocked less than a day ago",
@@ -86,13 +87,13 @@ func checkRequest(ctx context.Context, q store.Tx, c agents.Consent, now time.Ti
 	var asked int
 	var oldest int64
 	err := q.Row(ctx, `SELECT count(*), coalesce(min(asked), 0) FROM consent WHERE sender = ? AND asked > ? AND state <> ?`,
-		[]any{c.From, store.Stamp(now.Add(-agents.RequestWindow)), agents.ConsentAccepted}, &asked, &oldest)
+		[]any{c.From, engine.Stamp(now.Add(-agents.RequestWindow)), agents.ConsentAccepted}, &asked, &oldest)
 	if err != nil {
 		return fmt.Errorf("count requests: %w", err)
 	}
 	if asked >= agents.MaxRequests {
 		return &federation.RefusalError{
-			Code: federation.RateLimited, RetryAfter: store.Moment(oldest).Add(agents.RequestWindow).Sub(now),
+			Code: federation.RateLimited, RetryAfter: engine.Moment(oldest).Add(agents.RequestWindow).Sub(now),
 			Detail: "too many handles were asked for consent within the hour",
 		}
 	}
@@ -101,7 +102,7 @@ func checkRequest(ctx context.Context, q store.Tx, c agents.Consent, now time.Ti
 
 // checkFirstContact refuses a message that would be held where too many are held already. A
 // request whose messages are gone counts as one.
-func checkFirstContact(ctx context.Context, q store.Tx, from, to string, limits federation.InboxLimits) error {
+func checkFirstContact(ctx context.Context, q engine.Tx, from, to string, limits federation.InboxLimits) error {
 	if limits == (federation.InboxLimits{}) {
 		return nil
 	}
@@ -116,11 +117,11 @@ func checkFirstContact(ctx context.Context, q store.Tx, from, to string, limits 
 }
 
 // request makes an edge pending.
-func request(ctx context.Context, q store.Tx, from, to string, now time.Time) error {
+func request(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, store.Stamp(now), from, to)
+	_, err := q.Exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, engine.Stamp(now), from, to)
 	if err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}
@@ -128,7 +129,7 @@ func request(ctx context.Context, q store.Tx, from, to string, now time.Time) er
 }
 
 // noteUnseen remembers an offer without a deadline that its agent is not shown yet.
-func noteUnseen(ctx context.Context, q store.Tx, m agents.Message) error {
+func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
 	}
@@ -144,8 +145,8 @@ func noteUnseen(ctx context.Context, q store.Tx, m agents.Message) error {
 // never saw the offer: it waits for consent, or was thrown away. They were opened at or
 // before the time, and have no answer; the oldest first.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
-	views, err := store.Rows(ctx, s.record.Reads(), store.DecodeView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
-		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+store.AtMost, store.Stamp(opened), max(limit, 0))
+	views, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
+		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+engine.AtMost, engine.Stamp(opened), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}

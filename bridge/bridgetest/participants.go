@@ -1,0 +1,252 @@
+package bridgetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/bridge/participant"
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/lifecycle"
+	"baton/translate/dialect"
+)
+
+// Participants is a gateway for networks of agents: a real home on a record in memory, with one
+// channel, #ops. Its DIDs are keys. A test may change the exported members before it begins.
+type Participants struct {
+	Record *federationtest.Memory
+	Home   *home.Home
+	Woken  *Topics
+
+	Steps  int // that each DID has left
+	Logins int // what an address may ask for in a minute; 0 for no limit
+
+	mu      sync.Mutex
+	members map[string][]federation.DID // by channel
+	charged int
+}
+
+// NewParticipants returns a fresh gateway.
+func NewParticipants() *Participants {
+	p := &Participants{Record: federationtest.NewMemory(), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
+	p.Home = &home.Home{
+		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
+		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
+		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{}, Same: p.Same,
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev)
+			return fields
+		},
+	}
+	return p
+}
+
+// Deps returns what a network of agents works with here.
+func (p *Participants) Deps() participant.Deps {
+	ports := Ports(p)
+	ports.HTTP, ports.Wakes, ports.Bindings = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 50 * time.Second, MaxStreams: 2000}, p.Woken, KeptNames{Record: p.Record}
+	ports.Evidence, ports.Keys, ports.Log = Contexts(p.Record, 1<<20, 0), Keys{Prove: proveKeyDID}, slog.New(slog.DiscardHandler)
+	ports.Metrics = bridge.NewMetrics(prometheus.NewRegistry())
+	return participant.Deps{
+		Ports: ports, Handoffs: p.Record, Inbox: p.Record, Answers: p.Record, Steps: p.Record,
+		Skills: skills{p.Record}, Callers: operators{}, Venues: p, Rates: p, Passports: passports{},
+		Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return p.Logins }, time.Minute),
+		TokenKey: bytes.Repeat([]byte{7}, 32),
+	}
+}
+
+// Join puts a DID into a channel.
+func (p *Participants) Join(venue string, did federation.DID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[venue] = append(p.members[venue], did)
+}
+
+// Charged returns how many steps were counted that the home never judged.
+func (p *Participants) Charged() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.charged
+}
+
+// FetchKey implements [bridge.Gateway]: every key is at hand.
+func (*Participants) FetchKey(context.Context, federation.Event) {}
+
+// Submit implements [bridge.Gateway].
+func (p *Participants) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	judged, err := p.Home.Submit(ctx, ev, time.Now())
+	if err == nil {
+		for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
+			p.Woken.Wake(bridge.DIDTopic(did))
+		}
+		p.Woken.Wake(bridge.WebhooksTopic, bridge.HandoffTopic(judged.View.ID))
+	}
+	return judged, err
+}
+
+// View implements [bridge.Gateway].
+func (p *Participants) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return p.Record.View(ctx, id)
+}
+
+// Name implements [bridge.Gateway].
+func (*Participants) Name(_ context.Context, did federation.DID) string { return did.Short() }
+
+// Same implements [bridge.Gateway].
+func (*Participants) Same(_ context.Context, a, b federation.DID) bool {
+	return a == b || SeededKey("person:"+string(a)).DID == b || SeededKey("person:"+string(b)).DID == a
+}
+
+// Place implements [bridge.Gateway].
+func (*Participants) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
+	return federation.Place{}, federation.HandoffTags, nil
+}
+
+// Placers implements [participant.Venues].
+func (*Participants) Placers() []bridge.Placer { return []bridge.Placer{placer{}} }
+
+// Present implements [participant.Venues].
+func (p *Participants) Present(_ context.Context, venue string, did federation.DID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.members[venue], did)
+}
+
+// Statuses implements [participant.Venues].
+func (*Participants) Statuses() []bridge.LinkStatus { return nil }
+
+// Left implements [participant.Rates].
+func (p *Participants) Left(_ federation.DID, now time.Time) bridge.Allowance {
+	return bridge.Allowance{Limit: 60, Left: p.Steps, Full: now}
+}
+
+// Charge implements [participant.Rates].
+func (p *Participants) Charge(federation.DID, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.charged++
+}
+
+// skills keeps skills in a record in memory.
+type skills struct{ *federationtest.Memory }
+
+// Declared implements [participant.Skills].
+func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
+	return s.Declaration(ctx, did)
+}
+
+// proveKeyDID judges signatures of DIDs that are keys.
+func proveKeyDID(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+	key, err := identity.ParseKeyDID(did)
+	if err == nil && ed25519.Verify(key, message, signature) {
+		return federation.Valid, nil
+	}
+	return federation.Invalid, nil
+}
+
+// keyDIDs is the key source of DIDs that are keys.
+type keyDIDs struct{}
+
+// Keys implements the key source of a home.
+func (keyDIDs) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	key, err := identity.ParseKeyDID(q.DID)
+	return []ed25519.PublicKey{key}, err
+}
+
+// KeyOwner implements the key source of a home.
+func (keyDIDs) KeyOwner(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}
+
+// operators is one operator, whose token is "operator".
+type operators struct{}
+
+// Authenticate implements [participant.Callers].
+func (operators) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
+	return "", false, nil
+}
+
+// Operator implements [participant.Callers].
+func (operators) Operator(r *http.Request) (bool, error) {
+	text, err := credential.Bearer(r)
+	return err == nil && text == "operator", nil
+}
+
+// passports are all the same.
+type passports struct{}
+
+// Passport implements [participant.Passports].
+func (passports) Passport(context.Context, federation.View, time.Time) (bridge.Document, error) {
+	return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
+}
+
+// placer is a link with one channel.
+type placer struct{ bridge.Placer }
+
+// Channels implements [bridge.Placer].
+func (placer) Channels() []string { return []string{"#ops"} }
+
+// Dialect implements [bridge.Placer].
+func (placer) Dialect() federation.Dialect { return federation.HandoffTags }
+
+// Topics implements [bridge.Wakes] in memory.
+type Topics struct {
+	mu      sync.Mutex
+	waiting map[string]map[chan struct{}]bool
+}
+
+// Wake implements [bridge.Wakes].
+func (w *Topics) Wake(topics ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, topic := range topics {
+		for wake := range w.waiting[topic] {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Waiting returns how many wait for a topic now.
+func (w *Topics) Waiting() (total int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, each := range w.waiting {
+		total += len(each)
+	}
+	return total
+}
+
+// Subscribe implements [bridge.Wakes].
+func (w *Topics) Subscribe(topic string) (<-chan struct{}, func()) {
+	wake := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting == nil {
+		w.waiting = map[string]map[chan struct{}]bool{}
+	}
+	if w.waiting[topic] == nil {
+		w.waiting[topic] = map[chan struct{}]bool{}
+	}
+	w.waiting[topic][wake] = true
+	return wake, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting[topic], wake)
+	}
+}

@@ -1,0 +1,299 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"baton/bridge/files/directory"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/voicefile"
+)
+
+// startKey names a handoff of the hub in the record by its handoff_id, and startedKey the
+// handoff_id by the handoff.
+func startKey(id string) string { return "hub\x00" + id }
+
+func startedKey(id federation.HandoffID) string { return "started\x00" + id.String() }
+
+// start files the offer of a handoff that an agent sent to the hub. The same handoff again gets
+// the same answer, and another handoff with its handoff_id a conflict. It writes no file: where
+// the recipient reads the directory, the delivery of the offer does.
+func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sealed) (hubAnswer, error) {
+	file, err := sealed.Trusted(l.secretsOf(sealed))
+	if len(l.secretsOf(sealed)) == 0 {
+		err = &voicefile.Error{Code: voicefile.NoSecret, Detail: "no secret is configured for the two agents"}
+	}
+	if err != nil {
+		return hubError(file.ID, err), nil
+	}
+	answer := hubAnswer{HandoffID: file.ID, Status: hubPending, ExpiresAt: file.Expires.UTC().Format(time.RFC3339Nano), code: http.StatusCreated}
+	s, err := l.reserve(ctx, startKey(file.ID), sha256.Sum256([]byte(file.Key)), body)
+	if err != nil {
+		return answer, err
+	}
+	view, err := l.view(ctx, s.Event)
+	switch {
+	case err != nil:
+		return answer, err
+	case view.Exists() && s.Digest != sha256.Sum256([]byte(file.Key)):
+		return hubAnswer{HandoffID: file.ID, Error: "another handoff has this handoff_id", code: http.StatusConflict}, nil
+	case view.Exists():
+		return answer, nil
+	}
+	if _, err := sealed.Open(l.secretsOf(sealed), time.Now(), clockSkew); err != nil {
+		return hubError(file.ID, err), nil
+	}
+	return answer, l.startHandoff(ctx, s, file, body)
+}
+
+// startHandoff files the offer of the hub under the ID of a slot.
+func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.File, body []byte) (err error) {
+	s.Digest, s.Body = sha256.Sum256([]byte(file.Key)), body
+	if !s.fresh { // the ID may be too old, and the body that of an earlier try
+		if s, err = l.remint(ctx, s); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	if _, err := l.reserveAs(ctx, startedKey(s.Event), [32]byte{}, s.Event, []byte(file.ID), now); err != nil {
+		return err
+	}
+	if _, err := l.reserveAs(ctx, fileKey(file), sha256.Sum256(body), s.Event, nil, now); err != nil {
+		return err
+	}
+	s, err = l.offerFile(ctx, s, file, string(body))
+	return err
+}
+
+// startedFile returns the file of a handoff that began at the hub, nil for another one.
+func (l *VoiceLink) startedFile(ctx context.Context, id federation.HandoffID) ([]byte, voicefile.File, error) {
+	s, err := l.glance(ctx, startedKey(id))
+	if err != nil || len(s.Body) == 0 {
+		return nil, voicefile.File{}, err
+	}
+	original, err := l.glance(ctx, startKey(string(s.Body)))
+	if err != nil || len(original.Body) == 0 {
+		return nil, voicefile.File{}, err
+	}
+	sealed, err := voicefile.Read(original.Body)
+	if err != nil {
+		return nil, voicefile.File{}, err
+	}
+	file, err := sealed.Trusted(l.secretsOf(sealed))
+	return original.Body, file, err
+}
+
+// startedAs returns the handoff of a file that began at the hub, and false for another file.
+func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federation.HandoffID, bool, error) {
+	if l.secrets.hub[file.From] == "" {
+		return federation.HandoffID{}, false, nil
+	}
+	s, err := l.glance(ctx, startKey(file.ID))
+	ours := err == nil && len(s.Body) > 0 && s.Digest == sha256.Sum256([]byte(file.Key))
+	return s.Event, ours, err
+}
+
+// waiting is a file that an agent may accept.
+type waiting struct {
+	voice
+
+	file    voicefile.File
+	handoff federation.HandoffID // zero for a file that became none
+}
+
+// each calls do with the files to an agent whose HMAC is good, until do returns false.
+func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
+	for path, seen := range l.found {
+		if seen.to != agent {
+			continue
+		}
+		content, err := directory.Read(path, voicefile.MaxBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another program moves it
+		}
+		if err != nil {
+			return err
+		}
+		sealed, err := voicefile.Read(content)
+		if err != nil {
+			continue
+		}
+		file, err := sealed.Trusted(l.secretsOf(sealed))
+		if err != nil {
+			continue
+		}
+		if more, err := do(waiting{voice{path, content, sealed}, file, seen.handoff}); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// oldest returns the oldest file that waits for an agent, the zero waiting for none.
+func (l *VoiceLink) oldest(ctx context.Context, agent string) (waiting, error) {
+	var found waiting
+	now := time.Now()
+	err := l.each(agent, func(w waiting) (bool, error) {
+		waits, err := l.waits(ctx, w)
+		if err == nil && waits && !w.file.Expires.Before(now) && (found.content == nil || w.file.Initiated.Before(found.file.Initiated)) {
+			found = w
+		}
+		return true, err
+	})
+	return found, err
+}
+
+// waits reports whether a file waits for its recipient: it is pending, or the gateway has it in
+// custody and its handoff is offered.
+func (l *VoiceLink) waits(ctx context.Context, w waiting) (bool, error) {
+	switch {
+	case w.folder() == pendingFolder:
+		return true, nil
+	case w.folder() != claimedFolder || w.handoff.IsZero() || !l.represents(w.file.To):
+		return false, nil
+	}
+	view, err := l.view(ctx, w.handoff)
+	return view.State == federation.Offered, err
+}
+
+func (l *VoiceLink) represents(agent string) bool {
+	_, ok := l.agents[agent]
+	return ok
+}
+
+// step takes a step of an agent of the hub. The file moves as if the agent had moved it.
+func (l *VoiceLink) step(ctx context.Context, agent, id, verb, reason string) (hubAnswer, error) {
+	if err := l.scan(ctx); err != nil {
+		return hubAnswer{}, err
+	}
+	found, err := l.named(agent, id)
+	switch {
+	case err != nil:
+		return hubAnswer{}, err
+	case found == nil && l.someOther(agent, id):
+		return hubAnswer{HandoffID: id, Error: "the handoff is for another agent", code: http.StatusForbidden}, nil
+	case found == nil:
+		return hubAnswer{HandoffID: id, Error: "no such handoff", code: http.StatusNotFound}, nil
+	}
+	conflict := hubAnswer{HandoffID: id, Error: "the handoff is not in a state for this", code: http.StatusConflict}
+	for _, w := range found {
+		waits, err := l.waits(ctx, w)
+		if err != nil {
+			return hubAnswer{}, err
+		}
+		did, err := l.stepOf(ctx, w, verb, waits, reason)
+		if err != nil {
+			return hubAnswer{}, err
+		}
+		if did {
+			return hubAnswer{HandoffID: id, Status: map[string]string{"accept": hubAccepted, "complete": hubCompleted, "reject": hubRejected}[verb], code: http.StatusOK}, nil
+		}
+	}
+	return conflict, nil
+}
+
+// named returns the files of a handoff_id to an agent.
+func (l *VoiceLink) named(agent, id string) ([]waiting, error) {
+	var found []waiting
+	err := l.each(agent, func(w waiting) (bool, error) {
+		if w.file.ID == id {
+			found = append(found, w)
+		}
+		return true, nil
+	})
+	return found, err
+}
+
+// someOther reports whether a handoff_id is that of a file to another agent.
+func (l *VoiceLink) someOther(agent, id string) bool {
+	for _, seen := range l.found {
+		if seen.id == id && seen.to != agent {
+			return true
+		}
+	}
+	return false
+}
+
+// stepOf takes a step on one file. It returns false where the file is in no state for it.
+func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bool, reason string) (bool, error) {
+	taken := w.folder() == claimedFolder && !waits
+	switch {
+	case verb == "complete" && !taken, verb == "accept" && !waits, verb == "reject" && !waits && !taken:
+		return false, nil
+	case l.represents(w.file.To):
+		return l.stepOfOurs(ctx, w, verb, reason)
+	}
+	switch verb {
+	case "accept":
+		to, err := l.move(w.path, claimedFolder, w.file.ClaimName())
+		if errors.Is(err, fs.ErrExist) || err == nil && to == "" {
+			return false, nil // another one accepted
+		}
+		if err != nil {
+			return false, err
+		}
+		l.forget(w.path)
+		return l.moves(ctx, to)
+	case "complete":
+		name := w.file.ArchiveName(time.Now())
+		to, err := l.move(w.path, archiveFolder, name, w.file.Key+"-"+name)
+		if err != nil || to == "" {
+			return false, err
+		}
+		l.forget(w.path)
+		return l.moves(ctx, to)
+	}
+	code := voicefile.Declined
+	if taken {
+		code = voicefile.Failed
+	}
+	if err := l.reject(ctx, w.voice, w.file, &voicefile.Error{Code: code, Detail: cmp.Or(reason, "rejected at the hub")}); err != nil {
+		return false, err
+	}
+	if to, ours := l.paths[w.handoff]; ours && !w.handoff.IsZero() {
+		delete(l.found, to) // so that the look reads it, and files the step
+		_, err := l.moves(ctx, to)
+		return true, err
+	}
+	return true, nil
+}
+
+// moves files the step that a move stands for. It returns false where the home refused the step:
+// then the file has moved on already.
+func (l *VoiceLink) moves(ctx context.Context, path string) (bool, error) {
+	if err := l.look(ctx, path); err != nil {
+		return false, err
+	}
+	_, there := l.found[path]
+	return there, nil
+}
+
+// stepOfOurs takes a step of an agent that the gateway represents, on a file in its custody.
+func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason string) (bool, error) {
+	view, err := l.view(ctx, w.handoff)
+	if err != nil || !view.Exists() {
+		return false, err
+	}
+	step := map[string]federation.Verb{"accept": federation.Accept, "complete": federation.Complete, "reject": federation.Decline}[verb]
+	if verb == "reject" && view.State == federation.Assigned {
+		step = federation.Fail
+	}
+	agent := l.agents[w.file.To]
+	err = l.submit(ctx, stepbuilder.Draft{From: agent, Verb: step, Note: federation.PlainText(reason), Original: string(w.content)}, view, w.file.To)
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if view, err = l.view(ctx, view.ID); err != nil {
+		return false, err
+	}
+	return true, l.follow(ctx, view, reason)
+}

@@ -1,0 +1,238 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fsnotify/fsnotify"
+
+	"baton/bridge/files/directory"
+	"baton/federation"
+)
+
+// Waits of a link.
+const (
+	// rescanWait is how often a link reads the whole directory: a notification may be lost, and
+	// some file systems send none.
+	rescanWait = 5 * time.Second
+	// settleWait is for how long a notified file has to be quiet before the link reads it. A
+	// program that writes in place sends many notifications.
+	settleWait = 100 * time.Millisecond
+	// redialWait is how soon a link looks for a directory that is away.
+	redialWait = 2 * time.Second
+)
+
+// maxChanged bounds the notified files that wait to be read. Above it the link reads the whole
+// directory.
+const maxChanged = 4096
+
+// call is a function that the goroutine of a link is asked to run.
+type call struct {
+	ctx  context.Context //nolint:containedctx // it belongs to this one call
+	do   func(ctx context.Context) error
+	done chan error
+}
+
+// ask runs a function in the goroutine of the link, and returns its error. It returns an
+// [*federation.UnavailableError] while the link is down.
+func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) error {
+	c := call{ctx, do, make(chan error, 1)}
+	select {
+	case b.calls <- c:
+	case <-ctx.Done():
+		return away(b.name, ctx.Err())
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		return away(b.name, ctx.Err())
+	}
+}
+
+// errLocal marks an error of the directory itself. It ends the session of the link: the status of
+// the link then shows the reason.
+type directoryError struct{ err error }
+
+// Error implements error.
+func (e *directoryError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *directoryError) Unwrap() error { return e.err }
+
+func broken(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &directoryError{err}
+}
+
+// tree is the files of one link.
+type tree interface {
+	// prepare checks the directory, and returns the folders to watch.
+	prepare() ([]string, error)
+	// scan reads all files. Its error is that of the directory, or of ctx.
+	scan(ctx context.Context) error
+	// look reads one file by its path. Its error is as of scan.
+	look(ctx context.Context, path string) error
+}
+
+// Back implements [bridge.Returner]: a look at the directory is cheap, and so the link looks
+// soon.
+func (*base) Back() <-chan struct{} {
+	back := make(chan struct{}, 1)
+	time.AfterFunc(redialWait, func() { back <- struct{}{} })
+	return back
+}
+
+// session is one run of a link.
+type session struct {
+	*base
+
+	tree    tree
+	root    string
+	folder  directory.Folder
+	watcher *fsnotify.Watcher
+	changed map[string]bool // notified, and not read yet
+	settle  <-chan time.Time
+}
+
+// serve runs a link until ctx ends or the directory is away.
+func (b *base) serve(ctx context.Context, up func(), root string, t tree) error {
+	folders, err := t.prepare()
+	if err != nil {
+		return err
+	}
+	folder, err := directory.FolderAt(root)
+	if err != nil {
+		return err
+	}
+	watcher, err := fsnotify.NewBufferedWatcher(maxChanged)
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	defer watcher.Close()
+	for _, path := range folders {
+		if err := watcher.Add(path); err != nil {
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+	}
+	s := &session{base: b, tree: t, root: root, folder: folder, watcher: watcher, changed: map[string]bool{}}
+	if err := t.scan(ctx); err != nil {
+		return err
+	}
+	up()
+	return s.run(ctx)
+}
+
+// run serves calls, notifications and rescans until ctx ends or the directory is away.
+func (s *session) run(ctx context.Context) error {
+	rescan := time.NewTicker(rescanWait)
+	defer rescan.Stop()
+	for {
+		var err error
+		select {
+		case c := <-s.calls:
+			err = s.serveCall(c)
+		case event := <-s.watcher.Events:
+			s.note(event.Name)
+		case lost := <-s.watcher.Errors:
+			s.log.LogAttrs(ctx, slog.LevelInfo, "notifications lost", slog.Any("err", lost))
+			err = s.rescan(ctx)
+		case <-s.settle:
+			err = s.lookAtChanged(ctx)
+		case <-rescan.C:
+			err = s.rescan(ctx)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// serveCall runs one call. An error of the directory ends the session too.
+func (s *session) serveCall(c call) error {
+	err := c.do(c.ctx)
+	fault, isFault := errors.AsType[*directoryError](err)
+	if isFault {
+		err = away(s.name, fault)
+	}
+	c.done <- err
+	if isFault {
+		return fault
+	}
+	return nil
+}
+
+// note notes a notified file. The file is read after it was quiet for a moment.
+func (s *session) note(path string) {
+	if directory.IsTemp(filepath.Base(path)) {
+		return
+	}
+	if len(s.changed) < maxChanged {
+		s.changed[path] = true
+	}
+	if s.settle == nil {
+		s.settle = time.After(settleWait)
+	}
+}
+
+func (s *session) lookAtChanged(ctx context.Context) error {
+	paths := s.changed
+	s.changed, s.settle = map[string]bool{}, nil
+	if len(paths) == maxChanged {
+		return s.rescan(ctx)
+	}
+	for path := range paths {
+		if err := s.tree.look(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rescan reads the whole directory, if it is the one of the start. An error of the record does
+// not end the session: the next rescan tries again.
+func (s *session) rescan(ctx context.Context) error {
+	folder, err := directory.FolderAt(s.root)
+	if err != nil {
+		return err
+	}
+	if folder != s.folder {
+		return fmt.Errorf("%s is another folder than before", s.root)
+	}
+	return s.tree.scan(ctx)
+}
+
+// fault returns an error that ends the session: that of the directory, or of ctx. It logs any
+// other one, which is that of the record or of one step, and the file is read again later.
+func (b *base) fault(ctx context.Context, path string, err error) error {
+	if _, ok := errors.AsType[*directoryError](err); ok || ctx.Err() != nil {
+		return err
+	}
+	level := slog.LevelError
+	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
+		level = slog.LevelInfo
+	}
+	b.log.LogAttrs(ctx, level, "file waits", slog.String("file", filepath.Base(path)), slog.Any("err", err))
+	return nil
+}
+
+// unread counts a file that cannot be read, and logs why.
+func (b *base) unread(ctx context.Context, path, reason string, err error) {
+	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
+	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))
+}
+
+// validEnd reports whether a text does not end inside a character.
+func validEnd(text string) bool {
+	r, size := utf8.DecodeLastRuneInString(text)
+	return text == "" || r != utf8.RuneError || size > 1
+}

@@ -1,0 +1,173 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate"
+)
+
+// submit signs a step for the DID that takes it, and files it. The error of a refused step is a
+// [*federation.RefusalError]; a step that waits on disk is no error. The view is that of the
+// handoff, zero for an offer.
+func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
+	now := time.Now()
+	d.Proved = true // the directory, or the token of the hub, is the proof
+	ev, losses, err := b.steps.Vouch(ctx, d, view, now)
+	if err != nil {
+		return asRefusal(d, err)
+	}
+	for _, loss := range losses {
+		b.reportLoss(ctx, ev.Handoff, loss)
+	}
+	ev.Arrival.Link = b.name
+	if b.native(ev.Actor()) != "" {
+		ev.Arrival.Name = name
+	}
+	_, err = b.ports.Gateway.Submit(ctx, ev)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Waits {
+		return nil
+	}
+	return err
+}
+
+// reportLoss logs what a step cannot carry of a file. The evidence of the step has all of it.
+func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss translate.Loss) {
+	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
+		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+}
+
+// title returns a text as the title of a step, and what was lost of it.
+func title(text string) (string, []translate.Loss) {
+	plain := federation.PlainText(text)
+	short := plain
+	if len(short) > translate.MaxTitleBytes {
+		short = short[:translate.MaxTitleBytes]
+		for !validEnd(short) {
+			short = short[:len(short)-1]
+		}
+	}
+	if short == "" {
+		short = "untitled"
+	}
+	switch {
+	case len(short) < len(plain):
+		return short, []translate.Loss{{Field: "title", Fate: translate.Cut, Why: fmt.Sprintf("longer than %d bytes", translate.MaxTitleBytes)}}
+	case plain != text:
+		return short, []translate.Loss{{Field: "title", Fate: translate.Cut, Why: "it had characters that show nothing"}}
+	}
+	return short, nil
+}
+
+// slot is what the record keeps of a file: the handoff that it became.
+type slot struct {
+	federation.Answer
+
+	fresh bool // it was not there before
+}
+
+// kept is how long a slot is kept for certain. The record deletes it a day after its time, which
+// is set to the end of the handoff when that is over.
+const kept = 50 * 365 * 24 * time.Hour
+
+// reserve returns the slot of a key, and mints the ID of its handoff where there is none. The ID
+// is on disk before the handoff is.
+func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte) (slot, error) {
+	now := time.Now()
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return slot{}, err
+	}
+	return b.reserveAs(ctx, key, digest, id, body, now)
+}
+
+// reserveAs is reserve for a handoff that has its ID.
+func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, now time.Time) (slot, error) {
+	sum := sha256.Sum256([]byte(b.name + "\x00" + key))
+	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: now.Add(kept)}
+	found, err := b.deps.Record.Reserve(ctx, want)
+	if err != nil {
+		return slot{}, fmt.Errorf("reserve a handoff: %w", err)
+	}
+	return slot{Answer: found, fresh: found.Event == id}, nil
+}
+
+// glance is reserve for a look: a slot that was not there is soon deleted again.
+func (b *base) glance(ctx context.Context, key string) (slot, error) {
+	now := time.Now()
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return slot{}, err
+	}
+	return b.reserveAs(ctx, key, [32]byte{}, id, nil, now.Add(-kept))
+}
+
+// keep writes a slot that has changed.
+func (b *base) keep(ctx context.Context, s slot) error {
+	if err := b.deps.Record.Answered(ctx, s.Answer); err != nil {
+		return fmt.Errorf("keep a handoff: %w", err)
+	}
+	return nil
+}
+
+// release lets the record delete a slot a day after a moment.
+func (b *base) release(ctx context.Context, s slot, at time.Time) error {
+	s.At = at
+	return b.keep(ctx, s)
+}
+
+// remint gives a slot a new ID. An ID that was reserved before a gateway went down is too old
+// for the clock of the home when the gateway is back.
+func (b *base) remint(ctx context.Context, s slot) (slot, error) {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		return s, err
+	}
+	s.Event = id
+	return s, b.keep(ctx, s)
+}
+
+// offer files the offer of a slot, under a new ID where the reserved one is too old.
+func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
+	d.Verb, d.ID = federation.Offer, s.Event
+	err := b.submit(ctx, d, federation.View{}, name)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	if !isRefusal || refused.Code != federation.EventIDClockSkew {
+		return s, err
+	}
+	if s, err = b.remint(ctx, s); err != nil {
+		return s, err
+	}
+	d.ID = s.Event
+	return s, b.submit(ctx, d, federation.View{}, name)
+}
+
+// view reads a handoff.
+func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	view, err := b.ports.Gateway.View(ctx, id)
+	if err != nil {
+		return view, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	return view, nil
+}
+
+// lapse ends the waiting of a step in the inbox of an agent that reads the directory.
+func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...federation.DID) error {
+	for _, did := range agents {
+		if b.native(did) == "" {
+			continue
+		}
+		if err := b.deps.Record.Lapse(ctx, did, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
+			return fmt.Errorf("end the waiting in an inbox: %w", err)
+		}
+	}
+	return nil
+}

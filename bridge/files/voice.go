@@ -1,0 +1,275 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"baton/bridge/files/directory"
+	"baton/federation"
+	"baton/translate/voicefile"
+)
+
+// The folders of a voice directory. The folder that a file is in is the state of its handoff.
+const (
+	pendingFolder  = "handoff"
+	claimedFolder  = "claimed"
+	archiveFolder  = "archive"
+	rejectedFolder = "rejected"
+)
+
+func voiceFolders() []string {
+	return []string{pendingFolder, claimedFolder, archiveFolder, rejectedFolder}
+}
+
+// VoiceLink is one voice directory.
+type VoiceLink struct {
+	*base
+
+	cfg     VoiceConfig
+	secrets voiceSecrets
+	found   map[string]sighting             // by path; the goroutine in Run owns it
+	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
+	moved   chan struct{}                   // closed when a file has come or moved
+}
+
+// sighting is what the link knows of a file that it has read.
+type sighting struct {
+	stamp   directory.Stamp
+	handoff federation.HandoffID // zero for a file that became no handoff
+	to      string               // the recipient of a file whose HMAC is good
+	id      string               // its handoff_id
+	again   bool                 // the file has to be read again at the next rescan
+}
+
+func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
+	return &VoiceLink{base: b, cfg: cfg, secrets: secrets, moved: make(chan struct{})}
+}
+
+// Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
+func (l *VoiceLink) Run(ctx context.Context, up func()) error {
+	l.found, l.paths = map[string]sighting{}, map[federation.HandoffID]string{}
+	defer l.deps.Hub.leave(l)
+	return l.serve(ctx, func() { l.deps.Hub.join(l); up() }, l.cfg.Dir, l)
+}
+
+// prepare makes the folders, and refuses folders on several file systems: a move between two is
+// not atomic.
+func (l *VoiceLink) prepare() ([]string, error) {
+	root, err := directory.FolderAt(l.cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, name := range voiceFolders() {
+		path := filepath.Join(l.cfg.Dir, name)
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // G301: the agents of the directory are other users
+			return nil, err
+		}
+		folder, err := directory.FolderAt(path)
+		if err != nil {
+			return nil, err
+		}
+		if folder.Device != root.Device {
+			return nil, fmt.Errorf("%s is on another file system than %s: moves between the two are not atomic", path, l.cfg.Dir)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// scan implements tree.
+func (l *VoiceLink) scan(ctx context.Context) error {
+	there := map[string]bool{}
+	for _, name := range voiceFolders() {
+		folder := filepath.Join(l.cfg.Dir, name)
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return broken(err)
+		}
+		settled := name == archiveFolder || name == rejectedFolder
+		for _, entry := range entries {
+			path := filepath.Join(folder, entry.Name())
+			there[path] = true
+			if was, known := l.found[path]; known && settled && !was.again {
+				continue // no file changes there any more
+			}
+			if err := l.look(ctx, path); err != nil {
+				return err
+			}
+		}
+	}
+	for path := range l.found {
+		if !there[path] {
+			l.forget(path)
+		}
+	}
+	return nil
+}
+
+func (l *VoiceLink) forget(path string) {
+	if id := l.found[path].handoff; l.paths[id] == path {
+		delete(l.paths, id)
+	}
+	delete(l.found, path)
+}
+
+// look implements tree.
+func (l *VoiceLink) look(ctx context.Context, path string) error {
+	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) {
+		return nil // a sidecar, or a file that is being written
+	}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.forget(path)
+		return nil
+	}
+	if err != nil {
+		return broken(err)
+	}
+	stamp := directory.StampOf(info)
+	was, known := l.found[path]
+	if known && was.stamp == stamp && !was.again {
+		return nil
+	}
+	seen := sighting{stamp: stamp}
+	l.found[path] = seen
+	if isDotfile(path) {
+		l.unread(ctx, path, "dotfile", errDotfile)
+		return nil
+	}
+	content, err := directory.Read(path, voicefile.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.forget(path)
+		return nil
+	}
+	if odd, ok := errors.AsType[*directory.OddError](err); ok {
+		l.unread(ctx, path, odd.Reason, odd)
+		return nil
+	}
+	sealed, err := voicefile.Read(content)
+	if err != nil {
+		l.unread(ctx, path, "json", err)
+		return nil
+	}
+	if err := l.judge(ctx, voice{path: path, content: content, sealed: sealed}); err != nil {
+		if seen, still := l.found[path]; still {
+			seen.again = true
+			l.found[path] = seen
+		}
+		return l.fault(ctx, path, err)
+	}
+	return nil
+}
+
+var errDotfile = errors.New("the name begins with a dot")
+
+func isDotfile(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
+
+// voice is one file that has been read.
+type voice struct {
+	path    string
+	content []byte
+	sealed  voicefile.Sealed
+}
+
+func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
+
+// judge does what is due about a file. Files to agents that the gateway does not represent stay
+// as they are, except those that it wrote itself.
+func (l *VoiceLink) judge(ctx context.Context, v voice) error {
+	if _, ours := l.agents[v.sealed.To]; ours {
+		return l.judgeInbound(ctx, v)
+	}
+	file, err := v.sealed.Trusted(l.secretsOf(v.sealed))
+	if err != nil {
+		return nil //nolint:nilerr // it is the file of other agents
+	}
+	l.see(v.path, federation.HandoffID{}, file)
+	return l.judgeOutbound(ctx, v, file)
+}
+
+// see notes what a file with a good HMAC is.
+func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.File) {
+	seen := l.found[path]
+	seen.handoff, seen.to, seen.id = id, file.To, file.ID
+	l.found[path] = seen
+	if !id.IsZero() {
+		l.paths[id] = path
+	}
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {
+	return l.secrets.pairs[pairOf(s.From, s.To)]
+}
+
+// Carries implements [bridge.Link]: an offer to an agent that the directory alone knows, and the
+// steps of handoffs whose two parties have a name in the directory.
+func (l *VoiceLink) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
+	if after.Offeree == "" || ev.Verb == federation.Confirm {
+		return false, nil // each file has a recipient
+	}
+	to, err := l.nameOf(ctx, after.Offeree)
+	if err != nil || to == "" {
+		return false, err
+	}
+	_, represented := l.agents[to]
+	if ev.Verb == federation.Offer {
+		return !represented, nil
+	}
+	if ev.Arrival.Link == l.name {
+		return false, nil
+	}
+	from, err := l.nameOf(ctx, after.Offerer)
+	return from != "", err
+}
+
+// Deliver implements [bridge.Link]. An offer becomes a file, and any other step moves the file of
+// its handoff. It returns nil after that is on disk.
+func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
+	return l.ask(ctx, func(ctx context.Context) error {
+		if d.Entry.Event.Verb == federation.Offer {
+			if err := l.writeOffer(ctx, d); err != nil {
+				return err
+			}
+		} else if err := l.follow(ctx, d.View, d.Entry.Event.Note); err != nil {
+			return err
+		}
+		return l.lapse(ctx, d, d.View.Others(d.Entry.Event.Actor())...)
+	})
+}
+
+// follow moves the file of a handoff to where the state of the handoff says. A handoff without a
+// file here needs nothing.
+func (l *VoiceLink) follow(ctx context.Context, view federation.View, note string) error {
+	path, known := l.paths[view.ID]
+	if !known {
+		return nil
+	}
+	content, err := directory.Read(path, voicefile.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) { // another program moves it: the next look finds it
+		return away(l.name, err)
+	}
+	if err != nil {
+		return err
+	}
+	sealed, err := voicefile.Read(content)
+	if err != nil {
+		return err
+	}
+	file, err := sealed.Trusted(l.secretsOf(sealed))
+	if err != nil {
+		return err
+	}
+	v := voice{path: path, content: content, sealed: sealed}
+	if _, ours := l.agents[file.To]; ours && view.State == federation.Assigned {
+		return l.writeBootstrap(ctx, file)
+	}
+	return l.place(ctx, v, file, view, note)
+}

@@ -1,0 +1,155 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"baton/bridge/files/directory"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/voicefile"
+)
+
+// clockSkew is how far the clock of the signer of a file may be ahead of ours.
+const clockSkew = 2 * time.Minute
+
+// fileKey names a file in the record.
+func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
+
+// judgeInbound does what is due about a file to an agent that the gateway represents.
+func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
+	switch v.folder() {
+	case pendingFolder:
+		return l.pickUp(ctx, v)
+	case claimedFolder:
+		file, err := v.sealed.Trusted(l.secretsOf(v.sealed))
+		if err != nil || filepath.Base(v.path) != file.ClaimName() {
+			return nil //nolint:nilerr // another program claimed it
+		}
+		return l.custody(ctx, v, file)
+	}
+	return nil
+}
+
+// pickUp takes a pending file: it claims the file by a move, and offers the handoff. A file that
+// must not be taken is rejected with its reason.
+func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
+	now := time.Now()
+	file, err := v.sealed.Open(l.secretsOf(v.sealed), now, clockSkew)
+	if limit := l.ports.Limits.Current().MaxDeadline; err == nil && limit > 0 && file.Expires.After(now.Add(limit)) {
+		err = &voicefile.Error{Code: voicefile.BadTime, Detail: "expires_at is more than " + limit.String() + " from now"}
+	}
+	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
+		return l.reject(ctx, v, voicefile.File{}, invalid)
+	}
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil)
+	if err != nil {
+		return err // it stays where it is until the record can be written
+	}
+	view, err := l.view(ctx, s.Event)
+	if err != nil {
+		return err
+	}
+	if view.Exists() {
+		return l.reject(ctx, v, voicefile.File{}, &voicefile.Error{Code: voicefile.Replayed, Detail: "this file was taken before"})
+	}
+	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName())
+	switch err := directory.Move(v.path, claimed); {
+	case errors.Is(err, fs.ErrNotExist): // another program claimed it
+		l.forget(v.path)
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return l.reject(ctx, v, voicefile.File{}, &voicefile.Error{Code: voicefile.Replayed, Detail: "the same file is claimed"})
+	case err != nil:
+		return broken(err)
+	}
+	l.see(v.path, federation.HandoffID{}, file)
+	l.carry(v.path, claimed)
+	return l.take(ctx, voice{claimed, v.content, v.sealed}, file)
+}
+
+// take offers a file that has just been claimed. Another program may have changed the file
+// between the look and the claim: then the claimed file is read anew.
+func (l *VoiceLink) take(ctx context.Context, v voice, file voicefile.File) error {
+	content, err := directory.Read(v.path, voicefile.MaxBytes)
+	if err == nil && bytes.Equal(content, v.content) {
+		return l.again(ctx, v.path, l.custody(ctx, v, file))
+	}
+	back := filepath.Join(l.cfg.Dir, pendingFolder, filepath.Base(v.path))
+	if err := directory.Move(v.path, back); err != nil {
+		return broken(fmt.Errorf("put a changed file back: %w", err))
+	}
+	l.forget(v.path)
+	return nil
+}
+
+// again has a file read again at the next rescan after an error.
+func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if seen, known := l.found[path]; known {
+		seen.again = true
+		l.found[path] = seen
+	}
+	return l.fault(ctx, path, err)
+}
+
+// custody does what is due about a file that the gateway claimed: it offers the handoff unless
+// that is on record, and moves the file after the handoff is over. From here on expires_at is
+// the deadline of the handoff.
+func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil)
+	if err != nil {
+		return err
+	}
+	view, err := l.view(ctx, s.Event)
+	if err != nil {
+		return err
+	}
+	if !view.Exists() {
+		s, err = l.offerFile(ctx, s, file, string(v.content))
+		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+			return l.reject(ctx, v, file, rejection(refused))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.see(v.path, s.Event, file)
+	switch {
+	case view.Over:
+		if err := l.place(ctx, v, file, view, ""); err != nil {
+			return err
+		}
+		return l.release(ctx, s, file.Expires)
+	case view.State == federation.Assigned:
+		return l.writeBootstrap(ctx, file)
+	}
+	return nil
+}
+
+// offerFile files the offer of a voice file.
+func (l *VoiceLink) offerFile(ctx context.Context, s slot, file voicefile.File, original string) (slot, error) {
+	from, err := l.didOf(ctx, file.From)
+	if err != nil {
+		return s, err
+	}
+	to, err := l.didOf(ctx, file.To)
+	if err != nil {
+		return s, err
+	}
+	name, losses := title(file.Reason)
+	for _, loss := range losses {
+		l.reportLoss(ctx, s.Event, loss)
+	}
+	return l.offer(ctx, s, stepbuilder.Draft{
+		From: from, To: to, Title: name, Context: file.Context, Deadline: file.Expires, Original: original,
+	}, file.From)
+}

@@ -1,0 +1,178 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"baton/bridge/files/directory"
+	"baton/federation"
+	"baton/translate/voicefile"
+)
+
+// place moves the file of a handoff that is over. It leaves any other file where it is.
+func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, view federation.View, note string) error {
+	folder := v.folder()
+	if !view.Over || folder == archiveFolder || folder == rejectedFolder {
+		return nil
+	}
+	if view.State == federation.Completed {
+		return l.archive(v, file)
+	}
+	return l.reject(ctx, v, file, ending(view, note))
+}
+
+// archive moves a file to the archive.
+func (l *VoiceLink) archive(v voice, file voicefile.File) error {
+	name := file.ArchiveName(time.Now())
+	to, err := l.move(v.path, archiveFolder, name, strings.TrimSuffix(name, ".json")+"-"+file.Key+".json")
+	if err != nil || to == "" {
+		return err
+	}
+	l.carry(v.path, to)
+	return nil
+}
+
+// reject moves a file to the rejected files, with a sidecar that has the reason. The sidecar is
+// there first: a rejected file always has one.
+func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, why *voicefile.Error) error {
+	base := strings.TrimSuffix(filepath.Base(v.path), ".json")
+	reason := voicefile.Reason{Code: why.Code, Detail: why.Detail, At: time.Now()}
+	for _, name := range []string{base + ".json", base + "-" + v.sealed.Key() + ".json"} {
+		to := filepath.Join(l.cfg.Dir, rejectedFolder, name)
+		if _, err := os.Lstat(to); err == nil {
+			continue // another file has the name
+		}
+		if err := l.writeReason(to+".reason", reason); err != nil {
+			return broken(err)
+		}
+		err := directory.Move(v.path, to)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			continue
+		case errors.Is(err, fs.ErrNotExist): // another program took the file
+			_ = os.Remove(to + ".reason")
+			l.forget(v.path)
+			return nil
+		case err != nil:
+			return broken(err)
+		}
+		l.log.LogAttrs(ctx, slog.LevelInfo, "file rejected", slog.String("file", name), slog.String("code", string(why.Code)), slog.String("reason", why.Detail))
+		if file.ID == "" {
+			l.ports.Metrics.BadInput.WithLabelValues(network, l.name, string(why.Code)).Inc()
+		}
+		l.carry(v.path, to)
+		return nil
+	}
+	l.unread(ctx, v.path, "duplicate", why) // this very file is among the rejected ones
+	return nil
+}
+
+// writeReason writes a sidecar in the place of one that an interrupted move has left.
+func (*VoiceLink) writeReason(path string, reason voicefile.Reason) error {
+	err := directory.Create(path, reason.Bytes(), 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		if err = os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = directory.Create(path, reason.Bytes(), 0o644)
+		}
+	}
+	return err
+}
+
+// move moves a file to the first of some names that is free, and returns where it is then. It
+// returns "" where another program has moved the file.
+func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
+	var err error
+	for _, name := range names {
+		to := filepath.Join(l.cfg.Dir, folder, name)
+		switch err = directory.Move(from, to); {
+		case err == nil:
+			return to, nil
+		case errors.Is(err, fs.ErrNotExist):
+			l.forget(from)
+			return "", nil
+		case !errors.Is(err, fs.ErrExist):
+			return "", broken(err)
+		}
+	}
+	return "", err
+}
+
+// carry notes that the link has moved a file, so that the look that follows has nothing to do.
+func (l *VoiceLink) carry(from, to string) {
+	seen := l.found[from]
+	l.forget(from)
+	info, err := os.Lstat(to)
+	if err != nil {
+		return // the next scan finds it
+	}
+	seen.stamp, seen.again = directory.StampOf(info), false
+	l.found[to] = seen
+	if !seen.handoff.IsZero() {
+		l.paths[seen.handoff] = to
+	}
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+// bootstrapState is the body of the slot of a file whose bootstrap has been decided on.
+const bootstrapState = "bootstrap"
+
+// writeBootstrap writes the bootstrap of a file that an agent of the gateway accepted: once, and
+// never again, also where the voice server has consumed it. The file is on disk under a hidden
+// name before the record notes it, and gets its name after that.
+func (l *VoiceLink) writeBootstrap(ctx context.Context, file voicefile.File) error {
+	if l.cfg.StateDir == "" {
+		return nil
+	}
+	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(l.cfg.StateDir, "handoffs")
+	hidden, path := filepath.Join(folder, "."+file.ID+".bootstrap"), filepath.Join(folder, file.ID+".json")
+	if !bytes.Equal(s.Body, []byte(bootstrapState)) {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return broken(err)
+		}
+		_ = os.Remove(hidden) // of a gateway that was killed before the record noted it
+		if err := directory.Create(hidden, file.Bootstrap(time.Now()), 0o600); err != nil {
+			return broken(err)
+		}
+		s.Body = []byte(bootstrapState)
+		if err := l.keep(ctx, s); err != nil {
+			return err
+		}
+	}
+	switch err := directory.Move(hidden, path); {
+	case err == nil, errors.Is(err, fs.ErrNotExist): // written before
+		return l.sweepBootstraps(folder)
+	case errors.Is(err, fs.ErrExist):
+		_ = os.Remove(hidden)
+		l.unread(ctx, path, "bootstrap-exists", err)
+		return nil
+	default:
+		return broken(err)
+	}
+}
+
+// sweepBootstraps deletes bootstraps that are too old for every voice server.
+func (l *VoiceLink) sweepBootstraps(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return broken(err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > l.cfg.ResumeWindow && strings.HasSuffix(entry.Name(), ".json") {
+			_ = os.Remove(filepath.Join(folder, entry.Name()))
+		}
+	}
+	return nil
+}

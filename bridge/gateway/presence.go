@@ -1,0 +1,20 @@
+package gateway
+
+import (
+	"context"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+var _ bridge.Presence = (*Gateway)(nil)
+
+// Left implements [bridge.Presence].
+func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
+	binding, err := g.deps.Participants.Binding(ctx, did)
+	if err != nil {
+		return false
+	}
+	placer, up := g.links.placerUp(binding.Link)
+	return up && !placer.Online(ctx, binding) && !g.onSibling(ctx, did, binding.Link)
+}

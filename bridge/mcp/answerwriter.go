@@ -1,0 +1,120 @@
+package mcp
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// slowest is how long a client may take to read what is written. A slower one is disconnected.
+const slowest = 30 * time.Second
+
+// heartbeat is how often something is written to a client that waits. Proxies end connections that
+// are silent for a minute.
+const heartbeat = 15 * time.Second
+
+// idle is a comment of server-sent events, which clients ignore.
+const idle = ": here\n\n"
+
+// answerWriter writes the answer to one request. It moves the deadlines of the connection, which
+// the listener sets for short requests, and writes comments while a request waits.
+type answerWriter struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+	stop    chan struct{}
+	stopped sync.WaitGroup
+
+	mu     sync.Mutex // the SDK writes whole events
+	begun  bool
+	status int
+}
+
+// newAnswerWriter returns the writer of an answer, which waits or does not. The caller ends it with
+// close.
+func newAnswerWriter(w http.ResponseWriter, r *http.Request, waits bool) *answerWriter {
+	a := &answerWriter{ResponseWriter: w, control: http.NewResponseController(w), stop: make(chan struct{})}
+	if waits && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		_ = a.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+		a.extend()
+		a.stopped.Go(a.beat)
+	}
+	return a
+}
+
+// beat writes comments until the answer is over.
+func (a *answerWriter) beat() {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.comment()
+		case <-a.stop:
+			return
+		}
+	}
+}
+
+// comment writes a comment, and before it the header of a stream where there is none yet.
+func (a *answerWriter) comment() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.begun {
+		a.Header().Set("Content-Type", "text/event-stream")
+		a.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
+		a.writeHeader(http.StatusOK)
+	}
+	if a.Header().Get("Content-Type") != "text/event-stream" {
+		return
+	}
+	a.extend()
+	_, _ = a.ResponseWriter.Write([]byte(idle)) // the client is gone
+	_ = a.control.Flush()
+}
+
+// extend gives the client time to read what is written next.
+func (a *answerWriter) extend() {
+	_ = a.control.SetWriteDeadline(time.Now().Add(slowest + heartbeat))
+}
+
+// close ends the comments.
+func (a *answerWriter) close() {
+	close(a.stop)
+	a.stopped.Wait()
+}
+
+// writeHeader writes the header once.
+func (a *answerWriter) writeHeader(status int) {
+	if !a.begun {
+		a.begun = true
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answerWriter) WriteHeader(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writeHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (a *answerWriter) Write(text []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun = true
+	a.extend()
+	return a.ResponseWriter.Write(text)
+}
+
+// Flush implements [http.Flusher].
+func (a *answerWriter) Flush() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_ = a.control.Flush()
+}
+
+// Unwrap gives the SDK the deadlines of the connection.
+func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/bridge/participant"
+	"baton/federation"
+)
+
+// handoff is a handoff as REST has it, with the text of the offerer set apart.
+type handoff struct {
+	ID        string             `json:"id"`
+	Kind      string             `json:"kind"`
+	State     string             `json:"state"`
+	Over      bool               `json:"over"`
+	Version   federation.Version `json:"version"`
+	Home      string             `json:"home"`
+	Dialect   string             `json:"dialect"`
+	Offerer   string             `json:"offerer"`
+	Offeree   string             `json:"offeree,omitempty"`
+	Assignee  string             `json:"assignee,omitempty"`
+	Caps      []string           `json:"caps"`
+	Deadline  time.Time          `json:"deadline,omitzero"`
+	Priority  string             `json:"priority,omitempty"`
+	Replaces  string             `json:"replaces,omitempty"`
+	Opened    time.Time          `json:"opened"`
+	Moved     time.Time          `json:"moved"`
+	Untrusted untrusted          `json:"untrusted"`
+	Steps     []step             `json:"steps,omitempty"`
+}
+
+// evidence is where the original of a vouched step is.
+type evidence struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"`
+}
+
+// step is one step, with the text of its author set apart.
+type step struct {
+	EventID    string    `json:"event_id"`
+	HandoffID  string    `json:"handoff_id"`
+	Verb       string    `json:"verb"`
+	From       string    `json:"from"`
+	For        string    `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Time       time.Time `json:"time"`
+	State      string    `json:"state"`
+	Provenance string    `json:"provenance"`
+	Verdict    string    `json:"verdict"`
+	Evidence   *evidence `json:"evidence,omitempty"`
+	Untrusted  untrusted `json:"untrusted,omitempty"`
+}
+
+// entry is an entry of an inbox.
+type entry struct {
+	Cursor string `json:"cursor"`
+	Waits  bool   `json:"waits"`
+	Step   step   `json:"step"`
+}
+
+// moment is a time as the contract has it; the zero one is left out.
+func moment(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+func shapeHandoff(v federation.View) handoff {
+	h := handoff{
+		ID: v.ID.String(), Kind: string(v.Kind), State: string(v.State), Over: v.Over, Version: v.Version, Home: string(v.Home), Dialect: string(v.Dialect),
+		Offerer: string(v.Offerer), Offeree: string(v.Offeree), Assignee: string(v.Assignee), Replaces: v.Replaces.String(),
+		Deadline: moment(v.Deadline), Opened: moment(v.Opened), Moved: moment(v.Moved), Caps: []string{},
+		Untrusted: untrusted{"title": v.Title, "venue": v.Venue},
+	}
+	h.Caps = append(h.Caps, v.Caps...) // each is a word
+	if plain(v.Priority) {
+		h.Priority = v.Priority
+	} else {
+		h.Untrusted.add("priority", v.Priority)
+	}
+	return h
+}
+
+func shapeStep(n participant.Named) step {
+	ev := n.Entry.Event
+	s := step{
+		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Time: moment(ev.Time()),
+		State: string(n.Entry.State), Provenance: string(ev.Provenance), Verdict: federation.Valid.String(), // nothing else is filed
+		Untrusted: untrusted{},
+	}
+	if actor := ev.Actor(); actor != ev.From {
+		s.For = string(actor)
+	}
+	if ev.Evidence != nil {
+		s.Evidence = &evidence{ev.Evidence.URL, hex.EncodeToString(ev.Evidence.Digest[:])}
+	}
+	s.Untrusted.add("name", n.Name)
+	s.Untrusted.add("title", ev.Title)
+	s.Untrusted.add("note", ev.Note)
+	if federation.CapabilityIn(ev.Context) != "" { // a context that was too long for its step is kept at a gateway
+		s.Untrusted.add("context_ref", ev.Context)
+	} else {
+		s.Untrusted.add("context", ev.Context)
+	}
+	return s
+}
+
+func shapeEntry(n participant.Named) entry {
+	return entry{string(n.Cursor), n.Waits, shapeStep(n)}
+}
+
+// text returns a line about the handoff and its fence.
+func (h handoff) text() string {
+	line := fmt.Sprintf("handoff %s: %s %s, offerer %s", h.ID, h.Kind, h.State, h.Offerer)
+	if h.Offeree != "" {
+		line += ", offeree " + h.Offeree
+	}
+	if h.Assignee != "" {
+		line += ", assignee " + h.Assignee
+	}
+	if len(h.Caps) > 0 {
+		line += ", caps " + strings.Join(h.Caps, " ")
+	}
+	if !h.Deadline.IsZero() {
+		line += ", deadline " + h.Deadline.Format(time.RFC3339Nano)
+	}
+	return escape(line) + "\n" + fence{handoff: h.ID, from: h.Offerer, untrusted: h.Untrusted}.String()
+}
+
+// text returns a line about the step, which may begin with its cursor, and its fence.
+func (s step) text(start string) string {
+	line := fmt.Sprintf("%s%s: handoff %s, state %s, event %s, time %s", start, s.Verb, s.HandoffID, s.State, s.EventID, s.Time.Format(time.RFC3339Nano))
+	f := fence{event: s.EventID, from: s.From, verdict: s.Verdict, provenance: s.Provenance, untrusted: s.Untrusted}
+	return escape(line) + "\n" + f.String()
+}
+
+// text returns a line about the entry and its fence.
+func (e entry) text() string {
+	start := "cursor " + e.Cursor + ", "
+	if !e.Waits {
+		start += "read, "
+	}
+	return e.Step.text(start)
+}

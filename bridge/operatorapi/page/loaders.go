@@ -1,0 +1,178 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"baton/bridge/operatorapi/client"
+	"baton/bridge/operatorapi/contract"
+)
+
+// loader reads what a page shows.
+type loader func(r request) (view, error)
+
+// lists returns the loaders of the pages that are lists, in the order of the navigation.
+func lists() []struct {
+	Name, Title string
+	Load        loader
+} {
+	return []struct {
+		Name, Title string
+		Load        loader
+	}{
+		{"links", "Links", loadLinks},
+		{"feeds", "Feeds", loadFeeds},
+		{"handoffs", "Handoffs", loadHandoffs},
+		{"dead", "Dead letters", loadDead},
+		{"peers", "Peers", loadPeers},
+		{"keys", "Keys", loadKeys},
+		{"policy", "Policy", loadPolicy},
+		{"audit", "Audit", loadAudit},
+	}
+}
+
+// loaderOf returns the loader of an address.
+func loaderOf(u *url.URL) (loader, bool) {
+	name, item, isItem := strings.Cut(strings.TrimPrefix(u.EscapedPath(), prefix), "/")
+	if !isItem {
+		for _, each := range lists() {
+			if each.Name == name {
+				return each.Load, true
+			}
+		}
+		return nil, false
+	}
+	id, err := url.PathUnescape(item)
+	if err != nil || id == "" || strings.Contains(item, "/") {
+		return nil, false
+	}
+	load := map[string]func(r request, id string) (view, error){"links": loadLink, "handoffs": loadHandoff, "dead": loadLetter}[name]
+	return func(r request) (view, error) { return load(r, id) }, load != nil
+}
+
+// ask sends a request to the API and reads the answer.
+func ask[T any](r request, send client.Request) (T, error) { return client.Ask[T](r.api, send) }
+
+// older returns the address of the next page of a list, "" after the last.
+func (r request) older(list, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	query := url.Values{}
+	for _, name := range []string{"search", "state"} {
+		if value := r.query.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	query.Set("cursor", cursor)
+	return prefix + list + "?" + query.Encode()
+}
+
+// command returns a command line that prints a list as the page shows it.
+func (r request) command(words ...string) string {
+	return shell(append([]string{"baton"}, append(words, r.flag("cursor")...)...)...)
+}
+
+// flag returns a flag of a command for a parameter of the page, nothing where it is not set.
+func (r request) flag(name string) []string {
+	if value := r.query.Get(name); value != "" {
+		return []string{"--" + name, value}
+	}
+	return nil
+}
+
+// shell returns a command line, with quotes around the words that need them.
+func shell(words ...string) string {
+	for i, word := range words {
+		if !plainWord(word) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord reports whether a shell reads a word as it stands.
+func plainWord(word string) bool {
+	return word != "" && !strings.ContainsFunc(word, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_./:=@%+,", c)
+	})
+}
+
+// loadKeys shows the keys of the gateway.
+func loadKeys(r request) (view, error) {
+	page, err := ask[contract.KeyPage](r, func(api *contract.Client) (*http.Response, error) {
+		return api.ListKeys(r.ctx, &contract.ListKeysParams{Cursor: r.query.Get("cursor")})
+	})
+	t := &table{Caption: "Keys", Columns: []string{"Name", "State", "Key ID", "Identity", "Since", "Until"}, Empty: "There are no keys."}
+	for _, k := range page.Items {
+		identity := k.PublicKey
+		switch {
+		case k.DID != "":
+			identity = string(k.DID) + " " + string(k.DIDKey)
+		case k.EndpointID != "":
+			identity = k.EndpointID
+		}
+		t.Rows = append(t.Rows, row{k.Name + k.KeyID, []cell{words(k.Name), state(k.State), words(k.KeyID), long(identity), r.atText(k.Since), r.atText(k.Until)}})
+	}
+	return view{Title: "Keys", Sections: []section{{ID: "keys", Table: t, Command: r.command("keys", "list")}}}, err
+}
+
+// atText returns a cell of a time that is RFC 3339, empty for none.
+func (r request) atText(s string) cell {
+	var m contract.Moment
+	if err := m.UnmarshalJSON([]byte(strconv.Quote(s))); err != nil {
+		return words(s)
+	}
+	return at(m, r.now)
+}
+
+// loadPolicy shows the rules and limits.
+func loadPolicy(r request) (view, error) {
+	policy, err := ask[contract.Policy](r, func(api *contract.Client) (*http.Response, error) { return api.GetPolicy(r.ctx) })
+	rules := &table{Caption: "Rules", Columns: []string{"#", "Verbs", "Peers", "Senders", "Recipients", "Require", "From"}}
+	for i, each := range policy.Rules {
+		rules.Rows = append(rules.Rows, row{strconv.Itoa(i), []cell{
+			number(i + 1), anyOf(each.Verbs), anyOf(each.Peers), anyOf(each.Senders), anyOf(each.Recipients), state(each.Require), place(each.File, each.Line),
+		}})
+	}
+	limits := &table{Caption: "Limits", Columns: []string{"Key", "Value", "From"}}
+	for _, each := range policy.Limits {
+		limits.Rows = append(limits.Rows, row{each.Key, []cell{words(each.Key), {Text: plain(each.Value), Class: "num"}, place(each.File, each.Line)}})
+	}
+	return view{Title: "Policy", Sections: []section{
+		{ID: "rules", Table: rules, Command: "baton policy show"}, {ID: "limits", Table: limits, Command: "baton policy show"},
+	}}, err
+}
+
+// anyOf returns a cell of a list in which no item means any.
+func anyOf(items []string) cell {
+	if len(items) == 0 {
+		return words("any")
+	}
+	return long(strings.Join(items, ", "))
+}
+
+// place returns a cell of the line that a key comes from.
+func place(file string, line int) cell {
+	if line == 0 {
+		return words("default")
+	}
+	return long(file + ":" + strconv.Itoa(line))
+}
+
+// loadAudit shows what operators changed.
+func loadAudit(r request) (view, error) {
+	page, err := ask[contract.ChangePage](r, func(api *contract.Client) (*http.Response, error) {
+		return api.ListAudit(r.ctx, &contract.ListAuditParams{Cursor: r.query.Get("cursor")})
+	})
+	t := &table{
+		Caption: "Changes", Columns: []string{"Time", "Actor", "Action", "Subject", "Reason"}, Empty: "No operator has changed anything.",
+		Older: r.older("audit", page.NextCursor),
+	}
+	for _, c := range page.Items {
+		t.Rows = append(t.Rows, row{c.Time.String() + c.What + c.Subject, []cell{at(c.Time, r.now), words(c.Actor), words(c.What), long(c.Subject), long(c.Reason)}})
+	}
+	return view{Title: "Audit", Sections: []section{{ID: "audit", Table: t, Command: r.command("audit", "list")}}}, err
+}

@@ -1,0 +1,170 @@
+package participant
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// Account is one caller at its gateway. It has what an agent may ask in the form in which a network
+// without rules of its own passes it on.
+type Account struct {
+	Access *Access
+	Caller Caller
+}
+
+// InboxQuery says which entries of an inbox are wanted.
+type InboxQuery struct {
+	Cursor federation.Cursor `json:"cursor,omitempty"` // "" for that of the device
+	Device string            `json:"device,omitempty"`
+	Limit  int               `json:"limit"`
+	// Wait is how long to wait for an entry where there is none; 0 for no wait.
+	Wait time.Duration `json:"wait,omitempty"`
+}
+
+// InboxPage is entries of an inbox.
+type InboxPage struct {
+	Items []Named           `json:"items"`
+	Next  federation.Cursor `json:"next_cursor"` // to go on from
+}
+
+// Inbox returns entries of the inbox of the caller. It changes nothing. With Wait it blocks until
+// there is an entry, the time is over or ctx has ended; no entry is no error.
+func (a Account) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
+	did, err := a.Caller.Person()
+	if err != nil {
+		return InboxPage{}, err
+	}
+	after, err := a.Access.Start(ctx, did, q.Cursor, q.Device)
+	if err != nil {
+		return InboxPage{}, err
+	}
+	read := a.Access.readPage
+	if q.Wait > 0 {
+		read = func(ctx context.Context, did federation.DID, at place) (*page, error) {
+			return a.Access.poll(ctx, did, at, q.Wait)
+		}
+	}
+	found, err := read(ctx, did, place{after, q.Limit})
+	if err != nil {
+		return InboxPage{}, err
+	}
+	answer := InboxPage{Items: found.items, Next: after}
+	if n := len(found.items); n > 0 {
+		answer.Next = found.items[n-1].Cursor
+	}
+	return answer, nil
+}
+
+// Acknowledge marks an entry of the inbox and all entries before it as read.
+func (a Account) Acknowledge(ctx context.Context, device string, upTo federation.Cursor) error {
+	did, err := a.Caller.Person()
+	if err != nil {
+		return err
+	}
+	return a.Access.Acknowledge(ctx, did, device, upTo)
+}
+
+// HandoffPage is a list of handoffs.
+type HandoffPage struct {
+	Items []federation.View `json:"items"`
+	Next  federation.Cursor `json:"next_cursor"` // "" after the last page
+}
+
+// Handoffs returns up to limit handoffs that a query admits and the caller may see.
+func (a Account) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
+	views, next, err := a.Access.List(ctx, a.Caller, q, after, limit)
+	return HandoffPage{views, next}, err
+}
+
+// HandoffLog is a handoff with its steps.
+type HandoffLog struct {
+	View  federation.View `json:"view"`
+	Steps []Named         `json:"steps"`
+}
+
+// maxSteps bounds the steps of one answer: the first ones of a longer log.
+const maxSteps = 500
+
+// Handoff returns a handoff that the caller may see, with its first 500 steps.
+func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
+	view, err := a.Access.Find(ctx, a.Caller, id)
+	if err != nil {
+		return HandoffLog{}, err
+	}
+	answer := HandoffLog{View: view}
+	for entry, err := range a.Access.Log(ctx, view.ID) {
+		if err != nil {
+			return HandoffLog{}, fmt.Errorf("read log: %w", err)
+		}
+		if len(answer.Steps) == maxSteps {
+			break
+		}
+		answer.Steps = append(answer.Steps, a.Access.named(ctx, entry))
+	}
+	return answer, nil
+}
+
+// Moved returns the version of a handoff that the caller may see. It blocks until that is another
+// one than the caller knows, the time is over or ctx has ended; it returns no error for that.
+func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
+	view, err := a.Access.Find(ctx, a.Caller, id)
+	if err != nil {
+		return 0, err
+	}
+	limit := a.Access.deps.HTTP.MaxStreams
+	if !a.Access.deps.Streams.Take(limit) {
+		return 0, errTooManyStreams(limit)
+	}
+	defer a.Access.deps.Streams.Leave()
+	wake, stop := a.Access.deps.Wakes.Subscribe(bridge.HandoffTopic(view.ID))
+	defer stop()
+	over := time.NewTimer(within)
+	defer over.Stop()
+	again := time.NewTicker(lookAgain) // as a wake-up may be lost
+	defer again.Stop()
+	for {
+		if view, err = a.Access.Find(ctx, a.Caller, id); err != nil && ctx.Err() == nil {
+			return 0, err
+		}
+		if ctx.Err() != nil || view.Version != known {
+			return view.Version, nil
+		}
+		select {
+		case <-wake:
+		case <-again.C:
+		case <-over.C:
+			return known, nil
+		case <-ctx.Done():
+			return known, nil
+		}
+	}
+}
+
+// Offer opens a handoff, as [Access.Offer] does.
+func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
+	return a.Access.Offer(ctx, a.Caller, o, Request{Key: key})
+}
+
+// Take takes a step in a handoff, as [Access.Take] does.
+func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s Step, key string) (Filed, error) {
+	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
+}
+
+// Whois returns what is known of a name, as [Access.Whois] does.
+func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
+	return a.Access.Whois(ctx, who)
+}
+
+// Explain returns what became of an event, as [Access.Explain] does.
+func (a Account) Explain(ctx context.Context, event string) (Explanation, error) {
+	return a.Access.Explain(ctx, a.Caller, event)
+}
+
+// Passport returns the passport of a handoff that the caller may see.
+func (a Account) Passport(ctx context.Context, id string) (bridge.Document, error) {
+	return a.Access.Passport(ctx, a.Caller, id)
+}

@@ -1,0 +1,303 @@
+package participant
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// The paths of the authorization server.
+const (
+	tokenPath     = "/oauth/token"
+	authorizePath = "/oauth/authorize"
+	metadataPath  = "/.well-known/oauth-authorization-server"
+)
+
+// assertionType is the type of a client assertion that is a JWT.
+//
+// spec: RFC 7523 §2.2
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+// assertionLife is how far from now an assertion may end.
+const assertionLife = 10 * time.Minute
+
+// assertionSkew is by how much the clock of a client may be ahead.
+const assertionSkew = time.Minute
+
+// maxFormBytes bounds a request for a token: an assertion, and a few names.
+const maxFormBytes = 16 << 10
+
+// oauthError is a refused request for a token.
+//
+// spec: RFC 6749 §5.2
+type oauthError struct {
+	Status      int    `json:"-"`
+	Code        string `json:"error"`
+	Description string `json:"error_description,omitempty"`
+	RetryAfter  int    `json:"-"` // seconds; 0 where it is unknown
+}
+
+// Error implements error.
+func (e *oauthError) Error() string { return e.Code + ": " + e.Description }
+
+func badRequest(description string) error {
+	return &oauthError{Status: http.StatusBadRequest, Code: "invalid_request", Description: description}
+}
+
+func badClient(description string) error {
+	return &oauthError{Status: http.StatusUnauthorized, Code: "invalid_client", Description: description}
+}
+
+// MountOAuth registers the routes of the authorization server: a client proves a DID with one of
+// its keys, and gets an access token as REST issues it.
+//
+// spec: RFC 6749 §4.4, RFC 7523 §3, RFC 8414 §3
+func (a *Access) MountOAuth(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+metadataPath, a.getMetadata)
+	mux.HandleFunc("POST "+tokenPath, a.postToken)
+	mux.HandleFunc(authorizePath, func(w http.ResponseWriter, _ *http.Request) {
+		writeOAuth(w, &oauthError{Status: http.StatusBadRequest, Code: "unsupported_response_type", Description: "only client_credentials at " + tokenPath})
+	})
+}
+
+// getMetadata answers with what a client needs to know of the authorization server.
+//
+// spec: RFC 8414 §2
+func (a *Access) getMetadata(w http.ResponseWriter, _ *http.Request) {
+	WriteJSON(w, http.StatusOK, map[string]any{
+		"issuer":                                a.deps.PublicURL,
+		"token_endpoint":                        a.deps.PublicURL + tokenPath,
+		"authorization_endpoint":                a.deps.PublicURL + authorizePath, // clients refuse metadata without one
+		"grant_types_supported":                 []string{"client_credentials"},
+		"token_endpoint_auth_methods_supported": []string{"private_key_jwt"},
+		"token_endpoint_auth_signing_alg_values_supported": assertionAlgorithms(),
+		"response_types_supported":                         []string{},
+	})
+}
+
+// assertionAlgorithms returns the algorithms of assertions.
+func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
+
+// postToken answers a request for a token.
+func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	w.Header().Set("Cache-Control", "no-store")
+	err := a.CheckAddress(r)
+	if err == nil {
+		err = a.TakeLogin(w, r, now)
+	}
+	var did federation.DID
+	if err == nil {
+		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+		did, err = a.assert(r, now)
+	}
+	var token string
+	ends := now.Add(credential.AccessLife).Truncate(time.Second)
+	if err == nil {
+		token, err = a.tokens.Issue(string(did), credential.Claims{Use: credential.Access}, now, ends)
+	}
+	if err != nil {
+		writeOAuth(w, a.oauthErrorOf(err))
+		return
+	}
+	WriteJSON(w, http.StatusOK, map[string]any{
+		"access_token": token, "token_type": "Bearer", "expires_in": int(ends.Sub(now) / time.Second),
+	})
+}
+
+// oauthErrorOf returns how an error is told.
+func (a *Access) oauthErrorOf(err error) *oauthError {
+	if told, ok := errors.AsType[*oauthError](err); ok {
+		return told
+	}
+	p := ProblemOf(err)
+	told := &oauthError{Status: p.Status, Description: p.Detail, RetryAfter: p.RetryAfter}
+	switch {
+	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable:
+		told.Code = "temporarily_unavailable"
+	case p.Status >= http.StatusInternalServerError:
+		told.Code = "server_error"
+		a.deps.Log.Error("request not answered", "network", a.network, "link", a.network, "path", tokenPath, "err", err)
+	default:
+		told.Status, told.Code = http.StatusBadRequest, "unauthorized_client"
+	}
+	return told
+}
+
+// assert returns the DID that the assertion of a request proves. An assertion is used up by that.
+// A request for a DID whose keys cannot be fetched now may be repeated with the same assertion.
+func (a *Access) assert(r *http.Request, now time.Time) (federation.DID, error) {
+	form, err := readForm(r)
+	if err != nil {
+		return "", err
+	}
+	if err := a.checkForm(form); err != nil {
+		return "", err
+	}
+	var claims jwt.RegisteredClaims
+	token, parts, err := jwt.NewParser(jwt.WithStrictDecoding()).ParseUnverified(form.Get("client_assertion"), &claims)
+	if err != nil {
+		return "", badClient("client_assertion: want a JWT")
+	}
+	did, err := a.checkClaims(token, claims, now)
+	if err != nil {
+		return "", err
+	}
+	if id := form.Get("client_id"); id != "" && id != string(did) {
+		return "", badClient("client_id: want the DID of the assertion, or none")
+	}
+	if err := a.CheckBlocked(r.Context(), did); err != nil { // before its key is looked for
+		return "", err
+	}
+	signature, err := signing.DecodeBase64URL(parts[2])
+	if err != nil {
+		return "", badClient("client_assertion: its signature is not base64url")
+	}
+	verdict, err := a.deps.Keys.Proved(r.Context(), did, []byte(parts[0]+"."+parts[1]), signature)
+	switch verdict {
+	case federation.Valid:
+		return did, a.spend(r.Context(), did, claims.ID, now)
+	case federation.Unverifiable:
+		return "", &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
+	case federation.Invalid:
+	}
+	return "", badClient("the signature is not that of a key of " + string(did))
+}
+
+// readForm reads the form of a request, which has each parameter at most once.
+//
+// spec: RFC 6749 §3.2
+func readForm(r *http.Request) (url.Values, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, badRequest("want a form of at most " + strconv.Itoa(maxFormBytes) + " bytes")
+	}
+	for name, values := range r.PostForm {
+		if len(values) > 1 {
+			return nil, badRequest(name + " is there more than once")
+		}
+	}
+	return r.PostForm, nil
+}
+
+// checkForm checks a request but for its assertion.
+func (a *Access) checkForm(form url.Values) error {
+	switch {
+	case form.Get("grant_type") == "":
+		return badRequest("grant_type is missing")
+	case form.Get("grant_type") != "client_credentials":
+		return &oauthError{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "want client_credentials"}
+	case form.Get("client_assertion_type") != assertionType:
+		return badClient("client_assertion_type: want " + assertionType)
+	case form.Get("client_assertion") == "":
+		return badClient("client_assertion is missing")
+	}
+	resource := strings.TrimSuffix(form.Get("resource"), "/")
+	if resource != "" && resource != a.deps.PublicURL+"/mcp" && resource != a.deps.PublicURL+"/a2a" {
+		return &oauthError{Status: http.StatusBadRequest, Code: "invalid_target", Description: "resource: there is no such resource here"}
+	}
+	return nil
+}
+
+// checkClaims returns the DID in whose name an assertion is.
+//
+// spec: RFC 7523 §3
+func (a *Access) checkClaims(token *jwt.Token, claims jwt.RegisteredClaims, now time.Time) (federation.DID, error) {
+	did, err := federation.ParseDID(claims.Subject)
+	ours := func(audience string) bool {
+		audience = strings.TrimSuffix(audience, "/") // some clients add one to an address without a path
+		return audience == a.deps.PublicURL || audience == a.deps.PublicURL+tokenPath
+	}
+	switch {
+	case !slices.Contains(assertionAlgorithms(), token.Method.Alg()):
+		return "", badClient("client_assertion: alg is not EdDSA or ES256")
+	case err != nil:
+		return "", badClient("client_assertion: sub is no DID")
+	case claims.Issuer != claims.Subject:
+		return "", badClient("client_assertion: iss is not sub")
+	case !slices.ContainsFunc(claims.Audience, ours):
+		return "", badClient("client_assertion: aud is not " + a.deps.PublicURL)
+	case claims.ExpiresAt == nil || claims.ExpiresAt.After(now.Add(assertionLife)):
+		return "", badClient("client_assertion: exp is not within " + assertionLife.String())
+	case !claims.ExpiresAt.After(now):
+		return "", badClient("client_assertion: it has expired")
+	case claims.NotBefore != nil && claims.NotBefore.After(now.Add(assertionSkew)):
+		return "", badClient("client_assertion: nbf is in the future")
+	case claims.ID == "":
+		return "", badClient("client_assertion: jti is missing")
+	}
+	return did, nil
+}
+
+// spend uses up the jti of an assertion. The record keeps it for a day, which is longer than an
+// assertion lasts, and all replicas share it.
+func (a *Access) spend(ctx context.Context, did federation.DID, jti string, now time.Time) error {
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256([]byte(jti))
+	kept, err := a.deps.Answers.Reserve(ctx, federation.Answer{
+		DID: did, Key: "oauth jti " + hex.EncodeToString(digest[:]), Digest: digest, Event: id, At: now,
+	})
+	if err == nil && kept.Event != id {
+		err = badClient("client_assertion: its jti was used before")
+	}
+	return err
+}
+
+func writeOAuth(w http.ResponseWriter, e *oauthError) {
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	WriteJSON(w, e.Status, e)
+}
+
+// WriteJSON answers a request with a document.
+func WriteJSON(w http.ResponseWriter, status int, document any) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// Denied answers a request without a valid token: 401 with the challenge of its resource, or why
+// the token cannot be checked now. Metadata is the address of the document about the resource, ""
+// for none.
+//
+// spec: RFC 9728 §5.1
+func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemError {
+	p := ProblemOf(err)
+	if p.Status == http.StatusUnauthorized {
+		challenge := "Bearer"
+		if metadata != "" {
+			challenge += ` resource_metadata="` + metadata + `"`
+		}
+		w.Header().Set("WWW-Authenticate", challenge)
+	}
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	WriteJSON(w, p.Status, p)
+	return p
+}

@@ -1,0 +1,248 @@
+package participant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// maxCallBytes bounds the body of one call of a [Remote]: a step with a context.
+const maxCallBytes = 1 << 20
+
+// answerTime is how long the caller may take to read an answer that it waited for.
+const answerTime = time.Minute
+
+// The arguments of calls that have several.
+type (
+	ackCall struct {
+		Device string            `json:"device"`
+		UpTo   federation.Cursor `json:"up_to"`
+	}
+	listCall struct {
+		Query Query             `json:"query"`
+		After federation.Cursor `json:"after"`
+		Limit int               `json:"limit"`
+	}
+	movedCall struct {
+		ID     string             `json:"id"`
+		Known  federation.Version `json:"known"`
+		Within time.Duration      `json:"within"`
+	}
+	offerCall struct {
+		Offer Offer  `json:"offer"`
+		Key   string `json:"key"`
+	}
+	takeCall struct {
+		ID   string          `json:"id"`
+		Verb federation.Verb `json:"verb"`
+		Step Step            `json:"step"`
+		Key  string          `json:"key"`
+	}
+)
+
+// call is one operation of an account on the operator API.
+type call struct {
+	changes bool // the audit log has it
+	run     func(ctx context.Context, a Account, arguments []byte) (any, error)
+}
+
+// calling returns a call whose arguments are an In.
+func calling[In, Out any](changes bool, run func(ctx context.Context, a Account, in In) (Out, error)) call {
+	return call{changes, func(ctx context.Context, a Account, arguments []byte) (any, error) {
+		var in In
+		if err := json.Unmarshal(arguments, &in); err != nil {
+			return nil, bridge.UsageProblem("the body: " + err.Error())
+		}
+		return run(ctx, a, in)
+	}}
+}
+
+// calls returns the operations of an account by their names.
+func calls() map[string]call {
+	return map[string]call{
+		"act": calling(false, func(ctx context.Context, a Account, signed bool) (struct{}, error) {
+			return struct{}{}, a.checkBound(ctx, signed)
+		}),
+		"inbox": calling(false, func(ctx context.Context, a Account, q InboxQuery) (InboxPage, error) { return a.Inbox(ctx, q) }),
+		"acknowledge": calling(true, func(ctx context.Context, a Account, c ackCall) (struct{}, error) {
+			return struct{}{}, a.Acknowledge(ctx, c.Device, c.UpTo)
+		}),
+		"handoffs": calling(false, func(ctx context.Context, a Account, c listCall) (HandoffPage, error) {
+			return a.Handoffs(ctx, c.Query, c.After, c.Limit)
+		}),
+		"handoff": calling(false, func(ctx context.Context, a Account, id string) (HandoffLog, error) { return a.Handoff(ctx, id) }),
+		"moved": calling(false, func(ctx context.Context, a Account, c movedCall) (federation.Version, error) {
+			return a.Moved(ctx, c.ID, c.Known, c.Within)
+		}),
+		"offer": calling(true, func(ctx context.Context, a Account, c offerCall) (Filed, error) { return a.Offer(ctx, c.Offer, c.Key) }),
+		"take": calling(true, func(ctx context.Context, a Account, c takeCall) (Filed, error) {
+			return a.Take(ctx, c.ID, c.Verb, c.Step, c.Key)
+		}),
+		"whois": calling(false, func(ctx context.Context, a Account, who string) ([]Person, error) { return a.Whois(ctx, who) }),
+		"explain": calling(false, func(ctx context.Context, a Account, event string) (Explanation, error) {
+			return a.Explain(ctx, event)
+		}),
+		"passport": calling(false, func(ctx context.Context, a Account, id string) (bridge.Document, error) { return a.Passport(ctx, id) }),
+	}
+}
+
+// checkBound returns a refusal where the gateway does not sign steps for the DID of the account,
+// and the caller has no key to sign them with.
+func (a Account) checkBound(ctx context.Context, signed bool) error {
+	if err := a.Access.CheckBlocked(ctx, a.Caller.DID); err != nil || signed {
+		return err
+	}
+	return a.Access.Builder().CheckVouched(ctx, a.Caller.DID)
+}
+
+// callAnswer is the answer to a call: what was asked for, or why not.
+type callAnswer struct {
+	Answer   json.RawMessage      `json:"answer,omitempty"`
+	Problem  *bridge.ProblemError `json:"problem,omitempty"`
+	Assignee federation.DID       `json:"assignee,omitempty"` // of a handoff that another participant has
+}
+
+// AccountServer answers the calls of a [Remote]: POST {did}/{operation}. The callers are operators,
+// which have proved nothing about the DID.
+type AccountServer struct {
+	Access *Access
+	// Changed is called after a call changed something, for the audit log.
+	Changed func(ctx context.Context, operation string, did federation.DID)
+}
+
+// ServeHTTP implements [http.Handler]. The path of the request has the values did and operation.
+func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := s.answer(w, r)
+	var told callAnswer
+	if err == nil {
+		told.Answer, err = json.Marshal(answer)
+	}
+	if err != nil {
+		told = callAnswer{Problem: new(ProblemOf(err))}
+		if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Code == federation.IllegalStep {
+			told.Assignee = refused.View.Assignee
+		}
+	}
+	WriteJSON(w, http.StatusOK, told)
+}
+
+func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, error) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		return nil, bridge.UsageProblem("did: " + err.Error())
+	}
+	operation := r.PathValue("operation")
+	asked, ok := calls()[operation]
+	if !ok {
+		return nil, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no operation " + operation}
+	}
+	arguments, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallBytes))
+	if err != nil {
+		return nil, bridge.UsageProblem("the body: " + err.Error())
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // what has no deadline needs no other
+	answer, err := asked.run(r.Context(), Account{s.Access, Caller{DID: did, Bound: true}}, arguments)
+	if err == nil && asked.changes {
+		s.Changed(r.Context(), operation, did)
+	}
+	return answer, err
+}
+
+// maxWait is the longest wait of a call.
+const maxWait = 10 * time.Minute
+
+// Remote is an account at a gateway that is asked over its operator API. It has the methods of
+// [Account].
+type Remote struct {
+	// Post sends a call and returns the answer. It blocks on the gateway; its error wraps
+	// [*federation.UnavailableError] where that is away.
+	Post func(ctx context.Context, operation string, arguments []byte) ([]byte, error)
+}
+
+// invoke makes a call.
+func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (Out, error) {
+	var out Out
+	arguments, err := json.Marshal(in)
+	if err != nil {
+		return out, err
+	}
+	text, err := r.Post(ctx, operation, arguments)
+	if err != nil {
+		return out, err
+	}
+	var told callAnswer
+	if err := json.Unmarshal(text, &told); err != nil {
+		return out, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	switch {
+	case told.Problem != nil && told.Assignee != "":
+		return out, &LostError{*told.Problem, told.Assignee}
+	case told.Problem != nil:
+		return out, told.Problem
+	}
+	return out, json.Unmarshal(told.Answer, &out)
+}
+
+// Act returns a refusal where the gateway takes no steps of the DID: one that is blocked, or unless
+// the caller signs them, one that the gateway does not sign for.
+func (r Remote) Act(ctx context.Context, signed bool) error {
+	_, err := invoke[struct{}](ctx, r, "act", signed)
+	return err
+}
+
+// Inbox is [Account.Inbox].
+func (r Remote) Inbox(ctx context.Context, q InboxQuery) (InboxPage, error) {
+	return invoke[InboxPage](ctx, r, "inbox", q)
+}
+
+// Acknowledge is [Account.Acknowledge].
+func (r Remote) Acknowledge(ctx context.Context, device string, upTo federation.Cursor) error {
+	_, err := invoke[struct{}](ctx, r, "acknowledge", ackCall{device, upTo})
+	return err
+}
+
+// Handoffs is [Account.Handoffs].
+func (r Remote) Handoffs(ctx context.Context, q Query, after federation.Cursor, limit int) (HandoffPage, error) {
+	return invoke[HandoffPage](ctx, r, "handoffs", listCall{q, after, limit})
+}
+
+// Handoff is [Account.Handoff].
+func (r Remote) Handoff(ctx context.Context, id string) (HandoffLog, error) {
+	return invoke[HandoffLog](ctx, r, "handoff", id)
+}
+
+// Moved is [Account.Moved].
+func (r Remote) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
+	return invoke[federation.Version](ctx, r, "moved", movedCall{id, known, within})
+}
+
+// Offer is [Account.Offer].
+func (r Remote) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
+	return invoke[Filed](ctx, r, "offer", offerCall{o, key})
+}
+
+// Take is [Account.Take].
+func (r Remote) Take(ctx context.Context, id string, verb federation.Verb, s Step, key string) (Filed, error) {
+	return invoke[Filed](ctx, r, "take", takeCall{id, verb, s, key})
+}
+
+// Whois is [Account.Whois].
+func (r Remote) Whois(ctx context.Context, who string) ([]Person, error) {
+	return invoke[[]Person](ctx, r, "whois", who)
+}
+
+// Explain is [Account.Explain].
+func (r Remote) Explain(ctx context.Context, event string) (Explanation, error) {
+	return invoke[Explanation](ctx, r, "explain", event)
+}
+
+// Passport is [Account.Passport].
+func (r Remote) Passport(ctx context.Context, id string) (bridge.Document, error) {
+	return invoke[bridge.Document](ctx, r, "passport", id)
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"baton/bridge/files/directory"
+	"baton/bridge/operatorapi/text"
+	"baton/federation"
+	"baton/translate/taskfile"
+)
+
+// dirCommands are the verbs of the minimal handoff protocol.
+type dirCommands struct {
+	List     dirList     `cmd:"" example:"dir list --status offered" help:"List the tasks of a directory."`
+	Show     dirShow     `cmd:"" example:"dir show a1b2c3d4" help:"Show one task."`
+	Offer    dirOffer    `cmd:"" example:"dir offer \"Review the auth module\" --from scanner --context file=src/auth.py" help:"Offer a task; prints its ID."`
+	Accept   dirAccept   `cmd:"" example:"dir accept a1b2c3d4 --agent reviewer" help:"Take an offered task."`
+	Reject   dirReject   `cmd:"" help:"Turn an offered task down."`
+	Complete dirComplete `cmd:"" help:"End a task well."`
+	Fail     dirFail     `cmd:"" help:"End a task without success."`
+}
+
+// dirFlag names the directory.
+type dirFlag struct {
+	Dir string `default:".handoffs" env:"HANDOFF_DIR" help:"The directory." placeholder:"DIR"`
+}
+
+// open returns the directory, after it has undone the claims of programs that were killed.
+func (f dirFlag) open() (directory.Tasks, error) {
+	d := directory.Tasks{Path: f.Dir}
+	return d, d.Recover(time.Now())
+}
+
+// dirList lists tasks.
+type dirList struct {
+	dirFlag
+
+	Status string `enum:",offered,accepted,completed,failed,rejected" default:"" help:"With this status." placeholder:"STATUS"`
+}
+
+// Run prints the list. It names each file that is no task on stderr.
+func (cmd dirList) Run(c *cli, streams std) error {
+	d, err := cmd.open()
+	if err != nil {
+		return err
+	}
+	items, odd, err := d.List()
+	if err != nil {
+		return err
+	}
+	for _, file := range odd {
+		fmt.Fprintf(streams.err, "baton: dir list: %s: %s\n", text.Printable(file.Name), text.Printable(oneLine(file.Err)))
+	}
+	raw := []json.RawMessage{}
+	for _, item := range items {
+		if cmd.Status != "" && string(item.Status) != cmd.Status {
+			continue
+		}
+		raw = append(raw, item.Raw)
+		if !c.JSON {
+			fmt.Fprintf(streams.out, "%-36s  %-9s  %s -> %s  %s\n", text.Printable(item.ID), item.Status,
+				text.Printable(item.From), text.Printable(orAnyone(item.To)), text.Printable(item.Description))
+		}
+	}
+	if c.JSON {
+		return printJSON(streams, map[string]any{"items": raw})
+	}
+	return nil
+}
+
+func orAnyone(agent string) string {
+	if agent == "" {
+		return "anyone"
+	}
+	return agent
+}
+
+// dirShow shows a task.
+type dirShow struct {
+	dirFlag
+
+	ID string `arg:"" help:"The ID, or its first four characters or more."`
+}
+
+// Run prints the record as it is.
+func (cmd dirShow) Run(c *cli, streams std) error {
+	d, err := cmd.open()
+	if err != nil {
+		return err
+	}
+	id, err := d.Find(cmd.ID)
+	if err != nil {
+		return dirError(err)
+	}
+	item, err := d.Read(id + ".json")
+	if err != nil {
+		return dirError(err)
+	}
+	if c.JSON {
+		return printJSON(streams, json.RawMessage(item.Raw))
+	}
+	fmt.Fprintln(streams.out, text.Printable(item.ID))
+	for _, line := range [][2]string{
+		{"status", string(item.Status)},
+		{"from", item.From},
+		{"to", orAnyone(item.To)},
+		{"description", item.Description},
+		{"context", item.Context()},
+		{"created", item.Created.Format(time.RFC3339)},
+		{"updated", item.Updated.Format(time.RFC3339)},
+	} {
+		fmt.Fprintf(streams.out, "  %-12s %s\n", line[0], text.Printable(line[1]))
+	}
+	return nil
+}
+
+// dirOffer offers a task.
+type dirOffer struct {
+	dirFlag
+
+	Text    string            `arg:"" optional:"" help:"What is to be done."`
+	From    string            `help:"The agent that offers it." placeholder:"AGENT"`
+	To      string            `help:"The agent that it is for; else anyone." placeholder:"AGENT"`
+	Context map[string]string `help:"What the recipient needs; may be given many times." mapsep:"none" placeholder:"KEY=VALUE"`
+	Again   string            `help:"Offer a failed task again, under its ID." placeholder:"ID"`
+}
+
+// Run creates the record and prints its ID.
+func (cmd dirOffer) Run(c *cli, streams std) error {
+	d, err := cmd.open()
+	if err != nil && cmd.Again != "" {
+		return err
+	}
+	if cmd.Again != "" {
+		return changeTask(c, streams, d, cmd.Again, func(id string) (directory.Task, error) { return d.OfferAgain(id, cmd.From, time.Now()) })
+	}
+	if cmd.Text == "" || cmd.From == "" {
+		return &usageError{errors.New("want a text and --from, or --again")}
+	}
+	context, err := json.Marshal(maps.Clone(cmd.Context))
+	if err != nil {
+		return err
+	}
+	if len(cmd.Context) == 0 {
+		context = nil
+	}
+	item, err := d.Offer(cmd.From, cmd.To, cmd.Text, string(context), time.Now())
+	if err != nil {
+		return dirError(err)
+	}
+	return printTask(c, streams, item)
+}
+
+// dirStep is a step on a task.
+type dirStep struct {
+	dirFlag
+
+	ID    string `arg:"" help:"The ID, or its first four characters or more."`
+	Agent string `help:"The agent that takes the step." placeholder:"AGENT"`
+}
+
+// run takes the step.
+func (cmd dirStep) run(c *cli, streams std, to taskfile.Status) error {
+	d, err := cmd.open()
+	if err != nil {
+		return err
+	}
+	return changeTask(c, streams, d, cmd.ID, func(id string) (directory.Task, error) {
+		if to == taskfile.Accepted {
+			return d.Accept(id, cmd.Agent, time.Now())
+		}
+		return d.End(id, cmd.Agent, to, time.Now())
+	})
+}
+
+type (
+	dirAccept   struct{ dirStep }
+	dirReject   struct{ dirStep }
+	dirComplete struct{ dirStep }
+	dirFail     struct{ dirStep }
+)
+
+// Run accepts a task.
+func (cmd dirAccept) Run(c *cli, streams std) error {
+	if cmd.Agent == "" {
+		return &usageError{errors.New("--agent: which agent accepts?")}
+	}
+	return cmd.run(c, streams, taskfile.Accepted)
+}
+
+// Run rejects a task.
+func (cmd dirReject) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Rejected) }
+
+// Run completes a task.
+func (cmd dirComplete) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Completed) }
+
+// Run fails a task.
+func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, taskfile.Failed) }
+
+// changeTask changes the one task whose ID begins with a text, and prints it.
+func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
+	id, err := d.Find(prefix)
+	if err != nil {
+		return dirError(err)
+	}
+	item, err := change(id)
+	if err != nil {
+		return dirError(err)
+	}
+	return printTask(c, streams, item)
+}
+
+func printTask(c *cli, streams std, item directory.Task) error {
+	if c.JSON {
+		return printJSON(streams, json.RawMessage(item.Raw))
+	}
+	_, err := fmt.Fprintln(streams.out, item.ID)
+	return err
+}
+
+// dirError returns an error of a directory as one that has the exit code of the contract: 1 for
+// no such task, 2 for an ID that names none or several, 3 for a change that was refused or lost.
+func dirError(err error) error {
+	if ambiguous, ok := errors.AsType[*directory.AmbiguousError](err); ok {
+		return &usageError{ambiguous}
+	}
+	if refused, ok := errors.AsType[*directory.RefusedError](err); ok {
+		return &dirRefusal{&federation.RefusalError{Code: federation.IllegalStep}, refused}
+	}
+	if missing, ok := errors.AsType[*directory.NotFoundError](err); ok {
+		return &dirMissing{missing}
+	}
+	return err
+}
+
+// dirMissing is a task that is not there, told in the words of the directory.
+type dirMissing struct{ *directory.NotFoundError }
+
+// Unwrap returns the error that has the exit code.
+func (*dirMissing) Unwrap() error { return federation.ErrNotFound }
+
+// dirRefusal is a refusal that is told in the words of the directory.
+type dirRefusal struct {
+	*federation.RefusalError
+
+	refused *directory.RefusedError
+}
+
+// Error implements error.
+func (e *dirRefusal) Error() string { return e.refused.Error() }
+
+// Unwrap returns the refusal, which has the exit code.
+func (e *dirRefusal) Unwrap() error { return e.RefusalError }

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// maxBatch bounds the writes in one transaction, and so what each caller waits for
+// the others. By then the fsync is a small part of what a write costs, and larger
+// batches would bring little.
+const maxBatch = 128
+
+// committer applies all writes, on the one connection that may.
+type committer struct {
+	dial     func(context.Context) (*writer, error)
+	writer   *writer       // nil while there is none
+	patience time.Duration // with one batch; 0 for as long as it takes
+	metrics  *metrics
+	waiting  chan *item    // unbuffered: a batch has every item that was sent
+	closing  chan struct{} // closed by Close
+	closed   chan struct{} // closed by run
+}
+
+// item is one write. Its err is set before done is closed.
+type item struct {
+	apply func(context.Context, Tx) error
+	asks  *Question // read before apply; nil for no read
+	err   error
+	done  chan struct{}
+}
+
+// newCommitter returns a committer that writes with what dial returns: at once and,
+// after that failed, again.
+func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
+	writer, err := dial(ctx)
+	return &committer{
+		dial:     dial,
+		writer:   writer,
+		patience: patience,
+		metrics:  m,
+		waiting:  make(chan *item),
+		closing:  make(chan struct{}),
+		closed:   make(chan struct{}),
+	}, err
+}
+
+// do waits until the change is on disk, or the context ends. A context that ended
+// before writes nothing.
+func (c *committer) do(ctx context.Context, asks *Question, apply func(context.Context, Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	it := &item{apply: apply, asks: asks, done: make(chan struct{})}
+	select {
+	case c.waiting <- it:
+	case <-c.closing:
+		return &federation.UnavailableError{What: "record", Err: errClosed}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-it.done:
+		return it.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run commits batches until Close.
+func (c *committer) run(ctx context.Context) {
+	defer close(c.closed)
+	for {
+		select {
+		case first := <-c.waiting:
+			c.commit(ctx, c.gather(first))
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// gather takes the items that wait at this moment, and does not wait for more.
+func (c *committer) gather(first *item) []*item {
+	batch := []*item{first}
+	for len(batch) < maxBatch {
+		select {
+		case it := <-c.waiting:
+			batch = append(batch, it)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit writes one batch and releases its callers.
+func (c *committer) commit(ctx context.Context, batch []*item) {
+	begun := time.Now()
+	if err := c.transact(ctx, batch); err != nil {
+		// The answer of one write may depend on another write that is now undone, so the
+		// refused writes fail with the rest of the batch.
+		for _, it := range batch {
+			it.err = err
+		}
+	}
+	c.metrics.commit.Observe(time.Since(begun).Seconds())
+	c.metrics.batch.Observe(float64(len(batch)))
+	for _, it := range batch {
+		close(it.done)
+	}
+}
+
+// transact returns an error when nothing of the batch was written, or when that is unknown:
+// the server of the record went away during the commit.
+func (c *committer) transact(ctx context.Context, batch []*item) error {
+	if c.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.patience)
+		defer cancel()
+	}
+	err := c.attempt(ctx, batch)
+	if err != nil && ctx.Err() != nil {
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	return err
+}
+
+// attempt makes the writes of a batch. When a write failed after it had changed something,
+// the whole transaction is rolled back, and the batch is repeated with a savepoint for each
+// write.
+func (c *committer) attempt(ctx context.Context, batch []*item) error {
+	err := c.inTransaction(ctx, batch, c.applyAll)
+	if errors.Is(err, errHalfDone) {
+		err = c.inTransaction(ctx, batch, c.applyEach)
+	}
+	return err
+}
+
+// inTransaction commits what apply makes of a batch.
+func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func(context.Context, []*item) error) (err error) {
+	if c.writer == nil {
+		if c.writer, err = c.dial(ctx); err != nil {
+			return err
+		}
+	}
+	defer c.writer.over()
+	tx, err := c.writer.begin(ctx)
+	if err != nil {
+		c.drop()
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err = apply(ctx, batch); err == nil {
+		if err = tx.commit(); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("commit: %w", err)
+	}
+	if tx.rollback() != nil {
+		c.drop()
+	}
+	return err
+}
+
+// drop ends a connection that may be unusable: the next batch opens another. The error of its
+// end is of no use.
+func (c *committer) drop() {
+	if c.writer.lasts {
+		return
+	}
+	_ = c.writer.Close()
+	c.writer = nil
+}
+
+// errHalfDone is the error of a batch in which a write failed after it had changed
+// something.
+var errHalfDone = errors.New("a write failed half done")
+
+// applyAll makes the writes of a batch one after the other, without savepoints: in a file a
+// savepoint copies each page that the write touches, and on a server it is a round trip. A
+// write almost always finds its obstacle before it changes anything; where it does not, the
+// error is errHalfDone. A batch of one write needs no savepoint. An error of applyAll means
+// that the transaction has to be rolled back.
+func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
+	if len(batch) == 1 {
+		if err := batch[0].apply(ctx, Tx{c.writer.statements}); err != nil {
+			return err
+		}
+		return c.writer.flush(ctx)
+	}
+	if c.writer.pipeline != nil {
+		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
+			return orHalfDone(err)
+		}
+	}
+	for _, it := range batch {
+		before := c.writer.changes
+		it.err = it.apply(ctx, Tx{c.writer.statements})
+		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
+			return it.err // a failing disk undoes the whole transaction
+		}
+		if it.err != nil && (c.writer.changes != before || c.writer.failed()) {
+			return errHalfDone
+		}
+	}
+	return orHalfDone(c.writer.flush(ctx))
+}
+
+// orHalfDone returns errHalfDone for an error that one write of a batch caused, and other
+// errors as they are.
+func orHalfDone(err error) error {
+	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return errHalfDone
+}
+
+// applyEach gives each write a savepoint, so that a write that fails leaves nothing. It sends
+// the queued statements of a write before the next one. Its error means that the transaction
+// has to be rolled back.
+func (c *committer) applyEach(ctx context.Context, batch []*item) error {
+	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
+		return fmt.Errorf("set savepoint: %w", err)
+	}
+	for _, it := range batch {
+		if it.asks != nil {
+			it.asks.answered = false // the writes before may have changed the row
+		}
+		it.err = c.applyOne(ctx, it)
+		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
+			return it.err // a failing disk undoes the whole transaction
+		}
+		if it.err == nil {
+			continue
+		}
+		c.writer.forget()
+		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // it stays, for the next write
+			return fmt.Errorf("undo write: %w", err)
+		}
+	}
+	return nil
+}
+
+// applyOne makes one write, and replaces its savepoint with that of the next. It sends the
+// queued statements of the write, so that their errors are errors of this write.
+func (c *committer) applyOne(ctx context.Context, it *item) error {
+	if err := it.apply(ctx, Tx{c.writer.statements}); err != nil {
+		return err
+	}
+	for _, next := range []string{"RELEASE item", "SAVEPOINT item"} {
+		if err := c.writer.put(ctx, next); err != nil {
+			return fmt.Errorf("move savepoint: %w", err)
+		}
+	}
+	return c.writer.flush(ctx)
+}
+
+// Close waits for the batch that was taken up.
+func (c *committer) Close() error {
+	close(c.closing)
+	<-c.closed
+	if c.writer == nil {
+		return nil
+	}
+	return c.writer.Close()
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// errClosed is the cause of every failure after [DB.Close].
+var errClosed = errors.New("the record is closed")
+
+// DB is an open database of a record. Everything may be called concurrently.
+type DB struct {
+	// Tables are the tables of a network; nil is none.
+	Tables Tables
+	// Parts are the parts of queries for these tables. None is empty.
+	Parts Queries
+
+	reads  *statements
+	writes *committer
+	leases *replicaLeases // nil where no other process may have the record open
+	close  func() error
+}
+
+// Open opens the record at a path, making the file where there is none, and
+// brings its schema up to date. Its errors are one line for the operator: the
+// file is no record, is of a newer version, or belongs to another process. The
+// context bounds the opening alone. The tables belong to a network; nil is none. A record is
+// always opened with the tables that it was made with.
+func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (*DB, error) {
+	s, err := open(ctx, path, tables, reg)
+	if err != nil {
+		return nil, fmt.Errorf("open record %s: %w", path, err)
+	}
+	return s.attach(tables), nil
+}
+
+func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (_ *DB, err error) {
+	var opened closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	file, conn, closeFile, err := openWriter(ctx, path)
+	opened = append(opened, closeFile)
+	if err != nil {
+		return nil, err
+	}
+	known, err := migrationsOf(sqliteSchema, tables)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := migrate(ctx, conn, file, known, time.Now()); err != nil {
+		return nil, NotRecord(err)
+	}
+	reader, err := sql.Open("sqlite", file.reader())
+	if err != nil {
+		return nil, err
+	}
+	reader.SetMaxOpenConns(maxReaders)
+	reader.SetMaxIdleConns(maxReaders)
+	opened = append(opened, reader)
+
+	dial := func(context.Context) (*writer, error) { return newWriter(InSQLite, conn), nil }
+	return begin(ctx, opened, newStatements(InSQLite, reader), dial, 0, reg)
+}
+
+// begin puts a record to work on connections that were opened.
+func begin(
+	ctx context.Context, opened closers, reads *statements, dial func(context.Context) (*writer, error), patience time.Duration, reg prometheus.Registerer,
+) (*DB, error) {
+	writes, err := newCommitter(ctx, dial, patience, newMetrics(reg))
+	if err != nil {
+		return nil, err
+	}
+	s := &DB{reads: reads, writes: writes}
+	s.close = sync.OnceValue(append(opened, reads, writes).Close)
+	go writes.run(context.WithoutCancel(ctx))
+	return s, nil
+}
+
+// openWriter locks a record, and opens the one connection that writes to it. The caller
+// closes the returned connections whatever the error.
+func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened closers, err error) {
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return "", nil, nil, err
+	}
+	opened = append(opened, lock)
+	f, err := openFile(path)
+	if err != nil {
+		return "", nil, opened, err
+	}
+	writer, err := sql.Open("sqlite", f.writer())
+	if err != nil {
+		return "", nil, opened, err
+	}
+	opened = append(opened, writer)
+	conn, err := writer.Conn(ctx)
+	if err != nil {
+		return "", nil, opened, NotRecord(err)
+	}
+	return f, conn, append(opened, conn), nil
+}
+
+// Ready commits one row: nothing less proves that the disk takes writes.
+func (s *DB) Ready(ctx context.Context) error {
+	err := s.Write(ctx, func(ctx context.Context, q Tx) error {
+		_, err := q.Exec(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
+			ON CONFLICT (id) DO UPDATE SET beats = heartbeat.beats + 1`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write heartbeat: %w", err)
+	}
+	return nil
+}
+
+// Close ends the record after the writes that a batch had taken are on disk. Later calls
+// return the first result. The other methods then fail with a [*federation.UnavailableError].
+func (s *DB) Close() error {
+	if err := s.close(); err != nil {
+		return fmt.Errorf("close record: %w", err)
+	}
+	return nil
+}
+
+// Reads returns what reads the record, as it was committed.
+func (s *DB) Reads() Tx { return Tx{s.reads} }
+
+// Write makes one change and waits until it is on disk. When Write returns an error, apply
+// may still be running: [Written] returns an answer safely.
+func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
+	return s.writes.do(ctx, nil, apply)
+}
+
+// WriteAfter is Write for a change that begins with a question.
+func (s *DB) WriteAfter(ctx context.Context, first *Question, apply func(context.Context, Tx) error) error {
+	return s.writes.do(ctx, first, apply)
+}
+
+// Written makes one change and returns its answer. It is the only safe way to get an answer
+// out of a change: the change of a caller that left goes on, and still writes to its
+// variables.
+func Written[T any](ctx context.Context, s *DB, apply func(context.Context, Tx) (T, error)) (T, error) {
+	var answer T
+	err := s.Write(ctx, func(ctx context.Context, q Tx) (err error) {
+		answer, err = apply(ctx, q)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
+}
+
+// Replicated reports whether other processes may write to the record too.
+func (s *DB) Replicated() bool { return s.leases != nil }
+
+// closers is what was opened so far, closed in reverse order.
+type closers []io.Closer
+
+// closer is something to close that has no other method.
+type closer func() error
+
+// Close implements [io.Closer].
+func (c closer) Close() error { return c() }
+
+// Close closes all, whatever fails.
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range slices.Backward(c) {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,221 @@
+package engine_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store/engine"
+	"baton/federation/store/registry"
+)
+
+const (
+	ada = federation.DID("did:plc:ada000000000000000000000")
+	bob = federation.DID("did:plc:bob000000000000000000000")
+)
+
+// handoffs is how many handoffs a record of these tests has: more than a page of them.
+const handoffs = 42
+
+// at returns where the record of a directory is.
+func at(dir string) string { return filepath.Join(dir, "baton.db") }
+
+// full makes a record of this program, and closes it.
+func full(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	record, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	for n := range handoffs {
+		if _, err := record.Append(t.Context(), federationtest.File(federationtest.Offer(n+1, ada, bob), federation.View{})); err != nil {
+			t.Fatalf("Append: %v", err)
+		}
+	}
+	if err := record.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	return dir
+}
+
+// count returns the number that a query finds in a record that is not open.
+func count(t *testing.T, dir, query string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", at(dir))
+	if err != nil {
+		t.Fatalf("open %s: %v", at(dir), err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// files returns the content of each file in a directory.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if found[filepath.Base(name)], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// laterProgram returns the migrations of a program that knows one version more than this one:
+// its last migration adds a column.
+func laterProgram(t *testing.T) fstest.MapFS {
+	t.Helper()
+	first, err := os.ReadFile("schema/0001_record.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fstest.MapFS{
+		"schema/0001_record.sql": {Data: first},
+		"schema/0002_colour.sql": {Data: []byte("ALTER TABLE handoff ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")},
+	}
+}
+
+func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
+	dir := full(t)
+	later := laterProgram(t)
+	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err != nil || done.From != 1 || done.To != 2 {
+		t.Fatalf("MigrateBy = %+v, %v", done, err)
+	}
+	if n := count(t, dir, "SELECT count(*) FROM handoff WHERE colour = 'red'"); n != handoffs {
+		t.Errorf("%d handoffs have the new column, want %d", n, handoffs)
+	}
+	if damaged := count(t, dir, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"); damaged > 0 {
+		t.Errorf("%d pages are damaged", damaged)
+	}
+	if _, err := engine.Open(t.Context(), at(dir), registry.Tables{}, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "of version 2 and this program knows versions up to 1") {
+		t.Errorf("Open by the older program: %v", err)
+	}
+}
+
+func TestAnEmptyRecordGetsAllMigrations(t *testing.T) {
+	dir := t.TempDir()
+	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done != (engine.Upgrade{From: 0, To: 2}) {
+		t.Errorf("MigrateBy = %+v, %v", done, err)
+	}
+}
+
+func TestAMigrationThatFailsChangesNothing(t *testing.T) {
+	dir := full(t)
+	later := laterProgram(t)
+	later["schema/0002_colour.sql"].Data = append(later["schema/0002_colour.sql"].Data, "INSERT INTO nowhere VALUES (1);"...)
+	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "0002_colour.sql") {
+		t.Errorf("MigrateBy = %+v, %v, want an error with the name of the migration", done, err)
+	}
+	if planned, err := engine.Plan(t.Context(), at(dir)); err != nil || planned != (engine.Upgrade{From: 1, To: 1}) {
+		t.Errorf("Plan = %+v, %v", planned, err)
+	}
+	if n := count(t, dir, "SELECT count(*) FROM handoff"); n != handoffs {
+		t.Errorf("%d handoffs are left of %d", n, handoffs)
+	}
+}
+
+func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
+	for _, name := range []string{"schema/0003_gap.sql", "schema/0001_twice.sql", "schema/colour.sql"} {
+		later := laterProgram(t)
+		later[name] = later["schema/0002_colour.sql"]
+		delete(later, "schema/0002_colour.sql")
+		if _, err := engine.MigrateBy(t.Context(), later, at(t.TempDir()), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "has to begin with 000") {
+			t.Errorf("MigrateBy with %s: %v", name, err)
+		}
+	}
+}
+
+func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
+	dir := full(t)
+	later := laterProgram(t)
+	before := files(t, dir)
+	if planned, err := engine.PlanBy(t.Context(), later, at(dir)); err != nil || planned != (engine.Upgrade{From: 1, To: 2}) {
+		t.Errorf("PlanBy = %+v, %v", planned, err)
+	}
+	if !maps.EqualFunc(before, files(t, dir), bytes.Equal) {
+		t.Error("PlanBy changed files")
+	}
+	done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7))
+	want := engine.Upgrade{From: 1, To: 2, Backup: at(dir) + ".v1-20261121T120007.000Z.bak"}
+	if err != nil || done != want {
+		t.Fatalf("MigrateBy = %+v, %v, want %+v", done, err, want)
+	}
+	back := t.TempDir()
+	if err := os.Rename(done.Backup, at(back)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(at(back)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy: %v, %v", info, err)
+	}
+	if planned, err := engine.PlanBy(t.Context(), later, at(back)); err != nil || planned.From != 1 {
+		t.Errorf("the copy: %+v, %v", planned, err)
+	}
+	if n := count(t, back, "SELECT count(*) FROM handoff"); n != handoffs {
+		t.Errorf("the copy has %d handoffs, want %d", n, handoffs)
+	}
+}
+
+// A start that was killed while it copied, or after, leaves files behind: the next start
+// begins again.
+func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
+	dir := full(t)
+	for name, text := range map[string]string{".v1.draft": "half a copy", ".v1-20261121T110000.000Z.bak": "a copy"} {
+		if err := os.WriteFile(at(dir)+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done.Backup == "" {
+		t.Fatalf("MigrateBy = %+v, %v", done, err)
+	}
+	if _, err := os.Stat(at(dir) + ".v1.draft"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the draft is still there: %v", err)
+	}
+	if text, err := os.ReadFile(at(dir) + ".v1-20261121T110000.000Z.bak"); err != nil || string(text) != "a copy" {
+		t.Errorf("the copy of before: %q, %v", text, err)
+	}
+}
+
+func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
+	dir := full(t)
+	info, err := os.Stat(at(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(at(dir), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte(strings.Repeat("ruin", 2048)), info.Size()-8192)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, dir)[filepath.Base(at(dir))]
+	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err == nil || done.Backup != "" {
+		t.Errorf("MigrateBy = %+v, %v", done, err)
+	}
+	if !bytes.Equal(files(t, dir)[filepath.Base(at(dir))], before) {
+		t.Error("the record was changed")
+	}
+	if planned, err := engine.PlanBy(t.Context(), laterProgram(t), at(dir)); err != nil || planned.From != 1 {
+		t.Errorf("PlanBy = %+v, %v", planned, err)
+	}
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+)
+
+// maxPostgresReaders bounds the reading connections of one replica. All replicas, with one
+// writing connection each, have to fit into the server's max_connections, which is 100 by
+// default.
+const maxPostgresReaders = 8
+
+// patience is how long one batch may take, with the wait for other gateways. A server
+// that does not answer by then is away.
+const patience = 30 * time.Second
+
+// writerSettings are the settings of the connection that writes. The server ends the
+// transaction of a gateway that is silent for so long, because others wait for it. Plans of
+// prepared statements use indexes alone: most are made while the tables are empty, and the
+// server keeps them until it has statistics.
+const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
+
+// OpenPostgres opens the record in a PostgreSQL database, and brings its schema up to
+// date; there is no copy of what was before. The connection string is a URL or
+// keywords, as libpq has them. Its search_path names the schema of the record, which
+// has nothing else in it.
+//
+// Several gateways may have a record open at a time: each write is one transaction, and
+// one at a time is under way. While the server is away every call fails with an
+// [*federation.UnavailableError], and goes on as before when it is back. A write that
+// failed so may have been committed.
+//
+// Errors of opening are one line for the operator: the schema has something else in it,
+// is of a newer version, or the server keeps no promise about its disk. They never show
+// the password.
+func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (*DB, error) {
+	s, err := openPostgres(ctx, dsn, tables, reg)
+	if err != nil {
+		return nil, fmt.Errorf("open record on PostgreSQL: %w", err)
+	}
+	return s.attach(tables), nil
+}
+
+func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (_ *DB, err error) {
+	var opened closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	writing, err := ConnectPostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, writing)
+	reader, err := ConnectPostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	reader.SetMaxOpenConns(maxPostgresReaders)
+	reader.SetMaxIdleConns(maxPostgresReaders)
+	opened = append(opened, reader)
+	if _, err := migratePostgres(ctx, writing, tables); err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context) (*writer, error) {
+		conn, err := writing.Conn(ctx)
+		if err != nil {
+			return nil, Failure(err)
+		}
+		_, err = conn.ExecContext(ctx, writerSettings)
+		return newWriter(InPostgres, conn), Failure(err)
+	}
+	s, err := begin(ctx, opened, newStatements(InPostgres, reader), dial, patience, reg)
+	if err != nil {
+		return nil, err
+	}
+	s.leases = openReplicaLeases(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForLeases(ctx, dsn) })
+	s.close = sync.OnceValue(closers{closer(s.close), s.leases}.Close)
+	return s, nil
+}
+
+// ConnectPostgres names a database. Nothing is asked of it yet.
+func ConnectPostgres(dsn string) (*sql.DB, error) {
+	config, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(promise)), nil
+}
+
+func parseDSN(dsn string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err == nil && config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "baton"
+	}
+	return config, err
+}
+
+// connectForLeases makes the connection whose locks are the leases of a replica.
+func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	config, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err = promise(ctx, conn); err == nil {
+		_, err = conn.Exec(ctx, tcpSilence)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+// promise makes sure of what is acknowledged on a connection: that it is on the server's
+// disk, and on that of a standby where the server waits for one.
+func promise(ctx context.Context, conn *pgx.Conn) error {
+	var commit, fsync, encoding string
+	var standby bool
+	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'),
+		current_setting('server_encoding'), pg_is_in_recovery()`).Scan(&commit, &fsync, &encoding, &standby)
+	switch {
+	case err != nil:
+		return err
+	case fsync != "on":
+		return errors.New("the server acknowledges what is not on disk: set fsync = on")
+	case encoding != "UTF8":
+		return fmt.Errorf("the database is encoded as %s: make one with ENCODING 'UTF8'", encoding)
+	case standby:
+		return &federation.UnavailableError{What: "record", Err: errors.New("the server is a standby, and takes no writes")}
+	case commit != "on" && commit != "remote_apply":
+		_, err = conn.Exec(ctx, "SET synchronous_commit = on")
+	}
+	return err
+}
+
+// postgresFailure is failure for what PostgreSQL and its driver say.
+func postgresFailure(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return saidBy(said, err)
+	}
+	_, away := errors.AsType[net.Error](err)
+	_, refused := errors.AsType[*pgconn.ConnectError](err)
+	broken := errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if away || refused || broken || pgconn.SafeToRetry(err) {
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	return err
+}
+
+// saidBy puts an error of the server into a class, by that of its code.
+//
+// spec: PostgreSQL "Error Codes"
+func saidBy(said *pgconn.PgError, err error) error {
+	switch said.Code[:2] {
+	case "08", "25", "40", "53", "55", "57", "58": // connection, read-only, deadlock, no room, locked, shut down, disk
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	if said.Code == "22021" || said.Code == "22P05" {
+		return &federation.RefusalError{Code: federation.InvalidTag, Detail: "PostgreSQL keeps no text with a zero byte, or that is not UTF-8"}
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Question is the row that a write reads before anything else. On a server, the questions of
+// a batch are sent together, which costs one round trip instead of one for each write.
+type Question struct {
+	Query    string
+	Args     []any
+	Dest     []any
+	About    []string // the rows that the answer depends on, and that the write may change
+	answered bool     // dest has the row already
+}
+
+// Answer reads the row, unless it was prefetched. A prefetched row serves once: when the
+// write is repeated, the row may be another one.
+func (a *Question) Answer(ctx context.Context, q Tx) error {
+	if a.answered {
+		a.answered = false
+		return nil
+	}
+	return q.Row(ctx, a.Query, a.Args, a.Dest...)
+}
+
+// prefetch answers the questions of the writes whose rows no other write of the batch
+// changes, and returns the batch with these writes first. The other writes may change
+// anything.
+func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error) {
+	independent, others := independentOf(batch)
+	if len(independent) == 0 {
+		return batch, nil
+	}
+	var asked pgx.Batch
+	for _, it := range independent {
+		values, err := InPostgres.values(it.asks.Args)
+		if err != nil {
+			return nil, err
+		}
+		asked.Queue(InPostgres.say(it.asks.Query), values...).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(it.asks.Dest...)
+			it.asks.answered = err == nil
+			return err
+		})
+	}
+	err := on.with(func(conn *pgx.Conn) error { return conn.SendBatch(ctx, &asked).Close() })
+	return slices.Concat(independent, others), Failure(err)
+}
+
+// independentOf splits a batch into writes whose questions depend on different rows, and the
+// other writes.
+func independentOf(batch []*item) (independent, others []*item) {
+	about := map[string]bool{}
+	for _, it := range batch {
+		if it.asks == nil || slices.ContainsFunc(it.asks.About, func(what string) bool { return about[what] }) {
+			others = append(others, it)
+			continue
+		}
+		for _, what := range it.asks.About {
+			about[what] = true
+		}
+		independent = append(independent, it)
+	}
+	return independent, others
+}

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The clocks of leases. The server drops a replica that is cut off after tcpSilence, and so
+// frees its leases. The replica has given them up by then: leaseGrace is the margin. Together
+// they are less than five seconds.
+const (
+	leaseLook    = 500 * time.Millisecond // between two looks whether a lease is free
+	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
+	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
+	leaseConnect = 10 * time.Second       // to connect, with the look at what the server promises
+)
+
+// tcpSilence has the server end a connection that was silent for two seconds, and does not
+// answer for one more. It means nothing on a socket of the same machine.
+const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
+
+// A lease is a lock of a session, in a space of numbers apart from lockWriters: the end of
+// the session, for any reason, frees it.
+const (
+	takeDuty = `SELECT pg_try_advisory_lock(hashtextextended(current_schema() || ' ' || $1, 0))`
+	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
+)
+
+// RunExclusive implements [federationtest.ReplicaLeases].
+func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
+	if s.leases == nil { // no other process has the file open
+		do(ctx)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return s.leases.runExclusive(ctx, name, do)
+}
+
+// replicaLeases are the leases between the replicas that have one record open. One connection
+// holds all locks of this replica, and one goroutine owns that connection.
+type replicaLeases struct {
+	connect func(ctx context.Context) (*pgx.Conn, error)
+	stop    context.CancelFunc
+	stopped chan struct{}
+	first   chan struct{} // holds a token once anything is wanted
+
+	mu     sync.Mutex
+	wanted map[string]*replicaLease
+}
+
+// replicaLease is a lease that callers of this replica want.
+type replicaLease struct {
+	callers int       // of alone
+	locked  time.Time // since when no other replica holds it; zero while this one does not
+	begun   bool      // ours is closed
+	// ours is closed when the lease begins, and lost when it ends.
+	ours, lost chan struct{}
+}
+
+func newReplicaLease() *replicaLease {
+	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
+}
+
+// openReplicaLeases begins to look after leases. It connects when the first one is wanted.
+func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
+	go d.run(ctx)
+	return d
+}
+
+// Close gives all leases up.
+func (d *replicaLeases) Close() error {
+	d.stop()
+	<-d.stopped
+	return nil
+}
+
+func (d *replicaLeases) runExclusive(ctx context.Context, name string, do func(context.Context)) error {
+	for ctx.Err() == nil {
+		mine := d.want(name)
+		select {
+		case <-mine.ours:
+			mine.during(ctx, do)
+		case <-mine.lost:
+		case <-ctx.Done():
+		}
+		d.leave(name, mine)
+	}
+	return context.Cause(ctx)
+}
+
+// during calls do until the lease is lost, or ctx ends.
+func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) {
+	doing, end := context.WithCancel(ctx)
+	defer end()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-mine.lost:
+			end()
+		case <-doing.Done():
+		}
+	}()
+	do(doing)
+	<-doing.Done()
+	<-over
+}
+
+// want returns a lease with one caller more.
+func (d *replicaLeases) want(name string) *replicaLease {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wanted[name] == nil {
+		d.wanted[name] = newReplicaLease()
+	}
+	d.wanted[name].callers++
+	select {
+	case d.first <- struct{}{}:
+	default: // one token says as much as two
+	}
+	return d.wanted[name]
+}
+
+// leave ends what want began. The lock goes with the next look.
+func (d *replicaLeases) leave(name string, mine *replicaLease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mine.callers--; mine.callers == 0 && mine.locked.IsZero() && d.wanted[name] == mine {
+		delete(d.wanted, name)
+	}
+}
+
+// run looks after the leases until ctx ends, from when the first is wanted.
+func (d *replicaLeases) run(ctx context.Context) {
+	defer close(d.stopped)
+	select {
+	case <-d.first:
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		d.session(ctx)
+		pause(ctx, leaseLook)
+	}
+}
+
+// session looks after the leases until its connection ends, or ctx does.
+func (d *replicaLeases) session(ctx context.Context) {
+	conn, err := d.dial(ctx)
+	for err == nil && ctx.Err() == nil {
+		err = d.look(ctx, conn)
+	}
+	d.loseAll()
+	if conn != nil {
+		_ = conn.Close(context.WithoutCancel(ctx)) // it may be gone already
+	}
+}
+
+func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseConnect)
+	defer cancel()
+	return d.connect(ctx)
+}
+
+// look takes the free leases that are wanted, frees those not wanted any more, and then
+// waits. Its error means that the connection is gone, and with it all leases: the wait
+// notices that at once.
+func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
+	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
+	defer cancel()
+	if err := conn.Ping(asked); err != nil {
+		return err
+	}
+	for name, mine := range d.each() {
+		if err := d.lookAt(ctx, conn, name, mine); err != nil {
+			return err
+		}
+	}
+	waiting, cancel := context.WithTimeout(ctx, d.rest())
+	defer cancel()
+	_, err := conn.WaitForNotification(waiting) // no replica sends one: the wait reads whether the server is there
+	if pgconn.Timeout(err) {
+		return nil
+	}
+	return err
+}
+
+// rest returns the time until the next look: until a lease may begin, if that is sooner.
+func (d *replicaLeases) rest() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := leaseLook
+	for _, mine := range d.wanted {
+		if !mine.locked.IsZero() && !mine.begun {
+			rest = min(rest, max(leaseGrace-time.Since(mine.locked), time.Millisecond))
+		}
+	}
+	return rest
+}
+
+// each returns the leases of this moment.
+func (d *replicaLeases) each() map[string]*replicaLease {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.wanted)
+}
+
+// lookAt takes the next action for one lease.
+func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *replicaLease) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseAnswer)
+	defer cancel()
+	var free bool
+	switch d.next(name, mine) {
+	case leaseGiven:
+		return conn.QueryRow(ctx, freeDuty, name).Scan(&free)
+	case leaseWanted:
+		err := conn.QueryRow(ctx, takeDuty, name).Scan(&free)
+		if err == nil && free {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			mine.locked = time.Now()
+		}
+		return err
+	case leaseOurs:
+	}
+	return nil
+}
+
+// leaseState is the state of a lease, each with its next action.
+type leaseState int
+
+const (
+	leaseWanted leaseState = iota // it is to be taken
+	leaseOurs                     // nothing
+	leaseGiven                    // no caller wants it any more: it is to be freed
+)
+
+// next returns the state of a lease. When its time has come, its callers begin. A caller that
+// wants a lease that is being given up waits for a new lease of the same name.
+func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case mine.locked.IsZero():
+		return leaseWanted
+	case mine.callers == 0:
+		delete(d.wanted, name)
+		return leaseGiven
+	case !mine.begun && time.Since(mine.locked) >= leaseGrace:
+		mine.begun = true
+		close(mine.ours)
+	}
+	return leaseOurs
+}
+
+// loseAll ends all leases. A caller that still wants one waits for a new lease of its name.
+func (d *replicaLeases) loseAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, mine := range d.wanted {
+		if mine.locked.IsZero() {
+			continue // it goes on to be wanted
+		}
+		close(mine.lost)
+		delete(d.wanted, name)
+	}
+}
+
+// pause waits, or for ctx to end if that is sooner.
+func pause(ctx context.Context, long time.Duration) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation"
+)
+
+// preparer is *sql.DB, for reads, or the one *sql.Conn that writes.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// statements runs queries, each parsed once. Queries are constants of the program, so their
+// number is bounded.
+//
+// Its errors are the errors of the record: [federation.ErrNotFound] for a missing row,
+// [*federation.UnavailableError] for a disk that cannot be used now.
+type statements struct {
+	dialect  Dialect
+	on       preparer
+	pipeline *pipeline // of a writer on a server, else nil
+	changes  int       // statements of a writer that may have changed something
+	after    []func()  // of a writer: to be done when the transaction is over
+	mu       sync.Mutex
+	kept     map[string]*sql.Stmt
+	closed   bool
+}
+
+func newStatements(d Dialect, on preparer) *statements {
+	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
+}
+
+// put is exec for a write that does not read the result. On a server the statement is
+// queued, and the error of a later statement may be its error.
+func (s *statements) put(ctx context.Context, query string, args ...any) error {
+	if s.pipeline == nil {
+		_, err := s.exec(ctx, query, args...)
+		return err
+	}
+	values, err := s.dialect.values(args)
+	if err == nil {
+		s.changes++
+		s.pipeline.queue(query, values)
+	}
+	return err
+}
+
+// then has something done when the transaction is over, however it ends, and before the
+// callers of its writes continue.
+func (s *statements) then(do func()) { s.after = append(s.after, do) }
+
+// flush sends the queued statements.
+func (s *statements) flush(ctx context.Context) error {
+	if s.pipeline == nil {
+		return nil
+	}
+	return Failure(s.pipeline.send(ctx))
+}
+
+// forget drops the queued statements.
+func (s *statements) forget() {
+	if s.pipeline != nil {
+		s.pipeline.forget()
+	}
+}
+
+// failed reports whether the transaction takes no more statements. In a file each statement
+// fails by itself.
+func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
+
+// exec returns how many rows changed.
+func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	stmt, args, err := s.prepare(ctx, query, args)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		s.changes++
+		return 0, Failure(err)
+	}
+	changed, err := result.RowsAffected()
+	if changed > 0 || err != nil {
+		s.changes++
+	}
+	return changed, err
+}
+
+// row reads the first row into dest.
+func (s *statements) row(ctx context.Context, query string, args []any, dest ...any) error {
+	stmt, args, err := s.ask(ctx, query, args)
+	if err != nil {
+		return err
+	}
+	return Failure(stmt.QueryRowContext(s.unwatched(ctx), args...).Scan(dest...))
+}
+
+// rows reads all rows, each with scan. It is no method because methods have no
+// type parameters.
+func rows[T any](ctx context.Context, s *statements, scan func(Scanner) (T, error), query string, args ...any) ([]T, error) {
+	stmt, args, err := s.ask(ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	found, err := stmt.QueryContext(s.unwatched(ctx), args...)
+	if err != nil {
+		return nil, Failure(err)
+	}
+	defer found.Close()
+	var all []T
+	for found.Next() {
+		one, err := scan(found)
+		if err != nil {
+			return nil, Failure(err)
+		}
+		if all = append(all, one); ctx.Err() != nil {
+			return nil, Failure(ctx.Err())
+		}
+	}
+	return all, Failure(found.Err())
+}
+
+// unwatched returns the context for the driver. To watch a context, the driver for files
+// starts and ends two goroutines, which takes as long as looking up a row. A caller that
+// leaves is noticed before a query and after each of its rows instead.
+func (s *statements) unwatched(ctx context.Context) context.Context {
+	if s.dialect == InSQLite {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// ask is prepare for a query that is answered with rows. One that is no SELECT changes what
+// it returns.
+func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, Failure(err)
+	}
+	if !strings.HasPrefix(query, "SELECT") {
+		s.changes++
+	}
+	return s.prepare(ctx, query, args)
+}
+
+// prepare returns a query parsed, and its arguments as the database keeps them. It sends the
+// queued statements first.
+func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	if err := s.flush(ctx); err != nil {
+		return nil, nil, err
+	}
+	values, err := s.dialect.values(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	stmt, err := s.parsed(ctx, query)
+	return stmt, values, err
+}
+
+func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, err := s.known(query); stmt != nil || err != nil {
+		return stmt, err
+	}
+	// Not under the lock: a server that does not answer must not hold up callers whose query
+	// is parsed already.
+	stmt, err := s.on.PrepareContext(ctx, s.dialect.say(query))
+	if err != nil {
+		return nil, Failure(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.kept[query]; ok || s.closed {
+		return first, errors.Join(stmt.Close(), s.unlessClosed())
+	}
+	s.kept[query] = stmt
+	return stmt, nil
+}
+
+// known returns a query that was parsed before, or nil.
+func (s *statements) known(query string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept[query], s.unlessClosed()
+}
+
+func (s *statements) unlessClosed() error {
+	if s.closed {
+		return &federation.UnavailableError{What: "record", Err: errClosed}
+	}
+	return nil
+}
+
+// Close ends the statements; what is running goes on to its end.
+func (s *statements) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var errs []error
+	for _, stmt := range s.kept {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Failure maps an error of the driver to one of the classes of the record. An unknown error
+// is a bug here and stays as it is.
+func Failure(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return federation.ErrNotFound
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return postgresFailure(err)
+	}
+	switch e.Code() & 0xff { // the upper bits are a detail that no caller needs
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
+		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package handoffs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// logPage is how many steps of a log are in memory at a time. A page is read as a
+// whole, so that no connection is held while the caller looks at it.
+const logPage = 128
+
+// EntryColumns are what scanEntry reads, of an event e.
+const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, e.body`
+
+// EntryScan collects the columns of one entry.
+type EntryScan struct {
+	Entry federation.Entry
+	filed int64
+	Body  []byte
+}
+
+// Dest returns where the [EntryColumns] of a row go.
+func (e *EntryScan) Dest() []any {
+	return []any{&e.Entry.Version, &e.Entry.State, &e.filed, &e.Body}
+}
+
+// Read returns the entry that was scanned.
+func (e *EntryScan) Read() (entry federation.Entry, err error) {
+	entry = e.Entry
+	entry.Filed = engine.Moment(e.filed)
+	entry.Event, err = DecodeEvent(e.Body)
+	return entry, err
+}
+
+func scanEntry(row engine.Scanner) (federation.Entry, error) {
+	var e EntryScan
+	if err := row.Scan(e.Dest()...); err != nil {
+		return federation.Entry{}, err
+	}
+	return e.Read()
+}
+
+// Known implements [federationtest.Store].
+func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	entry, err := s.known(ctx, from, id, digest)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
+	}
+	return entry, nil
+}
+
+// known asks first whether there is anything to be found: most steps are new.
+func (s *Logs) known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var there, gone bool
+	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3)),
+		EXISTS (SELECT 1 FROM tombstone WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
+	switch {
+	case err != nil:
+		return federation.Entry{}, err
+	case there:
+		return FindStep(ctx, s.db.Reads(), from, id, digest)
+	case gone:
+		err = checkTombstone(ctx, s.db.Reads(), from, id, digest)
+	}
+	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
+}
+
+// FindStep finds a step by its id, else by its bytes: the same bytes with an id that
+// was minted for them again are the first step.
+func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var e EntryScan
+	var sameID, sameBytes bool
+	err := q.Row(ctx, `SELECT `+EntryColumns+`, e.id = ?2, e.digest = ?3 FROM event e
+		WHERE e.signer = ?1 AND (e.id = ?2 OR e.digest = ?3) ORDER BY e.id = ?2 DESC LIMIT 1`,
+		[]any{from, id.String(), digest[:]}, append(e.Dest(), &sameID, &sameBytes)...)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	if sameID && !sameBytes {
+		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
+	}
+	return e.Read()
+}
+
+// Log implements [federationtest.Store].
+func (s *Logs) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+	return func(yield func(federation.Entry, error) bool) {
+		var after federation.Version
+		for {
+			page, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
+				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), after, logPage)
+			if err != nil {
+				yield(federation.Entry{}, fmt.Errorf("read log of %s: %w", id, err))
+				return
+			}
+			for _, entry := range page {
+				if !yield(entry, nil) {
+					return
+				}
+				after = entry.Version
+			}
+			if len(page) < logPage {
+				return
+			}
+		}
+	}
+}
+
+// Receipts implements [federationtest.Store].
+func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
+		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("read receipts of %s: %w", id, err)
+	}
+	receipts := make([]federation.Event, len(found))
+	for i, entry := range found {
+		receipts[i] = entry.Event
+	}
+	return receipts, nil
+}
+
+// Step implements [federationtest.Store].
+func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	var e EntryScan
+	err := s.db.Reads().Row(ctx, `SELECT `+EntryColumns+` FROM event e
+		WHERE e.id = ? AND e.handoff = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
+		[]any{id.String(), handoff.String()}, e.Dest()...)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step %s: %w", id, err)
+	}
+	return e.Read()
+}
+
+// Reference implements [federationtest.Store]. An event ID goes before a message id, and the
+// first use of a message id before later ones: any sender may choose the text of a message
+// id.
+func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
+	var id federation.HandoffID
+	var text string
+	err := s.db.Reads().Row(ctx, `SELECT handoff FROM event WHERE id = ?1 OR message = ?1
+		ORDER BY id = ?1 DESC, seq LIMIT 1`, []any{ref}, &text)
+	if err == nil {
+		err = id.UnmarshalText([]byte(text))
+	}
+	if err != nil {
+		return federation.HandoffID{}, fmt.Errorf("look up reference: %w", err)
+	}
+	return id, nil
+}

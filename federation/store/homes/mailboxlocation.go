@@ -1,0 +1,35 @@
+package homes
+
+import (
+	"context"
+	"fmt"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// MailboxLocation implements [federationtest.Homes].
+func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	r := federation.MailboxLocation{DID: did}
+	var since int64
+	err := s.db.Reads().Row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
+	if err != nil {
+		return federation.MailboxLocation{}, fmt.Errorf("read mailbox location of %s: %w", did, err)
+	}
+	r.Since = engine.Moment(since)
+	return r, nil
+}
+
+// KeepMailboxLocation implements [federationtest.Homes].
+func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		_, err := q.Exec(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
+			r.DID, string(r.Home), string(r.Source), engine.Stamp(r.Since), string(r.From))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep mailbox location of %s: %w", r.DID, err)
+	}
+	return nil
+}

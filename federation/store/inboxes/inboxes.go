@@ -1,0 +1,11 @@
+// Package inboxes keeps the inbox of each DID in the record: its entries, the leases and
+// devices of its readers, and the notices to the signers of steps.
+package inboxes
+
+import "baton/federation/store/engine"
+
+// Inboxes are the inboxes of one record. Everything may be called concurrently.
+type Inboxes struct{ db *engine.DB }
+
+// New returns the inboxes in a database.
+func New(db *engine.DB) *Inboxes { return &Inboxes{db} }

@@ -1,0 +1,131 @@
+package inboxes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// leasable finds the entries of an inbox that wait and that no device leases at a moment.
+const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
+	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
+		AND i.waiting IS NOT NULL AND i.until <= ?2
+	ORDER BY i.event`
+
+// Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
+func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, engine.Stamp(now))
+	if err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
+	if len(some) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	leases, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Lease, error) {
+		return lease(ctx, q, to, device, now, until, limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
+	return leases, nil
+}
+
+func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	if err := skipRead(ctx, q, to); err != nil {
+		return nil, err
+	}
+	scan := func(row engine.Scanner) (federation.Lease, error) {
+		var e EntryScan
+		var l federation.Lease
+		if err := row.Scan(append(e.Dest(), &l.Delivery)...); err != nil {
+			return l, err
+		}
+		var err error
+		l.Entry, err = e.Read(to)
+		l.Cursor, l.Device, l.Until = l.Entry.Cursor, device, engine.Moment(engine.Stamp(until))
+		l.Delivery++
+		return l, err
+	}
+	leases, err := engine.Rows(ctx, q, scan, `SELECT `+EntryColumns+`, i.delivery`+leasable+` LIMIT 0 + ?3`, to, engine.Stamp(now), limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases {
+		at, err := parseInboxPlace(to, l.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		_, err = q.Exec(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
+			device, l.Delivery, engine.Stamp(until), to, at.event)
+		if err != nil {
+			return nil, fmt.Errorf("write lease: %w", err)
+		}
+	}
+	return leases, nil
+}
+
+// skipRead notes up to where nothing waits in an inbox, so that what was read long ago
+// is not passed over again and again.
+func skipRead(ctx context.Context, q engine.Tx, of federation.DID) error {
+	_, err := q.Exec(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
+			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
+		WHERE did = ?`, of)
+	if err != nil {
+		return fmt.Errorf("note what waits: %w", err)
+	}
+	return nil
+}
+
+// Ack implements [federationtest.Leases].
+func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
+	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
+		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
+		if n, err := MarkRead(ctx, q, now, holds, holder...); n > 0 || err != nil {
+			return int64(n), err
+		}
+		var before int64
+		err := q.Row(ctx, `SELECT count(*) FROM inbox WHERE `+holds, holder, &before)
+		return before, err
+	})
+}
+
+// Nack implements [federationtest.Leases].
+func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
+		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
+			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, engine.Stamp(again))...)
+	})
+}
+
+// Extend implements [federationtest.Leases].
+func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
+		return q.Exec(ctx, `UPDATE inbox SET until = ?5
+			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, engine.Stamp(until))...)
+	})
+}
+
+// held makes a change to an entry for the device that leases it. The change gets the name of
+// the device, and returns how many entries it found.
+func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.Hold,
+	change func(ctx context.Context, q engine.Tx, holder []any) (int64, error),
+) error {
+	at, err := parseInboxPlace(to, hold.Cursor)
+	if err != nil || at.event == 0 {
+		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)
+	}
+	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		found, err := change(ctx, q, []any{to, at.event, hold.Device, hold.Delivery})
+		if err == nil && found == 0 {
+			err = federation.ErrLeaseLost
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("lease of %s: %w", to, err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package inboxes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+)
+
+// Notify implements [federationtest.Notices].
+func (s *Inboxes) Notify(ctx context.Context, n federation.Notice) error {
+	body, err := encodeNotice(n)
+	if err == nil {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return fileNotice(ctx, q, n, body) })
+	}
+	if err != nil {
+		return fmt.Errorf("file notice of %s: %w", n.About(), err)
+	}
+	return nil
+}
+
+func encodeNotice(n federation.Notice) (string, error) {
+	body, err := json.Marshal(n)
+	return string(body), err
+}
+
+// fileNotice files a notice, unless its signer was to be told that before.
+func fileNotice(ctx context.Context, q engine.Tx, n federation.Notice, body string) error {
+	return fileNoticeOn(ctx, q, n.Link(), n, body)
+}
+
+// NoteOn files a notice that a link tells, unless its signer was to be told that before.
+func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) error {
+	body, err := encodeNotice(n)
+	if err != nil {
+		return err
+	}
+	return fileNoticeOn(ctx, q, link, n, body)
+}
+
+func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
+	_, err := q.Exec(ctx, `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body)
+	return err
+}
+
+// signerOf returns the DID that scopes the id in a notice.
+func signerOf(n federation.Notice) federation.DID {
+	if n.Kind == federation.NoticeDisabled {
+		return n.Webhook.DID
+	}
+	return n.Event.From
+}
+
+// NoticePositions returns the positions in the notices to a reader.
+func NoticePositions(reader federation.DID) Positions { return PositionsOf("notices", string(reader)) }
+
+// scanNotice reads a notice to a reader: its place, and what it says.
+func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, error) {
+	return func(row engine.Scanner) (n federation.Notice, err error) {
+		var place uint64
+		var body []byte
+		if err := row.Scan(&place, &body); err != nil {
+			return n, err
+		}
+		n.Cursor = NoticePositions(reader).At(place)
+		return n, json.Unmarshal(body, &n)
+	}
+}
+
+// NoticesTo implements [federationtest.Notices].
+func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
+	var place uint64
+	err := NoticePositions(to).Parse(after, &place)
+	var found []federation.Notice
+	if err == nil {
+		found, err = engine.Rows(ctx, s.db.Reads(), scanNotice(to), `SELECT n, body FROM notice WHERE reader = ? AND link = ? AND n > ? ORDER BY n`+engine.AtMost,
+			to, link, place, max(limit, 0))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read notices to %s: %w", to, err)
+	}
+	return found, nil
+}
+
+// Untold implements [federationtest.Notices].
+func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
+	scan := func(row engine.Scanner) (n federation.Notice, err error) {
+		var body []byte
+		if err := row.Scan(&body); err != nil {
+			return n, err
+		}
+		return n, json.Unmarshal(body, &n)
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT body FROM notice WHERE link = ? AND told = 0 AND next <= ? ORDER BY n`+engine.AtMost, link, engine.Stamp(now), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read notices for %s: %w", link, err)
+	}
+	return found, nil
+}
+
+// Told implements [federationtest.Notices].
+func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
+	return s.changeNotice(ctx, n, `UPDATE notice SET told = ? WHERE signer = ? AND event = ? AND kind = ?`, 1)
+}
+
+// TellLater implements [federationtest.Notices].
+func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
+	return s.changeNotice(ctx, n, `UPDATE notice SET next = ? WHERE signer = ? AND event = ? AND kind = ?`, engine.Stamp(next))
+}
+
+func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		_, err := q.Exec(ctx, change, value, signerOf(n), n.About().String(), string(n.Kind))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write notice of %s: %w", n.About(), err)
+	}
+	return nil
+}
+
+// PruneNotices implements [federationtest.Notices].
+func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
+	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
+		return q.Exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`,
+			engine.Stamp(before), max(limit, 0))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune notices: %w", err)
+	}
+	return int(gone), nil
+}
+
+// NoteStep files a notice about a step of the record. Receipts have no signer to tell, and an
+// unreadable step has none either.
+func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) error {
+	var e handoffs.EntryScan
+	err := q.Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM event e WHERE e.seq = ? AND e.version IS NOT NULL`, []any{row}, e.Dest()...)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entry, err := e.Read()
+	if err != nil {
+		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
+	}
+	n.Event = entry.Event
+	body, err := encodeNotice(n)
+	if err != nil {
+		return err
+	}
+	return fileNotice(ctx, q, n, body)
+}

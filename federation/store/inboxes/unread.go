@@ -1,0 +1,248 @@
+package inboxes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// elsewhere is the outcome of an entry whose step a link has shown: the delivery to that link
+// reports it.
+const elsewhere = federation.DeliveryState("elsewhere")
+
+// inboxOnly says of an entry i that the inbox is its way to its reader (see
+// [federation.InboxLink]): it was read there, or no link was given the step, or its reader
+// was seen there and no link to the reader's home brings it. A condition on the tables of a
+// network follows: their participants are reached by these. In a handoff of another home
+// that home sees to the offerer, and to each DID that was seen anywhere else.
+const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
+		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN outbox f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
+				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM mailbox_location r WHERE r.did = i.did)))
+		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN outbox f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
+	AND NOT `
+
+// inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
+func inboxIsWay(tables engine.Queries) string { return inboxOnly + tables.Reached }
+
+// Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are
+// the only way to their DID, without the steps that a webhook took or will get. A DID that
+// answered an offer has seen it. An entry that was unread when the handoff expired has
+// expired with it. The link is ?4.
+func Deliveries(tables engine.Queries) string {
+	return `SELECT seq, id, ?4, did,
+		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
+		CASE WHEN seen THEN answered WHEN missed THEN moved ELSE ended END
+	FROM (SELECT *, answered IS NOT NULL AND (ended = 0 OR ended > answered) AS seen, lost AND (ended = 0 OR ended > moved) AS missed
+		FROM (SELECT e.seq, e.id, i.did, i.outcome, i.ended, h.moved, h.state = 'expired' AND e.version < h.version AS lost,
+				CASE WHEN e.id = h.id AND h.view ->> 'assignee' = i.did
+					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
+			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND i.event = e.seq
+			WHERE h.id = ?1 AND e.version > 0 AND ` + inboxIsWay(tables) + `
+				AND NOT EXISTS (SELECT 1 FROM webhook k JOIN push p ON p.webhook = k.id AND p.item = i.event
+					WHERE k.did = i.did AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
+}
+
+// ended is an entry that waits no more.
+type ended struct {
+	did   string
+	event int64
+	slow  bool // its signer was told that it takes time
+}
+
+// endWaiting ends the waiting of those entries of inboxes that a condition finds, and
+// returns which did, in the order of their steps: so their signers are told of them.
+func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]ended, error) {
+	scan := func(row engine.Scanner) (e ended, err error) {
+		err = row.Scan(&e.did, &e.event, &e.slow)
+		return e, err
+	}
+	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND %s RETURNING did, event, slow`,
+		len(args)+1, len(args)+2, which)
+	found, err := engine.Rows(ctx, q, scan, query, append(args, string(how), engine.Stamp(now))...)
+	if err != nil {
+		return nil, fmt.Errorf("end waiting in inbox: %w", err)
+	}
+	slices.SortFunc(found, func(a, b ended) int { return cmp.Or(cmp.Compare(a.event, b.event), cmp.Compare(a.did, b.did)) })
+	return found, nil
+}
+
+// MarkShown notes that a link has shown the steps of entries. Signers that were told of a
+// delay are told of the delivery.
+func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) error {
+	found, err := endWaiting(ctx, q, elsewhere, now, which, args...)
+	if err != nil {
+		return err
+	}
+	return noteRead(ctx, q, found, now)
+}
+
+// MarkRead notes that entries were read. Signers that were told of a delay are told of the
+// delivery.
+func MarkRead(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) (int, error) {
+	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
+	if err != nil {
+		return 0, err
+	}
+	return len(found), noteRead(ctx, q, found, now)
+}
+
+func noteRead(ctx context.Context, q engine.Tx, found []ended, now time.Time) error {
+	for _, e := range found {
+		if !e.slow {
+			continue
+		}
+		if err := NoteStep(ctx, q, e.event, federation.Notice{Kind: federation.NoticeDelivered, To: e.did, At: now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read implements [federationtest.Inboxes].
+func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
+		_, err := MarkRead(ctx, q, now, stepsIn, to, ids)
+		return err
+	})
+}
+
+// stepsIn is a condition on an entry: its event has one of the ids in the parameter after the
+// DID, as JSON.
+const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
+
+// Lapse implements [federationtest.Inboxes].
+func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
+		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, to, ids)
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			if err := s.noteLapse(ctx, q, e, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries
+// again and again, so entries that are over cost no write.
+func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
+	end func(ctx context.Context, q engine.Tx, ids string) error,
+) error {
+	if n, _, err := s.Waiting(ctx, to); err != nil || n == 0 || len(events) == 0 {
+		return err
+	}
+	ids, err := json.Marshal(events)
+	if err == nil {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return end(ctx, q, string(ids)) })
+	}
+	if err != nil {
+		return fmt.Errorf("mark inbox of %s: %w", to, err)
+	}
+	return nil
+}
+
+// noteLapse tells the signer of a step that it was not read, where the inbox was its only way
+// to the DID. The home reports the expiry of an offer.
+func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e ended, now time.Time) error {
+	var tell bool
+	err := q.Row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay(s.db.Parts)+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
+		[]any{e.did, e.event}, &tell)
+	if err != nil || !tell {
+		return err
+	}
+	return NoteStep(ctx, q, e.event, federation.Notice{
+		Kind: federation.NoticeUndeliverable, To: e.did, Code: string(federation.DeadExpired), Why: "it was not read", At: now,
+	})
+}
+
+// delayPage is how many entries are looked at at once for what takes long. Where nothing
+// does, so many of the newest are looked at each time.
+const delayPage = 64
+
+// unread is an entry that waits.
+type unread struct {
+	did   string
+	event int64
+	filed int64
+}
+
+// Delay tells the signers of unread entries. It looks at each entry once, and keeps its
+// position in the record.
+func (s *Inboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	for more := true; more && delayed < limit; {
+		var found []unread
+		if found, more, err = s.unreadSince(ctx, before); err != nil || len(found) == 0 {
+			return delayed, err
+		}
+		n, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+			return s.delayEach(ctx, q, found, limit-delayed, now)
+		})
+		if err != nil {
+			return delayed, fmt.Errorf("note what waits in inboxes: %w", err)
+		}
+		delayed += n
+	}
+	return delayed, nil
+}
+
+// unreadSince returns the next entries to look at that were filed at or before a time, and
+// whether there may be more.
+func (s *Inboxes) unreadSince(ctx context.Context, before time.Time) (found []unread, more bool, err error) {
+	var at unread
+	err = s.db.Reads().Row(ctx, `SELECT event, did FROM looked WHERE id = 1`, nil, &at.event, &at.did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return nil, false, fmt.Errorf("read how far inboxes were looked at: %w", err)
+	}
+	scan := func(row engine.Scanner) (u unread, err error) {
+		err = row.Scan(&u.did, &u.event, &u.filed)
+		return u, err
+	}
+	found, err = engine.Rows(ctx, s.db.Reads(), scan, `SELECT i.did, i.event, e.filed FROM inbox i JOIN event e ON e.seq = i.event
+		WHERE i.waiting IS NOT NULL AND i.event >= ?1 AND (i.event > ?1 OR i.did > ?2) ORDER BY i.event, i.did LIMIT 0 + ?3`,
+		at.event, at.did, delayPage)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for unread entries: %w", err)
+	}
+	// Events are numbered as they are filed, so the first that is too young ends it.
+	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > engine.Stamp(before) }); i >= 0 {
+		return found[:i], false, nil
+	}
+	return found, len(found) == delayPage, nil
+}
+
+// delayEach tells the signers of up to limit entries that are still unread and have the inbox
+// as their only way, and notes the position. A DID that answered an offer has seen it.
+func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, limit int, now time.Time) (delayed int, err error) {
+	var last unread
+	for _, u := range found {
+		if delayed == limit {
+			break
+		}
+		n, err := q.Exec(ctx, `UPDATE inbox AS i SET slow = 1 WHERE i.did = ? AND i.event = ? AND i.waiting IS NOT NULL AND i.slow = 0 AND `+inboxIsWay(s.db.Parts)+`
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff h ON h.id = o.id WHERE o.seq = i.event AND h.view ->> 'assignee' = i.did)`, u.did, u.event)
+		if err == nil && n > 0 {
+			err = NoteStep(ctx, q, u.event, federation.Notice{Kind: federation.NoticeDelayed, To: u.did, Why: "it was not read", At: now})
+		}
+		if err != nil {
+			return 0, err
+		}
+		delayed, last = delayed+int(n), u
+	}
+	_, err = q.Exec(ctx, `INSERT INTO looked (id, event, did) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET event = excluded.event, did = excluded.did
+		WHERE looked.event < excluded.event OR looked.event = excluded.event AND looked.did < excluded.did`, last.event, last.did)
+	return delayed, err
+}

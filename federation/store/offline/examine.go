@@ -1,0 +1,269 @@
+// Package offline reads a whole record without a gateway: [Examine] looks for damage, and
+// [Transfer] copies a record from a file to PostgreSQL.
+package offline
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/participants"
+)
+
+// maxDamage bounds a [Report]: a record with more damage needs a restore.
+const maxDamage = 1000
+
+// Rules are what an examination has to know of handoffs, beyond their rows.
+type Rules interface {
+	// Verify returns an error for a step whose signature does not verify. It blocks on
+	// nothing: the key is in the step.
+	Verify(ctx context.Context, ev federation.Event) error
+	// Replay returns the view after a step, and an error for one that cannot follow.
+	// The home is that of the view on record, which no step names.
+	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)
+}
+
+// DamageKind says what was found wrong. It is an interface for machines.
+type DamageKind string
+
+// The kinds of damage, in the order in which they are looked for.
+const (
+	DamagedFile      DamageKind = "file"      // no record of this program, or of a newer one
+	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
+	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
+	DamagedEvent     DamageKind = "event"     // a step is not what the columns beside it say
+	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
+	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
+	DamagedView      DamageKind = "view"      // the stored view differs from the view that the log gives
+	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
+	Orphan           DamageKind = "orphan"    // a row belongs to nothing
+	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
+)
+
+// Damage is one thing that is wrong.
+type Damage struct {
+	Kind   DamageKind `json:"kind"`
+	Where  string     `json:"where"` // a handoff, with its step where one is at fault; else a table or the file
+	Detail string     `json:"detail"`
+}
+
+func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Where, d.Detail) }
+
+// Report is what an examination found.
+type Report struct {
+	Version  int      `json:"version"` // of the record
+	Handoffs int      `json:"handoffs"`
+	Events   int      `json:"events"` // steps and receipts
+	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
+
+	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
+}
+
+// Examine reads a whole record and changes nothing. It reads the record as it is at one
+// moment, while another process may go on writing. The tables belong to a network; nil is
+// none.
+//
+// The report has the damage. An error means that the record could not be examined: it does
+// not exist, is of an older version, or cannot be read now, which is a
+// [*federation.UnavailableError].
+func Examine(ctx context.Context, path string, tables engine.Tables, rules Rules) (Report, error) {
+	e := &examination{report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
+	if err := e.open(ctx, path); err != nil {
+		return e.report, fmt.Errorf("examine record %s: %w", path, err)
+	}
+	return e.report, nil
+}
+
+// ExaminePostgres is [Examine] for a record in a PostgreSQL database, which a
+// connection string names. Its pages are the server's to check.
+func ExaminePostgres(ctx context.Context, dsn string, tables engine.Tables, rules Rules) (Report, error) {
+	e := &examination{dialect: engine.InPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
+	if err := e.connect(ctx, dsn); err != nil {
+		return e.report, fmt.Errorf("examine record on PostgreSQL: %w", err)
+	}
+	return e.report, nil
+}
+
+// examination is one examination under way.
+type examination struct {
+	dialect engine.Dialect
+	report  Report
+	rules   Rules
+	conn    *sql.Conn
+	path    string   // of a file
+	orphans []string // queries for rows of a network's tables that belong to nothing
+}
+
+// orphansOf returns the queries for rows of tables that belong to nothing; nil is no table.
+func orphansOf(tables engine.Tables) []string {
+	if tables == nil {
+		return nil
+	}
+	return tables.Queries().Orphans
+}
+
+// found notes one thing that is wrong.
+func (e *examination) found(kind DamageKind, where, detail string, args ...any) {
+	if len(e.report.Damage) < maxDamage {
+		e.report.Damage = append(e.report.Damage, Damage{Kind: kind, Where: where, Detail: fmt.Sprintf(detail, args...)})
+	}
+}
+
+func (e *examination) open(ctx context.Context, path string) (err error) {
+	e.path = path
+	s, err := engine.OpenReadSnapshot(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = s.CheckLog()
+	if errors.Is(err, engine.ErrCut) { // the rest is a record of an earlier moment, and may be sound
+		e.found(DamagedWAL, path+engine.WALSuffix, "%v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if e.conn, err = s.DB.Conn(ctx); err != nil {
+		return e.broken(err)
+	}
+	defer func() { err = errors.Join(err, e.conn.Close()) }()
+	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all that follows is of one moment
+		return e.broken(err)
+	}
+	return e.broken(e.examine(ctx))
+}
+
+// connect examines a record in a database, as it is at one moment.
+func (e *examination) connect(ctx context.Context, dsn string) (err error) {
+	db, err := engine.ConnectPostgres(dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(engine.Failure(err), db.Close()) }()
+	if e.conn, err = db.Conn(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.conn.Close()) }()
+	if _, err := e.conn.ExecContext(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return err
+	}
+	if ok, err := e.checkPostgresVersion(ctx); err != nil || !ok {
+		return err
+	}
+	return errors.Join(e.examineRows(ctx), e.commit(ctx))
+}
+
+func (e *examination) commit(ctx context.Context) error {
+	_, err := e.conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func (e *examination) examine(ctx context.Context) error {
+	if ok, err := e.checkVersion(ctx); err != nil || !ok {
+		return err
+	}
+	if err := e.checkPages(ctx); err != nil {
+		return err
+	}
+	return e.examineRows(ctx)
+}
+
+// examineRows looks at what is the same in every database.
+func (e *examination) examineRows(ctx context.Context) error {
+	if err := e.checkLogs(ctx); err != nil {
+		return err
+	}
+	if err := e.checkReceipts(ctx); err != nil {
+		return err
+	}
+	if err := e.checkEvidence(ctx); err != nil {
+		return err
+	}
+	if err := e.checkOrphans(ctx); err != nil {
+		return err
+	}
+	return e.readOwnKeys(ctx)
+}
+
+// readOwnKeys notes which keys the record was written with.
+func (e *examination) readOwnKeys(ctx context.Context) error {
+	return engine.ReadOn(e.conn, e.dialect, func(q engine.Tx) (err error) {
+		e.report.OwnKeys, err = participants.ReadOwnKeys(ctx, q)
+		return err
+	})
+}
+
+// broken turns what SQLite cannot read into damage, after which there is nothing
+// more to be had.
+func (e *examination) broken(err error) error {
+	coded, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	switch coded.Code() & 0xff {
+	case sqlite3.SQLITE_NOTADB:
+		e.found(DamagedFile, e.path, "%v", engine.NotRecord(err))
+		return nil
+	case sqlite3.SQLITE_CORRUPT:
+		e.found(DamagedPage, e.path, "%v", err)
+		return nil
+	}
+	return engine.Failure(err)
+}
+
+// checkVersion reports whether the record is one that this program can read.
+func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
+	planned, err := engine.PlanOn(ctx, e.conn, engine.InSQLite)
+	return e.isVersion(e.path, planned, err)
+}
+
+func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err error) {
+	planned, err := engine.PlanOn(ctx, e.conn, engine.InPostgres)
+	return e.isVersion("schema", planned, err)
+}
+
+// isVersion notes the version of a record that has the newest one.
+func (e *examination) isVersion(where string, planned engine.Upgrade, err error) (ok bool, _ error) {
+	if _, foreign := errors.AsType[engine.ForeignError](err); foreign {
+		e.found(DamagedFile, where, "%v", err)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := planned.CheckNewer(); err != nil {
+		e.found(DamagedFile, where, "%v", err)
+		return false, nil
+	}
+	if planned.From < planned.To {
+		return false, fmt.Errorf("the record is of version %d: bring it to version %d first, with baton migrate", planned.From, planned.To)
+	}
+	e.report.Version = planned.To
+	return true, nil
+}
+
+// checkPages has SQLite look at each page, each index and each constraint.
+func (e *examination) checkPages(ctx context.Context) error {
+	found, err := e.conn.QueryContext(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamage))
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var verdict string
+		if err := found.Scan(&verdict); err != nil {
+			return err
+		}
+		if verdict != "ok" {
+			e.found(DamagedPage, e.path, "%s", verdict)
+		}
+	}
+	return found.Err()
+}

@@ -1,0 +1,278 @@
+package outboxes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
+)
+
+// firstNotice is where the items of notices begin: the n-th notice is n after it. No
+// record has as many steps.
+const firstNotice = 1 << 52
+
+const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
+
+// pushScan collects the columns of one push.
+type pushScan struct {
+	push                federation.Push
+	queued, next, ended int64
+}
+
+func (s *pushScan) dest() []any {
+	p := &s.push
+	return []any{&p.Item, &p.State, &s.queued, &p.Attempt, &s.next, &p.Reason, &s.ended}
+}
+
+func (s *pushScan) read() federation.Push {
+	s.push.Queued, s.push.Next, s.push.Ended = engine.Moment(s.queued), engine.Moment(s.next), engine.Moment(s.ended)
+	return s.push
+}
+
+// pushes reads the pushes of a webhook that the rest of a query finds. The first parameter of
+// the query is the webhook's id.
+func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
+	args = append([]any{h.ID.String()}, args...)
+	if h.Participant != "" {
+		return s.contentPushes(ctx, q, h, where, args...)
+	}
+	args = append(args, h.DID)
+	return engine.Rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxes.EntryColumns+`
+		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
+}
+
+// noticePushes reads the pushes of notices that the rest of a query finds for a webhook.
+func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
+	scan := func(row engine.Scanner) (federation.Push, error) {
+		var s pushScan
+		var place uint64
+		var body []byte
+		if err := row.Scan(append(s.dest(), &place, &body)...); err != nil {
+			return federation.Push{}, err
+		}
+		p := s.read()
+		if unread := json.Unmarshal(body, &p.Notice); unread != nil { // one bad row stops no other
+			p.Broken = unread.Error()
+		}
+		p.Notice.Cursor = inboxes.NoticePositions(h.DID).At(place)
+		return p, nil
+	}
+	return engine.Rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
+		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
+}
+
+// scanPushedStep reads a push of an entry. An unreadable part is no error: one bad row stops
+// no other.
+func scanPushedStep(of federation.DID) func(engine.Scanner) (federation.Push, error) {
+	return func(row engine.Scanner) (federation.Push, error) {
+		var s pushScan
+		var e inboxes.EntryScan
+		var id, handoff string
+		if err := row.Scan(append(append(s.dest(), &id, &handoff), e.Dest()...)...); err != nil {
+			return federation.Push{}, err
+		}
+		p := s.read()
+		var err error
+		if p.Entry, err = e.Read(of); err != nil {
+			p.Broken = err.Error()
+			err = errors.Join(p.Entry.Event.ID.UnmarshalText([]byte(id)), p.Entry.Event.Handoff.UnmarshalText([]byte(handoff)))
+		}
+		return p, err
+	}
+}
+
+// contentPushes is pushes for a webhook of a participant of a network.
+func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
+	if s.db.Tables == nil {
+		return nil, nil
+	}
+	scan := func(row engine.Scanner) (federation.Push, error) {
+		var s pushScan
+		if err := row.Scan(s.dest()...); err != nil {
+			return federation.Push{}, err
+		}
+		return s.read(), nil
+	}
+	found, err := engine.Rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.webhook = ?1 AND `+where, args...)
+	for i := range found {
+		p := &found[i]
+		if err == nil {
+			p.Content, p.Broken, err = s.db.Tables.Content(ctx, q, h.Participant, p.Item)
+		}
+	}
+	return found, err
+}
+
+// NextPush implements [federationtest.Webhooks].
+func (s *Outboxes) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
+	h, err := oneWebhook(ctx, s.db.Reads(), id)
+	var found, notices []federation.Push
+	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
+	if err == nil {
+		found, err = s.pushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
+	}
+	if err == nil {
+		notices, err = noticePushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
+	}
+	if err == nil && len(found)+len(notices) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Push{}, fmt.Errorf("read what is due to webhook %s: %w", id, err)
+	}
+	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of the pushes that are due
+}
+
+// Pushes implements [federationtest.Webhooks].
+func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
+	h, err := oneWebhook(ctx, s.db.Reads(), id)
+	var found, rest []federation.Push
+	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
+	if err == nil {
+		found, err = noticePushes(ctx, s.db.Reads(), h, page, before, max(limit, 0))
+	}
+	if err == nil && len(found) < limit {
+		rest, err = s.pushes(ctx, s.db.Reads(), h, page, before, limit-len(found))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what webhook %s was owed: %w", id, err)
+	}
+	return append(found, rest...), nil
+}
+
+// PushFailed implements [federationtest.Webhooks].
+func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		if f.Counted {
+			_, err := q.Exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, engine.Stamp(f.Next), id.String(), item)
+			return err
+		}
+		var attempt int
+		err := q.Row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
+			[]any{f.Reason, engine.Stamp(f.Next), id.String(), item}, &attempt)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil // it is over, or its webhook is gone
+		}
+		if err != nil {
+			return err
+		}
+		return s.notePushTry(ctx, q, id, item, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
+	})
+}
+
+// notePushTry remembers an attempt on the step of a push.
+func (s *Outboxes) notePushTry(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64, t federation.Try) error {
+	_, step, err := s.pushedStep(ctx, q, id, item)
+	if err != nil || step == 0 {
+		return err
+	}
+	return noteTry(ctx, q, federation.WebhookName(id), step, t)
+}
+
+// pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
+// other content, and for a notice.
+func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
+	h, err = oneWebhook(ctx, q, id)
+	switch {
+	case err != nil || item >= firstNotice:
+		return h, 0, err
+	case h.Participant == "":
+		return h, item, nil
+	}
+	err = q.Row(ctx, `SELECT coalesce(`+s.db.Parts.ItemStep+`, 0)`, []any{item}, &step)
+	return h, step, err
+}
+
+// PushEnded implements [federationtest.Webhooks].
+func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		reason, counted := how.Why, 1
+		if how.Outcome() == federation.DeliveryDelivered {
+			reason, counted = "", 0
+		}
+		var attempt int
+		var queued int64
+		err := q.Row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
+			[]any{how.Outcome(), reason, engine.Stamp(how.At), counted, id.String(), item}, &attempt, &queued)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
+	})
+}
+
+// endPush does what the end of a push means for its step.
+func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64, l deadLetter, how federation.Settlement) error {
+	h, step, err := s.pushedStep(ctx, q, id, item)
+	if err != nil || step == 0 {
+		return err
+	}
+	if how.Outcome() == federation.DeliveryDelivered && h.Participant == "" {
+		if _, err := inboxes.MarkRead(ctx, q, how.At, `did = ?1 AND event = ?2`, h.DID, item); err != nil {
+			return err
+		}
+	}
+	if how.Dead == "" {
+		_, err := q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, l.link, step)
+		return err
+	}
+	if err := noteTry(ctx, q, l.link, step, federation.Try{Number: l.attempt, At: how.At, Reason: how.Why}); err != nil {
+		return err
+	}
+	l.event = step
+	return bury(ctx, q, l, how)
+}
+
+// PushAgain implements [federationtest.Webhooks].
+func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
+	err = s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		h, err := oneWebhook(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if !h.Disabled.IsZero() {
+			return nil
+		}
+		which, args := `state <> 'delivered'`, []any{id.String(), engine.Stamp(now)}
+		if ref != "" {
+			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(firstNotice))
+			args = append(args, ref, h.DID)
+		}
+		if ref != "" && h.Participant != "" {
+			which, args = `item IN (`+s.db.Parts.ItemsNamed+`)`, append(args[:3], h.Participant)
+		}
+		n, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND `+which, args...)
+		if err != nil || n == 0 {
+			return err
+		}
+		again = int(n)
+		_, err = q.Exec(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
+			engine.Stamp(now), federation.WebhookName(id), ref, ref)
+		if err != nil {
+			return err
+		}
+		return nextDue(ctx, q, id, 0)
+	})
+	return again, err
+}
+
+// pushBack puts the item of a dead letter back to its webhook. It reports whether the webhook
+// still has the item, and is called.
+func (s *Outboxes) pushBack(ctx context.Context, q engine.Tx, d dead, id federation.WebhookID, now time.Time) (bool, error) {
+	n, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND item =
+		(SELECT CASE WHEN h.participant = '' THEN ?2 ELSE `+s.db.Parts.StepItem+` END
+			FROM webhook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, engine.Stamp(now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, nextDue(ctx, q, id, 0)
+}

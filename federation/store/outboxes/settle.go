@@ -1,0 +1,186 @@
+package outboxes
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
+)
+
+// Row is a row of an outbox as it is written.
+type Row struct {
+	Link    string
+	Signer  string // of the event, which is there
+	ID      string // of the event
+	Attempt int
+	Handoff string
+	Rank    federation.Rank
+	Filed   int64
+}
+
+// Put writes a row, which waits behind the older rows of its handoff. The sum and the
+// concatenation are expressions that no index has: while PostgreSQL has no statistics of the
+// tables, it would search by the link or by the signer, and read all of their rows.
+func Put(ctx context.Context, q engine.Tx, r Row) error {
+	return q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
+		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
+		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
+		ON CONFLICT DO NOTHING`, r.Handoff, r.Link, r.Attempt, int(r.Rank), r.Filed, r.Signer, r.ID)
+}
+
+// End ends one row of an outbox. It skips a row that is over.
+func End(ctx context.Context, q engine.Tx, link string, row int64, how federation.Settlement) error {
+	var handoff string
+	var attempt int
+	var delayed bool
+	var filed int64
+	err := q.Row(ctx, `DELETE FROM outbox WHERE event = ? AND link = ? RETURNING handoff, attempt, delayed, filed`,
+		[]any{row, link}, &handoff, &attempt, &delayed, &filed)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := advanceOutbox(ctx, q, link, handoff); err != nil {
+		return err
+	}
+	code := how.Code
+	if how.Dead != "" {
+		code = string(how.Dead)
+	}
+	if _, err := q.Exec(ctx, `INSERT INTO settled (event, link, state, ended, code) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		row, link, how.Outcome(), engine.Stamp(how.At), code); err != nil {
+		return err
+	}
+	if how.Shown {
+		if err := show(ctx, q, link, row, how.At); err != nil {
+			return err
+		}
+	}
+	if how.Dead != "" {
+		err = bury(ctx, q, deadLetter{link: link, event: row, attempt: attempt, queued: filed}, how)
+	} else {
+		_, err = q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
+	}
+	if err != nil {
+		return err
+	}
+	return noteEnd(ctx, q, link, row, delayed, how)
+}
+
+// advanceOutbox makes the next row of a handoff due.
+func advanceOutbox(ctx context.Context, q engine.Tx, link, handoff string) error {
+	_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
+		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
+	return err
+}
+
+// show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
+// has shown it.
+func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
+	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
+		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
+			JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
+		WHERE e.seq = ?1 AND b.link = ?2)`, row, link)
+}
+
+// deadLetter is a dead letter as it is written: of a step, or of a message.
+type deadLetter struct {
+	link         string
+	event        int64 // 0 for none
+	peerDelivery int64 // 0 for none
+	attempt      int
+	queued       int64
+}
+
+// bury files a dead letter. One that had been put back is dead again.
+func bury(ctx context.Context, q engine.Tx, l deadLetter, how federation.Settlement) error {
+	conflict := `(event, link) WHERE event IS NOT NULL`
+	if l.peerDelivery != 0 {
+		conflict = `(peer_delivery) WHERE peer_delivery IS NOT NULL`
+	}
+	_, err := q.Exec(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
+			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.peerDelivery), string(how.Dead), how.Why, l.attempt, l.queued, engine.Stamp(how.At))
+	return err
+}
+
+// numberOrNull keeps an absent number out of unique indexes.
+func numberOrNull(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
+
+// noteEnd files what the signer of a step is told of the end of a delivery.
+func noteEnd(ctx context.Context, q engine.Tx, link string, row int64, delayed bool, how federation.Settlement) error {
+	n := federation.Notice{Kind: federation.NoticeUndeliverable, To: link, Code: how.Code, Why: how.Why, At: how.At}
+	switch {
+	case how.Quiet:
+		return nil
+	case how.Outcome() == federation.DeliveryDelivered && !delayed:
+		return nil
+	case how.Outcome() == federation.DeliveryDelivered:
+		n.Kind = federation.NoticeDelivered
+	case how.Dead != "":
+		n.Code = string(how.Dead)
+	}
+	return inboxes.NoteStep(ctx, q, row, n)
+}
+
+// Delay files a notice for up to limit deliveries to links that were filed at or before a time.
+func (s *Outboxes) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.eachDelivery(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q engine.Tx, link string, row int64) error {
+		var reason string
+		err := q.Row(ctx, `UPDATE outbox SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
+		if err != nil {
+			return err
+		}
+		return inboxes.NoteStep(ctx, q, row, federation.Notice{Kind: federation.NoticeDelayed, To: link, Why: reason, At: now})
+	})
+}
+
+// Expire gives up to limit of them up.
+func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	how := federation.Settlement{
+		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
+	}
+	return s.eachDelivery(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q engine.Tx, link string, row int64) error {
+		return End(ctx, q, link, row, how)
+	})
+}
+
+// eachDelivery changes up to limit rows of all outboxes that were filed at or before a time.
+func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
+	change func(ctx context.Context, q engine.Tx, link string, row int64) error,
+) (int, error) {
+	type key struct {
+		link string
+		row  int64
+	}
+	scan := func(row engine.Scanner) (k key, err error) { err = row.Scan(&k.link, &k.row); return k, err }
+	query := `SELECT link, event FROM outbox WHERE ` + which + ` ORDER BY filed, link, event` + engine.AtMost
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, query, engine.Stamp(before), max(limit, 0))
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	changed, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (changed int, err error) {
+		for _, k := range found {
+			err := change(ctx, q, k.link, k.row)
+			switch {
+			case errors.Is(err, federation.ErrNotFound): // delivered in between
+			case err != nil:
+				return 0, err
+			default:
+				changed++
+			}
+		}
+		return changed, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("write feeds: %w", err)
+	}
+	return changed, nil
+}

@@ -1,0 +1,263 @@
+package outboxes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/inboxes"
+)
+
+const webhookColumns = `id, did, participant, url, since, disabled, why`
+
+func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
+	var id string
+	var since, disabled int64
+	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
+		return h, err
+	}
+	h.Since, h.Disabled = engine.Moment(since), engine.Moment(disabled)
+	return h, h.ID.UnmarshalText([]byte(id))
+}
+
+// AddWebhook implements [federationtest.Webhooks].
+func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		var has, same int
+		err := q.Row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM webhook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
+		switch {
+		case err != nil:
+			return err
+		case same > 0:
+			return federation.ErrTaken
+		case has >= most:
+			return federation.ErrTooManyWebhooks
+		}
+		_, err = q.Exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			h.ID.String(), h.DID, h.Participant, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why)
+		if err != nil {
+			return err
+		}
+		return s.pushWaiting(ctx, q, h)
+	})
+	if err != nil {
+		return fmt.Errorf("add webhook: %w", err)
+	}
+	return nil
+}
+
+// pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
+// and its notices.
+func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
+	const row = `INSERT INTO push (webhook, item, order_key, queued) `
+	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
+	if h.Participant != "" {
+		inbox, owner = row+s.db.Parts.Waiting, h.Participant
+	}
+	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
+	if _, err := q.Exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
+		return err
+	}
+	if _, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
+		h.ID.String(), firstNotice); err != nil {
+		return err
+	}
+	_, err := q.Exec(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
+		(SELECT min(b.item) FROM push b WHERE b.webhook = push.webhook AND b.order_key = push.order_key AND b.state = 'waiting')`, h.ID.String())
+	if err != nil {
+		return err
+	}
+	return nextDue(ctx, q, h.ID, 0)
+}
+
+// nextDue notes when the next delivery to a webhook is due, at a time or later.
+func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int64) error {
+	_, err := q.Exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
+		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
+	return err
+}
+
+// Webhook implements [federationtest.Webhooks].
+func (s *Outboxes) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
+	return oneWebhook(ctx, s.db.Reads(), id)
+}
+
+func oneWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) (federation.Webhook, error) {
+	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE id = ?`, id.String())
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Webhook{}, fmt.Errorf("read webhook %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+// Webhooks implements [federationtest.Webhooks].
+func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
+	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+engine.AtMost, []any{after.String(), max(limit, 0)}
+	if of != "" {
+		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+engine.AtMost, []any{of, after.String(), max(limit, 0)}
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWebhook, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read hooks: %w", err)
+	}
+	return found, nil
+}
+
+// RemoveWebhook implements [federationtest.Webhooks].
+func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
+		if err == nil && n == 0 {
+			return federation.ErrNotFound
+		}
+		if err == nil {
+			_, err = q.Exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
+		}
+		for _, table := range []string{"attempt", "dead"} {
+			if err == nil {
+				_, err = q.Exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove webhook %s: %w", id, err)
+	}
+	return nil
+}
+
+// DisableWebhook implements [federationtest.Webhooks].
+func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = q.Exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, engine.Stamp(now), id.String())
+		if err != nil {
+			return err
+		}
+		return s.noteDisabled(ctx, q, id, now)
+	})
+}
+
+// EnableWebhook implements [federationtest.Webhooks].
+func (s *Outboxes) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		h, err := oneWebhook(ctx, q, id)
+		if err != nil || h.Disabled.IsZero() {
+			return err
+		}
+		if _, err := q.Exec(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+			return err
+		}
+		return s.pushWaiting(ctx, q, h)
+	})
+}
+
+// TakeWebhooks implements [federationtest.Webhooks]. Where nothing is due it costs no write.
+func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
+	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + engine.AtMost
+	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT id`+due, engine.Stamp(now), engine.Stamp(now), min(max(limit, 0), 1))
+	if err != nil || len(some) == 0 {
+		return nil, wrapWebhooks("look for hooks that are due", err)
+	}
+	taken, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Webhook, error) {
+		taken, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, engine.Stamp(now), engine.Stamp(now), limit)
+		for _, h := range taken {
+			if err == nil {
+				_, err = q.Exec(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, engine.Stamp(until), h.ID.String())
+			}
+		}
+		return taken, err
+	})
+	if err != nil {
+		return nil, wrapWebhooks("take hooks that are due", err)
+	}
+	return taken, nil
+}
+
+func wrapWebhooks(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// NextDue implements [federationtest.Webhooks].
+func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, engine.Stamp(after))
+	if err != nil || len(due) == 0 {
+		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
+	}
+	return engine.Moment(due[0]), nil
+}
+
+// LetGo implements [federationtest.Webhooks].
+func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
+		if _, err := q.Exec(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
+			return err
+		}
+		return nextDue(ctx, q, id, engine.Stamp(now))
+	})
+}
+
+func (s *Outboxes) changeWebhook(ctx context.Context, id federation.WebhookID, change func(context.Context, engine.Tx) error) error {
+	if err := s.db.Write(ctx, change); err != nil {
+		return fmt.Errorf("change webhook %s: %w", id, err)
+	}
+	return nil
+}
+
+// WebhookBacklog implements [federationtest.Webhooks].
+func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
+	var oldest int64
+	err = s.db.Reads().Row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
+		FROM push WHERE webhook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
+	b.Oldest = engine.Moment(oldest)
+	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
+}
+
+// WebhooksBacklog implements [federationtest.Webhooks].
+func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
+	var oldest int64
+	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)
+	b.Oldest = engine.Moment(oldest)
+	return b, wrapWebhooks("count what waits for hooks", err)
+}
+
+// webhookCalled returns the webhook of a dead letter, false for a dead letter of a link.
+func webhookCalled(link string) (id federation.WebhookID, is bool) {
+	const prefix = federation.WebhookLink + "/"
+	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
+		return id, false
+	}
+	return id, id.UnmarshalText([]byte(link[len(prefix):])) == nil
+}
+
+// noteDisabled files the notice to the owner of a disabled webhook, also where the webhook
+// was disabled before.
+func (s *Outboxes) noteDisabled(ctx context.Context, q engine.Tx, id federation.WebhookID, now time.Time) error {
+	h, err := oneWebhook(ctx, q, id)
+	if err != nil {
+		return err
+	}
+	n := federation.Notice{Kind: federation.NoticeDisabled, Webhook: h, Why: h.Why, At: now}
+	link := ""
+	if s.db.Tables != nil {
+		if link, err = s.db.Tables.Notifier(ctx, q, h.DID); err != nil {
+			return err
+		}
+	}
+	if _, err := q.Exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
+		return err
+	}
+	return inboxes.NoteOn(ctx, q, cmp.Or(link, federation.InboxLink), n)
+}

@@ -1,0 +1,146 @@
+package taskfile
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// Fed is what a gateway notes in the context of a record: all that the protocol has no member
+// for.
+type Fed struct {
+	Version  int      `json:"v"`
+	ID       string   `json:"id"` // of the handoff
+	Home     string   `json:"home,omitempty"`
+	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
+	Rev      uint64   `json:"rev,omitempty"`   // steps so far
+	From     string   `json:"from,omitempty"`  // DIDs
+	To       string   `json:"to,omitempty"`
+	Assignee string   `json:"assignee,omitempty"`
+	Caps     []string `json:"caps,omitempty"`
+	Deadline int64    `json:"deadline,omitempty"` // unix seconds
+	Priority string   `json:"priority,omitempty"`
+	Replaces string   `json:"replaces,omitempty"`
+	Context  string   `json:"context,omitempty"`   // a reference, or JSON that is no object
+	Hash     string   `json:"context_h,omitempty"` // of the context
+	Evidence string   `json:"evidence,omitempty"`  // where the original of the offer is
+	Verb     string   `json:"verb,omitempty"`      // of the last step
+	Note     string   `json:"note,omitempty"`      // of the last step
+	Result   any      `json:"result,omitempty"`    // of the last step: its context
+}
+
+// StatusOf returns the status of a record whose handoff is in a state. Was is the status before:
+// the protocol has one end for an offer, and two for work.
+func StatusOf(state federation.State, was Status) Status {
+	switch state {
+	case federation.Offered, federation.Open:
+		return Offered
+	case federation.Assigned:
+		return Accepted
+	case federation.Completed:
+		return Completed
+	case federation.Failed:
+		return Failed
+	case federation.Declined:
+		return Rejected
+	case federation.Cancelled, federation.Expired:
+		if was == Accepted || was == Failed {
+			return Failed
+		}
+		return Rejected
+	case federation.None:
+	}
+	return was
+}
+
+// Verbs returns the steps that lead from the state of a handoff to the status of its record, in
+// order; false where no steps do. An agent that was fast may have written a later status only.
+func Verbs(state federation.State, status Status) ([]federation.Verb, bool) {
+	take := federation.Accept
+	if state == federation.Open {
+		take = federation.Claim
+	}
+	switch {
+	case StatusOf(state, status) == status:
+		return nil, true
+	case state == federation.Offered || state == federation.Open:
+		return fromOffer(state, take, status)
+	case state == federation.Assigned && status == Completed:
+		return []federation.Verb{federation.Complete}, true
+	case state == federation.Assigned && status == Failed:
+		return []federation.Verb{federation.Fail}, true
+	}
+	return nil, false
+}
+
+func fromOffer(state federation.State, take federation.Verb, status Status) ([]federation.Verb, bool) {
+	switch status {
+	case Accepted:
+		return []federation.Verb{take}, true
+	case Completed:
+		return []federation.Verb{take, federation.Complete}, true
+	case Failed:
+		return []federation.Verb{take, federation.Fail}, true
+	case Rejected:
+		return []federation.Verb{federation.Decline}, state == federation.Offered
+	case Offered:
+	}
+	return nil, false
+}
+
+// TaskID returns the task_id of a handoff that a gateway writes into a directory: a UUID of
+// version 4 that looks random, and is the same each time. The ID of the handoff itself would not
+// do: two handoffs of one second share its first characters, which people type.
+func TaskID(directory string, id federation.HandoffID) string {
+	sum := sha256.Sum256([]byte("baton task " + directory + "\x00" + id.String()))
+	u := sum[:16]
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+// FedOf returns the note about a handoff after a step.
+func FedOf(s translate.Step) Fed {
+	v := s.View
+	fed := Fed{
+		Version: 1, ID: v.ID.String(), Home: string(v.Home), State: string(v.State), Rev: uint64(v.Version), From: string(v.Offerer), To: string(v.Offeree),
+		Assignee: string(v.Assignee), Caps: v.Caps, Priority: v.Priority, Replaces: v.Replaces.String(), Verb: string(s.Event.Verb), Note: s.Event.Note,
+	}
+	if !v.Deadline.IsZero() {
+		fed.Deadline = v.Deadline.Unix()
+	}
+	if s.Event.Verb == federation.Offer {
+		if s.Event.Evidence != nil {
+			fed.Evidence = s.Event.Evidence.URL
+		}
+		return fed
+	}
+	if raw := json.RawMessage(s.Event.Context); json.Valid(raw) {
+		fed.Result = raw
+	} else if s.Event.Context != "" {
+		fed.Result = s.Event.Context
+	}
+	return fed
+}
+
+// Encode returns the record of an offer that a gateway writes into a directory.
+func Encode(directory, from, to string, s translate.Step) (Record, error) {
+	context, fed := s.Event.Context, FedOf(s)
+	members, err := split([]byte(context))
+	taken := slices.ContainsFunc(members, func(m member) bool { return m.name == FedMember })
+	if context != "" && (err != nil || taken) { // no object, or one with a member of ours
+		fed.Context, fed.Hash, context = context, s.Event.ContextHash, ""
+	}
+	r, err := New(TaskID(directory, s.Event.Handoff), from, to, s.Event.Title, context, s.Filed)
+	if err != nil {
+		return Record{}, err
+	}
+	r, err = r.WithFed(fed)
+	if err == nil && len(r.Bytes()) > MaxBytes {
+		err = federation.Refuse(s.Event, federation.InvalidContext, fmt.Sprintf("a record has at most %d bytes", MaxBytes))
+	}
+	return r, err
+}
