@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-
-	"connectrpc.com/connect"
 
 	"baton/bridge/bridgetest"
 	"baton/translate/macpmode"

@@ -59,7 +59,7 @@ func TestOfManyAcceptsOfOneTargetOneIsAccepted(t *testing.T) {
 	w := newWorld(t, "owner", "target")
 	w.begin(t, session(1), "owner", "target")
 	w.send(t, envelope(t, session(1), macpmode.TypeOffer, "o", "owner", offerTo("target")))
-	var accepted, all = make(chan bool, 50), sync.WaitGroup{}
+	accepted, all := make(chan bool, 50), sync.WaitGroup{}
 	for i := range 50 {
 		all.Go(func() {
 			accepted <- w.send(t, envelope(t, session(1), macpmode.TypeAccept, fmt.Sprint("a", i), "target", &handoffv1.HandoffAcceptPayload{HandoffId: "h1"})).GetOk()
