@@ -24,7 +24,7 @@ const (
 )
 
 // engine owns the sessions. One goroutine, in run, judges all calls in their order, writes the
-// entries of those that wait at the same time in one transaction, and answers after that.
+// entries of the calls that wait at the same time in one transaction, and answers after that.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger

@@ -74,7 +74,7 @@ func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) e
 	return c.sendOffer(ctx, d, session)
 }
 
-// sendOffer sends the messages of an offer. The runtime answers those that it has as duplicates.
+// sendOffer sends the messages of an offer. The runtime answers each message that it has as a duplicate.
 func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
 	target := c.sender(d.View.Offeree)
 	if target == "" { // the offer came from the runtime
