@@ -52,10 +52,11 @@ func (r Runtime) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Runtimes describes runtimes of other operators. Each link is a participant there.
+// Runtimes describes runtimes of other operators. Each link is a participant there. The reference
+// of the table is with that of [Network], whose table it is below.
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
-		Name: network, Table: "macp.runtimes", Many: true, Reference: runtimesReference,
+		Name: network, Table: "macp.runtimes", Many: true,
 		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
 			var cfg Runtime
 			t.Decode(&cfg)

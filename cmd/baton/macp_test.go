@@ -122,6 +122,8 @@ func told(t *testing.T, c *bridgetest.MACPClient, session, verb string) macpmode
 func TestWorkGoesBetweenMACPAndPlainHTTP(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
+	// Both tables fit one file: the gateway also takes part in its own runtime.
+	r.configure(t, r.table(), fmt.Sprintf("[[macp.runtimes]]\nname = \"research\"\nurl = \"http://%s\"\ntoken_file = \"other.token\"\nparticipant = \"other\"\ndid = %q\n", r.address, otherDID))
 	r.start(t)
 	r.ready(t)
 	eliza, scholar := r.participant(t, "eliza"), logIn(t, r.url())
