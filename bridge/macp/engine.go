@@ -272,7 +272,7 @@ func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 				each.send(env, sequence)
 			}
 		case historyv1.Source_SOURCE_SIGNAL:
-			e.watchers.signal(names, env, true)
+			e.watchers.signal(names, env)
 		case historyv1.Source_SOURCE_RUNTIME, historyv1.Source_SOURCE_NOTE, historyv1.Source_SOURCE_UNSPECIFIED:
 		}
 		if changed {

@@ -51,11 +51,9 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	if err != nil {
 		return err
 	}
-	done := map[federation.Verb]bool{
-		federation.Accept:  view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
-		federation.Decline: view.State == "declined", federation.Cancel: view.Over,
-	}
-	if done[verb] {
+	switch {
+	case verb == federation.Accept && view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
+		verb == federation.Decline && view.State == "declined", verb == federation.Cancel && view.Over:
 		return nil
 	}
 	document, err := original(s.env)

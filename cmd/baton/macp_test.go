@@ -191,9 +191,9 @@ func backToMACP(t *testing.T, r *macpHouse, eliza *bridgetest.MACPClient, schola
 		t.Errorf("after %s: %v", took, at)
 	}
 	session := at.GetSessionId()
-	context := sees(t, eliza, session, isType(macpmode.TypeContext))
-	if !strings.Contains(string(context.GetPayload()), `{"draft":7}`) {
-		t.Errorf("the context is %q", context.GetPayload())
+	said := sees(t, eliza, session, isType(macpmode.TypeContext))
+	if !strings.Contains(string(said.GetPayload()), `{"draft":7}`) {
+		t.Errorf("the context is %q", said.GetPayload())
 	}
 	say(t, eliza, session, macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id, AcceptedBy: "eliza", Reason: "gladly"})
 	commitment := sees(t, eliza, session, isType(macpmode.TypeCommitment))
