@@ -29,7 +29,7 @@ func TestThePythonSDKOfMACP(t *testing.T) {
 	r.configure(t, r.table()+"[[macp.participants]]\nname = \"third\"\ndid = \"did:web:third.example\"\ntoken_file = \"third.token\"\n")
 	r.start(t)
 	r.ready(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(clients(t), "python", "bin", "python"), "testdata/clients/macp_sessions.py", r.address,
+	cmd := exec.CommandContext(t.Context(), filepath.Join(clients(t), "macp-sdk", "bin", "python"), "testdata/clients/macp_sessions.py", r.address,
 		"eliza", macpToken+"eliza", "other", macpToken+"other", "third", macpToken+"third")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
