@@ -46,15 +46,15 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 // show writes what a step says into the session of its handoff.
 func (l *Link) show(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
-	switch ev.Verb {
-	case federation.Accept, federation.Decline:
+	switch {
+	case ev.Verb == federation.Accept || ev.Verb == federation.Decline:
 		return l.showAnswer(t, d, offer)
-	case federation.Cancel, federation.Expire:
+	case ev.Verb == federation.Cancel || ev.Verb == federation.Expire:
 		if err := l.tellStep(ctx, t, d, offer); err != nil {
 			return err
 		}
 		return t.cancel(string(ev.Verb)+": "+ev.Note, id)
-	case federation.Progress, federation.Complete, federation.Fail:
+	case ev.Verb == federation.Progress || ev.Verb == federation.Complete || ev.Verb == federation.Fail:
 		if err := l.tellStep(ctx, t, d, offer); err != nil {
 			return err
 		}
@@ -134,10 +134,10 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
 		return nil
 	}
-	switch ev.Verb {
-	case federation.Complete:
+	switch {
+	case ev.Verb == federation.Complete:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
-	case federation.Fail:
+	case ev.Verb == federation.Fail:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
 	}
 	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))
@@ -248,11 +248,11 @@ func (l *Link) reopen(ctx context.Context, s said) error {
 		return err
 	}
 	ev := federation.Event{ID: id}
-	_, context, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), 0, id.String())
+	_, said, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), 0, id.String())
 	if err != nil {
 		return err
 	}
-	d, _ := macpmode.Describe(&macpmode.Session{}, &macpmode.Offer{}, context)
+	d, _ := macpmode.Describe(&macpmode.Session{}, &macpmode.Offer{}, said)
 	ev.Context = d.Context
 	return l.openSession(ctx, ev, view, one, length)
 }

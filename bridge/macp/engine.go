@@ -24,7 +24,7 @@ const (
 )
 
 // engine owns the sessions. One goroutine, in run, judges all calls in their order, writes the
-// entries of those that wait at the same time in one transaction, and answers after that.
+// entries of the calls that wait at the same time in one transaction, and answers after that.
 type engine struct {
 	deps     Deps
 	log      *slog.Logger
@@ -272,7 +272,7 @@ func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 				each.send(env, sequence)
 			}
 		case historyv1.Source_SOURCE_SIGNAL:
-			e.watchers.signal(names, env, true)
+			e.watchers.signal(names, env)
 		case historyv1.Source_SOURCE_RUNTIME, historyv1.Source_SOURCE_NOTE, historyv1.Source_SOURCE_UNSPECIFIED:
 		}
 		if changed {

@@ -175,11 +175,8 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 	if err != nil {
 		return err
 	}
-	if entry.GetSource() == historyv1.Source_SOURCE_NOTE || entry.GetSource() == historyv1.Source_SOURCE_SIGNAL || entry.GetEvent() != "" {
-		return nil
-	}
 	env, err := macpmode.EnvelopeOf(entry)
-	if err != nil {
+	if err != nil || !macpmode.Files(entry, env) {
 		return err
 	}
 	step := said{session: session, number: s.filed, entry: entry, env: env}
@@ -192,8 +189,6 @@ func (f *filer) entry(ctx context.Context, session string, s snapshot, text []by
 		err = f.link.fileCancel(ctx, step)
 	case macpmode.TypeSessionExpire:
 		err = f.link.reopen(ctx, step)
-	default:
-		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", s.filed, err)

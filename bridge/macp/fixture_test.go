@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-
-	"connectrpc.com/connect"
 
 	"baton/bridge/bridgetest"
 	"baton/translate/macpmode"
@@ -119,14 +118,14 @@ func follow(t *testing.T, w *world, as, id string, after uint64) []string {
 }
 
 // subscribe follows a session.
-func subscribe(ctx context.Context, t testing.TB, w *world, as, id string, after uint64) *connect.BidiStreamForClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse] {
-	t.Helper()
+func subscribe(ctx context.Context, tb testing.TB, w *world, as, id string, after uint64) *connect.BidiStreamForClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse] {
+	tb.Helper()
 	client := connect.NewClient[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse](
 		w.client, "http://"+w.cfg.Listen+"/macp.v1.MACPRuntimeService/StreamSession", connect.WithGRPC())
 	stream := client.CallBidiStream(ctx)
 	stream.RequestHeader().Set("Authorization", "Bearer "+token(as))
 	if err := stream.Send(&macpv1.StreamSessionRequest{SubscribeSessionId: id, AfterSequence: after}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return stream
 }

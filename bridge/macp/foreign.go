@@ -52,10 +52,11 @@ func (r Runtime) check() error {
 	return errors.Join(mistakes...)
 }
 
-// Runtimes describes runtimes of other operators. Each link is a participant there.
+// Runtimes describes runtimes of other operators. Each link is a participant there. The reference
+// of the table is with that of [Network], whose table it is below.
 func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
-		Name: network, Table: "macp.runtimes", Many: true, Reference: runtimesReference,
+		Name: network, Table: "macp.runtimes", Many: true,
 		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
 			var cfg Runtime
 			t.Decode(&cfg)
@@ -84,13 +85,16 @@ type Foreign struct {
 	conn  *foreignConn // while Run runs
 }
 
-var _ bridge.Link = (*Foreign)(nil)
+var _ bridge.InboxReader = (*Foreign)(nil)
 
 // Name implements [bridge.Link].
 func (f *Foreign) Name() string { return f.cfg.Name }
 
 // Network implements [bridge.Link].
 func (*Foreign) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to a sender of the runtime needs no channel.
+func (*Foreign) ReadsInbox() {}
 
 // prefix is what the names of the journals of the link begin with.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }

@@ -197,8 +197,8 @@ func guestOffers(t *testing.T, g *guest, bob *bridgetest.MACPClient) {
 		Venue: federation.PrivateVenue(guestDID, bobDID), Dialect: federation.HandoffTags,
 	})
 	session := <-created
-	if context := awaits(t, bob, session, macpmode.TypeContext); !strings.Contains(string(context.GetPayload()), `{"draft":7}`) {
-		t.Errorf("bob reads %v", context)
+	if said := awaits(t, bob, session, macpmode.TypeContext); !strings.Contains(string(said.GetPayload()), `{"draft":7}`) {
+		t.Errorf("bob reads %v", said)
 	}
 	ack, err := bob.Send(t.Context(), session, macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id.String(), AcceptedBy: "bob", Reason: "sure"})
 	if err != nil || !ack.GetOk() {

@@ -31,14 +31,14 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 		return c.sendOffer(ctx, d, found.Session) // an attempt before may have sent a part
 	}
 	id := ev.ID.String()
-	switch ev.Verb {
-	case federation.Accept:
+	switch {
+	case ev.Verb == federation.Accept:
 		err = c.tell(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
-	case federation.Decline:
+	case ev.Verb == federation.Decline:
 		err = c.tell(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
-	case federation.Cancel:
+	case ev.Verb == federation.Cancel:
 		return c.cancel(ctx, found.Session, ev.Note)
-	case federation.Progress, federation.Complete, federation.Fail:
+	case ev.Verb == federation.Progress || ev.Verb == federation.Complete || ev.Verb == federation.Fail:
 		return c.tellStep(ctx, d, found.Session)
 	}
 	return err
@@ -74,7 +74,7 @@ func (c *foreignConn) deliverOffer(ctx context.Context, d federation.Delivery) e
 	return c.sendOffer(ctx, d, session)
 }
 
-// sendOffer sends the messages of an offer. The runtime answers those that it has as duplicates.
+// sendOffer sends the messages of an offer. The runtime answers each message that it has as a duplicate.
 func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, session string) error {
 	target := c.sender(d.View.Offeree)
 	if target == "" { // the offer came from the runtime

@@ -5,7 +5,7 @@
 // envelope is answered after it is on disk, in a journal for each session, and the history is the
 // whole truth about a session: a restart restores the same state. One goroutine, the engine,
 // judges all envelopes by the pure functions of translate/macpmode, and writes the entries of
-// those that wait together in one transaction.
+// calls that wait together in one transaction.
 //
 // Sessions and handoffs show each other. An offer of a session is filed as a handoff, and so are
 // its answers; each of these steps is vouched, with its envelopes as evidence. Steps from other
@@ -43,13 +43,16 @@ type Link struct {
 	bound        atomic.Pointer[string] // where the runtime listens
 }
 
-var _ bridge.Link = (*Link)(nil)
+var _ bridge.InboxReader = (*Link)(nil)
 
 // Name implements [bridge.Link].
 func (*Link) Name() string { return network }
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to a participant needs no channel.
+func (*Link) ReadsInbox() {}
 
 // Run implements [bridge.Link]: it serves participants until ctx ends.
 func (l *Link) Run(ctx context.Context, up func()) error {

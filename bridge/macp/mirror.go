@@ -238,11 +238,11 @@ func (m *mirror) file(ctx context.Context) error {
 // entry files one entry as a step.
 func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 	entry, err := readEntry(text)
-	if err != nil || entry.GetSource() == historyv1.Source_SOURCE_NOTE {
+	if err != nil {
 		return err
 	}
 	env, err := macpmode.EnvelopeOf(entry)
-	if err != nil {
+	if err != nil || !macpmode.Files(entry, env) {
 		return err
 	}
 	step := said{session: m.cfg.Name + "/" + m.id, number: number, entry: entry, env: env}

@@ -17,9 +17,6 @@ import (
 //go:embed reference.toml
 var referenceFile string
 
-//go:embed runtimes.toml
-var runtimesReference string
-
 // network is the label of this network, and the name of the link of the runtime.
 const network = "macp"
 
@@ -35,6 +32,7 @@ type Config struct {
 	TLS          bool          `toml:"tls"`
 	Profile      string        `toml:"profile"`
 	Participants []Participant `toml:"participants"`
+	Runtimes     []Runtime     `toml:"runtimes"` // each opens a link of its own, see [Runtimes]
 }
 
 // Participant is one [[macp.participants]] table: a participant that may send.

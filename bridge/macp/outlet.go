@@ -128,8 +128,9 @@ func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
 	}
 }
 
-func (w *watchers) signal(names []string, env *macpv1.Envelope, authenticated bool) {
-	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: authenticated})
+// signal tells a signal, whose sender is authenticated: each caller has a token.
+func (w *watchers) signal(names []string, env *macpv1.Envelope) {
+	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 }
 
 func (w *watchers) session(names []string, ev *macpv1.SessionLifecycleEvent, at int64) {

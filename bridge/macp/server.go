@@ -126,7 +126,7 @@ func (l *Link) routes() http.Handler {
 	return mux
 }
 
-// options are those of every handler.
+// options returns the options of every handler.
 func options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBodyBytes)}
 }

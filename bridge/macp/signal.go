@@ -40,7 +40,7 @@ func (l *Link) ambient(ctx context.Context, from participant, env *macpv1.Envelo
 	ack := &macpv1.Ack{Ok: true, MessageId: env.GetMessageId(), SessionId: env.GetSessionId()}
 	tellTo := func(t *turn, names []string) {
 		ack.AcceptedAtUnixMs = t.now.UnixMilli()
-		t.batch.events = append(t.batch.events, func() { t.engine.watchers.signal(names, env, true) })
+		t.batch.events = append(t.batch.events, func() { t.engine.watchers.signal(names, env) })
 	}
 	if session == "" {
 		return ack, l.engine.on(ctx, "", func(_ context.Context, t *turn) error {

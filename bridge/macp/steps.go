@@ -51,11 +51,9 @@ func (t steps) take(ctx context.Context, s said, from federation.DID, verb feder
 	if err != nil {
 		return err
 	}
-	done := map[federation.Verb]bool{
-		federation.Accept:  view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
-		federation.Decline: view.State == "declined", federation.Cancel: view.Over,
-	}
-	if done[verb] {
+	switch {
+	case verb == federation.Accept && view.Assignee != "" && t.ports.Gateway.Same(ctx, view.Assignee, from),
+		verb == federation.Decline && view.State == "declined", verb == federation.Cancel && view.Over:
 		return nil
 	}
 	document, err := original(s.env)
@@ -98,7 +96,7 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 // builder returns the builder of the steps of participants.
 func (t steps) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
+		Network: network, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
 		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
 	}
 }

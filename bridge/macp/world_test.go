@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,19 +64,18 @@ func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Jud
 		return federation.Judgement{}, &federation.UnavailableError{What: "record"}
 	}
 	v := g.views[ev.Handoff]
-	next, ok := map[federation.State]map[federation.Verb]federation.State{
-		"":         {federation.Offer: "offered"},
-		"offered":  {federation.Accept: "assigned", federation.Decline: "declined", federation.Cancel: "cancelled"},
-		"assigned": {federation.Progress: "assigned", federation.Complete: "completed", federation.Fail: "failed"},
-	}[v.State][ev.Verb]
+	next, ok := map[string]federation.State{
+		" offer": "offered", "offered accept": "assigned", "offered decline": "declined", "offered cancel": "cancelled",
+		"assigned progress": "assigned", "assigned complete": "completed", "assigned fail": "failed",
+	}[string(v.State)+" "+string(ev.Verb)]
 	if !ok {
 		return federation.Judgement{}, federation.Refuse(ev, federation.IllegalStep, "")
 	}
 	v.State, v.Version = next, v.Version+1
-	switch ev.Verb {
-	case federation.Offer:
+	switch {
+	case ev.Verb == federation.Offer:
 		v.ID, v.Kind, v.Offerer, v.Offeree, v.Title, v.Venue, v.Dialect, v.Deadline = ev.ID, ev.Kind, ev.Actor(), ev.To, ev.Title, ev.Venue, ev.Dialect, ev.Deadline
-	case federation.Accept:
+	case ev.Verb == federation.Accept:
 		v.Assignee = ev.Actor()
 	default:
 		v.Over = next != "assigned"
@@ -107,7 +107,7 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 func (g *gateway) filed() []federation.Event {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]federation.Event(nil), g.steps...)
+	return slices.Clone(g.steps)
 }
 
 // world is a runtime with participants, which can be stopped and started.
@@ -130,13 +130,13 @@ func did(name string) federation.DID {
 }
 
 // newWorld starts a runtime.
-func newWorld(t testing.TB, names ...string) *world {
-	t.Helper()
+func newWorld(tb testing.TB, names ...string) *world {
+	tb.Helper()
 	w := &world{gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{}}
-	record := storetest.Open(t)
+	record := storetest.Open(tb)
 	w.deps = macp.Deps{Journals: record, Steps: record, Bounds: bounds{Finished: time.Hour, ClockSkew: 2 * time.Minute}, Version: "test"}
 	w.cfg = macp.DefaultConfig()
-	w.cfg.Listen = federationtest.FreeAddr(t)
+	w.cfg.Listen = federationtest.FreeAddr(tb)
 	for _, name := range names {
 		w.secrets[name] = token(name)
 		w.cfg.Participants = append(w.cfg.Participants, macp.Participant{Name: name, DID: string(did(name)), TokenFile: name})
@@ -145,8 +145,8 @@ func newWorld(t testing.TB, names ...string) *world {
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
 	w.client = &http.Client{Transport: transport}
-	w.start(t)
-	t.Cleanup(func() { w.stop(); transport.CloseIdleConnections() })
+	w.start(tb)
+	tb.Cleanup(func() { w.stop(); transport.CloseIdleConnections() })
 	return w
 }
 
@@ -154,21 +154,21 @@ func newWorld(t testing.TB, names ...string) *world {
 func token(name string) string { return "the token of " + name }
 
 // start runs the runtime.
-func (w *world) start(t testing.TB) {
-	t.Helper()
+func (w *world) start(tb testing.TB) {
+	tb.Helper()
 	ports := bridgetest.Ports(w.gateway)
 	ports.Secrets = w.secrets
 	link, err := macp.Network(w.deps).Open(table(w.cfg), ports)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- link.Run(ctx, func() { close(up) }) }()
 	select {
 	case <-up:
 	case err := <-ended:
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.link = link
 	w.stop = sync.OnceFunc(func() {
@@ -178,14 +178,14 @@ func (w *world) start(t testing.TB) {
 }
 
 // call makes a unary call.
-func call[Req, Res any](t testing.TB, w *world, as, method string, req *Req) (*Res, error) {
-	t.Helper()
+func call[Req, Res any](tb testing.TB, w *world, as, method string, req *Req) (*Res, error) {
+	tb.Helper()
 	client := connect.NewClient[Req, Res](w.client, "http://"+w.cfg.Listen+"/macp.v1.MACPRuntimeService/"+method, connect.WithGRPC())
 	request := connect.NewRequest(req)
 	if as != "" {
 		request.Header().Set("Authorization", "Bearer "+token(as))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	answer, err := client.CallUnary(ctx, request)
 	if err != nil {
@@ -195,21 +195,21 @@ func call[Req, Res any](t testing.TB, w *world, as, method string, req *Req) (*R
 }
 
 // send sends an envelope.
-func (w *world) send(t testing.TB, env *macpv1.Envelope) *macpv1.Ack {
-	t.Helper()
-	answer, err := call[macpv1.SendRequest, macpv1.SendResponse](t, w, env.GetSender(), "Send", &macpv1.SendRequest{Envelope: env})
+func (w *world) send(tb testing.TB, env *macpv1.Envelope) *macpv1.Ack {
+	tb.Helper()
+	answer, err := call[macpv1.SendRequest, macpv1.SendResponse](tb, w, env.GetSender(), "Send", &macpv1.SendRequest{Envelope: env})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return answer.GetAck()
 }
 
 // envelope returns a message.
-func envelope(t testing.TB, session, kind, id, sender string, payload proto.Message) *macpv1.Envelope {
-	t.Helper()
+func envelope(tb testing.TB, session, kind, id, sender string, payload proto.Message) *macpv1.Envelope {
+	tb.Helper()
 	text, err := proto.Marshal(payload)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &macpv1.Envelope{
 		MacpVersion: "1.0", Mode: macpmode.Mode, MessageType: kind, MessageId: id, SessionId: session, Sender: sender, TimestampUnixMs: time.Now().UnixMilli(), Payload: text,
@@ -223,22 +223,22 @@ func session(n int) string {
 }
 
 // begin starts a session with the first participant as its owner.
-func (w *world) begin(t testing.TB, id string, names ...string) {
-	t.Helper()
-	ack := w.send(t, envelope(t, id, macpmode.TypeSessionStart, "start", names[0], &macpv1.SessionStartPayload{
+func (w *world) begin(tb testing.TB, id string, names ...string) {
+	tb.Helper()
+	ack := w.send(tb, envelope(tb, id, macpmode.TypeSessionStart, "start", names[0], &macpv1.SessionStartPayload{
 		Intent: "Cite three sources", Participants: names, ModeVersion: "1.0.0", ConfigurationVersion: "test", TtlMs: 600_000,
 	}))
 	if !ack.GetOk() {
-		t.Fatalf("start: %v", ack)
+		tb.Fatalf("start: %v", ack)
 	}
 }
 
 // await waits for a condition.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
+func await(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, patience)
+			tb.Fatalf("%s: not within %s", what, patience)
 		}
 	}
 }

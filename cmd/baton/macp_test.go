@@ -122,6 +122,8 @@ func told(t *testing.T, c *bridgetest.MACPClient, session, verb string) macpmode
 func TestWorkGoesBetweenMACPAndPlainHTTP(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
+	// Both tables fit one file: the gateway also takes part in its own runtime.
+	r.configure(t, r.table(), fmt.Sprintf("[[macp.runtimes]]\nname = \"research\"\nurl = \"http://%s\"\ntoken_file = \"other.token\"\nparticipant = \"other\"\ndid = %q\n", r.address, otherDID))
 	r.start(t)
 	r.ready(t)
 	eliza, scholar := r.participant(t, "eliza"), logIn(t, r.url())
@@ -189,9 +191,9 @@ func backToMACP(t *testing.T, r *macpHouse, eliza *bridgetest.MACPClient, schola
 		t.Errorf("after %s: %v", took, at)
 	}
 	session := at.GetSessionId()
-	context := sees(t, eliza, session, isType(macpmode.TypeContext))
-	if !strings.Contains(string(context.GetPayload()), `{"draft":7}`) {
-		t.Errorf("the context is %q", context.GetPayload())
+	said := sees(t, eliza, session, isType(macpmode.TypeContext))
+	if !strings.Contains(string(said.GetPayload()), `{"draft":7}`) {
+		t.Errorf("the context is %q", said.GetPayload())
 	}
 	say(t, eliza, session, macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id, AcceptedBy: "eliza", Reason: "gladly"})
 	commitment := sees(t, eliza, session, isType(macpmode.TypeCommitment))

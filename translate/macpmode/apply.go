@@ -102,19 +102,31 @@ func (s *Session) count(at int64, env *macpv1.Envelope) {
 // OfferWait is how long, in milliseconds, an offer waits for its context before it is filed.
 const OfferWait = 1000
 
-// plan notes when an entry is filed as a step of a handoff. An entry that shows a step never is,
-// nor is an accept by the runtime: the target did not say it.
-func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
-	at := entry.GetAtUnixMs()
+// Files reports whether an entry is a step of a handoff. An entry that shows a step is none, nor is
+// an accept by the runtime: the target did not say it.
+func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 	if entry.GetEvent() != "" || strings.HasPrefix(env.GetMessageId(), implicitPrefix) {
-		return
+		return false
 	}
 	switch env.GetMessageType() {
-	case TypeOffer:
-		s.work, s.workAt = s.Length, at+OfferWait
-	case TypeContext:
+	case TypeOffer, TypeAccept, TypeDecline:
+		return entry.GetSource() == historyv1.Source_SOURCE_PARTICIPANT
+	case TypeSessionCancel, TypeSessionExpire:
+		return entry.GetSource() == historyv1.Source_SOURCE_RUNTIME
+	}
+	return false
+}
+
+// plan notes when an entry is filed.
+func (s *Session) plan(entry *historyv1.Entry, env *macpv1.Envelope) {
+	at := entry.GetAtUnixMs()
+	switch {
+	case env.GetMessageType() == TypeContext:
 		s.workAt = min(s.workAt, at)
-	case TypeAccept, TypeDecline, TypeSessionCancel, TypeSessionExpire:
+	case !Files(entry, env):
+	case env.GetMessageType() == TypeOffer:
+		s.work, s.workAt = s.Length, at+OfferWait
+	default:
 		s.work, s.workAt = s.Length, at
 	}
 }
