@@ -55,7 +55,7 @@ func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) erro
 	}
 }
 
-// errLocal marks an error of the directory itself. It ends the session of the link: the status of
+// directoryError is an error of the directory itself. It ends the session of the link: the status of
 // the link then shows the reason.
 type directoryError struct{ err error }
 
