@@ -45,7 +45,7 @@ func DefaultVoiceConfig() VoiceConfig { return VoiceConfig{ResumeWindow: 5 * tim
 // reference implementation knows.
 const (
 	minSecretBytes = 16
-	devSecret      = "dev-only-secret" //nolint:gosec // G101: the one that is refused
+	devSecret      = "dev-only-secret"
 )
 
 // mistakes gathers what is wrong with a table.

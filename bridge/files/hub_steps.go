@@ -67,7 +67,7 @@ func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.Fil
 	if _, err := l.reserveAs(ctx, fileKey(file), sha256.Sum256(body), s.Event, nil, now); err != nil {
 		return err
 	}
-	s, err = l.offerFile(ctx, s, file, string(body))
+	_, err = l.offerFile(ctx, s, file, string(body))
 	return err
 }
 

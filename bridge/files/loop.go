@@ -17,13 +17,13 @@ import (
 
 // Waits of a link.
 const (
-	// rescanWait is how often a link reads the whole directory: a notification may be lost, and
+	// How often a link reads the whole directory: a notification may be lost, and
 	// some file systems send none.
 	rescanWait = 5 * time.Second
-	// settleWait is for how long a notified file has to be quiet before the link reads it. A
+	// For how long a notified file has to be quiet before the link reads it. A
 	// program that writes in place sends many notifications.
 	settleWait = 100 * time.Millisecond
-	// redialWait is how soon a link looks for a directory that is away.
+	// How soon a link looks for a directory that is away.
 	redialWait = 2 * time.Second
 )
 
@@ -55,7 +55,7 @@ func (b *base) ask(ctx context.Context, do func(ctx context.Context) error) erro
 	}
 }
 
-// errLocal marks an error of the directory itself. It ends the session of the link: the status of
+// directoryError is an error of the directory itself. It ends the session of the link: the status of
 // the link then shows the reason.
 type directoryError struct{ err error }
 

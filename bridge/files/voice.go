@@ -176,7 +176,7 @@ type voice struct {
 func (v voice) folder() string { return filepath.Base(filepath.Dir(v.path)) }
 
 // judge does what is due about a file. Files to agents that the gateway does not represent stay
-// as they are, except those that it wrote itself.
+// as they are, except the files that it wrote itself.
 func (l *VoiceLink) judge(ctx context.Context, v voice) error {
 	if _, ours := l.agents[v.sealed.To]; ours {
 		return l.judgeInbound(ctx, v)

@@ -163,8 +163,8 @@ type File struct {
 }
 
 var (
-	safeID     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) //nolint:gochecknoglobals // a compiled constant
-	callerHash = regexp.MustCompile(`^[0-9a-f]{16}$`)         //nolint:gochecknoglobals // a compiled constant
+	safeID     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+	callerHash = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
 // CarryMember is the member in which a gateway carries what the protocol has no member for.

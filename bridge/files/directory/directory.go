@@ -73,7 +73,7 @@ func Each(path string, do func(name string, stamp Stamp) error) error {
 	}
 	for _, name := range names {
 		var st unix.Stat_t
-		err := unix.Fstatat(int(folder.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) //nolint:gosec // G115: a descriptor fits
+		err := unix.Fstatat(int(folder.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -110,7 +110,7 @@ func race(t *testing.T, all []*claiming, round string, victim int) []string {
 	return answers
 }
 
-// testRace lets the processes claim the file of each round, and checks who has it after each.
+// testRace lets the processes claim the file of each round, and checks which process has it after each.
 func testRace(t *testing.T, kind, dir string, prepare func(round string), winner func(round string) string) {
 	t.Helper()
 	start := func(i, life int) *claiming {
