@@ -149,6 +149,36 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
+// SecretFiles returns the paths of the secret files that the file names: certificates and authorities
+// are public.
+func (f *File) SecretFiles() []string {
+	var paths []string
+	var walk func(value any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			for key, inner := range value {
+				name, isName := inner.(string)
+				if isName && name != "" && strings.HasSuffix(key, "_file") && key != "cert_file" && key != "ca_file" {
+					paths = append(paths, f.Path(name))
+				}
+				walk(inner)
+			}
+		case []map[string]any:
+			for _, inner := range value {
+				walk(inner)
+			}
+		case []any:
+			for _, inner := range value {
+				walk(inner)
+			}
+		}
+	}
+	walk(f.tables)
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // Line returns the line of a key, such as "limits.clock_skew" or "policy.rules[1]", and 0 for
 // one that the file does not have.
 func (f *File) Line(path string) int { return f.lines[path] }

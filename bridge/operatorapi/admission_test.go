@@ -34,6 +34,8 @@ func needed() map[string]federation.Scope {
 		"GET links/{name}":                    read,
 		"POST links/{name}/{verb}":            operate,
 		"GET keys":                            read,
+		"GET doctor":                          read,
+		"POST doctor":                         operate,
 		"GET policy":                          read,
 		"GET feeds":                           read,
 		"GET feeds/shape":                     read,

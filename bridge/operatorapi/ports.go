@@ -156,6 +156,13 @@ type Links interface {
 	Connect(name string) error
 }
 
+// Doctor checks the gateway.
+type Doctor interface {
+	// Examine returns the result of each check; with online it offers a canary to each peer too.
+	// It blocks on the disk and the network, for less than thirty seconds.
+	Examine(ctx context.Context, online bool) []contract.Diagnosis
+}
+
 // PolicySource knows what the gateway judges by. It does not block.
 type PolicySource interface {
 	// Policy returns the rules and limits that hold now.

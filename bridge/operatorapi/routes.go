@@ -69,6 +69,8 @@ func routes() []route {
 		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},
 		{"DELETE blocks/{what...}", operate, (*wrapper).Unblock, nil},
 
+		{"GET doctor", read, (*wrapper).Examine, nil},
+		{"POST doctor", operate, (*wrapper).ExamineOnline, nil},
 		{"GET keys", read, (*wrapper).ListKeys, nil},
 		{"GET policy", read, (*wrapper).GetPolicy, nil},
 		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},

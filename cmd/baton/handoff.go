@@ -53,6 +53,7 @@ type handoffList struct {
 	Channel    string `help:"In which it is written." placeholder:"#C"`
 	Capability string `help:"That the offer asks for." placeholder:"CAP"`
 	Since      string `help:"Moved then or later: a time, or a duration back from now." placeholder:"TIME"`
+	Search     string `help:"An ID or its last six characters or more, a DID, or words of the title." placeholder:"TEXT"`
 }
 
 // Run prints the list.
@@ -63,7 +64,7 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	params := contract.ListHandoffsParams{
 		Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(),
-		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since,
+		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since, Search: cmd.Search,
 	}
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListHandoffs(ctx, &params)

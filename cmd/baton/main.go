@@ -64,6 +64,9 @@ type cli struct {
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
 	Peer        peerCommands    `cmd:"" help:"Other registries."`
 	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
+	Policy      policyCommands  `cmd:"" help:"What steps are judged by."`
+	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
+	Quickstart  quickstart      `cmd:"" help:"Write the configuration of a new gateway."`
 	Audit       auditCommands   `cmd:"" help:"What operators changed."`
 	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`

@@ -5,7 +5,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,44 +142,6 @@ func (b *browser) logsIn(t *testing.T, token string) {
 	b.says(t, "h1", "Links")
 }
 
-// operatorToken makes a token of a scope.
-func (h *house) operatorToken(t *testing.T, scope string) string {
-	t.Helper()
-	var made struct{ Token string }
-	h.asks(t, &made, "token", "create", "--scope", scope, "--name", scope+"-"+filepath.Base(t.TempDir()), "--reason", "a test")
-	h.secrets = append(h.secrets, made.Token)
-	return made.Token
-}
-
-// populated is a village with finished handoffs, one that waits, and a dead letter.
-func populated(t *testing.T) (v *village, finished, waiting string) {
-	t.Helper()
-	v = newVillage(t)
-	var filed struct{ ID string }
-	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--to", v.scout.DID, "--channel", "#ops", "--title", "Cite three sources on \u202ereversed")
-	finished = filed.ID
-	v.sees(t, "the offer", isStep("offer", finished))
-	_, requester := v.reads(t, "system:handshake_request")
-	if status, answer, err := v.scout.Consent(t.Context(), requester, "accept"); err != nil || status != http.StatusOK {
-		t.Fatalf("consent: %d, %v, %v", status, answer, err)
-	}
-	request, from := v.reads(t, "task:request")
-	answer := map[string]any{"type": "ack", "data": map[string]any{"replyTo": request, "status": "received"}}
-	if status, got, err := v.scout.Send(t.Context(), from, "on it", answer); err != nil || status != http.StatusCreated {
-		t.Fatalf("accept: %d, %v, %v", status, got, err)
-	}
-	v.sees(t, "the accept", isStep("accept", finished))
-	v.asks(t, &filed, "handoff", "complete", finished, "--from", v.scout.DID, "--note", "Three sources: two journals and <b>a preprint</b>.")
-	v.sees(t, "the end", isStep("complete", finished))
-	v.asks(t, &struct{}{}, "feed", "hold", "lab", "--reason", "their server moves")
-	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "Summarise the minutes")
-	v.asks(t, &struct{}{}, "feed", "fail", filed.ID, "--reason", "a test")
-	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "Translate the abstract")
-	v.asks(t, &struct{}{}, "feed", "release", "lab")
-	v.sees(t, "the second open offer", isStep("offer", filed.ID))
-	return v, finished, filed.ID
-}
-
 func TestEachPageIsAccessibleAndFitsIntoANarrowWindow(t *testing.T) {
 	v, finished, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
@@ -249,6 +210,7 @@ func TestOperatorsActOnThePage(t *testing.T) {
 	b.says(t, "dt", "Replayed")
 
 	b.clicks(t, "Handoffs")
+	b.awaits(t, `document.querySelector("#search") !== null && document.readyState === "complete"`)
 	reads[bool](t, b, `document.querySelector("#search").value = "sources three", document.querySelector("main form").requestSubmit(), true`)
 	b.awaits(t, `location.search.includes("sources") && document.querySelectorAll("#r-handoffs tr").length === 1`)
 	b.clicks(t, finished)

@@ -544,6 +544,16 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// Examine Check the gateway, its links and its peers
+	//
+	// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+	Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExamineOnline Check the same, and offer a canary to each peer
+	//
+	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+	ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	//
 	// Corresponds with GET /operator/v1/events/{id}/explain (the `ExplainEvent` operationId).
@@ -1070,6 +1080,36 @@ func (c *Client) SettleDeadWithBody(ctx context.Context, id string, verb string,
 // Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 func (c *Client) SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSettleDeadRequest(c.Server, id, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Examine Check the gateway, its links and its peers
+//
+// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+func (c *Client) Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExamineRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExamineOnline Check the same, and offer a canary to each peer
+//
+// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+func (c *Client) ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExamineOnlineRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2562,6 +2602,60 @@ func NewSettleDeadRequestWithBody(server string, id string, verb string, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewExamineRequest constructs an http.Request for the Examine method
+func NewExamineRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/doctor")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExamineOnlineRequest constructs an http.Request for the ExamineOnline method
+func NewExamineOnlineRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/doctor")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -4747,6 +4841,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDeadWithResponse(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleDeadResponse, error)
 
+	// ExamineWithResponse Check the gateway, its links and its peers
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+	ExamineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineResponse, error)
+
+	// ExamineOnlineWithResponse Check the same, and offer a canary to each peer
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+	ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error)
+
 	// ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5654,6 +5762,102 @@ func (r SettleDeadResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SettleDeadResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExamineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiagnosisPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExamineResponse) GetJSON200() *DiagnosisPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExamineResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExamineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExamineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExamineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExamineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExamineOnlineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiagnosisPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExamineOnlineResponse) GetJSON200() *DiagnosisPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExamineOnlineResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExamineOnlineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExamineOnlineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExamineOnlineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExamineOnlineResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7501,6 +7705,32 @@ func (c *ClientWithResponses) SettleDeadWithResponse(ctx context.Context, id str
 	return ParseSettleDeadResponse(rsp)
 }
 
+// ExamineWithResponse Check the gateway, its links and its peers
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
+func (c *ClientWithResponses) ExamineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineResponse, error) {
+	rsp, err := c.Examine(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExamineResponse(rsp)
+}
+
+// ExamineOnlineWithResponse Check the same, and offer a canary to each peer
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
+func (c *ClientWithResponses) ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error) {
+	rsp, err := c.ExamineOnline(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExamineOnlineResponse(rsp)
+}
+
 // ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8510,6 +8740,72 @@ func ParseSettleDeadResponse(rsp *http.Response) (*SettleDeadResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExamineResponse parses an HTTP response from a ExamineWithResponse call
+func ParseExamineResponse(rsp *http.Response) (*ExamineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExamineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiagnosisPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExamineOnlineResponse parses an HTTP response from a ExamineOnlineWithResponse call
+func ParseExamineOnlineResponse(rsp *http.Response) (*ExamineOnlineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExamineOnlineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiagnosisPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9716,6 +10012,12 @@ type ServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(w http.ResponseWriter, r *http.Request, id string, verb string)
+	// Examine Check the gateway, its links and its peers
+	// (GET /operator/v1/doctor)
+	Examine(w http.ResponseWriter, r *http.Request)
+	// ExamineOnline Check the same, and offer a canary to each peer
+	// (POST /operator/v1/doctor)
+	ExamineOnline(w http.ResponseWriter, r *http.Request)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(w http.ResponseWriter, r *http.Request, id string)
@@ -10358,6 +10660,34 @@ func (siw *ServerInterfaceWrapper) SettleDead(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SettleDead(w, r, id, verb)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Examine operation middleware
+func (siw *ServerInterfaceWrapper) Examine(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Examine(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExamineOnline operation middleware
+func (siw *ServerInterfaceWrapper) ExamineOnline(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExamineOnline(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12064,6 +12394,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/doctor", wrapper.Examine)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/doctor", wrapper.ExamineOnline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
@@ -12648,6 +12980,82 @@ type SettleDeaddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SettleDeaddefaultApplicationProblemPlusJSONResponse) VisitSettleDeadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineRequestObject struct {
+}
+
+type ExamineResponseObject interface {
+	VisitExamineResponse(w http.ResponseWriter) error
+}
+
+type Examine200JSONResponse DiagnosisPage
+
+func (response Examine200JSONResponse) VisitExamineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExaminedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExaminedefaultApplicationProblemPlusJSONResponse) VisitExamineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineOnlineRequestObject struct {
+}
+
+type ExamineOnlineResponseObject interface {
+	VisitExamineOnlineResponse(w http.ResponseWriter) error
+}
+
+type ExamineOnline200JSONResponse DiagnosisPage
+
+func (response ExamineOnline200JSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineOnlinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExamineOnlinedefaultApplicationProblemPlusJSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -14286,6 +14694,12 @@ type StrictServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(ctx context.Context, request SettleDeadRequestObject) (SettleDeadResponseObject, error)
+	// Examine Check the gateway, its links and its peers
+	// (GET /operator/v1/doctor)
+	Examine(ctx context.Context, request ExamineRequestObject) (ExamineResponseObject, error)
+	// ExamineOnline Check the same, and offer a canary to each peer
+	// (POST /operator/v1/doctor)
+	ExamineOnline(ctx context.Context, request ExamineOnlineRequestObject) (ExamineOnlineResponseObject, error)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(ctx context.Context, request ExplainEventRequestObject) (ExplainEventResponseObject, error)
@@ -14758,6 +15172,54 @@ func (sh *strictHandler) SettleDead(w http.ResponseWriter, r *http.Request, id s
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SettleDeadResponseObject); ok {
 		if err := validResponse.VisitSettleDeadResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Examine operation middleware
+func (sh *strictHandler) Examine(w http.ResponseWriter, r *http.Request) {
+	var request ExamineRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Examine(ctx, request.(ExamineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Examine")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExamineResponseObject); ok {
+		if err := validResponse.VisitExamineResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExamineOnline operation middleware
+func (sh *strictHandler) ExamineOnline(w http.ResponseWriter, r *http.Request) {
+	var request ExamineOnlineRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExamineOnline(ctx, request.(ExamineOnlineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExamineOnline")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExamineOnlineResponseObject); ok {
+		if err := validResponse.VisitExamineOnlineResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -15754,159 +16216,162 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H39k9s2suC/gtK7qt2tR8/Y+dh3b/zTxI4vvjiJz/Zuqi7jGkNkS8KKArgAKFnn8v9+hW6ApCSAIp3R",
-	"OErySzIWSXw0uhv93R8muVpVSoK0ZnL1YVJxzVdgQeO/ntTaKO3+KsDkWlRWKDm5mvy8AA2MS2UXoFnF",
-	"58BAFlBcTLKJcC/8uwa9nWQTyVcwuZrkNE42MfkCVtwNaLeVe2KsFnI++fgxm7wQK2EP5/pObdiKyy0T",
-	"FlYmY18/ZBucXlgmDFsJY4Scp2YucdDuxCv+Xqzq1eTq64cPs8lKSPrXoywsSUgLc9CTj9nk/YO5euB+",
-	"fmCWonqgcE28fFAp95KeXM14aeBjNvmZ23zhRudlqTbfriq7/Scva5hcWV1Dtrela2k2oNn/fv3Tj6wU",
-	"EgyrpRUlswtgeSlAWlYCX4NJ7WqD0/WAc/DSP2YTDaZS0gCe+DMuylqD+zNX0oLEE+FVVYqcuyEuK62m",
-	"Jaz+81/G7eVDZw3/Q8NscjX5j8sWpS7pqbl8SV9NProZ95Fpy6SyF4gE/n033HW+xLmLQtDaX2pVgbbC",
-	"rRRXfwDXfOlQwoFxqootUzPGJeP5UqpNCcUcViCtg2nVGelDwM4YFAtYixyijzRwD4FDVNbw71poKCZX",
-	"v4TR3zb4pab/gty6Ia5zO3qHiPSbBbc724Q16C3LF1zOga34li34GjLGZcF46RCLW7ZSxrp37QJW+PwQ",
-	"EoXe3upaHhLhU719VUvGzdJPvlF1WbCpYwIOl6GgyWgFxp3nwlOl3/VUqRK4PAa5GIwcHD8cAgIKB4pF",
-	"YA84oWE8QGHDDVvxAphVGVOabYRdML+PsPoILuDHRWdxHXbQAc/+rvYP3Q8TPXWtxTq6J3rgdqUkMGOh",
-	"YkI6FBZyqt73Ie7uQHxmQTPkewdoC2uQ9lYUUZyeiZIW1kfKPyhHRvi6VqvD2TcLZcLqHbbGVrHgslCz",
-	"WWodxOZiD5SNP6i0WoPkMkGsxnL6cHepRA3Mr4b1wc0KW8bHXoOeDmYDO1vvnIYfxsPUQyCsOxzMzjZ7",
-	"UOsln+NSd7EF78+dP/pOOWBpS5Nca77FQ4D39jbvFQ0cVEthLJsrcNj8mIG7Ez2E8Sk3Fq/0i0No74GO",
-	"1rs7b3T3ZvSFYQ4vDMTcKyasYStYTUEbZB/unULltcN94qeOwRgxl1Ag63MfuH9yW+sYY+HVLvAPMWwP",
-	"zI6HSCijWMslU7MZ6MfsZnIz8QKRW+KcW9jwLe5KsXyhlIEYOuPl/j4ibjmhBDfMmYYZaJC5Y6EJqvDD",
-	"3C64WRyO9YSefsfNgsDM8QLCC8Q/o0ncYq/YzcQs+Bdf//3qZoIQ/ftXbAHveQG5WPGSFWIurLmILaMA",
-	"XjhBajzrGsVh1GyAmKNmu3fcLkhmHpVKNR/HZawagghueC63SkYPfcNjAra7QUsl5+6U3RssrFHXpZBz",
-	"kqJI0l+oFWTM1PmCccNuJl8+NDeTxywIF5ythKytFzxwQcLJAjhslMwPaPgbIYuRROw+OaTiqZCFl0D2",
-	"ZJzEnfOZZZ9sslY16RBHZAu3gbcJ0LmhDjbgHzgYceYuFqJEY7ksDKEMe/r86XBQpa9nsBull9FnSou5",
-	"iO/cCH9vD6PdoYAKq2lu04IuWvy8WVAPKO/iHg2nckb36DelItVrD43cz4RERtU692jkOFAFmlul2dS9",
-	"QmaAXZjB+0poMMPPeOn5wHC1azQaOVo+LrfhW349zexhrqzZWBKO44WS8BlxHCJPBOzn0tdmUR2DFbVG",
-	"i4C/esiEQUYZDSu1RoH18Bqt9RxixNt7tOGsdtdgANhLrg0QxmZDjjJ5UHdC7LiOcyP1mC7qHxC5I/a1",
-	"Qi9q1f+qjWVSbUi3TurTPSpzdodcAbHqqOb6kt46Ly7yhEuutxHhGn+nAwoKrJNqmV2gWWSFYnuQ3JSE",
-	"jG0WIl/QObo9lWDBsOnWqS5Qzg4Pb64BEkfnZzzCovcNA63ZVirLaPiYFKzUso/jHEX/sLps0szhhoyC",
-	"FzlgBLxkRRKGGbUC5I6H910hIncdz23CmtiHdTWtKCr6i9WdIySOmfm1ZgE/wyqapaYhdhfs0sP+jPjl",
-	"kwXERCP8uTHMOh45U7UsmKot41P3XyWBNVfsvsnRjxlRay0X5SiD1jJjG66lY8rPrp+/OLpxmrw1NPkp",
-	"k3u/m2OH87oln6hVxXXsmgxPgv6pwdSlJQ00x2fCKKeis4UwVmkBhgzRXY06ghLJCT1n6xhVO/bpUhk7",
-	"+BReKGNih2C8zyc+LzkQwgWDxhy6U4A1Fw0rOcoOxkJlSM5ccEN+B6k2kaXvI2XYvl+N31nsaJ4CL16A",
-	"RY/WgRDcPKNbsoBSoJ+kkWTmYg2S1dUFey4ZJ8QSFlcrFePWOuQyuAOpmOYbNt1acsvt8Xx6Ne42COMc",
-	"rrDBV++WmWTDzu6N3saObqrVEuL3SyHGGPaPOAnex+52btHxNAVWOBwgthe3Gh6x/tPPM6VX7iZzkPz7",
-	"V3F858begtaJ67YUMs5XV2AMj136ovAnwfwr/spnGubCWL1FrFGbhGoDMSwMlB6GiH357xrqMeej+SZx",
-	"BK1R+tBqjVzJb+wxm3IDf/+K7Qtl/3jz7MH/jK2xR3jRUJV8O2YDjaF8jEcFHxQij7AnJXGrzbBO1gXp",
-	"toWXsSih2DGVC8tyLt1+p45p8+L4XbEjuHcwr6HvSXOOntz6+dVd3KQd7ndG1+lTz4djHNtz6CBKTSHn",
-	"dM+QX4YpiY6WDd867QYvGyGXsRu0iPv70K1RGyhIJXLK62IbECXcBzH8bySuXymfxwz55LSWUAbHSy4q",
-	"QTffIQ0InrhIhFxm7GaygelCqeXNxA12M0Hf8c3k6OlZNaHBw1ajR6fqaYT88Ofm0DgJB4YL8oxtOLGW",
-	"KZQC0MEtDw9sJjQJL+MsAbvrWCuRQ8ZWXJRT9T5rPBgakScGTYfeI85OrMDEL/nNYttzv3t1q/8EvHWA",
-	"Jsk8RPwSaYLYkWCw0Vi/p/R2QBRG3UXtXZ0dIu/MsBYFeKPI7jjhCR19YChkWOclkS2a2700yEREdiKn",
-	"X5Syal0eV2XdS1kYJQqh91XJhYTie4icUfdpEOOX4IXENWgxE8Fa2twdjYZ3uJulSFmopqXIb5exJdBV",
-	"TPs45Dtoaz8OhiXeUJ1pmk+TMJFkTYmDhB6i5BwiiIRhS6k2qM841otiYsTm5wWOKBx6RUvoYFofRTYY",
-	"mbJO78egZA168kbSCQID6L9EY1Ti0S3tV58g2S5UFdECwoVmFJtxnTFVFmAsC/Q/SBL4TlUxEcCByQob",
-	"wbnn/knDtb3wjlwb9bpdCEb97h6be4+qS3xeKEnIrgteVSBNw5M4m9UaZWfPvQdB4kc3QQQURyKEtKot",
-	"DJe8XrnXo+qzeyERhNQr9P76ECUc4dZp2EdGiYoVA2Tu2DMT5SCVMoLYhwzhDo/ZQ+/M0pCDqILSi8LC",
-	"JBui70XvWCU9rm6ULnBAv2KmwVhz9NbthGDthGaFve1HZjUktYNSLZxomVnLBbsH3+AH0U5rd2vPznMJ",
-	"Tykx3v0sROntAgJ/DjeYv96tCoJzY/NAZShjUm2cXDSFmdLgdUV8w8fY7LH0mgKAE567XqaO5xsJ615B",
-	"WCyKi3SIXmJDLuuWjetxeJO1AS5SSYiyo8QCglkswnKaeXL0YLlrIedabwNuOkSBXS58NG4rrSgkaQx3",
-	"GdHRcPOGbw0qKc1i/QWGJ8m2YK+8/q4kK4RZkrDyr7qYQ8H4nAvJlBPSOMo1BHMNFwwlR0+TLY4IjyIX",
-	"w1TiwwjGxpTc4EyP/e6ZDxfZQ2Wll7uercbS6JULC2VpmN2o1rB6wb5RdsG4dvJbFZFLUGIbLuz3ubiS",
-	"jM+RULCIblnFtR3C2pLuq5YJ0eJjIPyuXeceiXnY7QCSG4csFPsTN3ui2TZi4jQo9kRImUwGxEko4D6H",
-	"ymaMs7zkYoU6rWR8w3XUbDY+MnJ8uF8heJlyrwX+NJSdJJ3QFPMweE295hknxVD2za5uhYfD5oo1cRe7",
-	"ppooX8QIwdjJeTFYQ5DoAwdQFUhyH6diCWnMuOHVfT0GEkpXCy5v037jbWBw+KK7vhzXqkBVZXxx/r3D",
-	"sX7yT4ir0nat8YGNu85yb7VYANeF55IF3+JV6SjFsTR/HGrGhI3HzqQvA/x0sLz52knAEVLoC0uXNRxj",
-	"XmM5E/J5b6cIfL7lUV6So5lbomuRJazXE32DKYF2etjbXZhLA6c8I1up0+sislPVJomQmk6hwAmFfJyB",
-	"8hMNjI+RRkgm6Yj1A0O5UCdYI2WTfOqoTG26XjvMMLwK/3bveEtuxih+pshYETXlu0lVQpV3o+rWwNx4",
-	"TRobLD0Lq4gPvo2ZdHF1vPyLYbkqRpia46FDZJl1+/AG5xi2RA1cHbsWWYdQLKFtOYHQi7o+cyAZBRxV",
-	"KA3oddwSUogibuw6+iXIApMUb3vmDe9EjRJjo5YHmeYeo9rhEQVyDXEVXETtpK+ePWFffvnlfweWQfc5",
-	"94YktgR3i3jD4zjfA0ZdJhwdjRXT4ZtWbozjfi4fKk3WxLQj4HvY3gVH9kahc+HGL7xHeXdB7lcSsh2H",
-	"3JWwowmGEsqREu8xT7d7jILKcDaPmdHHo0SEXL6gN/sD/+fKCu5TNeOeiPQ2WwD3JRDg4TiZYoSIreyt",
-	"0+d98MNweJMJdoQ/ewmbWwO5kkVEj59uvVKoas3yJox+sXNZyXo1JTNXmto3XNhoigfJoV6cRdlgJ0Yh",
-	"Jc55Ym8TJYJMFybawbwURbxoMOmQLuhZxzWIJFKC+01esP8LWvkcIcTHQ3px79+iXGNuK9AeyHEfXG1A",
-	"d9+lbKTYu/supPiHWWr2FCTugiUijzknnqhM7OyVMQcWnDZKbD96jNs9neoQEY65Vvgaeulib/IFN8OM",
-	"zklTT2dsroG5E/h0W8++zRm3EwP3Dz6wYYS3131ymCDn0+TVjK1U8dlqAaz8diLcfhOX2DGBrZNN2gnO",
-	"6nr3yFG57YppA0sQdE8Hlxc/hlU0TvIaXf0ZE5IFoY8CPleiLIW/IfDxP948CfTZa9T+Qa3HH/g6cuDe",
-	"ls2sQuWD8RAn0c0TiMej3g8uJA1xQ08LB4ifVrTgAv7c3E0h0shh0fBcyLh3I0QKmAbGiJabaLYD90Gb",
-	"e1ZVaTFcmCR4p4jyUsl53DGWkgt2BnFcylhRloFXHWFNlC4Z9HhcZTtVDMw/wuaNim4mPKErweKf8Xyi",
-	"iMSsIQiWA6NXx6YVJcVak6sqlY4d3adVZUHx0Yq8goOULZoma3babiFMFId2zJPufg3GIZ+1olgepepu",
-	"XPIhTuXxLNCf2lC81n175UsXNWliupYGsx/sAuRFKvDqSOzu7Z2F3AUF4NCu3AhFHhhsxn2pjWGBdz91",
-	"jUNUNaKxHGX4T7Kaub8CvIklkjWfWwiAxEBG9mYBeIUE/u3Er/BlY5zCH50qRJwdZeru5VdXF8NNbzcT",
-	"v/6bScZuJug3dH/6ufCsGw2mcdeCLMyxmAJvdRtk32qQMYbqL6OR1e5XZCh7EdZUvqL/QnOqV7zGT+sp",
-	"isaOpoO4C1VP7YjYXQyljAj6M6WXEYlawmZ0VBB6VyNTLKAs4p78ExgaVtFQXCyUlpHWl7GF45shgTwG",
-	"3MCiDyOnCrXiQuKZB0/Oheer4+oTjFT523oGUQsl7jqWJMDtImb+LvkWbd7WVtFotE+2MJB3ytCvUXND",
-	"E2AY3UgFoK9YruRMzH3+JQJbQ650iInsJkXyonBSle01ZEanIj6mmLBXrK4y5HAhgLdQm2iuaDxEtEck",
-	"8gkQrbVk4R19KOFkIVj48LkPW/oku4rHBo8zXfuK91ggRaZY312YFZCFnpFZwa03dmnT7725lrvVaihw",
-	"tyPfO0VKzlnM2JQ3uda9+Yv0FpZognx5B4mPIXPo+AHuQRM/bNaRgqOngxEapP+qV4nkRXHklkUef1tp",
-	"sY5S/bV7/JKedvzxaKgJzMSp8Z3feVFoCJYlP3CbyOHjRt+8eB1XMD97iR/PrNJp8Rp4vnCztTGweGFk",
-	"A2Lgo6df8hhrx5/bwJJQRKrd9kYLax03xMpm0l8uXjbya7UK44Ux2SymL6cjblKhCXub2o8jiG5QlSKP",
-	"+O3o951amaE0Ggq4hk23MWNzsGQP46k4CdWtjVC1rkuIhXtLnyVROPFVduPFnIaOysrjlq06RQ4xAwHj",
-	"qPCXCud9O1QKpGW+qstIwPIeyGnJjXMoDfFEsd7Ow6CEdlzMlk9LYL/Q4G9jOUBlMrzMB+DAjNel7YlF",
-	"j2mSkUEfpgbsWn6pgu+B5GpCVPOOUHQ8vQd9uzQoVXSc+NWlwYyHloCye9YgOIksEjD4guSWmbDmgl1L",
-	"f1vjDT5DPbQs07C/Q/i5y2mkn7PRnUd/h3COGOl9LqzPQsoC60aREmTc244xISNXsAY9HfXJAbNz3weg",
-	"7UCiXVG70QEI5CsuH8iN8dTIN4jPBbA2R5KXeK3WTlxGwD1ASStjteS1XSgt/p8PxZuKonC3heYWHiB5",
-	"A7225qJ0RJ95u0qiemOyzIUGq7e3KGhGUlgk8wrRY7ZbFLyWaP6/iKKl00HqhNErFU63d1h+iDaczW8h",
-	"I+DurjtxOFRMcoxM5r7x9deo7KgjerIYNTneTlnhZRny+Ri8z6Gy7IlPL3XX+SuUT0ambe3krhzwQ59+",
-	"vRH6uM0zmhcRhVFT02kPDvg7y1UtbeNWxgJQFCKGmyy0qiofR4ZSzSgbEMxA61QV6KYER8Q9FVIKqD7e",
-	"ArXvGeiozphR5Fx8kqClxp+q2ia+3Ne2cIbOcJ3NNbqnH62zs9hxvFK2SRccgbXhs041O68zLCEigak1",
-	"6JJX/fXmmoqljWynygIFDU8YwrC5UsWoMgYfo3uuY4oL/twRnzGgrpFygsN7gYFAps1GprdbhclQrkLg",
-	"VL/G3+RLG4gSmFRkoG2SNa3Cau8pi8y4cmcpY5E7kp0c0eN8oPUuxdDtNV55hxPR77tOOyx75mTNp8+f",
-	"Zo2OqHSiNsA0VfTOF6wp1VxIqvqSKykhd4/NQfWvvxhfGM+HoUZJHOvFJA1egRfSZCH7Fa/gsiSZbliQ",
-	"gr9zY4ZFKnYwhZzXBny0/wbNOkph5fzogEmXWNhsfEs71aZ37lyIZb42mcW4IMpYGmxdC+BpwR+gkDVH",
-	"HA4gjWF3YVvzuHpG1rXXC15FqBh/broq1Pmizb9D+irAWCG9DXi6ZXwes/rMYxi/VbWc44a4ZI9WGft6",
-	"lbFHi4x98dWCzAyqLNCYtS9Ad8Wz4X6MVO2fsWb+YJobUeUwZKvg6mJXkNqYAXc3vpZN/LWdNBDjmd0J",
-	"FiNOnBMSW4gICq99hqTDV8pGQDE5Iv75PIIR1XZ8DkAERndf1mBkK47fUhWEVAR+kijj3r0m2svflqR0",
-	"hhJArXOlz80XEdBFR2qIfv2pPUaazP8Dex+Z+ES3PFe8+v+oPJ3xGfvp1Pdo95EWxHhyWagaGulG0s1/",
-	"b1PcBWkZgdDiRKyifh76/TCd3XelCoXZELlXfEt9JNwL0RgiH09zy8fEdDd1aQ70XRLzzSIUesRWFgMb",
-	"WAx3YvbVucm6W4rBNRGI1UZhdTy2GGPU+hzQVEvvJQoD/wZDssZGViVhNr5ge/isW7Ad4XcIuDijc9ob",
-	"hVDhehF3jNPh0hjTV0o4HbRmyz7FOus08tgC14/Zf33x8LjvieZLwvMuRBNC5jMSTd7Eqtu9ocJ2WB3T",
-	"R5shF2tNo3tMKxmG44M3EibM4ZfIPtHQsA2fT6d9/JyKrvAPYgVXhfHRp+Q4XPECRhZSncIiWvatk7cd",
-	"ol2CEQYPPcRMJcuYJ5MKvH6xP13LOheqLMjM09GNolP1ZTO6e/jxTn3OjowWBDjDEiEwn1oGNZRiGqcI",
-	"nb666bCGaihbNAU32xqcHkn2anQm1SePsHfBpQJRnBGf+plSuSNrogdeUggmNdutmWO6zQnRlFkpY6Fg",
-	"VkWNAqmy0iVkO+Un5mBpUvfJXwzr2K6jjb9SNnzkPQISZZc/JZzSA6VPD0x2lxKGT0dpdOGLW59ePrQ8",
-	"yR6q/WoDyEgD8YB4vCE1Jsg67EVe3yVjL2iuB5/TFWb3XtiLlCedYtPivtoEHxIfW/UbfVGjqw2lbqIj",
-	"PH4cK1ezVOnrUEMC95y4j+L1YMYy+dFVsvawRM066aoHFZh7cONOOL1nm2fD6TGqIa+1sNvXqJ2TIwS4",
-	"jl3q1/u64UWr1V+Fr5o5FtZW1NdZyJmKpcThZi1fgmHv0Eb/DlWcd7TcdxfsZ2EX7B12tX4X2tRIgALF",
-	"H4yYyUKdqiZX1P1xI5t+5d5EYDpdtTOKnbKwYsDzRZbqsn1FtwA+QHB6g5MbfQ4Z5rDgCDRWQwmAFfR8",
-	"q98Ldt0ER1KHB9auDVVCcsk3d+iNzJW0mueWFQp8rSG+9sFe6NK4YN86iic/oe+73fEZ/fXVsyfsv7/6",
-	"+r/+dnEjb+S79w9QFXsXjCakTHqmRgo9AvWKvdPAi3cZe0fHDO/cCt/xYiXkuwv2ky+mrvIl2AYWIXxO",
-	"qmAcoHgjKC5usCS6yEEaJC0qkTgTDrcm1xXPF/Dgi4uHbf/yzm/Y+2a1wrDbyc+Y0+lRzzADPhwlzN3E",
-	"8mK03IqHltcXTSjG1eSngLnXL593UmqvJo9CaSpeicnV5MuLR7ikitsFUsNlmPhy/eiS1wXFt80B/0fP",
-	"hJLPC8xsN/Ya38h2Oub/EomqwV4sJbegr5qU0Av2zAHcquqdQ+yggLMpz5fkzcTOWvjXo5VTmB4tUr3g",
-	"w+3Y01r/IGlJthG2qWFDZ6DeYWM8soXHZYiMPPoiVTob8iY12v/4dq9t/RcPH/a0rB/Xqr7T38gxtf2B",
-	"yt2R9ionOy7hmE8QLJBjIA5X3lm2D8aDfvhPMROYwlAwti6x3gYAl6Fp/8cdYnJIStTSUpRnVhmLiMCW",
-	"zx0KTwj132YTz0/Qi8wLHH2HRhy21uiBqXyFzV0q+Yaejzqq9w8s17sQbtzfU4Fx9/cIwieq2oZqUEoX",
-	"Td7eEramAzH85w7AkJVGIEbNQE0vY/kmvHTAW+6a3E5JRd0WqqdG8uAoMp3GtmiHffr8afecGvAPQW7/",
-	"7uUH7wX5ePnBzfHR+w6BpNfd4/uHdJ/9SLbn3osB+X9BtzBnZM11fML9xEps6WEedws1EMliy+zQnxkJ",
-	"lZVqnuLhbZ/BPiaOWRpYC/afFPBsdR3pGIAOGF6KJXRSIbqZELEVhIyLniW4o5irB+7XB2YpqgeqIrv7",
-	"A6zw5WQItLqfFFupicIJ8fRbWbRNqY+ipGcfBziEIPYJIR7CrY+u1QroAHsPPTYSoe3wYd5mk6qO8f2W",
-	"BrxE/I0qtnfKWeiodpf68fTc7JQYgm3MQ39uRS25hyLKAfMqFQWjxy9m9K1+U6rpAPHVLcPX5v53rSwP",
-	"iQ/ohPUxuLO0GKk2FCPQi0XDsETlFuwDYzXw1SdICMeQ5dGdIYt3aUdw5Qf0efx6XMEZWs8z3gg+aVU1",
-	"nvAO8nQDe1vk8cpfFH18WmNaSKFXzltEado+n1pA8eGIPi58RyQhOEYEkiwlVfs87pOw1tCx/L7Zqw/X",
-	"jJzDNSv0lula4mHcJZn2THpXdEot80O/fJ+LLOyiTVcgBU1Y5htd9uHFEXq9/ODGOiafeuz5Uzg9H+H0",
-	"OrdxNL1j4TQUiBiCgkNEU1/ZZYRAuY/Ywb2XvIaeUgbLuWDzPmurAJKSk0/t/+PZ3/ZaZJ6/Da6LaL2W",
-	"t+DWPGabcO9dfhDFxyRt/C8IpHEPx3RKAL7CCjaYetAAka7QbkWtATAcwrB8j9dfxa7wXC4/rEFP8Xju",
-	"fNa48u7jd8cp73HlEKwtocGeuxcyr9Ehea/y5clv0FfYARmTyrWq9hG2qU5CLsaC3Ti55mbCAGMQvEc9",
-	"icBJuY8KExPGAfXZS3IE34fv2zXJmaezpHUaS55SZKHt+B4YUFHpPR+DnoUewZkXrw1WzDuqEN8fp5gB",
-	"FP0K9jN844hoc91kOMYkCB+0f68Syf54HtBNNUGn8vgQzedPUxO1JQVHzPV/MPKDcfTqG8uMohxhPldX",
-	"HR9r0lDls8/+ePJWNwLy/IWtCtBOyjrxfy3ZE9kNkLDwxUsTsiR7qRTz5s7cFNYmEZ7Um1rL2AGx6bYb",
-	"PY0avFvKJ5/buYtgFIHgcOvMLoC3f0qMQ4nhO1/xVIO7rgCzJRoSeMywgAxVzWmkSqwY0FJNJ1yzn1SS",
-	"8mO3kkmSxX0XXjqKik/TNzqF845CxKY2clhlMgAqtNAdM/pSkCBybPDQ627M2L7FT8ZMnS8YN+w/VJWc",
-	"wL88eg5e8akohd12iiZiDb+QhJacsPly3Jy/zVC2a8mePw21fzFs1oj37gQ0zx2iukcr7HDMqToI1gPS",
-	"hWlq0glbQnJBwHW++ENKhd22i+cvFQYy3zG/rdQasGjWvh3uiHYYvbN/csT3XaO4nOQaHOqYuzsfGbUa",
-	"7/OQffHwi9PP9uagHXjoXahDT3nqGx6y/7Ac7a/HnZ+Io3Zr3H+aRz28ftRq22LQGWsTTZ/Ve7ALN32t",
-	"0YfluEtAglAf6Ldi89nBgUtqUXwJlM9697On+NS3sqAeyL8f6+49oBt5SJvKblhDC2OiQi8xal0mjt8i",
-	"iYitXeSouDGV0raPU7wM74yC7FoWF1NulbwIc/znIbA/Y8Q10rW7o2ei9LkrWGXEjODCn4ukz9ji8IYv",
-	"Acsp/Sm5/D4kF3egvjzOFeN5DpXNWAG5E8ozlpdcrDJHWXMNxmTMjVyChdbikHOZo1r6iRIPZoWDufxQ",
-	"9Ek8Tjh/7muU9loXXluubVO+ShhWwFpgDfukyQFf+EPqbtdaizUUvxPdDX2mWGMAF4FaPKWI7rVjYELu",
-	"3sAeBz/1dih+7fWwQwOXnNqpnWDeFFe/zpeBuE4j6i3v3yy7PCW+XedLqTYlFHOIoB2rK4rM92nWRxBt",
-	"GGu8XPn+nveIFz+oNZwSMbBl6T1jBrX4PCFuYFNV7OzlO3o2aLHXPvUYXiQ0AEwi7Lsnv6ekwzO2C3wP",
-	"23vLB6zqaSlyrMzd2HodiMPfPqU8Y1pZbgGNCYbxlcI6ILDqTe+MOx/dez5J8JJGHUbXn5R4FSVsLLYO",
-	"32OjkVMQdlMD/p6J2+3o1NFbOQTJfAdBPiXNtxTySPrMC3zj5MT8m5BGm8b45y+Klv7YAkbQvwewBnyx",
-	"k0CcMuq8II/9Sc/iXsyyoWDsMUBlJ+GPfeAfZaYZPfX9hIY0aPJnrMUQrHwqeBnaJKM3uhDGd3ZgwrK/",
-	"Fmoj/4auYZC+f9Zf6+pv/fibFO+btldJ7v/S93g6Y1GuaUt6apa7U15SAHXKwO4pneMhkI/w1l4XxUsK",
-	"ZjoFDYWem/dMR75l6glP5Lk0lSOavQ6rRcGEpexG4yhIWKck8+A7SB9SQn7CNweU23gFTnn2B/lnRuP5",
-	"ZDT6XrYnFEMcYjBO7rn9xj3UoXoQZmZp91tgH2cLIi+p+aDOIaz0HiS1Lunjdri+dy36CU17wgviMwhZ",
-	"flPFaQO8cQ62EMYqvKypEmLntiD5q7kpQvZ7yfPlkQu9X94KKLPyzS3vE19eEzf4IbR+PIVBtYDPIU2c",
-	"1Nbu7sGMYT3QDOuoOwF86ismHOdKKdkhdLxOMm58YWDhG7w6MK426Wf0LVPGRdK2g7eBuwLdw6EYLHVK",
-	"3CKw4xNjhZfPG5h8UhkBz+mECPhMIAPqbYA+MNbkAAmbruRJLKQ3Tgk/muE+YnWwazgydWrt7Yv0OpJG",
-	"dt+kvmJZ3gbvtyxXnT5MgdRp3QOgrKHkaSA/WUC+fIWvnLWmjfs4tar97Xu+EpL8Wwb02uke1nvZqVXp",
-	"CsAOERP3DwlrBfebQ97QK2d9Sm2rm5MbRHYqc5tI2yas/rwyUK53jCT+JEZYSZ5g1yRqvnMawabpuHTP",
-	"0WE/wsb3FDpd8SeC3mGjrSNHkpBr6NXGvQhrtbx/9yLOekp8+H3WhnBQuzs8qI4w0+qYcFuIItolOSYF",
-	"Ts80S+x36UntdCz+fYT1GdyQaQVE7D63n7iRrpG4Txy+c0u/uPFzeOnECa3nJL50e6OcvCR9C/9wws1P",
-	"I874aCpVaNJy1nJl02nmHizBoe/RYSpVtJhG36HdR/LFDiKcf7mHJLqeNM3eFxDANGnq9PSYNV35qTGl",
-	"t5FQT/OVMKbHAaVmf9aHuCuq9ERHIcce2X2QAp+WsBvqHifG1mbeaQCFSBVaP/3y1h0KqfyEbtjAbXI5",
-	"+fj24/8PAAD//w==",
+	"7H1rk9u2luBfQWm26s6tobud152d9qeOHW+8cWKv7Tup2rSrDZFHEiIKYABQstbl/76FcwCSkgCKdFrt",
+	"KDdfErdI4nFwcN6PD5NcrSolQVozufowqbjmK7Cg8a/HtTZKu38VYHItKiuUnFxNfl6ABsalsgvQrOJz",
+	"YCALKC4m2US4F36rQW8n2UTyFUyuJjmNk01MvoAVdwPabeWeGKuFnE8+fswmz8VK2MO5vlcbtuJyy4SF",
+	"lcnYNw/ZBqcXlgnDVsIYIeepmUsctDvxir8Xq3o1ufrm4cNsshKS/voiC0sS0sIc9ORjNnn/YK4euJ8f",
+	"mKWoHihcEy8fVMq9pCdXM14a+JhNfuY2X7jReVmqzXerym7/m5c1TK6sriHb29K1NBvQ7H+/fvETK4UE",
+	"w2ppRcnsAlheCpCWlcDXYFK72uB0PeAcvPSP2USDqZQ0gCf+lIuy1uD+mStpQeKJ8KoqRc7dEJeVVtMS",
+	"Vv/xq3F7+dBZw//QMJtcTf7tskWpS3pqLl/SV5OPbsZ9ZNoyqewFIoF/3w13nS9x7qIQtPaXWlWgrXAr",
+	"xdUfwDVfOpRwYJyqYsvUjHHJeL6UalNCMYcVSOtgWnVG+hCwMwbFAtYih+gjDdxD4BCVNfxWCw3F5OqX",
+	"MPrbBr/U9FfIrRviOrejd4hIv1lwu7NNWIPesnzB5RzYim/Zgq8hY1wWjJcOsbhlK2Wse9cuYIXPDyFR",
+	"6O2truXhJXyit69qybhZ+sk3qi4LNnVEwOEyFDQZrcC481z4W+l3PVWqBC6PQS4GIwfHD4eAgMKBYhHI",
+	"A05oGA9Q2HDDVrwAZlXGlGYbYRfM7yOsPoIL+HHRWVyHHHTAs7+r/UP3w0RPXWuxju6JHrhdKQnMWKiY",
+	"kA6FhZyq932IuzsQn1nQDOneAdrCGqS9FUUUp2eipIX1XeUflbtG+LpWq8PZNwtlwuodtsZWseCyULNZ",
+	"ah1E5mIPlI0/qLRag+QycVmN5fTh7lLpNjC/GtYHNytsGR97DXo6mAzsbL1zGn4YD1MPgbDucDA72+xB",
+	"rZd8jkvdxRbknzv/6DvlgKXtneRa8y0eAry3t3mvaOCgWgpj2VyBw+ZHDBxP9BDGp9xYZOkXh9DeAx2t",
+	"d3fe6O7NaIZhDhkGYu4VE9awFaymoA2SD/dOofLa4T7RU0dgjJhLKJD0uQ/cn9zWOkZYeLUL/EMM2wOz",
+	"oyESyijWcsnUbAb6EbuZ3Ey8QOSWOOcWNnyLu1IsXyhlIIbOyNzfR8QtJ5TghjnTMAMNMnckNHEr/DC3",
+	"C24Wh2M9pqffc7MgMHNkQMhA/DOaxC32it1MzIJ/+c0/rm4mCNF/fM0W8J4XkIsVL1kh5sKai9gyCuCF",
+	"E6TGk65RFEbNBog5arbL43ZBMvOoVKr5OCpj1RBEcMNzuVUyeugbHhOwHQctlZy7U3ZvsLBGXZdCzkmK",
+	"Ikl/oVaQMVPnC8YNu5l89dDcTB6xIFxwthKytl7wwAUJJwvgsNFrfnCHvxWyGHmJ3SeHt3gqZOElkD0Z",
+	"J8FzPrPsk03WqiYd4ohs4TbwNgE6N9TBBvwDByPOHGOhm2gsl4UhlGFPnj0ZDqo0ewa7UXoZfaa0mIv4",
+	"zo3wfHvY3R0KqLCahpsWxGjx82ZBPaC8Cz4aTuWM+Oi3pSLVaw+N3M+EREbVOvdo5ChQBZpbpdnUvUJm",
+	"gF2YwftKaDDDz3jp6cBwtWs0Grm7fFxuw7f8eprZw1xZs7EkHMcLJeEzojh0PRGwn0tfm0V1DFbUGi0C",
+	"nvWQCYOMMhpWao0C6yEbrfUcYpe392jDWe2uwQCwl1wbIIzNhhxl8qDu5LLjOs7tqsd0Uf+ArjtiXyv0",
+	"olb9a20sk2pDunVSn+5RmbM7pAqIVUc115f01nlRkcdccr2NCNf4Ox1QUGCdVMvsAs0iKxTbg+SmJGRs",
+	"sxD5gs7R7akEC4ZNt051gXJ2eHhzDZA4Oj/jERK9bxhozbZSWUbDx6RgpZZ9FOco+ofVZZNmDjdkFLxI",
+	"ASPgJSuSMMyoFSB1POR3hYjwOp7bhDWxD+tqWlFU9BerO0dIHDPza80CfoZVNEtNQ+wuyKWH/RnRy8cL",
+	"iIlG+HNjmHU0cqZqWTBVW8an7r9KAmtY7L7J0Y8ZUWstF+Uog9YyYxuupSPKT6+fPT+6cZq8NTT5KZN7",
+	"v5tjh/Piko/VquI6xibDk6B/ajB1aUkDzfGZMMqp6GwhjFVagCFDdFejjqBEckJP2TpG1Y59ulTGDj6F",
+	"58qY2CEY7/OJz0sOhMBg0JhDPAVYw2hYyVF2MBYqQ3LmghvyO0i1iSx9HynD9v1q/M5iR/MEePEcLHq0",
+	"DoTg5hlxyQJKgX6SRpKZizVIVlcX7JlknBBLWFytVIxb65DL4A6kYppv2HRryS23R/Pp1bjbIIxzuMIG",
+	"X71bZpINO7s3ehs7uqlWS4jzl0KMMewfcRK8j/F2btHxNAVWOBwgshe3Gh6x/tPPM6VXjpM5SP7j6zi+",
+	"c2NvQesEuy2FjNPVFRjDY0xfFP4kmH/Fs3ymYS6M1VvEGrVJqDYQw8Jw08MQsS9/q6Eecz6abxJH0Bql",
+	"D63WSJX8xh6xKTfwj6/ZvlD2zzdPH/zP2Bp7hBcNVcm3YzbQGMrHeFTwQSHyCHlSErfaDOtkXZBuW8iM",
+	"RQnFjqlcWJZz6fY7dUSbF8d5xY7g3sG85n5PmnP0162fXt0FJ+1QvzNip088HY5RbE+hgyg1hZwTnyG/",
+	"DFMSHS0bvnXaDTIbIZcxDlrE/X3o1qgNFKQSOeV1sQ2IEvhBDP8biet3yucxQz45rSWUwfGSi0oQ5zu8",
+	"A4InGImQy4zdTDYwXSi1vJm4wW4m6Du+mRw9PasmNHjYavToBJ9LZUSElzWPDmUhd0woaAbqWiind9yR",
+	"KKxhBcU2QQ+tYoUKWE1339u6vIvM86veEwdZrxyIlJOUnXg9ySazXTF5nHjdLLoXxndCIZoDOycCoepp",
+	"hMjjzw1p4CSCGi7I/7rhxMCmUArAMAp5iGAzoUlEHmdv2l3HWokcMrbiopyq91njJ9NIomKY5GA0gkKI",
+	"FZi4KLlZbHukSK/U9x+Ct0HRJJmHiF8iTRA7EgxpG+tdl97ajCqPEwe9Q72DKZ0Z1qIAb3rbHSc8oaMP",
+	"WEnuG14Sc0Cnjtc5mIhI6ORajhKQWpfHDSbupSyMEoXQ+6rkQkLxA0TOqPs0EMgleFVkDVrMRLDJNxJK",
+	"Y0c43M1SpOyg01Lkt8vYEkjgo30c0jr06BwHwxLloM40zadJmEiy2cVBQg9RPwtxasKwpVQbGTgHKiMR",
+	"y7IXa6Nw6FVgoINpfTeywciUD2Q/0ilr0JM38nQQS0H/LRoJFY+har/6BP1poaoIfw5ik1FsxnXGVFmA",
+	"sSzc/0Hc5HtVxfiIA5MVNoJzz/yThmp7FRGpNloPdiEYje7w2Nx7VN3L5zlbQiJY8KoCaRqaxNms1qih",
+	"eeo9CBI/uQkioDgSh6ZVbWE4937lXo8aadwLiVC3XtXq9wfC4Qi3Um2OjRIVXgdodrFnJkpBKmUEkQ8Z",
+	"gmoesYfeZaohB1EF0woKC5NsiFUhymOV9Li6UbrAAf2KnZhrzVGu2wn02wkADHvbj/9rrtQOSrVwomVm",
+	"LRXsHnyDH3R3WvGzPTtPJfxNidHupyEWdBcQ+HPgYJ69WxXUs8ayhip3xqTaOLloCjOlwVsk8A0fybVH",
+	"0msKM0/4h3uJOp5vJHlgBWGxKC7SIXqJDamsWzaux+FN1oZRSSUhSo4SCwjG15gSEubJ0U/q2ELOtd4G",
+	"3HSIArtU+Gh0YFodTd4x3GVE0MfNG741qAo3i/UMDE+SbcFeeSuRkqwQZknCyq91MYeC8TkXkiknpHGU",
+	"awjmGi4YSo7+TrY4IjyKXAwzvBzGyTYaVYMzPVbipz4oaQ+VlV7u+k8be7ZXLiyUpWF2o1rz/QX7VtkF",
+	"49rJb1VELkGJbbiw3+dITRI+d4WC3X3LKq7tENKWdJK2RIgWHwPh9+06966Yh90OILlxyEIRZnHjOjoH",
+	"IoZ0g2JP5CqT3kmUhNI6cqhsxjjLSy5WaDmRjG+4jhpnx8ffjg8qLQQvU07cQJ+GkpNkqANF1gxeU6+O",
+	"76QYyvHa1a3wcNhcsSa6Z1ffj9JFjEONnZwXgzUEiT5QAFWBpCCFVMQqjRk377uvx0BC6WrB5W06OmEb",
+	"CBy+6NiXo1oVqKqML86/dzjWC/+EqCpt1xofPrsbkuGtFgvguvBUsuBbZJXupjiS5o9DzZiw8QitNDPA",
+	"TwfLm6+dBBy5Cn3JD7KGY8RrLGVCOu/tFIHOtzTKS3I0c3vpWmQJ6/WXvsGUcHd6yNtdmNwCpTwjg5vT",
+	"6yKyU9WmIpGaTgHnCYV8nBn8E83Yj/COkEzSEesHBgyiTrDGm03yqbtlatP1DWMe61X4273j/QUZoyit",
+	"ImNF1GHkJlUJVd6Nqls3RuObayz99CysIj74NuY4wNXx8m+G5aoY4dCIB6iR/d/tw7s1YtgSNXB17Fpk",
+	"HUKxhLblBEIv6vr8lGSseVShNKDXcUtIIYq4sevolyALTIW97Zk3vBM1SoyNjR9kmnuEaodHFMg1xFVw",
+	"EbWTvnr6mH311Vf/tevu4N6QxJbguIg3PI7zcGFsb8Kd1lgxHb5p5cY47k31AflkTUy7m36A7V1QZG8U",
+	"Ohdq/NzHLewuyP1KQrajkLsSdjSNVUI5UuI9Fk/hHqOgMpzMY/798VgkIZfP6c3+9JK5soL7hOC4JyK9",
+	"zRbAfWkqeDhOphghYit76/R5H2IzHN5qaizPSzAJuwHdWM8UhENAHcxahmJ9K47VD0ZZDsjwOyJWYwmb",
+	"WwO5kkVkodOtV0VVrVnepIgsdlikrFdTMq6lacyGCxtNXyLp1wvRKJHsxN+khEhPYtokoCBJhol28D11",
+	"D583+Ht4G+lZxyGJF7ME95u8YP8XtPL5b3gLDm+pe/8WpSlzW4H2QI57/moDuvsuZdrF3t13XMU/zFKz",
+	"pyBxF4QYKds5UWJlYmevjDmwG7URkPuRkdzuaXKHiHDMocPX0Hsv9iZfcDPM1J00MHXG5hqYO4FPtzDt",
+	"W7pxOzFw/+iDdkb4mN0nh8mfvgSEmrGVKj5bnYuV306Ex2ziegImZ3YypTuBh12fIrlHt13hcGB5je7p",
+	"4PLix7CKxgBfY4BBxoRkQdSkYOaVKEvhOQQ+/uebx+F+9prSf1Tr8Qe+jhy4t6Azq1DlYTxEZ3RzYOKx",
+	"1veDC0nz39DTwgHipxUtJoI/N7wpRNE5LBqe5xv3qYT4BNPAGNFyE83k4T4gec+WKy3KM6Q3OPWXl0rO",
+	"4+64lFywM4ijUsaKsgy06ghpolTgYD3AVbZTxcD8E2zeqOhmwhNiCRb/Gc+Vi8jpGoI4OzAye2zKXFKY",
+	"NrmqUqUGovu0qiwo9l+RL3KQikfTZM1O2y2EieLQjvnv3a/BJOUzshTLo7e6G3N/iFN5PMP5RRtm2jqN",
+	"r3xZriYFUtfSYGaPXYC8SIV7HYlLv72zcNKgdhxasxuhyAODzbgvIzMsqPRF1yRFFVEae1WGf5Ktzv0r",
+	"wJtIIvkQuIUASAzSZW8WgCwk0G8nfoUvG5MY/ugUMKLsKFN3mV9dXQw3+N1M/PpvJhm7maC30v3Tz4Vn",
+	"3WgwjZMYZGGORTJ4W98gq1qDjDFUfxnNGnC/IkHZyx6g0iz9DM2pXvH6Va1/KhoXnU5QKFQ9tSOiTjGA",
+	"MyLoz5ReRiRqCZvRsUjo041MsYCyiMcPnMC8sYqGmWMRwIy0vowtHN0MxRFiwA0k+jBeq1ArLiSeefAf",
+	"XXi6Oq72xkiVv63VEbWL4q5jCTDcLmJG95Jv0dJubRWNgftkCwP5xAz9GjU3NGGN0Y1UAPqK5UrOxNzn",
+	"FmfeyKJ0iMTsJvzyonBSle01n0anIjqmmLBXrK4ypHAhbLhQm2gedDwwtUck8sk9rbVk4d2LKOFkIUT5",
+	"8Lm3Kn2SXcVjg8eZrn3F+0nwRqZI312YFZCEnpFZwa03xrTp99484t1KTBQu3JHvnSIl5yxmbMqbOgK9",
+	"ubn0FpYfg3x5B0m9ISvu+AHuQRM/bNaRgqO/ByM0SP9VrxLJi+IIl0Uaf1tpsY7e+mv3+CU97UQBoKEm",
+	"EBOnxnd+50WhIViW/MBtkpKPVn3z/HVcwfzs5as8sUqXfNDA84WbrY28RYaRDYi8j55+yWOkHX9uw1lC",
+	"gbR22xstrHXUEKv2Sc9cvGzk10qJQZRIGdOX03E+qYCIvU3tRy9EN6hKkUe8hfT7Th3YUPYPBVzDptuY",
+	"sTlYsofRVJyEajJHbrWuo24LH4irdOHEV9mNUnMaOiorj1qy6hQ5xAwEjLuFv1Q479uhUiAt81VdRsKk",
+	"90BOS25cUmmIJwpRdx4GJbTj2LZ8WgL7hQZ/G8s8KpNBbT7sB2a8Lm1PBHxMk4wM+jA1YNfyS9WpDyRX",
+	"E2Kpd4Si40lF6FGmQala6cSvLg1mPLQElN2zBsFJZJGAIR8kt8yENRfsWnpujRx8hnpoWaZhf4fwc8xp",
+	"pHe10Z1Hf4dwjhjpfZ63z33KmsxGJ1KCjPv4MRJl5ArWoKejPjkgdu77ALQdSLQrajc6AIF8NfEDuTGe",
+	"9vsG8bkA1ub/8hLZau3EZQTcA5S0MlZLXtuF0uL/+QDAqSgKxy00t/AArzfQa2suSnfpM29XSVQm7clb",
+	"tXp7i4JmJHFGMq8QPWK7Be9rieb/iyhaOh2kThi9UkF8e4flh2iD6Jqc1ZwE/e66E4dDhVLHyGTuG19b",
+	"kErquktPFqOmfoFTVnhZhixCBu9zqCx77FOnHTt/hfLJyGSxnYyZA3roSwtshD5u84xmY0Rh1NQr24MD",
+	"/s5yVUvbuJWxuBkFpuEmC62qykevoVQzygYEM9A6VeG8KS8TcU+FRAaq/bhA7XsGOqozZhSvF58kaKnx",
+	"p6q2iS/3tS2coTNcZ3ON7ulH6+wsdhyvlG2SFEdgbfisU6nR6wxLiEhgag265FV/LcWmGm8j26myQEHD",
+	"Xwxh2FypYlSJjo/RPdcxxQV/7ojPGMbXSDnB4b3A8CPT5kDT263CZChDIlCq3+Nv8mU7RAlMKjLQNimi",
+	"VmEng5RFZlwpv5SxyB3JTmbqcTrQepdi6PYaWd7hRPT7rtMOw3ycrPnk2ZOs0RGVTtS9mKYKOvpiTKWa",
+	"C0kVjXIlJeTusTmobPc344s++uDX6BXHWkhJg1eghTRZyLlFFlyWJNMNC1LwPDdmWKRCHlPIeW3A5xhs",
+	"0KyjFHaFiA6YdImFzca3tFNJfYfnQizftslnxgVRntRg61oATwv+AIWsOeJwAGkMuwvbmsfVM7KuvV7w",
+	"KnKL8eemY0idL9qsP7xfBRgrpLcBT7eMz2NWn3kM47eqlnPcEJfsi1XGvlll7ItFxr78ekFmBlUWaMza",
+	"F6C74tlwP0aqrtVYM38wzY2o4BlyZHB1MRakNmYA78bXsoln20kDMZ7ZnWAx4sQ5IbGFiKDw2udlOnyl",
+	"HAgUkyPin89eGFFJymceRGB098UURraZ+SPVXkjF/ScvZdy710R7eW5JSmcob9U6V/rcfBEBXXSkhujX",
+	"n9o/p6k3cGDvIxOf6Jaei3e2GJUdNL5OQDrhPtpZpwUxnlwWKuJGOu10s+7bxHpBWka4aPFLrKJ+Hvr9",
+	"MIned1wLRQcRuVd8Sz1S3AvRGCIfT3PLx8R0N9VwDvRdEvPNIhQxxTYtA5uzDHdi9lXXybpbisE1EYjV",
+	"RmF1PLYYY9T6HNBUS+8lil7/AUOyxkZWJWE2vhlB+KzbjADhdwi4OKFz2huFUOF6EXeM0+HSGNNXJjsd",
+	"tGbLPsU66zSp2QLXj9h/fvnwuO+J5kvC8y5EE0LmMxJN3sQqN76hoo1Y+dVHmyEVa02je0QrGYbjgzcS",
+	"JszhTGT/0tCwDZ1Pp338nIqu8A9ixYSF8dGn5Dhc8QJGFgmewiJabK6TLR6iXYIRBg89xEwlS/Qnkwq8",
+	"frE/XUs6F6osyMzT0Y2iU/XlUDo+/Gin9mxHRgsCnGGJEJhPLfEbCkCNU4ROX7l3WLNAlC2aYrJtfVmP",
+	"JHv1Z5Pqk0fYu6BS4VKcEZ36mRLII2uiB15SCCY1263UY7qNN9GUWSljoWBWRY0CqZLpJWQ7RS/mYGlS",
+	"98nfDOvYrqNN7VI2/JARmFAsPiGc0gOlTw9Mdk4Thk9HaXThi1uf1D60KMoeqv1uA8hIA/GAeLwhlS3I",
+	"OuxFXt8BZi9orgef09WT917Yi5QnnWLT4r7aBB8SH1vRHn1Ro2scpTjRERo/jpSrWaqse6hcgXtO8KN4",
+	"FZqxRH50ba49LFGzTrrqQXXxHty4E0rvyebZUHqMashrLez2NWrn5AgBrmNM/XpfN7xotfqr8FUzx8La",
+	"inqWCzlTsZQ43KzlSzDsHdro36GK846W++6C/Szsgr3Dju3vQgsmCVCg+IMRM1mojtXkirp/3MimF783",
+	"EZhOx/iMYqcsrBjwfJGlOshfERfABwhOb3Byo88hwxwWHIHGam4CYN0+38b6gl03wZHUvYS1a0OVkFzy",
+	"DQ+9kbmSVvPcskKBr3DE1z7YC10aF+w7d+PJT+h7ynd8Rv/+6ulj9l9ff/Off7+4kTfy3fsHqIq9C0YT",
+	"UiY9USOFHoF6xd5p4MW7jL2jY4Z3boXveLES8t0Fe+EbBah8CbaBRQifkyoYByjeCIqLGyz3L3KQBq8W",
+	"FWacCYdbk+uK5wt48OXFw7Y3f+c37Ou0WmHY7eRnzOn0qGeYAR+OEuZuYnkxWm7FQzv3iyYU42ryImDu",
+	"9ctnnZTaq8kXoSAWr8TkavLVxRe4pIrbBd6GyzDx5fqLS14XFN82B/wfPRNKPisws93Ya3zDfe9P2Uyu",
+	"folE1WCfoZJb0FdNSugFe+oAblX1ziF2UMDZlOdL8mZi1zj81xcrpzB9sXB7FG7M32qqfuNhGbgj0aYo",
+	"4TxIWpJthG1q2ND1qnfYGI1s4XEZIiOPvkj11Ya8+bOjEZOPbx0RNJWShijZlw8fUmgTGgeRN1dU81Ao",
+	"efmrN5W0eznecQvZhCNq+wOVuyPt1Wt2VMIRnyBYIMVAHK68s2wfjB+zgxLuEi58GArG1iXW2wDg8ikX",
+	"Za1pue1lckhKt6W9UZ5YZSwiAls+dyg8IdR/m008PUEvMi9w9J074rC1Rg9M5et67t6Sb+n5qKN6/8By",
+	"vQvhxv09FRh3f48gfKyqbahBpXTR5O0tYWs6EMM/dwCGpDQCMWp0a3oJy7fhpQPactfX7ZS3qNse+NRI",
+	"HhxFptO0Ge2wT5496Z5TA/4hyO3fvfzgvSAfLz+4OT563yGQ9Lp7fP+U7rOfyPbcyxiQ/hfEhTkja66j",
+	"E+4nVmK7GvOoW6iBriy2gw+9x/GislLNUzS87aHZR8QxSwMr0P43BTxbXUf6FKADhpdiCZ1UiG4mRGwF",
+	"IeOiZwnuKObqgfv1gVmK6oGqyO7+AOuKORkCre4nxVZq3XBCPP1OFm3D9aMo6cnHAQ4hiH1CiIdw66Nr",
+	"tQI6wN5Dj41EaDt8mLfZpKpjdL+9A14i/lZR85k7oyx0VLtL/Xh6anZKDMEW/aH3vKJ280MR5YB4lYqC",
+	"0eOMGX2r35ZqOkB8dcvwFcF/q5XlIfEBnbA+BneWFiPVhmIEerFoGJao3IJ9YKwGvvoECeEYsnxxZ8ji",
+	"XdoRXPkRfR6/H1dwhtbzjBzBJ62qxhPeQZ5uYG+LPF75i6KPT2tMCyn0ynmLKE1L81MLKD4c0ceF74gk",
+	"BMeIQJKlpGqfx30S0hq68d83efXhmpFzuGaF3jJdSzyMu7ymPZPe1T3FKRj35+5zkYVdtOkKpKAJy3wT",
+	"1z68OHJfLz+4sY7Jpx57/hJOz0c4vc5tHE3vWDgNBSKGoOAQ0dRXdhkhUO4jdnDvJdnQE8pgORds3idt",
+	"FUBScvKp/f969re99q/nb4PrIlqv5S24NY/ZJtx7lx9E8TF5N/4XhKtxD8d0SgC+wgo2mHrQAJFYaLei",
+	"1gAYDiFYvn/x7yJXeC6XH9agp3g8dz5rXHn38bvjlPe4cgjWltBgz90LmdfokLxX+fLkHPQVdvfGpHKt",
+	"qn2EbaqTkIuxYDdOrrmZMMAYBO9RTyJwUu6jFsFJIvDde74SEk5KBHb68J7SEo+tkTtlPNriepQ85/4K",
+	"ufMNKAk+I5QrD7IXsvzzAc7wUA6Jir1wRuWOmFXk3fYSRx/0kqhINbKJ+AE1muzBS3z+3ZpUntMZdTud",
+	"VU8pPdN2fBMYqKgKpE+HyEIr9sxregaLNx61zdwf05oBFP22nqf4xhEp+7pJto0Jsz5/5F6F4/3xPKCb",
+	"wpYgm9p4z56kJmqrW46Y6/9gEBLjGGBiLDOK0tX5XF113P1Jm6lPhPzXE/27wbjnL/dXgCb7TnOKzrWn",
+	"azdA2McXL01I2O29pZjCeeZW2Taf9aSO/VrGDohNt91AfuSWbimffG7nrg1QMIzDrTNjAG//Ul6GXobv",
+	"ffFdDY5dASbuNFfgEcNaRlTAqVFwsHhFp+dOGzncf1WS8mO3qE6SxH0fXjqKik/SHJ0iy0chYlOmO6wy",
+	"GYsXekiPGX0pSBA5Nnho9jhmbN/jKmOmzheMG/ZvqkpO4F8ePQev+FSUwm479TtJw/D5kMkJmy/HzfnH",
+	"jKq8luzZk1CGGiO4jXjvTkDz3CGqe7TCFt+cCtVgaSpdmKY8orAlJBcEXOeLf0mpsNt39PylwnDNdyzB",
+	"K7UGrN+2bxI+oh1GefYLd/m+bxSXk7DBoT7iu3PXUq/9Pmftlw+/PP1sbw764Yfmndr/4Rvnh0RUrIz8",
+	"+3HnhbfZdNotfFpwR3j9qAOhxaAz1iaaRsP34KJoGrujO9VRl4AEoVTVH8Xms4MDl9Sj+xIotfruZ08a",
+	"W2VBTcD/PI6Ge0A3ctY3RQaxnBuG54W2dtRFTxznIongwV3kqLgxldK2j1K8DO+MguxaFhdTbpW8CHP8",
+	"xyGwP2PwP95rx6NnovRpVFjwxoygwp/rSp+xxeENXwJW9vpLcvlzSC7uQH2lpivG8xwqm7ECcieUZywv",
+	"uVhl7mbNNRiTMTdyCRZai0POZY5q6SdKPFigAMzlh6JP4nHC+TNfLrfXuvDacm2bSmrCsALWAtspJE0O",
+	"+MK/pO52rbVYQ/En0d3QfY/lLnARqMVTtvJeZxAm5C4H9jj4qdyh+L3sYecOXHLq7HeCeVNU/Tpfhst1",
+	"GlFvef9m2eUp8e06X0q1KaGYQwTtWF1RkojP+D+CaMNI4+XKt5q9R7z4Ua3hlIiB3XPvGTOo2+wJcQP7",
+	"+2KTOd9ctkGLvU6+x/AioQFgPmsfn/yB8l/P2C7wA2zvLTW1qqelyLFIfGPrdSAO/24imrSy3AIaEwzj",
+	"K4UlaWDVm2kcdz6693y+6iWNOuxef1IOYPRiY91/+AF73pziYjftCO75crsdnTqQMIcgme8gyKdknGOA",
+	"XO9dfo5vnPwy/yGkUbfXP4koWvpjCxhBfw8gDfhiJ5c9ZdR5Th77k57FvZhlQ+3iY4DKTkIf+8A/ykwz",
+	"eur7CQ1p0OSvWIshWPlE8DJ07EZvdCGMbzLChGX/XqiN/Du6hkH6Vm7/Xld/78ffpHjfdGBLUv+XPmT6",
+	"jEW5pkPuqUnuTqVTARR3jo18OsdDIB/hrb0uipcUzHSKOxTav97zPfLde094Is+kqdyl2Wv2WxRMWIpy",
+	"N4BpAU2ce/8hJeQnfHNA5ZdX4JRnf5B/JdeeT3Ktb6t8QjHEIQbj5J7b7yFFzdIHYWaWdr8F8nG2IPKS",
+	"2l4CSh8pvQdJrXv1cTtc37sW/ZimPSGD+AxClt9UcdoAb5yDLYSxCpk1FeXscAuSvxpOEQoxlDxfHmHo",
+	"/fJWQJmV77N6n/jymqjBj6EL6SkMqgV8DmnipLZ2xwczhqVpMyzp7wTwqS/ecZwqpWSH0Hw9SbjxhYE1",
+	"mJB1YFxt0s/ou/eMi6RtB28DdwW6h0NdYmrauUVgxyfGYkOfNzD5pDICntMJEfCpQALU24t/YKzJARI2",
+	"DfKTWEhvnBJ+NMN9xOpgA3sk6tRl3teLdlcayX2ThY0Vohu837JcdVqChatO6x4AZQ0lTwMZc3Bf4Stn",
+	"rWnjPk6tavsUbEpZBr12uof1XnbqmrsCsEPExP1DwrLV/eaQN/TKWZ9S23Xp5AaRnSLxJtJBDAuRrwyU",
+	"6x0jiT+JEVaSx9jAi/pAnUawaZp/3XN02E+w8e2tTleHjKB32PPtyJEk5Bp6tXEvwlot79+9iLOeEh/+",
+	"nGVKHNTuDg+qI8S0OibcFqKINuyOSYHTM80S+1N6UjvNs/8cYX0GN2RaAREbIe4nbqTLde5fDt9EqF/c",
+	"+Dm8dOKE1nMSX7ptek7eHaGFfzjh5qcRZ3w0lSr0CzprubJpenQPluDQguswlSpaTKPv0O4j+WIHEc6/",
+	"3EMSXU+aZu8LCGCaNDUde8R4WXZ7pHobCbXXXwljehxQavZXfYi7upX+0lHIsUd2H6TApyXshrrHL2Nr",
+	"M+/0IkOkCl3IfnnrDoVUfkI37CU4uZx8fPvx/wcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -41,9 +41,6 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 	_ = out.SetReadDeadline(time.Time{}) // the stream has no end
 	_ = out.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
-	if _, err := fmt.Fprint(w, "retry: 2000\n\n"); err != nil {
-		return
-	}
 	p.stream(r, w, out, watched)
 }
 
@@ -52,12 +49,12 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
 func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
 	again := time.NewTicker(lookEach)
 	defer again.Stop()
+	text := "retry: 2000\n\n" // written after the first look, which later ones are compared with
 	for silent := time.Duration(0); ; silent += lookEach {
 		s, err := p.session(r)
 		if errors.Is(err, federation.ErrNotFound) {
 			return
 		}
-		text := ""
 		for _, each := range watched {
 			if err == nil && each.changed(r.Context(), p, s.token) {
 				text += "data: " + each.address.RequestURI() + "\n\n"
@@ -72,6 +69,7 @@ func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.Response
 		if _, err := fmt.Fprint(w, text); err != nil || out.Flush() != nil {
 			return
 		}
+		text = ""
 		select {
 		case <-again.C:
 		case <-r.Context().Done():

@@ -71,7 +71,9 @@ const page = document.body.dataset.page;
 if (page !== undefined) {
   let waiting = Promise.resolve();
   const events = new EventSource("/ui/events?page=" + encodeURIComponent(page));
-  events.onmessage = () => { waiting = waiting.then(update, update).catch(() => {}); };
+  const refresh = () => { waiting = waiting.then(update, update).catch(() => {}); };
+  events.onopen = refresh; // what changed before the gateway looked
+  events.onmessage = refresh;
   addEventListener("pagehide", () => events.close());
   setInterval(refreshAges, 5000);
 }

@@ -1,0 +1,22 @@
+package contract
+
+// DiagnosisState is how grave the result of a check is.
+type DiagnosisState string
+
+// The states of a [Diagnosis].
+const (
+	DiagnosisOK   DiagnosisState = "ok"
+	DiagnosisWarn DiagnosisState = "warn" // for the operators, at some time
+	DiagnosisFail DiagnosisState = "fail" // for the operators, now
+)
+
+// Diagnosis is the result of one check of the doctor.
+type Diagnosis struct {
+	Check  string         `json:"check"`
+	State  DiagnosisState `json:"state"`
+	Detail string         `json:"detail"`
+	Remedy string         `json:"remedy"` // what to do; "" where nothing is to be done
+}
+
+// DiagnosisPage is the answer of the doctor, which has one page.
+type DiagnosisPage = Page[Diagnosis]

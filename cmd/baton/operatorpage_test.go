@@ -1,0 +1,378 @@
+package main_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// operatorToken makes a token of a scope.
+func (h *house) operatorToken(t *testing.T, scope string) string {
+	t.Helper()
+	var made struct{ Token string }
+	h.asks(t, &made, "token", "create", "--scope", scope, "--name", scope+"-"+filepath.Base(t.TempDir()), "--reason", "a test")
+	h.secrets = append(h.secrets, made.Token)
+	return made.Token
+}
+
+// populated is a village with finished handoffs, one that waits, and a dead letter.
+func populated(t *testing.T) (v *village, finished, waiting string) {
+	t.Helper()
+	v = newVillage(t)
+	var filed struct{ ID string }
+	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--to", v.scout.DID, "--channel", "#ops", "--title", "Cite three sources on \u202ereversed")
+	finished = filed.ID
+	v.sees(t, "the offer", isStep("offer", finished))
+	_, requester := v.reads(t, "system:handshake_request")
+	if status, answer, err := v.scout.Consent(t.Context(), requester, "accept"); err != nil || status != http.StatusOK {
+		t.Fatalf("consent: %d, %v, %v", status, answer, err)
+	}
+	request, from := v.reads(t, "task:request")
+	answer := map[string]any{"type": "ack", "data": map[string]any{"replyTo": request, "status": "received"}}
+	if status, got, err := v.scout.Send(t.Context(), from, "on it", answer); err != nil || status != http.StatusCreated {
+		t.Fatalf("accept: %d, %v, %v", status, got, err)
+	}
+	v.sees(t, "the accept", isStep("accept", finished))
+	v.asks(t, &filed, "handoff", "complete", finished, "--from", v.scout.DID, "--note", "Three sources: two journals and <b>a preprint</b>.")
+	v.sees(t, "the end", isStep("complete", finished))
+	v.asks(t, &struct{}{}, "feed", "hold", "lab", "--reason", "their server moves")
+	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "Summarise the minutes")
+	v.asks(t, &struct{}{}, "feed", "fail", filed.ID, "--reason", "a test")
+	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "Translate the abstract")
+	v.asks(t, &struct{}{}, "feed", "release", "lab")
+	v.sees(t, "the second open offer", isStep("offer", filed.ID))
+	return v, finished, filed.ID
+}
+
+// tab is a browser without scripts: it keeps cookies and follows no redirect.
+type tab struct {
+	base string
+	http *http.Client
+}
+
+func newTab(t *testing.T, h *house) *tab {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tab{"http://" + h.admin, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// seen is what a tab was answered.
+type seen struct {
+	*http.Response
+
+	text string
+}
+
+// sends sends a form, or without one a GET, with headers.
+func (b *tab) sends(t *testing.T, path string, form url.Values, header ...string) seen {
+	t.Helper()
+	method, body := http.MethodGet, io.Reader(http.NoBody)
+	if form != nil {
+		method, body = http.MethodPost, strings.NewReader(form.Encode())
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, b.base+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := b.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen{response, string(text)}
+}
+
+// wants sends a request whose answer must have a status.
+func (b *tab) wants(t *testing.T, status int, path string, form url.Values, header ...string) seen {
+	t.Helper()
+	got := b.sends(t, path, form, header...)
+	if got.StatusCode != status {
+		t.Errorf("%s %v is answered %d, want %d", path, header, got.StatusCode, status)
+	}
+	return got
+}
+
+// loggedIn is a tab with a session of a token.
+func loggedIn(t *testing.T, h *house, token string) *tab {
+	t.Helper()
+	b := newTab(t, h)
+	b.wants(t, http.StatusSeeOther, "/ui/login", url.Values{"token": {token}})
+	return b
+}
+
+// csrf returns the secret of the forms of a session.
+func (b *tab) csrf(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(b.sends(t, "/ui/links", nil).text)
+	if found == nil {
+		t.Fatal("the page has no form of the session")
+	}
+	return found[1]
+}
+
+func TestThePageIsForSessionsAlone(t *testing.T) {
+	h := newHouse(t)
+	h.start(t)
+	token := h.operatorToken(t, "read")
+	b := newTab(t, h)
+	for path, to := range map[string]string{
+		"/": "/ui/", "/ui/feeds?cursor=3": "/ui/login?next=%2Fui%2Ffeeds%3Fcursor%3D3", "/ui/events": "/ui/login?next=%2Fui%2Fevents", "/ui/none": "/ui/login?next=%2Fui%2Fnone",
+	} {
+		if got := b.wants(t, http.StatusSeeOther, path, nil).Header.Get("Location"); got != to {
+			t.Errorf("%s leads to %s, want %s", path, got, to)
+		}
+	}
+	for _, path := range []string{"/ui/logout", "/ui/links", "/ui/act/feeds/lab/hold"} {
+		b.wants(t, http.StatusForbidden, path, url.Values{"csrf": {"x"}, "reason": {"x"}})
+	}
+	form := b.wants(t, http.StatusOK, "/ui/login?next=/ui/dead", nil).text
+	for _, part := range []string{`<label for="token">Operator token</label>`, `type="password"`, ">Log in</button>", `name="next" value="/ui/dead"`} {
+		if !strings.Contains(form, part) {
+			t.Errorf("the form of the login lacks %s", part)
+		}
+	}
+	wrong := b.wants(t, http.StatusUnauthorized, "/ui/login", url.Values{"token": {"baton_op_wrong"}})
+	if !strings.Contains(wrong.text, `role="alert"`) || strings.Contains(wrong.text, "baton_op_wrong") {
+		t.Errorf("a wrong token is answered\n%s", wrong.text)
+	}
+	good := b.wants(t, http.StatusSeeOther, "/ui/login", url.Values{"token": {token}, "next": {"/ui/dead?cursor=3"}})
+	if got := good.Header.Get("Location"); got != "/ui/dead?cursor=3" {
+		t.Errorf("the login leads to %s", got)
+	}
+	cookie := good.Cookies()[0]
+	if cookie.Name != "baton_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || strings.Contains(cookie.Value, token) {
+		t.Errorf("the cookie is %v", cookie)
+	}
+	if got := b.wants(t, http.StatusSeeOther, "/ui/", nil).Header.Get("Location"); got != "/ui/links" {
+		t.Errorf("/ui/ leads to %s", got)
+	}
+	if page := b.wants(t, http.StatusOK, "/ui/links", nil).text; strings.Contains(page, token) || strings.Contains(page, cookie.Value) {
+		t.Error("the page has a secret")
+	}
+	b.wants(t, http.StatusSeeOther, "/ui/logout", url.Values{"csrf": {b.csrf(t)}})
+	b.wants(t, http.StatusSeeOther, "/ui/links", nil)
+}
+
+func TestALoginLeadsToThePageAlone(t *testing.T) {
+	h := newHouse(t)
+	h.start(t)
+	token := h.operatorToken(t, "read")
+	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/x", "/\\evil.example", "/metrics", "/ui/../metrics", "/ui/%2e%2e/metrics", "ui/links", "javascript:x", ""} {
+		got := newTab(t, h).wants(t, http.StatusSeeOther, "/ui/login", url.Values{"token": {token}, "next": {next}})
+		if to := got.Header.Get("Location"); to != "/ui/links" {
+			t.Errorf("next %q leads to %s", next, to)
+		}
+	}
+}
+
+func TestASessionEndsWithItsToken(t *testing.T) {
+	h := newHouse(t)
+	h.start(t)
+	b := loggedIn(t, h, h.operatorToken(t, "admin"))
+	b.wants(t, http.StatusOK, "/ui/links", nil)
+	var tokens struct{ Items []struct{ Name string } }
+	h.asks(t, &tokens, "token", "list")
+	h.asks(t, &struct{}{}, "token", "revoke", tokens.Items[0].Name, "--reason", "lost")
+	b.wants(t, http.StatusSeeOther, "/ui/links", nil)
+	b.wants(t, http.StatusForbidden, "/ui/logout", url.Values{"csrf": {"x"}})
+}
+
+func TestTheEleventhWrongTokenIsTooMany(t *testing.T) {
+	h := newHouse(t)
+	h.start(t)
+	b := newTab(t, h)
+	for range 10 {
+		b.wants(t, http.StatusUnauthorized, "/ui/login", url.Values{"token": {"wrong"}})
+	}
+	b.wants(t, http.StatusTooManyRequests, "/ui/login", url.Values{"token": {"wrong"}})
+}
+
+func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
+	v := newVillage(t)
+	b := loggedIn(t, v.house, v.operatorToken(t, "operate"))
+	csrf := b.csrf(t)
+	other := loggedIn(t, v.house, v.operatorToken(t, "admin")).csrf(t)
+	const hold = "/ui/act/feeds/lab/hold"
+	form := url.Values{"csrf": {csrf}, "reason": {"a test"}}
+	b.wants(t, http.StatusForbidden, hold, url.Values{"reason": {"a test"}})
+	b.wants(t, http.StatusForbidden, hold, url.Values{"csrf": {other}, "reason": {"a test"}})
+	for _, header := range [][]string{
+		{"Origin", "https://evil.example"},
+		{"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"},
+		{"Sec-Fetch-Site", "same-site"},
+		{"Origin", "null", "Sec-Fetch-Site", "cross-site"},
+		{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"},
+	} {
+		b.wants(t, http.StatusForbidden, hold, form, header...)
+	}
+	b.wants(t, http.StatusUnprocessableEntity, hold, url.Values{"csrf": {csrf}, "reason": {" "}})
+	var shape struct{ Items []struct{ Held bool } }
+	if v.asks(t, &shape, "feed", "shape"); len(shape.Items) != 0 {
+		t.Fatalf("a refused form changed %+v", shape)
+	}
+	done := b.wants(t, http.StatusSeeOther, hold, form, "Origin", "http://"+v.admin, "Sec-Fetch-Site", "same-origin")
+	if to := done.Header.Get("Location"); to != "/ui/feeds" {
+		t.Errorf("the action leads to %s", to)
+	}
+	if v.asks(t, &shape, "feed", "shape"); len(shape.Items) != 1 || !shape.Items[0].Held {
+		t.Errorf("the form of the page changed %+v", shape)
+	}
+	if page := b.sends(t, "/ui/feeds", nil).text; !strings.Contains(page, `<p role="status" class="notice">lab is held.</p>`) || !strings.Contains(page, "held: a test") {
+		t.Errorf("the page says\n%s", page)
+	}
+	if page := b.sends(t, "/ui/feeds", nil).text; strings.Contains(page, `role="status"`) {
+		t.Error("the page says twice what was done")
+	}
+}
+
+func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
+	v, finished, _ := populated(t)
+	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
+	for _, path := range []string{"links", "links/lab", "feeds", "handoffs/" + finished, "dead", "dead/1", "peers"} {
+		if page := b.wants(t, http.StatusOK, "/ui/"+path, nil).text; strings.Contains(page, "/ui/act/") {
+			t.Errorf("%s has an action", path)
+		}
+	}
+	for _, path := range []string{"/ui/act/feeds/lab/hold", "/ui/act/dead/1/replay", "/ui/act/dead/1/drop", "/ui/act/links/lab/dial", "/ui/act/peers/x.test/mode"} {
+		b.wants(t, http.StatusForbidden, path, nil)
+		b.wants(t, http.StatusForbidden, path, url.Values{"csrf": {b.csrf(t)}, "reason": {"a test"}, "mode": {"block"}})
+	}
+	operate := loggedIn(t, v.house, v.operatorToken(t, "operate"))
+	operate.wants(t, http.StatusForbidden, "/ui/act/peers/x.test/mode", nil)
+}
+
+func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
+	h := newHouse(t)
+	h.start(t)
+	b := loggedIn(t, h, h.operatorToken(t, "read"))
+	page := b.sends(t, "/ui/links", nil).text
+	script := regexp.MustCompile(`src="(/ui/baton-[0-9a-f]+\.js)"`).FindStringSubmatch(page)
+	style := regexp.MustCompile(`href="(/ui/baton-[0-9a-f]+\.css)"`).FindStringSubmatch(page)
+	if script == nil || style == nil {
+		t.Fatalf("the page names no files:\n%s", page)
+	}
+	caching := map[string]string{
+		"/": "no-store", "/ui/": "no-store", "/ui/links": "no-store", "/ui/none": "no-store", "/ui/links/none": "no-store", "/ui/login": "no-store", "/ui/baton.js": "no-store",
+		script[1]: "public, max-age=31536000, immutable", style[1]: "public, max-age=31536000, immutable",
+	}
+	for path, cached := range caching {
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": cached,
+		} {
+			if got := b.sends(t, path, nil).Header.Get(name); got != want {
+				t.Errorf("%s has %s %q, want %q", path, name, got, want)
+			}
+		}
+	}
+	b.wants(t, http.StatusNotFound, "/ui/none", nil)
+	b.wants(t, http.StatusNotFound, "/ui/links/none", nil)
+	if regexp.MustCompile(` (style|on[a-z]+)=|<style|<script[^>]*></script>.*<script|https?://[^"]*\.(js|css)`).MatchString(page) {
+		t.Error("the page has a style or script of its own")
+	}
+	if status, _ := h.asksAdmin(t, "/ui/links", "evil.example", ""); status != http.StatusMisdirectedRequest {
+		t.Errorf("a foreign Host is answered %d", status)
+	}
+}
+
+func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
+	v, finished, waiting := populated(t)
+	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
+	for path, wants := range map[string][]string{
+		"links":                           {"Links", ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
+		"links/lab":                       {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
+		"feeds":                           {"Feeds", ">By destination</caption>", ">Waiting</caption>", ">baton feed shape</code>", ">baton feed list</code>", "Hold lab"},
+		"handoffs":                        {"Handoffs", ">Handoffs</caption>", ">baton handoff list</code>", "/ui/handoffs/" + finished, "Summarise the minutes"},
+		"handoffs?search=" + waiting[20:]: {"Handoffs", "/ui/handoffs/" + waiting, ">baton handoff list --search " + waiting[20:] + "</code>"},
+		"handoffs?state=completed":        {"Handoffs", "/ui/handoffs/" + finished, ">baton handoff list --state completed</code>"},
+		"handoffs?search=minutes+THE":     {"Handoffs", "Summarise the minutes", ">baton handoff list --search &#39;minutes THE&#39;</code>"},
+		"handoffs/" + finished: {
+			"Handoffs", `<ol aria-label="Timeline"`, ">accept</strong>", ">evidence</a>", ">Passport</a>", "<details>", ">baton handoff show " + finished + "</code>",
+			"U&#43;202Ereversed", "&lt;b&gt;a preprint&lt;/b&gt;", "delivered lab #ops",
+		},
+		"dead":   {"Dead letters", ">Dead letters</caption>", ">baton dead list</code>", `href="/ui/dead/1"`},
+		"dead/1": {"Dead letters", "Raw bytes", "Verdict", "What to do", ">Attempts</caption>", ">Replay 1</a>", ">Drop 1</a>", ">baton dead show 1</code>"},
+		"peers":  {"Peers", ">Peers</caption>", ">baton peer list</code>"},
+		"keys":   {"Keys", ">Keys</caption>", ">baton keys list</code>", "did:web:gw.test"},
+		"policy": {"Policy", ">Rules</caption>", ">Limits</caption>", "vouched", "clock_skew"},
+		"audit":  {"Audit", ">Changes</caption>", ">baton audit list</code>", "their server moves"},
+	} {
+		page := b.wants(t, http.StatusOK, "/ui/"+path, nil).text
+		title := wants[0]
+		for _, part := range append(wants[1:], "<title>"+title, "<h1>"+title, `aria-current="page">`+title, "Skip to content", `<nav aria-label="Pages">`) {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s lacks %s", path, part)
+			}
+		}
+		if strings.Count(page, "<table>") != strings.Count(page, "</caption>") {
+			t.Errorf("%s has a table without a caption", path)
+		}
+	}
+	for path, not := range map[string]string{"handoffs?state=completed": waiting, "handoffs?search=minutes": finished, "handoffs?search=nothing-has-this": finished} {
+		if strings.Contains(b.sends(t, "/ui/"+path, nil).text, "/ui/handoffs/"+not) {
+			t.Errorf("%s has %s", path, not)
+		}
+	}
+	passport := b.wants(t, http.StatusOK, "/ui/handoffs/"+finished+"/passport", nil)
+	if got := passport.Header.Get("Content-Type"); got != "application/vnd.baton.passport+json" || !strings.Contains(passport.text, finished) {
+		t.Errorf("the passport has the type %s", got)
+	}
+}
+
+func TestTheEventsNameThePageThatChanged(t *testing.T) {
+	v := newVillage(t)
+	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+"/ui/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := b.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := response.Body.Read(buffer)
+			if err != nil {
+				return
+			}
+			lines <- string(buffer[:n])
+		}
+	}()
+	if first := <-lines; !strings.HasPrefix(first, "retry: ") {
+		t.Fatalf("the stream begins with %q", first)
+	}
+	start := time.Now()
+	v.asks(t, &struct{}{}, "handoff", "offer", "--from", ann, "--open", "--channel", "#ops", "--title", "A live one")
+	said := ""
+	for !strings.Contains(said, "data: /ui/handoffs\n") {
+		said += <-lines
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("the stream names the page after %s", took)
+	}
+}
