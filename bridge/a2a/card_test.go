@@ -32,7 +32,10 @@ func verify(t *testing.T, w *world, path string) signedCard {
 	if err := json.Unmarshal([]byte(got.Text), &card.members); err != nil {
 		t.Fatal(err)
 	}
-	signatures, _ := json.Marshal(card.members["signatures"])
+	signatures, err := json.Marshal(card.members["signatures"])
+	if err != nil {
+		t.Fatal(err)
+	}
 	var given []struct{ Protected, Signature string }
 	if err := json.Unmarshal(signatures, &given); err != nil || len(given) != 1 {
 		t.Fatalf("signatures %s, %v", signatures, err)
@@ -181,8 +184,8 @@ func TestACardIsFetchedOnceWhileItStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if head.Body.Close(); head.StatusCode != http.StatusOK || head.Header.Get("ETag") != tag {
-			t.Errorf("HEAD %s is answered %d with %v", path, head.StatusCode, head.Header)
+		if err := head.Body.Close(); err != nil || head.StatusCode != http.StatusOK || head.Header.Get("ETag") != tag {
+			t.Errorf("HEAD %s is answered %d with %v, %v", path, head.StatusCode, head.Header, err)
 		}
 	}
 	before := w.get(t, bob.path()+"/.well-known/agent-card.json").Header.Get("ETag")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,7 @@ func TestAPushConfigurationIsKept(t *testing.T) {
 		t.Errorf("got: %v (-want +got):\n%s", err, diff)
 	}
 	all, err := client.ListTaskPushConfigs(t.Context(), &wire.ListTaskPushConfigRequest{TaskID: task.ID})
+	slices.SortFunc(all, func(a, b *wire.PushConfig) int { return strings.Compare(b.Token, a.Token) }) // they are of one millisecond
 	if diff := cmp.Diff([]*wire.PushConfig{full, bare}, all); diff != "" || err != nil {
 		t.Errorf("listed: %v (-want +got):\n%s", err, diff)
 	}

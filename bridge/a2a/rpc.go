@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
@@ -123,6 +124,9 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	case int64(len(body)) > l.deps.HTTP.MaxBodyBytes:
 		return req, fault(codeInvalidRequest, fmt.Sprintf("a body is at most %d bytes", l.deps.HTTP.MaxBodyBytes))
 	}
+	if err := checkType(r); err != nil {
+		return req, err
+	}
 	if err := federation.ExactJSON(body); err != nil {
 		return req, fault(codeParse, "the body is not acceptable JSON: "+err.Error())
 	}
@@ -148,6 +152,16 @@ func (l *Link) parse(r *http.Request) (request, error) {
 		return req, fault(codeInvalidRequest, "method: want the name of one")
 	}
 	return req, checkVersion(r)
+}
+
+// checkType refuses a body that does not claim to be JSON. A request that names no type may be.
+func checkType(r *http.Request) error {
+	named := r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(named)
+	if named != "" && (err != nil || media != "application/json" && media != "application/a2a+json") {
+		return fault(codeContentType, "the body is "+named+"; want application/json")
+	}
+	return nil
 }
 
 // validID reports whether a caller can be answered under an ID.

@@ -26,6 +26,7 @@ func TestARequestThatIsMalformedIsAnswered(t *testing.T) {
 		want   []string
 		id     any
 	}{
+		"another type":          {body: `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, header: []string{"Content-Type", "text/plain"}, want: []string{"-32005", "CONTENT_TYPE_NOT_SUPPORTED a2a-protocol.org"}},
 		"no JSON":               {body: `{`, want: []string{"-32700"}},
 		"nothing":               {body: ``, want: []string{"-32700"}},
 		"a member twice":        {body: `{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask"}`, want: []string{"-32700"}},

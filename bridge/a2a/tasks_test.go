@@ -49,8 +49,11 @@ func shownOf(task *wire.Task) shown {
 		s.Message = string(m.Role) + " " + m.Parts[0].Text()
 	}
 	for _, a := range task.Artifacts {
-		text, _ := json.Marshal(a.Parts)
+		text, err := json.Marshal(a.Parts)
 		s.Artifact = a.Name + " " + string(text)
+		if err != nil {
+			s.Artifact = err.Error()
+		}
 	}
 	for _, m := range task.History {
 		s.History = append(s.History, string(m.Role)+" "+m.Parts[0].Text())
