@@ -133,6 +133,22 @@ type Pusher interface {
 	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }
 
+// Poster is a [Pusher] whose network has a form of its own for posts. Its Write is not called.
+type Poster interface {
+	Pusher
+	// Posts returns the posts that a push is, in the order in which they are made. The push is
+	// delivered when each of them was taken, and else all of them are made again. It blocks on
+	// the record. Its error is that of the record, or wraps [ErrBroken]: then the push is a dead
+	// letter.
+	Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]Post, error)
+}
+
+// Post is one request to the address of a webhook.
+type Post struct {
+	Header http.Header
+	Body   []byte
+}
+
 // InboxReader is a [Link] whose participants have no connection: they read their inbox and
 // their notices from the record.
 type InboxReader interface {

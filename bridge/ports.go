@@ -34,13 +34,15 @@ type Ports struct {
 	Presence Presence // nil: no user is known to have left
 }
 
-// HTTP is what the configuration says about the public HTTP listener and its clients.
+// HTTP is what the configuration says about HTTP: the public listener and its clients, and the
+// client of the gateway.
 type HTTP struct {
 	Listen       string         // "" for no listener
 	Origins      []string       // of web pages that may call it
 	Proxies      []netip.Prefix // trusted to name the address of a client
 	MaxBodyBytes int64          // of a request
 	MaxWait      time.Duration  // for which a request may wait for something new
+	FetchPrivate bool           // the client of the gateway reads private addresses and plain http
 	MaxStreams   int            // that watch an inbox or wait for it at a time, of all callers together
 }
 

@@ -89,6 +89,9 @@ type Description struct {
 	Skew       time.Duration // by which our clock is ahead of the peer's; zero where unknown
 	Channels   []string      // as venues; empty for a network without channels
 	NotCarried []string      // what this link cannot carry of a step, one sentence each
+	// Obstacles is what keeps deliveries or receipts from passing, as far as the configuration
+	// and this host tell: one sentence each, with the remedy.
+	Obstacles []string
 }
 
 // status keeps the [Status] of a link. It may be used concurrently.

@@ -12,6 +12,9 @@ import (
 // to.
 var ErrAddress = errors.New("nothing is posted to this address")
 
+// ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
+var ErrBroken = errors.New("this push can never be made")
+
 // Webhooks registers the webhooks of participants: addresses to which the gateway posts what
 // reaches them.
 type Webhooks interface {
@@ -23,6 +26,10 @@ type Webhooks interface {
 	// webhook with that address, or a [*federation.UnavailableError] where the address cannot
 	// be checked now. It blocks on the network and the record.
 	Register(ctx context.Context, of federation.DID, handle, address string, now time.Time) (Registered, error)
+	// Follow keeps a webhook that follows a handoff, with the owner, handoff, label, address
+	// and sealed content of h. Its error is as that of Register; a handoff has as many
+	// followers of a DID as a DID has other webhooks.
+	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
 	// Enable enables a disabled webhook whose address is good. Its error is that of Check, or
 	// wraps [federation.ErrNotFound] for a webhook that was removed.
 	Enable(ctx context.Context, h federation.Webhook) error

@@ -17,13 +17,19 @@ const WebhookLink = "webhook"
 // WebhookName returns the name of a webhook in dead letters and in the log.
 func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 
-// Webhook is an address to which the entries of an inbox are posted.
+// Webhook is an address to which the entries of an inbox are posted, or the steps of a handoff.
 type Webhook struct {
 	ID          WebhookID `json:"id"`
 	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	URL         string    `json:"url"`
-	Since       time.Time `json:"since"`
+	// Handoff is the handoff that the webhook follows: each step that is filed from Since on is
+	// posted, also a step of DID itself, and the webhook ends with the handoff. It is zero for a
+	// webhook that gets an inbox or messages.
+	Handoff HandoffID `json:"handoff,omitzero"`
+	Label   string    `json:"label,omitempty"` // of its owner, for one that follows a handoff
+	Sealed  []byte    `json:"-"`               // what the network that posts needs; the record cannot read it
+	URL     string    `json:"url"`
+	Since   time.Time `json:"since"`
 	// Disabled is when its address answered that it is gone; zero before that. Nothing is
 	// posted from then on, until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`

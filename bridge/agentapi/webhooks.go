@@ -20,7 +20,7 @@ import (
 var _ bridge.Pusher = (*Link)(nil)
 
 // Pushes implements [bridge.Pusher].
-func (*Link) Pushes(h federation.Webhook) bool { return h.Participant == "" }
+func (*Link) Pushes(h federation.Webhook) bool { return h.Participant == "" && h.Handoff.IsZero() }
 
 // Write implements [bridge.Pusher]: an entry as the inbox shows it, or a notice.
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
@@ -55,7 +55,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error
 		return federation.Webhook{}, usage("id: " + err.Error())
 	}
 	h, err := l.deps.Webhooks.Webhook(ctx, id)
-	if errors.Is(err, federation.ErrNotFound) || err == nil && h.DID != did {
+	if errors.Is(err, federation.ErrNotFound) || err == nil && (h.DID != did || !h.Handoff.IsZero()) {
 		return federation.Webhook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
 	}
 	return h, err

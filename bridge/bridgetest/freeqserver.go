@@ -31,14 +31,15 @@ type FreeqServer struct {
 
 // NewFreeqServer prepares a server that keeps its files in a directory. The addresses are
 // three free ones.
-func NewFreeqServer(binary, dir, name string, endpoint ed25519.PrivateKey, web, ircAddress string) (*FreeqServer, error) {
+func NewFreeqServer(ctx context.Context, binary, dir, name string, endpoint ed25519.PrivateKey, web, ircAddress string) (*FreeqServer, error) {
 	if info, err := os.Stat(binary); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return nil, fmt.Errorf("%s is no program (%v)", binary, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "iroh-key.secret"), []byte(hex.EncodeToString(endpoint.Seed())), 0o600); err != nil {
 		return nil, err
 	}
-	free, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	var lc net.ListenConfig
+	free, err := lc.ListenPacket(ctx, "udp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (f *FreeqServer) Start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	f.process = exec.CommandContext(context.WithoutCancel(ctx), f.binary, arguments...) //nolint:gosec // the operator's own
+	f.process = exec.CommandContext(context.WithoutCancel(ctx), f.binary, arguments...) //nolint:gosec // the program that a test names
 	f.process.Stdout, f.process.Stderr, f.process.Dir = log, log, f.dir
 	f.process.Env = append(os.Environ(), "NO_COLOR=1")
 	f.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -131,8 +132,8 @@ func (f *FreeqServer) Get(ctx context.Context, path, bearer string) (status int,
 	if bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+bearer)
 	}
-	defer http.DefaultClient.CloseIdleConnections()
-	response, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, nil
 	}

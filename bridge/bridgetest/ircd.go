@@ -60,6 +60,8 @@ type IRCd struct {
 	guests    map[string]*guest // theirs, by UUID
 	channels  map[string]*ircdChannel
 	heldPongs int // kept back; -1 while none are to be
+	lose      int // how many steps of a connection are taken before the next is lost with all after it; 0 for all
+	lost      int // steps
 	msgids    int
 	errs      []error
 }
@@ -309,6 +311,21 @@ func (d *IRCd) members() string {
 		members = append(members, fmt.Sprintf("o,%s:%d", d.users[nick], i))
 	}
 	return strings.Join(members, " ")
+}
+
+// Lose has the server lose what comes after so many steps of each connection, without a word.
+// The connection ends with the next question.
+func (d *IRCd) Lose(after int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lose = after
+}
+
+// Lost returns how many steps were lost.
+func (d *IRCd) Lost() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lost
 }
 
 // HoldPongs stops answering PING, as if the lines before were not read yet, or answers the

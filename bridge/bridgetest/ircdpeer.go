@@ -27,6 +27,7 @@ type ircdPeer struct {
 	theirs    string // their challenge
 	sid       string // theirs, once authenticated
 	bursting  bool
+	steps     int // TAGMSG that were read
 }
 
 func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
@@ -58,6 +59,12 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	if m.Command == "ERROR" {
 		return p.ended(m)
 	}
+	if m.Command == "TAGMSG" {
+		p.steps++
+	}
+	if p.d.lose > 0 && p.steps > p.d.lose {
+		return p.loses(m)
+	}
 	if m.Source != p.sid && p.d.guests[m.Source] == nil {
 		p.wrong("unknown source: %s", text) // dropped in silence
 		return nil
@@ -71,6 +78,17 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	}
 	p.d.received.add(IRCMessage{Tags: fittingTags(m), Source: m.Source, Nick: nick, Command: m.Command, Params: m.Params})
 	return p.command(m)
+}
+
+// loses drops a message, and the connection at a question.
+func (p *ircdPeer) loses(m ircmsg.Message) error {
+	switch m.Command {
+	case "TAGMSG":
+		p.d.lost++
+	case "PING":
+		return errSaid
+	}
+	return nil
 }
 
 func (p *ircdPeer) ping(m ircmsg.Message) error {

@@ -39,6 +39,7 @@ func ReferenceDiff(n bridge.Network, defaults any) (string, error) {
 	namedKeys("", table, named)
 	codedKeys("", reflect.ValueOf(defaults).Elem(), coded)
 	codedKeys("", shown.Elem(), values)
+	foldNames(coded, named)
 	diffs := []string{cmp.Diff(slices.Sorted(maps.Keys(coded)), slices.Sorted(maps.Keys(named)))}
 	for _, key := range slices.Sorted(maps.Keys(coded)) {
 		if isExample(coded[key]) {
@@ -93,6 +94,21 @@ func namedKeys(prefix string, table, keys map[string]any) {
 			namedKeys(prefix+key+".", value[0], keys)
 		default:
 			keys[prefix+key] = value
+		}
+	}
+}
+
+// foldNames takes the names below a key for the key itself, where the names are free.
+func foldNames(coded, named map[string]any) {
+	for key, value := range coded {
+		if reflect.TypeOf(value).Kind() != reflect.Map {
+			continue
+		}
+		for name, example := range named {
+			if strings.HasPrefix(name, key+".") {
+				delete(named, name)
+				named[key] = example
+			}
 		}
 	}
 }

@@ -20,6 +20,20 @@ func asRefusal(d stepbuilder.Draft, err error) error {
 	return err
 }
 
+// asNotNow returns the error of a step as the directory takes it: a step that waits on disk is no
+// error, and one that was one too many for its rate is taken later. A file has no sender that could
+// send it again.
+func asNotNow(link string, err error) error {
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case ok && refused.Waits:
+		return nil
+	case ok && (refused.Code == federation.RateLimited || refused.Code == federation.InboxFull):
+		return away(link, errors.New(refused.Error())) // not wrapped: it is no refusal here
+	}
+	return err
+}
+
 // rejection returns the sidecar code of a refused offer. The contract of the sidecar has no word
 // for most refusals: the detail names the code.
 func rejection(refused *federation.RefusalError) *voicefile.Error {

@@ -72,6 +72,14 @@ func broken(err error) error {
 	return &directoryError{err}
 }
 
+// broken returns an error of a scan: that of ctx, or else of the directory.
+func (*base) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return broken(err)
+}
+
 // tree is the files of one link.
 type tree interface {
 	// prepare checks the directory, and returns the folders to watch.

@@ -123,3 +123,7 @@ func (b *base) Name() string { return b.name }
 
 // Network implements [bridge.Link].
 func (*base) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to an agent of the directory needs no
+// channel.
+func (*base) ReadsInbox() {}

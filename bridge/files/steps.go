@@ -33,10 +33,7 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 		ev.Arrival.Name = name
 	}
 	_, err = b.ports.Gateway.Submit(ctx, ev)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Waits {
-		return nil
-	}
-	return err
+	return asNotNow(b.name, err)
 }
 
 // reportLoss logs what a step cannot carry of a file. The evidence of the step has all of it.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -65,19 +64,24 @@ func (l *TasksLink) prepare() ([]string, error) {
 
 // scan implements tree.
 func (l *TasksLink) scan(ctx context.Context) error {
-	if err := l.dir.Recover(time.Now()); err != nil {
-		return broken(err)
-	}
-	entries, err := os.ReadDir(l.cfg.Dir)
-	if err != nil {
-		return broken(err)
-	}
-	there := make(map[string]bool, len(entries))
-	for _, entry := range entries {
-		there[entry.Name()] = true
-		if err := l.look(ctx, filepath.Join(l.cfg.Dir, entry.Name())); err != nil {
-			return err
+	there := make(map[string]bool, len(l.found))
+	claims := false
+	err := directory.Each(l.cfg.Dir, func(name string, stamp directory.Stamp) error {
+		if !directory.IsRecord(name) {
+			claims = claims || directory.IsClaim(name)
+			return nil
 		}
+		there[name] = true
+		if was, known := l.found[name]; known && was.stamp == stamp && !was.again {
+			return nil
+		}
+		return l.look(ctx, filepath.Join(l.cfg.Dir, name))
+	})
+	if err == nil && claims {
+		err = l.dir.Recover(time.Now())
+	}
+	if err != nil {
+		return l.broken(ctx, err)
 	}
 	for name := range l.found {
 		if there[name] {
@@ -96,23 +100,23 @@ func (l *TasksLink) look(ctx context.Context, path string) error {
 	if !directory.IsRecord(name) {
 		return nil
 	}
-	info, err := os.Lstat(path)
+	stamp, err := directory.Stat(path)
 	was, known := l.found[name]
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return l.gone(ctx, name)
 	case err != nil:
 		return broken(err)
-	case known && was.stamp == directory.StampOf(info) && !was.again:
+	case known && was.stamp == stamp && !was.again:
 		return nil
 	}
-	was.stamp, was.again = directory.StampOf(info), false
+	was.stamp, was.again = stamp, false
 	l.found[name] = was
 	item, err := l.dir.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the next look decides
 	}
-	if errors.Is(err, taskfile.ErrUnreadable) && time.Since(info.ModTime()) < writingTime {
+	if errors.Is(err, taskfile.ErrUnreadable) && time.Since(time.Unix(0, stamp.Modified)) < writingTime {
 		was.again = true // a program may be writing it
 		l.found[name] = was
 		return nil

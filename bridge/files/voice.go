@@ -87,20 +87,17 @@ func (l *VoiceLink) scan(ctx context.Context) error {
 	there := map[string]bool{}
 	for _, name := range voiceFolders() {
 		folder := filepath.Join(l.cfg.Dir, name)
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			return broken(err)
-		}
 		settled := name == archiveFolder || name == rejectedFolder
-		for _, entry := range entries {
-			path := filepath.Join(folder, entry.Name())
+		err := directory.Each(folder, func(name string, stamp directory.Stamp) error {
+			path := filepath.Join(folder, name)
 			there[path] = true
-			if was, known := l.found[path]; known && settled && !was.again {
-				continue // no file changes there any more
+			if was, known := l.found[path]; known && !was.again && (settled || was.stamp == stamp) {
+				return nil // no file of a settled folder changes any more
 			}
-			if err := l.look(ctx, path); err != nil {
-				return err
-			}
+			return l.look(ctx, path)
+		})
+		if err != nil {
+			return l.broken(ctx, err)
 		}
 	}
 	for path := range l.found {
@@ -123,7 +120,7 @@ func (l *VoiceLink) look(ctx context.Context, path string) error {
 	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) {
 		return nil // a sidecar, or a file that is being written
 	}
-	info, err := os.Lstat(path)
+	stamp, err := directory.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.forget(path)
 		return nil
@@ -131,7 +128,6 @@ func (l *VoiceLink) look(ctx context.Context, path string) error {
 	if err != nil {
 		return broken(err)
 	}
-	stamp := directory.StampOf(info)
 	was, known := l.found[path]
 	if known && was.stamp == stamp && !was.again {
 		return nil

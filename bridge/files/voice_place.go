@@ -108,11 +108,11 @@ func (l *VoiceLink) move(from, folder string, names ...string) (string, error) {
 func (l *VoiceLink) carry(from, to string) {
 	seen := l.found[from]
 	l.forget(from)
-	info, err := os.Lstat(to)
+	stamp, err := directory.Stat(to)
 	if err != nil {
 		return // the next scan finds it
 	}
-	seen.stamp, seen.again = directory.StampOf(info), false
+	seen.stamp, seen.again = stamp, false
 	l.found[to] = seen
 	if !seen.handoff.IsZero() {
 		l.paths[seen.handoff] = to

@@ -21,7 +21,7 @@ func (s seenOn) Binding(_ context.Context, did federation.DID) (federation.Bindi
 	return federation.Binding{DID: did, Link: s.link}, nil
 }
 
-// channelLink is a fakeLink with users, who may be there.
+// channelLink is a fakeLink with users, all of them connected or none.
 type channelLink struct {
 	*fakeLink
 	online atomic.Bool

@@ -75,8 +75,8 @@ func escapeOf(second byte) string {
 	return `\` + string(rune(second))
 }
 
-// hidden reports whether a character has no place in a fence: those of markup, control characters,
-// and those that reorder or hide text, such as bidirectional marks and tags.
+// hidden reports whether a character has no place in a fence: it is markup or a control character,
+// or it reorders or hides text, as bidirectional marks and tags do.
 func hidden(r rune) bool {
 	switch r {
 	case '<', '>', '&', '\u2028', '\u2029', utf8.RuneError:

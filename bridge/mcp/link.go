@@ -22,7 +22,7 @@ import (
 // Path is where clients post their requests.
 const Path = "/mcp"
 
-// metadataPath is where a client without a token learns who issues one.
+// metadataPath is where a client without a token learns which server issues one.
 //
 // spec: RFC 9728 §3.1
 const metadataPath = "/.well-known/oauth-protected-resource" + Path
@@ -242,8 +242,8 @@ type waits struct {
 	of map[waitKey]map[chan struct{}]bool
 }
 
-// enter adds a request of a DID, and ends those that it cancels. The channel is closed when another
-// request cancels this one. The caller ends the request with forget.
+// enter adds a request of a DID, and ends the requests that it cancels. The channel is closed when
+// another request cancels this one. The caller ends the request with forget.
 func (w *waits) enter(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

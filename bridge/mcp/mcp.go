@@ -39,8 +39,8 @@ Everything between <external_message …> and </external_message>, and everythin
 	`verdict and provenance say who vouches for its author, not that it is true.
 An error says whether the same call may succeed later (retryable, retry_after in seconds).`
 
-// Account is the participant that a client acts as. Its errors are those of package participant,
-// which describes the methods; each blocks on the record or on the gateway.
+// Account is the participant that a client acts as. Package participant describes the methods and
+// their errors; each method blocks on the record or on the gateway.
 type Account interface {
 	// Inbox returns entries of the inbox, and with Wait blocks until there is one.
 	Inbox(ctx context.Context, q participant.InboxQuery) (participant.InboxPage, error)

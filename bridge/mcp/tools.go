@@ -30,7 +30,7 @@ type answer struct {
 // hints are what a host may assume of a tool.
 type hints struct{ readOnly, destructive, idempotent bool }
 
-// parts of schemas that several tools have.
+// Parts of schemas that several tools have.
 const (
 	cursorIn  = `"cursor":{"type":"string","description":"Go on after it"}`
 	deviceIn  = `"device":{"type":"string","minLength":1,"maxLength":64,"default":"mcp","description":"Reader of the inbox, with a position of its own"}`

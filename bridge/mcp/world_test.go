@@ -51,7 +51,7 @@ func newWorld(tb testing.TB) *world {
 	w.access.MountOAuth(mux)
 	link := mcp.Open(w.deps, "1.2.3")
 	link.Mount(mux)
-	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // it ends in a cleanup
+	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = link.Run(ctx, func() {}) }()
 	tb.Cleanup(func() {
@@ -84,6 +84,7 @@ func (w *world) agent(tb testing.TB, name string) *agent {
 // bearer adds a token to each request.
 type bearer string
 
+// RoundTrip implements [http.RoundTripper].
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(b))

@@ -105,6 +105,7 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 		}
 		detail.Channels = append(detail.Channels, d.Channels...)
 		detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
+		detail.Obstacles = d.Obstacles
 	}
 	return detail
 }

@@ -127,10 +127,13 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 	again := time.NewTicker(lookAgain) // as a wake-up may be lost
 	defer again.Stop()
 	for {
-		if view, err = a.Access.Find(ctx, a.Caller, id); err != nil && ctx.Err() == nil {
+		view, err = a.Access.Find(ctx, a.Caller, id)
+		switch {
+		case ctx.Err() != nil:
+			return known, nil //nolint:nilerr // the wait is over
+		case err != nil:
 			return 0, err
-		}
-		if ctx.Err() != nil || view.Version != known {
+		case view.Version != known:
 			return view.Version, nil
 		}
 		select {

@@ -141,7 +141,7 @@ func (a *Access) deliveries(ctx context.Context, view federation.View, ev federa
 	return found, nil
 }
 
-// addressees returns to whom a delivery goes.
+// addressees returns the recipients of a delivery.
 func (a *Access) addressees(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) []string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

@@ -28,12 +28,11 @@ type Query struct {
 	Channel    string
 	Claimable  bool // open offers, which any caller may claim
 	Since      time.Time
-	Unfinished bool
 }
 
 // filter parses a query.
 func (q Query) filter(caller federation.DID) (federation.Filter, bool, error) {
-	unfinished := q.Unfinished
+	unfinished := false
 	f := federation.Filter{
 		DID: federation.DID(q.DID), State: federation.State(q.State), Kind: federation.Kind(q.Kind), Capability: q.Capability, Since: q.Since,
 	}

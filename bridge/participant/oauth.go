@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -113,7 +114,7 @@ func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 		token, err = a.tokens.Issue(string(did), credential.Claims{Use: credential.Access}, now, ends)
 	}
 	if err != nil {
-		writeOAuth(w, a.oauthErrorOf(err))
+		writeOAuth(w, a.oauthErrorOf(r.Context(), err))
 		return
 	}
 	WriteJSON(w, http.StatusOK, map[string]any{
@@ -122,7 +123,7 @@ func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 }
 
 // oauthErrorOf returns how an error is told.
-func (a *Access) oauthErrorOf(err error) *oauthError {
+func (a *Access) oauthErrorOf(ctx context.Context, err error) *oauthError {
 	if told, ok := errors.AsType[*oauthError](err); ok {
 		return told
 	}
@@ -133,7 +134,8 @@ func (a *Access) oauthErrorOf(err error) *oauthError {
 		told.Code = "temporarily_unavailable"
 	case p.Status >= http.StatusInternalServerError:
 		told.Code = "server_error"
-		a.deps.Log.Error("request not answered", "network", a.network, "link", a.network, "path", tokenPath, "err", err)
+		a.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", a.network),
+			slog.String("link", a.network), slog.String("path", tokenPath), slog.Any("err", err))
 	default:
 		told.Status, told.Code = http.StatusBadRequest, "unauthorized_client"
 	}

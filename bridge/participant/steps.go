@@ -36,7 +36,7 @@ type Offer struct {
 	To          string          `json:"to,omitempty,omitzero"` // "" for anyone
 }
 
-// Step is a request to take a step in a handoff. Its members are as those of [Offer].
+// Step is a request to take a step in a handoff. Its members mean the same as in [Offer].
 type Step struct {
 	Context     json.RawMessage `json:"context,omitempty,omitzero"`
 	ContextHash string          `json:"context_hash,omitempty,omitzero"`

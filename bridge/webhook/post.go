@@ -71,19 +71,14 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	if pusher == nil {
 		return h.putOff(ctx, hook, p, linkWait)
 	}
-	kind, data, err := pusher.Write(ctx, hook, p)
+	posts, err := h.posts(ctx, pusher, hook, p)
+	if errors.Is(err, bridge.ErrBroken) {
+		return h.giveUp(ctx, hook, p, federation.DeadBroken, err.Error())
+	}
 	if err != nil {
 		return fmt.Errorf("write for hook: %w", err)
 	}
-	body, err := json.Marshal(envelope{Type: kind, Timestamp: p.Queued.UTC().Truncate(time.Millisecond), Data: data})
-	if err != nil {
-		return fmt.Errorf("write for hook: %w", err)
-	}
-	keys, err := newKeys(h.deps.Key, hook.ID)
-	if err != nil {
-		return err
-	}
-	answer, err := h.deps.Outside.Call(ctx, hook.URL, keys.header(ID(hook, p), body, time.Now()), body)
+	answer, err := h.call(ctx, hook.URL, posts)
 	switch {
 	case ctx.Err() != nil: // the gateway ends before the result is known: the attempt is repeated
 		return errOver
@@ -91,12 +86,46 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 		return h.putOff(ctx, hook, p, turnWait)
 	case err == nil && answer.Status == http.StatusGone:
 		return h.disable(ctx, hook, p)
-	case err == nil && answer.Status >= 200 && answer.Status < 300:
+	case err == nil && answer.taken():
 		return h.taken(ctx, hook, p, pusher)
 	case err == nil:
 		err = &statusError{answer.Status}
 	}
 	return h.failed(ctx, hook, p, err, answer.RetryAfter)
+}
+
+// posts returns the posts that a push is, signed now where they have the form of Standard
+// Webhooks.
+func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation.Webhook, p federation.Push) ([]bridge.Post, error) {
+	if poster, ok := pusher.(bridge.Poster); ok {
+		return poster.Posts(ctx, hook, p)
+	}
+	kind, data, err := pusher.Write(ctx, hook, p)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(envelope{Type: kind, Timestamp: p.Queued.UTC().Truncate(time.Millisecond), Data: data})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := newKeys(h.deps.Key, hook.ID)
+	if err != nil {
+		return nil, err
+	}
+	return []bridge.Post{{Header: keys.header(ID(hook, p), body, time.Now()), Body: body}}, nil
+}
+
+// call makes posts until one of them is not taken, and returns the last answer. No posts are
+// taken.
+func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (Answer, error) {
+	answer := Answer{Status: http.StatusNoContent}
+	for _, post := range posts {
+		var err error
+		if answer, err = h.deps.Outside.Call(ctx, address, post.Header, post.Body); err != nil || !answer.taken() {
+			return answer, err
+		}
+	}
+	return answer, nil
 }
 
 // putOff leaves a push for later, without an attempt.
@@ -114,8 +143,8 @@ func (h *Hooks) taken(ctx context.Context, hook federation.Webhook, p federation
 	if err := h.deps.Record.PushEnded(ctx, hook.ID, p.Item, federation.Settlement{At: now}); err != nil {
 		return err
 	}
-	h.deps.Metrics.Outcomes.WithLabelValues(networkOf(hook), string(federation.DeliveryDelivered)).Inc()
-	h.deps.Metrics.Deliver.WithLabelValues(networkOf(hook)).Observe(now.Sub(p.Queued).Seconds())
+	h.deps.Metrics.Outcomes.WithLabelValues(h.networkOf(hook), string(federation.DeliveryDelivered)).Inc()
+	h.deps.Metrics.Deliver.WithLabelValues(h.networkOf(hook)).Observe(now.Sub(p.Queued).Seconds())
 	return nil
 }
 
@@ -127,7 +156,7 @@ func (h *Hooks) failed(ctx context.Context, hook federation.Webhook, p federatio
 		return h.giveUp(ctx, hook, p, federation.DeadFailed, told(err))
 	}
 	next := now.Add(min(max(waitAfter(n), after), maxWait))
-	h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "webhook waits", append(attrs(hook, p), slog.Int("attempt", n), slog.Any("err", err))...)
+	h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "webhook waits", append(h.attrs(hook, p), slog.Int("attempt", n), slog.Any("err", err))...)
 	return h.deps.Record.PushFailed(ctx, hook.ID, p.Item, federation.Failure{Reason: told(err), At: now, Next: next})
 }
 
@@ -152,8 +181,8 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federati
 }
 
 func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation.Push, how federation.Settlement) {
-	h.deps.Metrics.Outcomes.WithLabelValues(networkOf(hook), string(how.State)).Inc()
-	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook delivery ended", append(attrs(hook, p),
+	h.deps.Metrics.Outcomes.WithLabelValues(h.networkOf(hook), string(how.State)).Inc()
+	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook delivery ended", append(h.attrs(hook, p),
 		slog.String("outcome", string(how.State)), slog.Int("attempt", p.Attempt+1), slog.String("reason", how.Why))...)
 }
 
@@ -161,7 +190,10 @@ func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation
 const inboxNetwork = "rest"
 
 // networkOf returns the label of the network whose people a hook is for.
-func networkOf(hook federation.Webhook) string {
+func (h *Hooks) networkOf(hook federation.Webhook) string {
+	if pusher := h.deps.Pushers.Pusher(hook); pusher != nil {
+		return pusher.Network()
+	}
 	if hook.Participant != "" {
 		return agents.Link
 	}
@@ -196,9 +228,9 @@ type statusError struct{ status int }
 // Error implements error.
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
 
-func attrs(hook federation.Webhook, p federation.Push) []slog.Attr {
+func (h *Hooks) attrs(hook federation.Webhook, p federation.Push) []slog.Attr {
 	return []slog.Attr{
-		slog.String("network", networkOf(hook)), slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)),
+		slog.String("network", h.networkOf(hook)), slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)),
 		slog.String("event_id", p.Ref()), slog.String("handoff_id", p.Handoff().String()),
 	}
 }

@@ -54,6 +54,9 @@ type Answer struct {
 	RetryAfter time.Duration // zero where it did not say
 }
 
+// taken reports whether the address took what was posted.
+func (a Answer) taken() bool { return a.Status >= 200 && a.Status < 300 }
+
 // Outside calls addresses that strangers chose, and no private one.
 type Outside interface {
 	// Callable returns an error wrapping [ErrAddress] for an address that must not be
@@ -139,20 +142,37 @@ func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address 
 	if err := h.Check(ctx, address); err != nil {
 		return bridge.Registered{}, err
 	}
-	id, err := federation.NewEventID(now, rand.Reader)
+	made, err := h.add(ctx, federation.Webhook{DID: of, Participant: agent, URL: address}, now)
 	if err != nil {
 		return bridge.Registered{}, err
 	}
-	made := federation.Webhook{ID: id, DID: of, Participant: agent, URL: address, Since: now}
-	keys, err := newKeys(h.deps.Key, id)
+	keys, err := newKeys(h.deps.Key, made.ID)
 	if err != nil {
 		return bridge.Registered{}, err
 	}
+	return bridge.Registered{Webhook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
+}
+
+// add keeps a webhook under a new ID.
+func (h *Hooks) add(ctx context.Context, made federation.Webhook, now time.Time) (federation.Webhook, error) {
+	var err error
+	if made.ID, err = federation.NewEventID(now, rand.Reader); err != nil {
+		return federation.Webhook{}, err
+	}
+	made.Since = now
 	if err := h.deps.Record.AddWebhook(ctx, made, h.cfg.MaxPerDID); err != nil {
-		return bridge.Registered{}, err
+		return federation.Webhook{}, err
 	}
 	h.deps.Wakes.Wake(bridge.WebhooksTopic) // something may have waited for it
-	return bridge.Registered{Webhook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
+	return made, nil
+}
+
+// Follow implements [bridge.Webhooks].
+func (h *Hooks) Follow(ctx context.Context, hook federation.Webhook, now time.Time) (federation.Webhook, error) {
+	if err := h.Check(ctx, hook.URL); err != nil {
+		return federation.Webhook{}, err
+	}
+	return h.add(ctx, hook, now)
 }
 
 // Enable implements [bridge.Webhooks].

@@ -81,6 +81,8 @@ func always(status int) func(context.Context, string) (webhook.Answer, error) {
 // pusher is the link to the owners of the webhooks.
 type pusher struct{ bridge.Link }
 
+func (*pusher) Network() string { return "rest" }
+
 func (*pusher) Pushes(federation.Webhook) bool { return true }
 
 func (*pusher) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {

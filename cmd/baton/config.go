@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
+	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/configs"
 )
 
@@ -20,7 +23,8 @@ type configCheck struct {
 	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
 }
 
-// Run prints "FILE: ok", or fails with one line a mistake.
+// Run prints "FILE: ok", or fails with one line a mistake. What else blocks a link goes to
+// stderr.
 func (cmd configCheck) Run(c *cli, streams std) error {
 	path := cmd.File
 	if path == "" {
@@ -30,11 +34,31 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if _, err := openLinks(file, wiring{}); err != nil {
+	links, err := openLinks(file, wiring{})
+	if err != nil {
+		return err
+	}
+	if err := sayObstacles(streams.err, path, links); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(streams.out, path+": ok")
 	return err
+}
+
+// sayObstacles writes what keeps links from working although the configuration is right.
+func sayObstacles(out io.Writer, path string, links []gateway.Entry) error {
+	for _, entry := range links {
+		describer, ok := entry.Link.(bridge.Describer)
+		if !ok {
+			continue
+		}
+		for _, what := range describer.Describe().Obstacles {
+			if _, err := fmt.Fprintf(out, "%s: link %s: %s\n", path, entry.Link.Name(), what); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // configExample prints the reference file.

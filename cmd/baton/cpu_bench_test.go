@@ -9,7 +9,7 @@ import (
 
 // cpuTime returns how long the cores have worked for a process of this machine, 0 being this
 // one. Unlike a rate it is the same on a machine that does other things too.
-func cpuTime(b *testing.B, pid int) time.Duration {
+func cpuTime(b testing.TB, pid int) time.Duration {
 	b.Helper()
 	var spent unix.Timespec
 	// The number of the clock of a process is made of its own, see clock_getcpuclockid(3).

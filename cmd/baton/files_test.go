@@ -55,6 +55,8 @@ func newFilesHouse(t *testing.T, tables ...string) *filesHouse {
 	h.keep(t, "bob.hub", "the hub token of bob")
 	h.keep(t, "alice.hub", "the hub token of alice")
 	h.configure(t, append(tables, fmt.Sprintf(`[limits]
+did_events_per_minute = 0
+open_handoffs_per_did = 0
 %s
 [[files.voice]]
 name = "calls"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -214,7 +215,7 @@ func (u *realUser) Speakers() (nicks []string) {
 
 // newRealMesh is [newFreeqMesh] with the freeq-server whose binary FREEQ_SERVER names, each
 // linked through dumbpipe. It returns nil where that is unset.
-func newRealMesh(t *testing.T, topology string) *freeqMesh {
+func newRealMesh(t *testing.T, topology string, more ...string) *freeqMesh {
 	t.Helper()
 	binary := os.Getenv("FREEQ_SERVER")
 	if binary == "" {
@@ -227,7 +228,7 @@ func newRealMesh(t *testing.T, topology string) *freeqMesh {
 	peers, tables := map[rune][]*bridgetest.FreeqServer{}, ""
 	for i, group := range topology {
 		name := fmt.Sprintf("fq%d", i)
-		server, err := bridgetest.NewFreeqServer(binary, t.TempDir(), name+".freeq.test", seeded(name+" endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
+		server, err := bridgetest.NewFreeqServer(t.Context(), binary, t.TempDir(), name+".freeq.test", seeded(name+" endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +259,7 @@ func newRealMesh(t *testing.T, topology string) *freeqMesh {
 			return strings.Contains(string(metrics), linked)
 		})
 	}
-	m.configure(t, tables+"[fetch]\nallow_private = true\nper_host = 1000\n")
+	m.configure(t, strings.Join(more, "\n")+tables+"[fetch]\nallow_private = true\nper_host = 1000\n")
 	m.start(t)
 	m.ready(t)
 	for i, server := range servers {
@@ -285,9 +286,9 @@ func TestEachRealFreeqServerGetsEachStepOnce(t *testing.T) {
 }
 
 // newRealPair is a mesh of one real server, nil where there is none, and its user.
-func newRealPair(t *testing.T) (*freeqMesh, *realUser) {
+func newRealPair(t *testing.T, more ...string) (*freeqMesh, *realUser) {
 	t.Helper()
-	m := newRealMesh(t, "a")
+	m := newRealMesh(t, "a", more...)
 	if m == nil {
 		return nil, nil
 	}
@@ -392,5 +393,48 @@ func TestAPlainClientOfARealServerAnswersAPrivateOffer(t *testing.T) {
 	var shown struct{ State string }
 	if m.asks(t, &shown, "handoff", "show", id); shown.State != "assigned" {
 		t.Errorf("it is %q", shown.State)
+	}
+}
+
+// The log of the server is read to its end, although the rate of the link is lower.
+func TestAGatewayReadsWhatARealServerLoggedWhileItWasDown(t *testing.T) {
+	m, user := newRealPair(t, "[limits]\nlink_events_per_second = 50\n")
+	if m == nil {
+		return
+	}
+	m.stop(t)
+	const sessions, each = 8, 30
+	offered := make(chan federation.HandoffID, sessions*each)
+	var running sync.WaitGroup
+	for n := range sessions {
+		other := logInto(t, user.home, fmt.Sprintf("other%d", n), newPerson(t))
+		running.Go(func() {
+			for range each {
+				id, err := other.Offer(channel, "", title)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				offered <- id
+			}
+		})
+	}
+	running.Wait()
+	close(offered)
+	m.start(t)
+	m.ready(t)
+	var page struct{ Items []struct{ ID string } }
+	await(t, "all offers to be on record", func() bool {
+		m.asks(t, &page, "handoff", "list", "--limit", "500")
+		return len(page.Items) >= sessions*each
+	})
+	known := map[string]bool{}
+	for _, item := range page.Items {
+		known[item.ID] = true
+	}
+	for id := range offered {
+		if !known[id.String()] {
+			t.Errorf("%s is not on record", id)
+		}
 	}
 }

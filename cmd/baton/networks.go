@@ -2,6 +2,7 @@ package main
 
 import (
 	"baton/bridge"
+	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/files"
@@ -22,6 +23,7 @@ func networks(w wiring) []bridge.Network {
 		ircclient.Network(w.clients),
 		airc.Network(w.registry),
 		agentapi.Network(w.agents),
+		a2a.Network(w.a2a),
 		mcp.Network(w.participants, buildVersion().Version),
 		macp.Network(w.macp),
 		macp.Runtimes(w.macp),

@@ -49,6 +49,7 @@ func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	p.HTTP = bridge.HTTP{
 		Listen: file.HTTP.Listen, Origins: file.HTTP.CORSOrigins, Proxies: file.HTTP.TrustedProxies,
 		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: rest.MaxWait, MaxStreams: rest.MaxStreams,
+		FetchPrivate: file.Fetch.AllowPrivate,
 	}
 	if config := file.TLSConfig(); config != nil {
 		p.Certificate = &config.Certificates[0]

@@ -86,7 +86,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	if links, err = p.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
-	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "mcp", "webhooks", "metrics") {
+	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "mcp", "a2a", "webhooks", "metrics") {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("table", table))
 	}
 	links = slices.DeleteFunc(links, func(o gateway.Entry) bool {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/files"
@@ -156,6 +157,7 @@ type wiring struct {
 	clients  ircclient.Deps
 	registry airc.Deps
 	agents   agentapi.Deps
+	a2a      a2a.Deps
 	// participants is what the other networks of agents need.
 	participants participant.Deps
 	macp         macp.Deps
@@ -177,7 +179,7 @@ func (p *program) wiring() wiring {
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record),
+		registry: p.registryDeps(record), agents: p.agentsDeps(record), participants: p.participantDeps(record), a2a: p.a2aDeps(record),
 		macp:  p.macpDeps(record),
 		files: files.Deps{Record: record, Placers: p.gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
 	}

@@ -9,17 +9,21 @@ import (
 
 // Webhooks keeps webhooks and their deliveries. The transaction that files an entry of an
 // inbox, or a notice on the [federation.InboxLink], queues its deliveries to the webhooks of
-// the inbox. Its promises are in [Store].
+// the inbox. The transaction that files a step queues its deliveries to the webhooks that follow
+// its handoff. Its promises are in [Store].
 type Webhooks interface {
 	// AddWebhook keeps a webhook and queues the entries that wait in its inbox. It returns
 	// [federation.ErrTooManyWebhooks] where the DID has that many already, and
-	// [federation.ErrTaken] where it has one with that address.
+	// [federation.ErrTaken] where it has one with that address. Webhooks that follow a handoff
+	// are counted for each handoff, and may share an address under different labels.
 	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
 	// Webhook returns [federation.ErrNotFound] for an unknown id.
 	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
-	// Webhooks returns up to limit webhooks of a DID, or with "" of every DID, by id after
-	// one, or from the start with the zero id.
+	// Webhooks returns up to limit webhooks of a DID, without followers of a handoff, or with ""
+	// all webhooks of every DID, by id after one, or from the start with the zero id.
 	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
+	// Followers returns the webhooks of a DID that follow a handoff, by id.
+	Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error)
 	// RemoveWebhook deletes a webhook with its deliveries. It returns
 	// [federation.ErrNotFound] for an unknown id.
 	RemoveWebhook(ctx context.Context, id federation.WebhookID) error

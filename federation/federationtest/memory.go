@@ -210,6 +210,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: arrival})
 		m.pushFiled(did, arrival)
 	}
+	m.pushFollowed(entry)
 	m.owe(f, entry)
 	if f.Receipt != nil {
 		receipt := federation.Entry{Event: *f.Receipt, State: f.View.State, Filed: f.Filed}

@@ -44,8 +44,8 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	has := 0
 	for _, on := range m.webhooks {
 		switch {
-		case on.DID != h.DID:
-		case on.URL == h.URL:
+		case on.DID != h.DID, on.Handoff != h.Handoff:
+		case on.URL == h.URL && on.Label == h.Label:
 			return federation.ErrTaken
 		default:
 			has++
@@ -63,7 +63,12 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 
 // pushWaiting queues the entries that wait in the inbox of a webhook.
 func (m *Memory) pushWaiting(h *memoryWebhook) {
-	if h.Participant == "" {
+	for _, p := range h.pushes {
+		if !h.Handoff.IsZero() && p.State == federation.DeliveryRefused {
+			p.again(time.Time{})
+		}
+	}
+	if h.Participant == "" && h.Handoff.IsZero() {
 		for _, row := range m.inboxes[h.DID] {
 			if !row.read {
 				m.pushEntry(h, row.entry)
@@ -84,7 +89,7 @@ func (m *Memory) pushEntry(h *memoryWebhook, entry federation.Entry) {
 // queuePush queues a delivery, or again a refused one.
 func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, orderKey string) {
 	for _, on := range h.pushes {
-		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
+		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && on.Entry.Version == p.Entry.Version && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
 			if on.State == federation.DeliveryRefused {
 				on.again(time.Time{})
 			}
@@ -109,7 +114,16 @@ func (m *Memory) pushMessage(h *memoryWebhook, on *memoryMessage) {
 // pushFiled queues a filed entry for the webhooks of its inbox.
 func (m *Memory) pushFiled(did federation.DID, entry federation.Entry) {
 	for _, h := range m.webhooks {
-		if h.DID == did && h.Participant == "" && h.Disabled.IsZero() {
+		if h.DID == did && h.Participant == "" && h.Handoff.IsZero() && h.Disabled.IsZero() {
+			m.pushEntry(h, entry)
+		}
+	}
+}
+
+// pushFollowed queues a filed step for the webhooks that follow its handoff.
+func (m *Memory) pushFollowed(entry federation.Entry) {
+	for _, h := range m.webhooks {
+		if h.Handoff == entry.Event.Handoff && h.Disabled.IsZero() {
 			m.pushEntry(h, entry)
 		}
 	}
@@ -130,7 +144,7 @@ const firstNotice = 1 << 52
 // queueNoticePushes queues a notice for the webhooks of its reader's inbox.
 func (m *Memory) queueNoticePushes(on memoryNotice) {
 	for _, h := range m.webhooks {
-		if h.DID == on.Reader() && h.Participant == "" && h.Disabled.IsZero() {
+		if h.DID == on.Reader() && h.Participant == "" && h.Handoff.IsZero() && h.Disabled.IsZero() {
 			orderKey := cmp.Or(on.Event.Handoff.String(), on.About().String())
 			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
 			h.pushes = append(h.pushes, &memoryPush{Push: p, orderKey: orderKey})
@@ -216,7 +230,20 @@ func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federati
 	defer unlock()
 	var found []federation.Webhook
 	for _, h := range m.webhooks {
-		if (of == "" || h.DID == of) && h.ID.String() > after.String() && len(found) < limit {
+		if (of == "" || h.DID == of && h.Handoff.IsZero()) && h.ID.String() > after.String() && len(found) < limit {
+			found = append(found, h.Webhook)
+		}
+	}
+	return found, err
+}
+
+// Followers implements [Webhooks].
+func (m *Memory) Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	var found []federation.Webhook
+	for _, h := range m.webhooks {
+		if h.DID == of && h.Handoff == id && !id.IsZero() {
 			found = append(found, h.Webhook)
 		}
 	}
@@ -382,7 +409,7 @@ func (m *Memory) PushEnded(ctx context.Context, id federation.WebhookID, item in
 		} else {
 			p.Reason = ""
 			for i, row := range m.inboxes[h.DID] {
-				if p.Entry.Number > 0 && row.entry.Number == p.Entry.Number {
+				if row.entry.Event.Handoff == p.Entry.Event.Handoff && row.entry.Version == p.Entry.Version {
 					m.end(h.DID, &m.inboxes[h.DID][i], federation.DeliveryDelivered, how.At)
 				}
 			}
@@ -509,6 +536,7 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 
 // unpush deletes the deliveries of a handoff to webhooks.
 func (m *Memory) unpush(id federation.HandoffID) {
+	m.webhooks = slices.DeleteFunc(m.webhooks, func(h *memoryWebhook) bool { return h.Handoff == id })
 	for _, h := range m.webhooks {
 		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Notice.Kind == "" && p.Handoff() == id })
 	}

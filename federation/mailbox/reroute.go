@@ -73,6 +73,9 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 		}
 		last = page[len(page)-1].Row
 		addressed := slices.DeleteFunc(page, func(d federation.Delivery) bool { return d.View.Offeree == "" && d.View.Assignee == "" })
+		if len(addressed) == 0 {
+			continue
+		}
 		rows := make([]int64, len(addressed))
 		for i, d := range addressed {
 			rows[i] = d.Row

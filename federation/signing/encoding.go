@@ -86,9 +86,8 @@ func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
 	return raw, nil
 }
 
-// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or the RFC's
-// "ed25519:<base64>" without key id, in either alphabet and padded or not. The
-// result ours is false for another algorithm, which is not ours to judge.
+// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
+// without key id, in either alphabet and padded or not. The result ours is false for another algorithm.
 func parse(text string) (kid string, sig []byte, ours bool) {
 	if kid, sig, ours = inTag().Read(text); ours {
 		return kid, sig, true

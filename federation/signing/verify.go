@@ -108,9 +108,8 @@ func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (f
 	return Message().Verify(envelope, signature, key)
 }
 
-// verified reports whether a key signed a document. A signature under a key of small
-// order, which needs no private key, is none: a record from before [federation.ParsePublicKey]
-// may hold such a key.
+// verified reports whether a key signed a document. It refuses keys of small order, for which signatures
+// need no private key: an old record may have such a key.
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	public, err := federation.ParsePublicKey(key)
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)

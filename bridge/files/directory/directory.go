@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,13 +45,46 @@ type Stamp struct {
 	Changed  int64 // unix nanoseconds: also changes with the mode
 }
 
-// StampOf returns the stamp of a file that was looked up without following a link.
-func StampOf(info fs.FileInfo) Stamp {
-	s := Stamp{Size: info.Size(), Modified: info.ModTime().UnixNano()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.Inode, s.Changed = sys.Ino, changed(sys)
+// Stat returns the stamp of a file, without following a link.
+func Stat(path string) (Stamp, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return Stamp{}, &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	return s
+	return stampOf(&st), nil
+}
+
+func stampOf(st *unix.Stat_t) Stamp {
+	return Stamp{Inode: st.Ino, Size: st.Size, Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano()}
+}
+
+// Each calls do with the name and the stamp of each file of a folder, in no order, until do
+// returns an error. A file that disappears meanwhile is left out. The cost of a file is one call of
+// the system.
+func Each(path string, do func(name string, stamp Stamp) error) error {
+	folder, err := os.Open(path) //nolint:gosec // the path is of a directory that the operator names
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		var st unix.Stat_t
+		err := unix.Fstatat(int(folder.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) //nolint:gosec // G115: a descriptor fits
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "lstat", Path: name, Err: err}
+		}
+		if err := do(name, stampOf(&st)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Read returns the content of a regular file of at most a number of bytes. Its error is an
@@ -176,13 +208,12 @@ type Folder struct{ Device, Inode uint64 }
 
 // FolderAt returns the folder at a path. Its error says that there is none.
 func FolderAt(path string) (Folder, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Folder{}, err
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return Folder{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	sys, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return Folder{}, fmt.Errorf("%s is no folder", path)
 	}
-	return Folder{device(sys), sys.Ino}, nil
+	return Folder{uint64(st.Dev), st.Ino}, nil //nolint:unconvert // the type of a device differs between systems
 }

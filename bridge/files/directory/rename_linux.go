@@ -3,7 +3,6 @@ package directory
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +18,3 @@ func rename(from, to string) error {
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
-
-func changed(sys *syscall.Stat_t) int64 { return sys.Ctim.Nano() }
-
-func device(sys *syscall.Stat_t) uint64 { return sys.Dev }

@@ -80,6 +80,9 @@ func IsRecord(name string) bool {
 	return strings.HasSuffix(name, extension) && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_")
 }
 
+// IsClaim reports whether a file name is that of a claim.
+func IsClaim(name string) bool { return strings.HasPrefix(name, claimPrefix) }
+
 // PathOf returns the file of a record.
 func (d Tasks) PathOf(id string) string { return filepath.Join(d.Path, id+extension) }
 
@@ -248,8 +251,8 @@ func (d Tasks) Recover(now time.Time) error {
 		if !strings.HasPrefix(entry.Name(), claimPrefix) {
 			continue
 		}
-		info, err := entry.Info()
-		if err != nil || now.Sub(time.Unix(0, StampOf(info).Changed)) < claimAge {
+		stamp, err := Stat(filepath.Join(d.Path, entry.Name()))
+		if err != nil || now.Sub(time.Unix(0, stamp.Changed)) < claimAge {
 			continue
 		}
 		item, _ := d.Read(entry.Name()) // its error says that the name is no task_id

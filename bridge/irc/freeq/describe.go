@@ -1,6 +1,7 @@
 package freeq
 
 import (
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,9 +31,34 @@ func (l *Link) Describe() bridge.Description {
 		"a step whose tags are longer than " + strconv.Itoa(translate.MaxTagBytes) + " bytes",
 		"a step of a handoff of a third home",
 		"the answer to a step that is refused at once",
-	}}
+	}, Obstacles: l.obstacles()}
 	if s := l.live.Load(); s != nil {
 		d.Negotiated = s.agreed
 	}
 	return d
+}
+
+// obstacles returns what blocks receipts or the link itself: an address that the gateway's client
+// does not read, and a program that is not installed.
+func (l *Link) obstacles() (found []string) {
+	if strings.HasPrefix(l.cfg.PeerAPI, "http://") && !l.deps.HTTP.FetchPrivate {
+		found = append(found, "receipts and steps wait: the keys at peer_api "+l.cfg.PeerAPI+
+			" are not read over plain http; use https, or set allow_private in [fetch]")
+	}
+	if l.cfg.Transport != Exec {
+		return found
+	}
+	var programs []string
+	if l.cfg.dials() {
+		programs = append(programs, l.cfg.DialCommand[0])
+	}
+	if l.cfg.Listen != "" {
+		programs = append(programs, l.cfg.ListenCommand[0])
+	}
+	for _, program := range slices.Compact(programs) {
+		if _, err := exec.LookPath(program); err != nil {
+			found = append(found, "the link cannot connect: "+program+" is not installed; run cargo install dumbpipe, or name the program in dial_command and listen_command")
+		}
+	}
+	return found
 }

@@ -28,7 +28,7 @@ func newRealServer(t *testing.T, peer, peerAPI string) *bridgetest.FreeqServer {
 		t.Log("not run: FREEQ_SERVER is unset")
 		return nil
 	}
-	r, err := bridgetest.NewFreeqServer(binary, t.TempDir(), theirs, seeded("real endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
+	r, err := bridgetest.NewFreeqServer(t.Context(), binary, t.TempDir(), theirs, seeded("real endpoint"), federationtest.FreeAddr(t), federationtest.FreeAddr(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type LinkDetail struct {
 	Limits      LinkLimits        `json:"limits"`
 	SkewSeconds float64           `json:"skew_seconds"` // by which our clock is ahead
 	NotCarried  []string          `json:"not_carried"`
+	Obstacles   []string          `json:"obstacles,omitempty"` // what keeps deliveries or receipts from passing
 }
 
 // LinkLimits is what a link lets in. Zero is no limit.

@@ -65,6 +65,9 @@ func Link(out io.Writer, l contract.Link, now time.Time) error {
 	d.say("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
 	d.say("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
 	d.say("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
+	for _, what := range l.Obstacles {
+		d.say("blocked", what)
+	}
 	for _, what := range l.NotCarried {
 		d.say("not carried", what)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
 )
 
@@ -42,6 +43,10 @@ func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook
 	if h.Participant != "" {
 		return s.contentPushes(ctx, q, h, where, args...)
 	}
+	if !h.Handoff.IsZero() {
+		return engine.Rows(ctx, q, scanFollowedStep, `SELECT `+pushColumns+`, e.id, e.handoff, `+handoffs.EntryColumns+`
+			FROM push p JOIN event e ON e.seq = p.item WHERE p.webhook = ?1 AND `+where, args...)
+	}
 	args = append(args, h.DID)
 	return engine.Rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxes.EntryColumns+`
 		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
@@ -67,24 +72,35 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
-// scanPushedStep reads a push of an entry. An unreadable part is no error: one bad row stops
-// no other.
+// scanPushedStep reads a push of an entry of an inbox.
 func scanPushedStep(of federation.DID) func(engine.Scanner) (federation.Push, error) {
 	return func(row engine.Scanner) (federation.Push, error) {
-		var s pushScan
 		var e inboxes.EntryScan
-		var id, handoff string
-		if err := row.Scan(append(append(s.dest(), &id, &handoff), e.Dest()...)...); err != nil {
-			return federation.Push{}, err
-		}
-		p := s.read()
-		var err error
-		if p.Entry, err = e.Read(of); err != nil {
-			p.Broken = err.Error()
-			err = errors.Join(p.Entry.Event.ID.UnmarshalText([]byte(id)), p.Entry.Event.Handoff.UnmarshalText([]byte(handoff)))
-		}
-		return p, err
+		return scanStep(row, e.Dest(), func() (federation.Entry, error) { return e.Read(of) })
 	}
+}
+
+// scanFollowedStep reads a push of a step of a followed handoff.
+func scanFollowedStep(row engine.Scanner) (federation.Push, error) {
+	var e handoffs.EntryScan
+	return scanStep(row, e.Dest(), e.Read)
+}
+
+// scanStep reads a push of a step from the columns of the push, of names and of an entry. An
+// unreadable entry is no error: one bad row stops no other.
+func scanStep(row engine.Scanner, entry []any, read func() (federation.Entry, error)) (federation.Push, error) {
+	var s pushScan
+	var id, handoff string
+	if err := row.Scan(append(append(s.dest(), &id, &handoff), entry...)...); err != nil {
+		return federation.Push{}, err
+	}
+	p := s.read()
+	var err error
+	if p.Entry, err = read(); err != nil {
+		p.Broken = err.Error()
+		err = errors.Join(p.Entry.Event.ID.UnmarshalText([]byte(id)), p.Entry.Event.Handoff.UnmarshalText([]byte(handoff)))
+	}
+	return p, err
 }
 
 // contentPushes is pushes for a webhook of a participant of a network.

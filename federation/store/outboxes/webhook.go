@@ -3,6 +3,7 @@ package outboxes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,23 +12,24 @@ import (
 	"baton/federation/store/inboxes"
 )
 
-const webhookColumns = `id, did, participant, url, since, disabled, why`
+const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why`
 
 func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
-	var id string
+	var id, handoff string
 	var since, disabled int64
-	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
+	if err := row.Scan(&id, &h.DID, &h.Participant, &handoff, &h.Label, &h.Sealed, &h.URL, &since, &disabled, &h.Why); err != nil {
 		return h, err
 	}
 	h.Since, h.Disabled = engine.Moment(since), engine.Moment(disabled)
-	return h, h.ID.UnmarshalText([]byte(id))
+	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
 // AddWebhook implements [federationtest.Webhooks].
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var has, same int
-		err := q.Row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM webhook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
+		err := q.Row(ctx, `SELECT count(*), count(CASE WHEN url = ? AND label = ? THEN 1 END) FROM webhook WHERE did = ? AND handoff = ?`,
+			[]any{h.URL, h.Label, h.DID, h.Handoff.String()}, &has, &same)
 		switch {
 		case err != nil:
 			return err
@@ -36,8 +38,8 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		_, err = q.Exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			h.ID.String(), h.DID, h.Participant, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why)
+		_, err = q.Exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
 		}
@@ -54,8 +56,11 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
 	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
-	if h.Participant != "" {
+	switch {
+	case h.Participant != "":
 		inbox, owner = row+s.db.Parts.Waiting, h.Participant
+	case !h.Handoff.IsZero(): // nothing waits for it but what was refused
+		inbox = row + `SELECT webhook, item, order_key, queued FROM push WHERE webhook = ?2 AND ?1 <> '' AND state = 'refused'`
 	}
 	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.Exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
@@ -100,11 +105,21 @@ func oneWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) (fede
 func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+engine.AtMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
-		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+engine.AtMost, []any{of, after.String(), max(limit, 0)}
+		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND handoff = '' AND id > ? ORDER BY id`+engine.AtMost, []any{of, after.String(), max(limit, 0)}
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWebhook, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read hooks: %w", err)
+	}
+	return found, nil
+}
+
+// Followers implements [federationtest.Webhooks].
+func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanWebhook,
+		`SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> '' AND did = ? ORDER BY id`, id.String(), of)
+	if err != nil {
+		return nil, fmt.Errorf("read followers of %s: %w", id, err)
 	}
 	return found, nil
 }

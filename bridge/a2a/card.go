@@ -1,0 +1,199 @@
+package a2a
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/gowebpki/jcs"
+
+	"baton/federation"
+)
+
+// The path of the endpoint of the gateway, and the path of an agent before its DID.
+const (
+	gatewayPath = "/a2a"
+	agentPath   = "/a2a/"
+)
+
+// cardAge is for how long a client may keep a card.
+const cardAge = "public, max-age=300"
+
+// resident is an agent that takes tasks here.
+type resident struct {
+	did  federation.DID // "" for the gateway
+	name string
+	caps []string
+}
+
+// resident returns the agent with a DID, or the error of [errNoAgent].
+func (l *Link) resident(ctx context.Context, did federation.DID) (resident, error) {
+	here, err := l.deps.Agents.Here(ctx, did)
+	if err != nil {
+		return resident{}, fmt.Errorf("locate mailbox of %s: %w", did, err)
+	}
+	if !here {
+		return resident{}, errNoAgent()
+	}
+	known, err := l.access.Agent(ctx, did)
+	if err != nil {
+		return resident{}, err
+	}
+	r := resident{did: did, name: string(did), caps: known.Caps}
+	registered, err := l.deps.Agents.AgentOf(ctx, did)
+	switch {
+	case errors.Is(err, federation.ErrNotFound) && len(r.caps) == 0:
+		return resident{}, errNoAgent()
+	case err == nil:
+		r.name = registered.Handle
+	case !errors.Is(err, federation.ErrNotFound):
+		return resident{}, fmt.Errorf("look up agent: %w", err)
+	}
+	return r, nil
+}
+
+func (l *Link) serveGatewayCard(w http.ResponseWriter, r *http.Request) {
+	l.serveCard(w, r, resident{name: string(l.deps.Home)})
+}
+
+func (l *Link) serveAgentCard(w http.ResponseWriter, r *http.Request) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		l.deny(w, r, errNoAgent())
+		return
+	}
+	agent, err := l.resident(r.Context(), did)
+	if err != nil {
+		l.deny(w, r, err)
+		return
+	}
+	l.serveCard(w, r, agent)
+}
+
+func (l *Link) serveCard(w http.ResponseWriter, r *http.Request, of resident) {
+	text, err := l.signedCard(r.Context(), of)
+	if err != nil {
+		l.deny(w, r, err)
+		return
+	}
+	serveDocument(w, r, text)
+}
+
+// serveDocument answers with a document that is the same for all callers.
+//
+// spec: RFC 9110 §13
+func serveDocument(w http.ResponseWriter, r *http.Request, text []byte) {
+	sum := sha256.Sum256(text)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", cardAge)
+	h.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:16])+`"`)
+	h.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(text)))
+}
+
+// signedCard returns the card of an agent with the signature of the home.
+func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
+	text, err := json.Marshal(l.card(of))
+	if err != nil {
+		return nil, fmt.Errorf("write card: %w", err)
+	}
+	canonical, err := jcs.Transform(text)
+	if err != nil {
+		return nil, fmt.Errorf("write card: %w", err)
+	}
+	signature, err := l.sign(ctx, canonical)
+	if err != nil {
+		return nil, err
+	}
+	members, err := json.Marshal([]wire.AgentCardSignature{signature})
+	if err != nil {
+		return nil, fmt.Errorf("write card: %w", err)
+	}
+	return append(append(append(canonical[:len(canonical)-1], `,"signatures":`...), members...), '}', '\n'), nil
+}
+
+// card is [wire.AgentCard] with security requirements as the protocol has them: the library
+// writes them in another form than the one that other clients read.
+type card struct {
+	wire.AgentCard
+
+	SecurityRequirements []securityRequirement `json:"securityRequirements"`
+}
+
+// securityRequirement names the schemes of which a caller needs all.
+type securityRequirement struct {
+	Schemes map[string]scopes `json:"schemes"`
+}
+
+type scopes struct {
+	List []string `json:"list"`
+}
+
+// handoffsScope is what a token is for.
+const handoffsScope = "handoffs"
+
+// card returns the card of an agent. No member is empty, false or zero: libraries canonicalize
+// those in different ways.
+func (l *Link) card(of resident) card {
+	media := []string{"text/plain", "application/json"}
+	return card{
+		AgentCard: wire.AgentCard{
+			Name: of.name, Description: describe(of), Version: l.deps.Version,
+			Provider:            &wire.AgentProvider{Org: string(l.deps.Home), URL: l.deps.PublicURL},
+			SupportedInterfaces: []*wire.AgentInterface{wire.NewAgentInterface(l.endpoint(of.did), wire.TransportProtocolJSONRPC)},
+			Capabilities:        wire.AgentCapabilities{Streaming: true, PushNotifications: l.deps.Hooks != nil},
+			DefaultInputModes:   media, DefaultOutputModes: media, Skills: skillsOf(of),
+			SecuritySchemes: wire.NamedSecuritySchemes{
+				"did": wire.HTTPAuthSecurityScheme{Scheme: "Bearer"},
+				"oauth": wire.OAuth2SecurityScheme{Flows: wire.ClientCredentialsOAuthFlow{
+					TokenURL: l.deps.PublicURL + "/oauth/token", Scopes: map[string]string{handoffsScope: "offer and follow"},
+				}},
+			},
+		},
+		SecurityRequirements: []securityRequirement{
+			{Schemes: map[string]scopes{"did": {[]string{handoffsScope}}}},
+			{Schemes: map[string]scopes{"oauth": {[]string{handoffsScope}}}},
+		},
+	}
+}
+
+// endpoint returns the address of the endpoint of an agent, or with "" that of the gateway.
+func (l *Link) endpoint(did federation.DID) string {
+	if did == "" {
+		return l.deps.PublicURL + gatewayPath
+	}
+	return l.deps.PublicURL + agentPath + url.PathEscape(string(did))
+}
+
+// describe returns the description of an agent.
+func describe(of resident) string {
+	takes := "Any agent of this gateway that can do the work may claim it."
+	if of.did != "" {
+		takes = "The agent behind " + string(of.did) + " accepts or declines it."
+	}
+	return "A message is an offer of work, and the task is its handoff. " + takes +
+		" A task may take days: send with returnImmediately, and poll, subscribe, or configure push notifications."
+}
+
+// skillsOf returns one skill for each capability, or one for an agent that declared none.
+func skillsOf(of resident) []wire.AgentSkill {
+	var skills []wire.AgentSkill
+	for _, capability := range of.caps {
+		skills = append(skills, wire.AgentSkill{
+			ID: capability, Name: capability, Description: "The agent declared the capability " + capability + ".", Tags: []string{capability},
+		})
+	}
+	if skills == nil {
+		skills = []wire.AgentSkill{{ID: "handoff", Name: "handoff", Description: "Takes offers of work.", Tags: []string{"handoff"}}}
+	}
+	return skills
+}

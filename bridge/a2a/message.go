@@ -1,0 +1,182 @@
+package a2a
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge/participant"
+	"baton/federation"
+	"baton/translate"
+)
+
+// received is a message as a client sent it.
+type received struct {
+	wire.Message
+
+	raw   json.RawMessage // the message
+	parts json.RawMessage // its parts
+}
+
+// parseMessage reads the message of a request. It keeps the text of the parts, so that numbers
+// and unknown members stay as they were sent.
+func parseMessage(text json.RawMessage) (received, error) {
+	var m received
+	var raw struct {
+		Parts json.RawMessage `json:"parts"`
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return m, badParams("message: " + err.Error())
+	}
+	if err := json.Unmarshal(text, &m.Message); err != nil {
+		return m, badParams("message: " + err.Error())
+	}
+	m.raw, m.parts = text, raw.Parts
+	switch {
+	case m.ID == "":
+		return m, badParams("message.messageId is required")
+	case m.Role != wire.MessageRoleUser:
+		return m, badParams("message.role: want " + string(wire.MessageRoleUser))
+	case len(m.Parts) == 0 || slices.Contains(m.Parts, nil):
+		return m, badParams("message.parts: want one part or more")
+	case m.ContextID != "" && !validContextID(m.ContextID):
+		return m, badParams("message.contextId: want 1 to 128 characters of A-Z a-z 0-9 . _ : -")
+	case slices.ContainsFunc(m.Parts, func(p *wire.Part) bool { return p.Raw() != nil }):
+		return m, fault(codeContentType, "a part with raw bytes is not carried; send a url or data")
+	}
+	return m, nil
+}
+
+// maxContextID bounds the contextId of a client, which is on disk with each of its offers.
+const maxContextID = 128
+
+// validContextID reports whether a client may name a context so.
+func validContextID(id string) bool {
+	return len(id) <= maxContextID && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:-", r)
+	})
+}
+
+// wishes are the members of metadata.handoff of a message.
+type wishes struct {
+	Title    string    `json:"title"`
+	Deadline time.Time `json:"deadline"`
+	Caps     []string  `json:"caps"`
+	Channel  string    `json:"channel"`
+	Replaces string    `json:"replaces"`
+}
+
+// offerOf returns the offer that a message makes to a DID, or with "" to any claimant.
+func offerOf(m received, to federation.DID) (participant.Offer, error) {
+	w, err := wishesOf(m)
+	if err != nil {
+		return participant.Offer{}, err
+	}
+	o := participant.Offer{To: string(to), Title: w.Title, Deadline: w.Deadline, Caps: w.Caps, Channel: w.Channel, Replaces: w.Replaces}
+	if o.Title == "" {
+		o.Title = titleOf(m.Parts)
+	}
+	if o.Title == "" {
+		return o, badParams("an offer needs a part with text, or metadata.handoff.title")
+	}
+	o.Context, err = contextOf(m, o.Title)
+	return o, err
+}
+
+func wishesOf(m received) (wishes, error) {
+	var w wishes
+	wanted, given := m.Metadata["handoff"]
+	if !given {
+		return w, nil
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		return w, err
+	}
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields() // a misspelt deadline must not be dropped
+	if err := strict.Decode(&w); err != nil {
+		return w, badParams("metadata.handoff: " + err.Error())
+	}
+	return w, nil
+}
+
+// titleOf returns the first line with text of the first part with text, "" for none.
+func titleOf(parts wire.ContentParts) string {
+	for _, p := range parts {
+		for line := range strings.Lines(p.Text()) {
+			if title := cutTitle(line); title != "" {
+				return title
+			}
+		}
+	}
+	return ""
+}
+
+// cutTitle returns a line as an offer can carry it: without control characters, and cut where it
+// is too long.
+func cutTitle(line string) string {
+	line = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, line))
+	if len(line) <= translate.MaxTitleBytes {
+		return line
+	}
+	end := translate.MaxTitleBytes
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return strings.TrimSpace(line[:end])
+}
+
+// contextOf returns the context of the offer that a message makes: what the title does not say.
+func contextOf(m received, title string) (json.RawMessage, error) {
+	others := slices.Clone(m.Parts)
+	if i := slices.IndexFunc(others, func(p *wire.Part) bool { return p.Text() != "" }); i >= 0 && strings.TrimSpace(others[i].Text()) == title {
+		others = slices.Delete(others, i, i+1)
+	}
+	if len(others) == 0 {
+		return nil, nil
+	}
+	text := []byte(`{"parts":` + string(m.parts) + `}`)
+	if len(others) == 1 && others[0].Data() != nil {
+		data, err := dataOf(m.parts)
+		if err != nil {
+			return nil, err
+		}
+		if federation.InlineContext(strings.TrimSpace(string(data))) {
+			text = data
+		}
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, fmt.Errorf("write context: %w", err)
+	}
+	return compact.Bytes(), nil
+}
+
+// dataOf returns the data of the only part that has some, as it was sent.
+func dataOf(parts json.RawMessage) (json.RawMessage, error) {
+	var raw []struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(parts, &raw); err != nil {
+		return nil, fmt.Errorf("read parts: %w", err)
+	}
+	for _, p := range raw {
+		if p.Data != nil {
+			return p.Data, nil
+		}
+	}
+	return nil, nil
+}

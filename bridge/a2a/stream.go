@@ -1,0 +1,188 @@
+package a2a
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// heartbeat is how often the gateway writes to a stream in which nothing happens, and reads its
+// task again: a wake-up may be lost.
+//
+// spec: agent-faces "Streaming"
+const heartbeat = 15 * time.Second
+
+// slowest is how long a client may take to read what is written. A slower one is disconnected,
+// and subscribes again.
+const slowest = 30 * time.Second
+
+// follow reads the steps of a handoff as they are filed, and passes their updates to show. It
+// returns nil when the handoff is over, when ctx ends or when the gateway stops. It calls beat at
+// each heartbeat, and returns the error of show and of beat.
+func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, beat func() error) error {
+	wake, stop := l.deps.Wakes.Subscribe(bridge.HandoffTopic(f.view.ID))
+	defer stop()
+	beats := time.NewTicker(heartbeat)
+	defer beats.Stop()
+	for {
+		if err := l.catchUp(ctx, f, show); err != nil || f.over() {
+			return unlessOver(ctx, err)
+		}
+		select {
+		case <-wake:
+		case <-beats.C:
+			if err := beat(); err != nil {
+				return err
+			}
+		case <-l.ended:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// unlessOver returns an error, nil where ctx has ended: then the error is that of ctx.
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the caller has waited long enough, or is gone
+	}
+	return err
+}
+
+// catchUp reads the steps that were filed since the last look. While the record is unavailable it
+// reads nothing: the next heartbeat looks again.
+func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) error {
+	view, err := l.deps.Gateway.View(ctx, f.view.ID)
+	if err == nil && view.Version > f.last.Version {
+		f.view = view
+		err = f.read(l.access.Log(ctx, view.ID), show)
+	}
+	if _, away := errors.AsType[*federation.UnavailableError](err); away {
+		return nil
+	}
+	return err
+}
+
+// over reports whether the last step that was read ended the handoff.
+func (f *fold) over() bool { return f.view.Over && f.last.Version == f.view.Version }
+
+// stream is a task that a client follows as server-sent events.
+type stream struct {
+	link    *Link
+	request request
+	out     http.ResponseWriter
+	control *http.ResponseController
+}
+
+// serveStream answers SendStreamingMessage and SubscribeToTask. Errors are events too: clients
+// read nothing else in the answer to these methods.
+func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
+	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
+	f, err := l.streamed(ctx, req)
+	if err == nil {
+		err = s.run(ctx, f)
+	}
+	if err == nil {
+		return
+	}
+	if err := s.send(l.responseOf(ctx, req, nil, err)); err != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
+	}
+}
+
+// streamed returns the task that a request wants to follow.
+func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
+	if req.Method == methodStream {
+		f, _, err := l.send(ctx, req)
+		return f, err
+	}
+	p, err := params[wire.SubscribeToTaskRequest](req)
+	if err != nil {
+		return nil, err
+	}
+	view, err := l.find(ctx, req, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if view.Over {
+		return nil, fault(codeUnsupported, "the task is over; get it")
+	}
+	return l.readTask(ctx, view)
+}
+
+// run writes the task and what happens to it. It blocks until the task is over, the client leaves
+// or may not read any more, or the gateway stops.
+func (s *stream) run(ctx context.Context, f *fold) error {
+	streams := s.link.deps.Streams
+	if !streams.Take(s.link.deps.HTTP.MaxStreams) {
+		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
+	}
+	defer streams.Leave()
+	if err := s.show(update{Task: f.task()}); err != nil {
+		return s.left(ctx, err)
+	}
+	return s.left(ctx, s.link.follow(ctx, f, s.show, func() error { return s.beat(ctx) }))
+}
+
+// leftError is why a client gets no further events.
+type leftError struct{ why error }
+
+// Error implements error.
+func (e *leftError) Error() string { return e.why.Error() }
+
+// left returns nil for a client that left.
+func (s *stream) left(ctx context.Context, err error) error {
+	if gone, ok := errors.AsType[*leftError](err); ok {
+		s.link.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
+		return nil
+	}
+	return err
+}
+
+// beat checks the token of the client and writes to it.
+func (s *stream) beat(ctx context.Context) error {
+	r := &http.Request{Header: http.Header{"Authorization": {s.request.bearer}}}
+	if _, err := s.link.authenticate(r.WithContext(ctx)); err != nil {
+		return err
+	}
+	return s.write([]byte(": here\n\n"))
+}
+
+func (s *stream) show(u update) error {
+	return s.send(response{Version: rpcVersion, ID: s.request.ID, Result: u})
+}
+
+func (s *stream) send(answer response) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	return s.write(fmt.Appendf(nil, "data: %s\n\n", text))
+}
+
+// write writes to the client, and the header before the first time.
+func (s *stream) write(text []byte) error {
+	h := s.out.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")                        // a proxy would keep events until there are many
+	_ = s.control.SetReadDeadline(time.Time{})              // a stream without a deadline needs no other
+	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // an answer that takes no deadline has none
+	if _, err := s.out.Write(text); err != nil {
+		return &leftError{err}
+	}
+	if err := s.control.Flush(); err != nil {
+		return &leftError{err}
+	}
+	return nil
+}

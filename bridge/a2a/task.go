@@ -1,0 +1,298 @@
+package a2a
+
+import (
+	"encoding/json"
+	"iter"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/federation"
+)
+
+// maxHistory is how many messages of a task are shown at most, the newest: a log may have
+// thousands of notes.
+const maxHistory = 500
+
+// resultName is the name of the artifact of completed work.
+const resultName = "result"
+
+// expired is the message of a task that ended by its deadline or a silence.
+const expired = "expired"
+
+// origin is what the record knows about the message that made a task.
+type origin struct {
+	contextID string        // of the client; "" where it named none
+	message   *wire.Message // as it was sent; nil for an offer of another network
+}
+
+// scene is where tasks are shown.
+type scene struct{ publicURL string }
+
+// task is [wire.Task] with a time that has milliseconds always.
+type task struct {
+	*wire.Task
+
+	Status status `json:"status"`
+}
+
+// status is [wire.TaskStatus] with a time that has milliseconds always.
+type status struct {
+	Message   *wire.Message  `json:"message,omitempty"`
+	State     wire.TaskState `json:"state"`
+	Timestamp stamp          `json:"timestamp"`
+}
+
+// stamp is a time as A2A writes it.
+//
+// spec: a2a-1.0 §5.6.1
+type stamp time.Time
+
+// MarshalJSON implements [json.Marshaler].
+func (s stamp) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Time(s).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+}
+
+// update is one event of a stream. One member is set.
+//
+// spec: a2a-1.0 §3.2.3
+type update struct {
+	Task     *task                         `json:"task,omitempty"`
+	Status   *statusUpdate                 `json:"statusUpdate,omitempty"`
+	Artifact *wire.TaskArtifactUpdateEvent `json:"artifactUpdate,omitempty"`
+}
+
+// statusUpdate is [wire.TaskStatusUpdateEvent] with the status of [task].
+type statusUpdate struct {
+	ContextID string      `json:"contextId"`
+	TaskID    wire.TaskID `json:"taskId"`
+	Status    status      `json:"status"`
+}
+
+// stateOf returns the state of the task of a handoff that has a state. The states of bounties
+// are among them, and a state of a later kind is told by whether it is over.
+func stateOf(s federation.State, over bool) wire.TaskState {
+	switch s {
+	case federation.Offered, federation.Open:
+		return wire.TaskStateSubmitted
+	case federation.Completed, bountyAccepted:
+		return wire.TaskStateCompleted
+	case federation.Declined:
+		return wire.TaskStateRejected
+	case federation.Cancelled:
+		return wire.TaskStateCanceled
+	case federation.Failed, federation.Expired, bountyForfeited:
+		return wire.TaskStateFailed
+	case federation.Assigned, federation.None:
+	}
+	if over {
+		return wire.TaskStateFailed
+	}
+	return wire.TaskStateWorking
+}
+
+// The states and the verb that only bounties have.
+const (
+	bountyAccepted  federation.State = "accepted"
+	bountyForfeited federation.State = "forfeited"
+	bountySubmit    federation.Verb  = "submit"
+)
+
+// fold reads the log of one handoff step by step, and is at each step what the task shows then.
+// One goroutine uses it.
+type fold struct {
+	scene scene
+	view  federation.View
+	info  wire.TaskInfo
+	from  origin
+
+	last     federation.Entry
+	history  []*wire.Message
+	message  *wire.Message  // of the status
+	artifact *wire.Artifact // that was handed over last
+}
+
+func (s scene) newFold(v federation.View, o origin) *fold {
+	info := wire.TaskInfo{TaskID: wire.TaskID(v.ID.String()), ContextID: o.contextID}
+	if info.ContextID == "" {
+		info.ContextID = v.ID.String()
+	}
+	return &fold{scene: s, view: v, info: info, from: o}
+}
+
+// read reads the steps that were not read before, up to the version of the view, and passes each
+// of their updates to show. Its error is that of the log or of show.
+func (f *fold) read(log iter.Seq2[federation.Entry, error], show func(update) error) error {
+	for entry, err := range log {
+		switch {
+		case err != nil:
+			return err
+		case entry.Version <= f.last.Version:
+			continue
+		case entry.Version > f.view.Version:
+			return nil
+		}
+		for _, u := range f.add(entry) {
+			if err := show(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unshown is for a reader that wants the task after the last step alone.
+func unshown(update) error { return nil }
+
+// add reads one step, and returns the events of a stream that it is.
+func (f *fold) add(e federation.Entry) []update {
+	f.last = e
+	if m := f.historyOf(e); m != nil {
+		f.history = append(f.history, m)
+	}
+	if len(f.history) > maxHistory {
+		f.history = f.history[1:]
+	}
+	if a := f.artifactOf(e.Event); a != nil {
+		f.artifact = a
+	}
+	state := f.state()
+	f.message = f.statusMessage(e.Event, state)
+	var updates []update
+	if f.artifact != nil && state == wire.TaskStateCompleted {
+		updates = append(updates, update{Artifact: &wire.TaskArtifactUpdateEvent{
+			TaskID: f.info.TaskID, ContextID: f.info.ContextID, Artifact: f.artifact, LastChunk: true,
+		}})
+	}
+	return append(updates, update{Status: &statusUpdate{ContextID: f.info.ContextID, TaskID: f.info.TaskID, Status: f.status()}})
+}
+
+// state returns the state after the last step.
+func (f *fold) state() wire.TaskState {
+	return stateOf(f.last.State, f.last.Version == f.view.Version && f.view.Over)
+}
+
+func (f *fold) status() status {
+	return status{Message: f.message, State: f.state(), Timestamp: stamp(f.last.Filed)}
+}
+
+// task returns the task after the last step.
+func (f *fold) task() *task {
+	shown := &task{Status: f.status(), Task: &wire.Task{
+		ID: f.info.TaskID, ContextID: f.info.ContextID, History: f.history, Metadata: map[string]any{"handoff": f.metadata()},
+	}}
+	if f.artifact != nil && shown.Status.State == wire.TaskStateCompleted {
+		shown.Artifacts = []*wire.Artifact{f.artifact}
+	}
+	return shown
+}
+
+// metadata returns what the handoff of a task is, after its last step.
+func (f *fold) metadata() map[string]any {
+	v := f.view
+	m := map[string]any{
+		"kind": v.Kind, "state": f.last.State, "home": v.Home, "version": f.last.Version, "offerer": v.Offerer,
+		"provenance": f.last.Event.Provenance, "verdict": federation.Valid.String(), // nothing else is filed
+		"passport": f.scene.publicURL + "/api/v1/handoffs/" + v.ID.String() + "/passport",
+	}
+	if v.Offeree != "" {
+		m["offeree"] = v.Offeree
+	}
+	if v.Assignee != "" {
+		m["assignee"] = v.Assignee
+	}
+	return m
+}
+
+// historyOf returns the message of a step, nil for a step that the status alone tells.
+func (f *fold) historyOf(e federation.Entry) *wire.Message {
+	switch {
+	case e.Version == 1:
+		return f.opening(e.Event)
+	case e.Event.Verb == federation.Progress && e.Event.Note != "":
+		return f.say(e.Event, e.Event.Note)
+	}
+	return nil
+}
+
+// opening returns the message that made the task.
+func (f *fold) opening(ev federation.Event) *wire.Message {
+	if f.from.message != nil {
+		m := *f.from.message
+		m.TaskID, m.ContextID = f.info.TaskID, f.info.ContextID
+		return &m
+	}
+	m := f.say(ev, ev.Title)
+	if part := contextPart(ev); part != nil {
+		m.Parts = append(m.Parts, part)
+	}
+	return m
+}
+
+// say returns words of a step as a message. The offerer is the user of a task.
+func (f *fold) say(ev federation.Event, words string) *wire.Message {
+	role := wire.MessageRoleAgent
+	if ev.Actor() == f.view.Offerer {
+		role = wire.MessageRoleUser
+	}
+	return &wire.Message{
+		ID: ev.ID.String(), Role: role, TaskID: f.info.TaskID, ContextID: f.info.ContextID, Parts: wire.ContentParts{wire.NewTextPart(words)},
+	}
+}
+
+// statusMessage returns the message of the status after a step.
+func (f *fold) statusMessage(ev federation.Event, state wire.TaskState) *wire.Message {
+	switch {
+	case ev.Verb == federation.Expire:
+		return f.say(ev, expired)
+	case state == wire.TaskStateCompleted, state == wire.TaskStateSubmitted:
+		return nil // the artifact has the note
+	case ev.Note != "" && (state.Terminal() || ev.Verb == federation.Progress):
+		return f.say(ev, ev.Note)
+	case state.Terminal():
+		return nil
+	}
+	return f.message
+}
+
+// artifactOf returns what a step hands over, nil for nothing.
+func (f *fold) artifactOf(ev federation.Event) *wire.Artifact {
+	if ev.Verb != federation.Complete && ev.Verb != bountySubmit {
+		return nil
+	}
+	a := &wire.Artifact{ID: wire.ArtifactID(ev.ID.String()), Name: resultName}
+	if ev.Note != "" {
+		a.Parts = append(a.Parts, wire.NewTextPart(ev.Note))
+	}
+	if part := contextPart(ev); part != nil {
+		a.Parts = append(a.Parts, part)
+	}
+	if len(a.Parts) == 0 {
+		return nil
+	}
+	return a
+}
+
+// contextPart returns the context of a step as a part: data, or the link to it.
+func contextPart(ev federation.Event) *wire.Part {
+	if ev.Context == "" {
+		return nil
+	}
+	if federation.InlineContext(ev.Context) && json.Valid([]byte(ev.Context)) {
+		return wire.NewDataPart(json.RawMessage(ev.Context))
+	}
+	return wire.NewFileURLPart(wire.URL(ev.Context), "")
+}
+
+// trim keeps the last messages of the history of a task, all for nil.
+//
+// spec: a2a-1.0 §3.2.4
+func (t *task) trim(length *int) {
+	if length == nil || len(t.History) <= *length {
+		return
+	}
+	t.History = t.History[len(t.History)-max(*length, 0):]
+	if len(t.History) == 0 {
+		t.History = nil
+	}
+}
