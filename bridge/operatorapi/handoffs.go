@@ -55,38 +55,35 @@ func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsPara
 			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
 		}
 	}
-	l := handoffList{o: o, filter: f}
-	if err := l.search(ctx, strings.TrimSpace(query.Search)); err != nil {
-		return listing{}, err
-	}
-	return listing{l.page, l.news}, nil
+	l, err := handoffList{o: o, filter: f}.search(ctx, strings.TrimSpace(query.Search))
+	return listing{l.page, l.news}, err
 }
 
-// search narrows a list to what a text names: a DID, an ID or the end of one, else words of the
+// search returns the list narrowed to what a text names: a DID, an ID or the end of one, else words of the
 // title.
-func (l *handoffList) search(ctx context.Context, text string) error {
+func (l handoffList) search(ctx context.Context, text string) (handoffList, error) {
 	if text == "" {
-		return nil
+		return l, nil
 	}
 	if did, err := federation.ParseDID(text); err == nil && l.filter.DID == "" {
 		l.filter.DID = did
-		return nil
+		return l, nil
 	}
 	ids, err := l.o.namedBy(ctx, strings.ToUpper(text))
 	if err != nil {
-		return err
+		return l, err
 	}
 	for _, id := range ids {
 		view, err := l.o.deps.Gateway.View(ctx, id)
 		if err != nil {
-			return fmt.Errorf("read handoff %s: %w", id, err)
+			return l, fmt.Errorf("read handoff %s: %w", id, err)
 		}
 		if view.Exists() && l.filter.Admits(view) {
 			l.found = append(l.found, view)
 		}
 	}
 	l.filter.Title = text
-	return nil
+	return l, nil
 }
 
 // namedBy returns the handoffs that an ID or the end of one names.

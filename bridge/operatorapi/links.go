@@ -128,9 +128,11 @@ func (o *Operator) ChangeLink(ctx context.Context, req contract.ChangeLinkReques
 		changed = 0
 	}
 	if !req.Body.DryRun && changed > 0 {
-		if err := act(req.Name); isNotFound(err) { // a reload took the link away
-			return nil, errNone("link " + req.Name)
-		} else if err != nil {
+		err := act(req.Name)
+		if isNotFound(err) { // a reload took the link away
+			err = errNone("link " + req.Name)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

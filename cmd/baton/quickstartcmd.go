@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"crypto/rand"
 	"embed"
 	"errors"
@@ -60,11 +59,11 @@ type quickstartValues struct {
 }
 
 // Run writes the files and prints what comes next.
-func (cmd quickstart) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams); err != nil {
+func (cmd quickstart) Run(c *cli, streams std) error {
+	cmd, err := cmd.ask(streams)
+	if err != nil {
 		return err
 	}
-	var err error
 	if cmd.Dir, err = filepath.Abs(cmd.Dir); err != nil {
 		return fmt.Errorf("find folder: %w", err)
 	}
@@ -79,7 +78,7 @@ func (cmd quickstart) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.write(files); err != nil {
 		return err
 	}
-	if values.Peer, err = cmd.forPeer(ctx); err != nil {
+	if values.Peer, err = cmd.forPeer(); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -97,9 +96,9 @@ func (cmd quickstart) Run(ctx context.Context, c *cli, streams std) error {
 	return err
 }
 
-// ask asks on the terminal for each value that no flag gave. Without a terminal that is a mistake of
-// the command line.
-func (cmd *quickstart) ask(streams std) error {
+// ask returns the command with each value that no flag gave, which it asks for on the terminal.
+// Without a terminal that is a mistake of the command line.
+func (cmd quickstart) ask(streams std) (quickstart, error) {
 	input, terminal := bufio.NewReader(os.Stdin), isatty.IsTerminal(os.Stdin.Fd())
 	for _, each := range []struct {
 		flag, question string
@@ -112,20 +111,20 @@ func (cmd *quickstart) ask(streams std) error {
 	} {
 		for *each.value == "" || each.choices != nil && !slices.Contains(each.choices, *each.value) {
 			if !terminal {
-				return &usageError{fmt.Errorf("--%s is missing, and there is no terminal to ask on", each.flag)}
+				return cmd, &usageError{fmt.Errorf("--%s is missing, and there is no terminal to ask on", each.flag)}
 			}
 			fmt.Fprintf(streams.err, "%s %s: ", each.question, strings.Join(each.choices, ", "))
 			line, err := input.ReadString('\n')
 			if err != nil {
-				return &usageError{fmt.Errorf("--%s is missing", each.flag)}
+				return cmd, &usageError{fmt.Errorf("--%s is missing", each.flag)}
 			}
 			*each.value = strings.TrimSpace(line)
 		}
 	}
 	if !domainSyntax().MatchString(cmd.Home) {
-		return &usageError{fmt.Errorf("--home: want a domain in lower case, not %q", cmd.Home)}
+		return cmd, &usageError{fmt.Errorf("--home: want a domain in lower case, not %q", cmd.Home)}
 	}
-	return nil
+	return cmd, nil
 }
 
 func pathSyntax() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9/._-]+$`) }
@@ -200,7 +199,7 @@ func (cmd quickstart) write(files []written) error {
 
 // forPeer returns what the operator of the first peer needs. A link to freeq has a key of its own,
 // which is made here where there is none.
-func (cmd quickstart) forPeer(ctx context.Context) (string, error) {
+func (cmd quickstart) forPeer() (string, error) {
 	if cmd.Network != "spanningtree" && cmd.Network != "freeq" {
 		return "home " + cmd.Home + ", " + string(federation.HomeID(cmd.Home).DID()) + "\nbaton peer add https://" + cmd.Home, nil
 	}
@@ -224,7 +223,7 @@ func (cmd quickstart) forPeer(ctx context.Context) (string, error) {
 	}
 	for _, o := range links {
 		if explainer, ok := o.Link.(bridge.Explainer); ok && o.Link.Network() == cmd.Network {
-			return strings.TrimSpace(explainer.Explain()), ctx.Err()
+			return strings.TrimSpace(explainer.Explain()), nil
 		}
 	}
 	return "", errors.New("the link has nothing to send")

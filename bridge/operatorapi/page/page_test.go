@@ -69,13 +69,23 @@ func answered(t *testing.T, mux http.Handler, method, path string, form url.Valu
 	return w
 }
 
+// loggedIn returns the cookie of a new session.
+func loggedIn(t *testing.T, mux http.Handler, token string) *http.Cookie {
+	t.Helper()
+	login := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}})
+	cookie, err := http.ParseSetCookie(login.Header().Get("Set-Cookie"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cookie
+}
+
 func TestASessionEndsAfterTwelveHoursOrWithItsToken(t *testing.T) {
 	t.Parallel()
 	for life, ends := range map[time.Duration]time.Duration{100 * time.Hour: 12 * time.Hour, 3 * time.Hour: 3 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			mux, token := newPage(t, life)
-			login := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}})
-			cookie := login.Result().Cookies()[0] //nolint:bodyclose // a recorder has no body to close
+			cookie := loggedIn(t, mux, token)
 			time.Sleep(ends - time.Second)
 			if got := answered(t, mux, http.MethodGet, "/ui/links", nil, cookie); got.Code != http.StatusOK {
 				t.Errorf("a second before its end a session of a token for %s is answered %d", life, got.Code)
@@ -100,7 +110,7 @@ func TestACookieOverTLSIsSecure(t *testing.T) {
 func TestTextOfOthersIsTextAndHidesNothing(t *testing.T) {
 	t.Parallel()
 	mux, token := newPage(t, time.Hour)
-	cookie := answered(t, mux, http.MethodPost, "/ui/login", url.Values{"token": {token}}).Result().Cookies()[0] //nolint:bodyclose // a recorder has no body to close
+	cookie := loggedIn(t, mux, token)
 	text := answered(t, mux, http.MethodGet, "/ui/links", nil, cookie).Body.String()
 	for _, want := range []string{"&lt;img&gt;", "/ui/links/%3Cimg%3E", "aU&#43;202EbU&#43;0007", `href="/ui/links?cursor=c&#43;d">Older</a>`} {
 		if !strings.Contains(text, want) {

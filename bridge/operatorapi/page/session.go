@@ -26,7 +26,6 @@ type session struct {
 	id    [32]byte                 // digest of the cookie
 	token federation.OperatorToken // as the record had it when the request came
 	csrf  string
-	said  string // what the last action did; told once
 }
 
 // kept is what the process keeps of a session.
