@@ -26,9 +26,8 @@ type answerWriter struct {
 	stop    chan struct{}
 	stopped sync.WaitGroup
 
-	mu     sync.Mutex // the SDK writes whole events
-	begun  bool
-	status int
+	mu    sync.Mutex // the SDK writes whole events
+	begun bool
 }
 
 // newAnswerWriter returns the writer of an answer, which waits or does not. The caller ends it with

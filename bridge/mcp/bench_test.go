@@ -88,5 +88,5 @@ func inUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapInuse + m.StackInuse) //nolint:gosec // G115: memory is small
+	return int64(m.HeapInuse + m.StackInuse)
 }

@@ -11,8 +11,14 @@ import (
 	"baton/bridge/mcp"
 )
 
+// reply is the head of an answer.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // request makes one request.
-func (w *world) request(t *testing.T, method, path, token, body string, header map[string]string) (*http.Response, string) {
+func (w *world) request(t *testing.T, method, path, token, body string, header map[string]string) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -33,7 +39,7 @@ func (w *world) request(t *testing.T, method, path, token, body string, header m
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got, string(text)
+	return reply{got.StatusCode, got.Header}, string(text)
 }
 
 // post posts a message of a revision and returns the answer.

@@ -100,7 +100,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		result, err := next(ctx, method, req)
 		missing, ok := errors.AsType[*jsonrpc.Error](err)
-		if ok && missing.Code == mcp.CodeResourceNotFound && method == "resources/read" && s.isOld(req) {
+		if ok && missing.Code == jsonrpc.CodeInvalidParams && method == "resources/read" && s.isOld(req) {
 			err = &jsonrpc.Error{Code: codeNoResource, Message: missing.Message, Data: missing.Data}
 		}
 		return result, err

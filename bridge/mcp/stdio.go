@@ -73,7 +73,7 @@ type waker struct {
 }
 
 // Connect implements [mcp.Transport].
-func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) {
+func (w *waker) Connect(ctx context.Context) (mcp.Connection, error) { //nolint:ireturn // the SDK has it so
 	conn, err := w.Transport.Connect(ctx)
 	w.conn = conn
 	return &greeting{Connection: conn, waker: w}, err
@@ -89,7 +89,7 @@ type greeting struct {
 }
 
 // Read implements [mcp.Connection].
-func (g *greeting) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (g *greeting) Read(ctx context.Context) (jsonrpc.Message, error) { //nolint:ireturn // the SDK has it so
 	m, err := g.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "initialize" {
 		g.mu.Lock()

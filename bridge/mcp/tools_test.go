@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -86,9 +87,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	if err := json.Unmarshal([]byte(b), &y); err != nil {
 		t.Fatal(err)
 	}
-	x1, _ := json.Marshal(x)
-	y1, _ := json.Marshal(y)
-	return string(x1) == string(y1)
+	return cmp.Equal(x, y)
 }
 
 func TestTheListOfToolsIsOnePageOf16KiB(t *testing.T) {

@@ -130,7 +130,7 @@ func (a Account) Moved(ctx context.Context, id string, known federation.Version,
 		view, err = a.Access.Find(ctx, a.Caller, id)
 		switch {
 		case ctx.Err() != nil:
-			return known, nil //nolint:nilerr // the wait is over
+			return known, nil
 		case err != nil:
 			return 0, err
 		case view.Version != known:

@@ -107,7 +107,7 @@ func (a *Access) poll(ctx context.Context, did federation.DID, at place, within 
 	defer w.Leave()
 	p, err := w.Poll(ctx, at, nil)
 	if err != nil && ctx.Err() != nil {
-		return &page{}, nil //nolint:nilerr // the wait is over, and found nothing
+		return &page{}, nil
 	}
 	return p, err
 }

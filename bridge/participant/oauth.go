@@ -25,7 +25,7 @@ import (
 
 // The paths of the authorization server.
 const (
-	tokenPath     = "/oauth/token"
+	tokenPath     = "/oauth/token" //nolint:gosec // G101: a path, and no credential
 	authorizePath = "/oauth/authorize"
 	metadataPath  = "/.well-known/oauth-authorization-server"
 )

@@ -26,7 +26,7 @@ type Offer struct {
 	Channel     string          `json:"channel,omitempty,omitzero"` // "" where the gateway is to choose
 	Context     json.RawMessage `json:"context,omitempty,omitzero"` // an object, a list, or the text of an address
 	ContextHash string          `json:"context_hash,omitempty,omitzero"`
-	Deadline    time.Time       `json:"deadline,omitempty,omitzero"`
+	Deadline    time.Time       `json:"deadline,omitzero"`
 	Document    string          `json:"document,omitempty,omitzero"`
 	ID          string          `json:"id,omitempty,omitzero"`
 	Priority    string          `json:"priority,omitempty,omitzero"`
