@@ -81,6 +81,7 @@ func TestAStreamThatWasCutIsResumed(t *testing.T) {
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
 	client := ada.client(t, bob.path())
 	ctx, cut := context.WithCancel(t.Context())
+	defer cut()
 	var id wire.TaskID
 	for event, err := range client.SendStreamingMessage(ctx, &wire.SendMessageRequest{Message: words("Cite three")}) {
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 func (l *Link) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
 	p := req.Params
 	want := participant.Query{
-		DID: p.DID, State: string(p.State), Kind: p.Kind, Capability: p.Capability, Channel: p.Channel, Claimable: p.Claimable, Since: p.Since,
+		DID: p.DID, State: p.State, Kind: p.Kind, Capability: p.Capability, Channel: p.Channel, Claimable: p.Claimable, Since: p.Since,
 	}
 	views, next, err := l.access.List(ctx, callerOf(ctx).Caller, want, federation.Cursor(p.Cursor), cmp.Or(p.Limit, defaultLimit))
 	if err != nil {

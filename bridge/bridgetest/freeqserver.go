@@ -32,8 +32,12 @@ type FreeqServer struct {
 // NewFreeqServer prepares a server that keeps its files in a directory. The addresses are
 // three free ones.
 func NewFreeqServer(ctx context.Context, binary, dir, name string, endpoint ed25519.PrivateKey, web, ircAddress string) (*FreeqServer, error) {
-	if info, err := os.Stat(binary); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return nil, fmt.Errorf("%s is no program (%v)", binary, err)
+	info, err := os.Stat(binary)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return nil, fmt.Errorf("%s is no program", binary)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "iroh-key.secret"), []byte(hex.EncodeToString(endpoint.Seed())), 0o600); err != nil {
 		return nil, err

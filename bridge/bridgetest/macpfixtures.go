@@ -72,7 +72,7 @@ func MACPFixtures(folder string) ([]MACPFixture, error) {
 }
 
 func readJSON(path string, into any) error {
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the test names the file
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (f MACPFixture) Start() *macpv1.SessionStartPayload {
 
 // Message returns the payload of a message. Both dialects of fixtures name the type of the
 // message alike; bytes are plain text, and an outcome that is not there is positive.
-func (m MACPMessage) Message() (proto.Message, error) {
+func (m MACPMessage) Message() (proto.Message, error) { //nolint:ireturn // each type of message has a type of payload
 	text := func(name string) string { s, _ := m.Payload[name].(string); return s }
 	switch m.Type {
 	case macpmode.TypeOffer:

@@ -339,7 +339,7 @@ func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 }
 
 // placerUp returns the named link where it is a [bridge.Placer], and whether it is up here.
-func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) {
+func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //nolint:ireturn // the link is any network's
 	r := l.current.Load().named[name]
 	if r == nil {
 		return nil, false

@@ -46,15 +46,15 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 // show writes what a step says into the session of its handoff.
 func (l *Link) show(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
-	switch {
-	case ev.Verb == federation.Accept || ev.Verb == federation.Decline:
+	switch ev.Verb {
+	case federation.Accept, federation.Decline:
 		return l.showAnswer(t, d, offer)
-	case ev.Verb == federation.Cancel || ev.Verb == federation.Expire:
+	case federation.Cancel, federation.Expire:
 		if err := l.tellStep(ctx, t, d, offer); err != nil {
 			return err
 		}
 		return t.cancel(string(ev.Verb)+": "+ev.Note, id)
-	case ev.Verb == federation.Progress || ev.Verb == federation.Complete || ev.Verb == federation.Fail:
+	case federation.Progress, federation.Complete, federation.Fail:
 		if err := l.tellStep(ctx, t, d, offer); err != nil {
 			return err
 		}
@@ -134,10 +134,10 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
 		return nil
 	}
-	switch {
-	case ev.Verb == federation.Complete:
+	switch ev.Verb {
+	case federation.Complete:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
-	case ev.Verb == federation.Fail:
+	case federation.Fail:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
 	}
 	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))

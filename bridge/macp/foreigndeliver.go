@@ -31,14 +31,14 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 		return c.sendOffer(ctx, d, found.Session) // an attempt before may have sent a part
 	}
 	id := ev.ID.String()
-	switch {
-	case ev.Verb == federation.Accept:
+	switch ev.Verb {
+	case federation.Accept:
 		err = c.tell(ctx, found.Session, macpmode.TypeAccept, id, &handoffv1.HandoffAcceptPayload{HandoffId: found.Offer, AcceptedBy: f.cfg.Participant, Reason: ev.Note})
-	case ev.Verb == federation.Decline:
+	case federation.Decline:
 		err = c.tell(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
-	case ev.Verb == federation.Cancel:
+	case federation.Cancel:
 		return c.cancel(ctx, found.Session, ev.Note)
-	case ev.Verb == federation.Progress || ev.Verb == federation.Complete || ev.Verb == federation.Fail:
+	case federation.Progress, federation.Complete, federation.Fail:
 		return c.tellStep(ctx, d, found.Session)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -135,16 +136,18 @@ func (r byteReader) Read(p []byte) (int, error) { return copy(p, r), nil }
 // original returns the evidence of a step: the envelopes behind it, in canonical JSON with the
 // bytes of their payloads.
 func original(envelopes ...*macpv1.Envelope) (string, error) {
-	text := `{"envelopes":[`
+	var text strings.Builder
+	text.WriteString(`{"envelopes":[`)
 	for i, env := range envelopes {
 		one, err := macpmode.JSON(env)
 		if err != nil {
 			return "", err
 		}
 		if i > 0 {
-			text += ","
+			text.WriteByte(',')
 		}
-		text += string(one)
+		text.Write(one)
 	}
-	return text + "]}", nil
+	text.WriteString("]}")
+	return text.String(), nil
 }

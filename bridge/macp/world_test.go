@@ -72,10 +72,10 @@ func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Jud
 		return federation.Judgement{}, federation.Refuse(ev, federation.IllegalStep, "")
 	}
 	v.State, v.Version = next, v.Version+1
-	switch {
-	case ev.Verb == federation.Offer:
+	switch ev.Verb {
+	case federation.Offer:
 		v.ID, v.Kind, v.Offerer, v.Offeree, v.Title, v.Venue, v.Dialect, v.Deadline = ev.ID, ev.Kind, ev.Actor(), ev.To, ev.Title, ev.Venue, ev.Dialect, ev.Deadline
-	case ev.Verb == federation.Accept:
+	case federation.Accept:
 		v.Assignee = ev.Actor()
 	default:
 		v.Over = next != "assigned"

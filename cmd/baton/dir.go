@@ -229,29 +229,29 @@ func dirError(err error) error {
 		return &usageError{ambiguous}
 	}
 	if refused, ok := errors.AsType[*directory.RefusedError](err); ok {
-		return &dirRefusal{&federation.RefusalError{Code: federation.IllegalStep}, refused}
+		return &dirRefusalError{&federation.RefusalError{Code: federation.IllegalStep}, refused}
 	}
 	if missing, ok := errors.AsType[*directory.NotFoundError](err); ok {
-		return &dirMissing{missing}
+		return &dirMissingError{missing}
 	}
 	return err
 }
 
-// dirMissing is a task that is not there, told in the words of the directory.
-type dirMissing struct{ *directory.NotFoundError }
+// dirMissingError is a task that is not there, told in the words of the directory.
+type dirMissingError struct{ *directory.NotFoundError }
 
 // Unwrap returns the error that has the exit code.
-func (*dirMissing) Unwrap() error { return federation.ErrNotFound }
+func (*dirMissingError) Unwrap() error { return federation.ErrNotFound }
 
-// dirRefusal is a refusal that is told in the words of the directory.
-type dirRefusal struct {
+// dirRefusalError is a refusal that is told in the words of the directory.
+type dirRefusalError struct {
 	*federation.RefusalError
 
 	refused *directory.RefusedError
 }
 
 // Error implements error.
-func (e *dirRefusal) Error() string { return e.refused.Error() }
+func (e *dirRefusalError) Error() string { return e.refused.Error() }
 
 // Unwrap returns the refusal, which has the exit code.
-func (e *dirRefusal) Unwrap() error { return e.RefusalError }
+func (e *dirRefusalError) Unwrap() error { return e.RefusalError }

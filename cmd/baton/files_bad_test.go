@@ -91,7 +91,7 @@ func (h *filesHouse) leavesAlone(t *testing.T, good func(string, map[string]any)
 	}
 	others := good("others", map[string]any{"to_agent": "sven"})
 	half := good("half", map[string]any{"reason": "half"})
-	for _, make := range []func() error{
+	for _, create := range []func() error{
 		func() error { return os.Symlink(secret, at("symlink.json")) },
 		func() error { return unix.Mkfifo(at("fifo.json"), 0o644) },
 		func() error { return os.Mkdir(at("folder.json"), 0o755) },
@@ -101,7 +101,7 @@ func (h *filesHouse) leavesAlone(t *testing.T, good func(string, map[string]any)
 		func() error { return os.WriteFile(at("others.json"), others, 0o644) },
 		func() error { return os.WriteFile(at("notes.txt"), half, 0o644) },
 	} {
-		if err := make(); err != nil {
+		if err := create(); err != nil {
 			t.Fatal(err)
 		}
 	}

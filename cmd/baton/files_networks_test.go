@@ -165,6 +165,7 @@ func TestHandoffsCrossBetweenDirectoriesIRCAndARegistry(t *testing.T) {
 
 // crossIRC offers from IRC to a directory and back.
 func (w *filesWorld) crossIRC(t *testing.T, d born) {
+	t.Helper()
 	offer := rfcTags.offer(w.key, channel, extras{"to": string(d.agent), "title": "from IRC"})
 	send(t, w.alice, offer.tags)
 	d.works(t, w, func(verb string) { checkVouched(t, rfcTags, rfcTags.await(t, w.alice, verb, offer.handoff), channel) })
@@ -187,6 +188,7 @@ func (w *filesWorld) crossIRC(t *testing.T, d born) {
 
 // crossAIRC offers from a directory to an agent of the registry and back.
 func (w *filesWorld) crossAIRC(t *testing.T, d born) {
+	t.Helper()
 	ended := d.offer(t, w, false)
 	w.agent.next(t, "a handshake", func(m message) bool { return m.Payload.Type == "system:handshake_request" })
 	maker := webHandle(d.maker)

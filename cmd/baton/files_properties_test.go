@@ -5,6 +5,7 @@ package main_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -111,6 +112,7 @@ func (w *propertyWorld) rejects(t *testing.T, name string, content []byte, code 
 }
 
 func (w *propertyWorld) forgedFile(t *testing.T) {
+	t.Helper()
 	w.rejects(t, "forged.json", voicePayload("a secret of mallory", "alice", "bob", "forged", time.Minute, nil), "bad-hmac")
 }
 
@@ -119,10 +121,12 @@ func expiredTimes() map[string]any {
 }
 
 func (w *propertyWorld) expiredFile(t *testing.T) {
+	t.Helper()
 	w.rejects(t, "expired.json", voicePayload(voiceSecret, "alice", "bob", "expired", time.Minute, expiredTimes()), "expired")
 }
 
 func (w *propertyWorld) fileTwice(t *testing.T) {
+	t.Helper()
 	content := voicePayload(voiceSecret, "alice", "bob", "twice", time.Minute, nil)
 	drop(t, filepath.Join(w.voice, "handoff", "once.json"), content)
 	awaitFile(t, filepath.Join(w.voice, "claimed"), ".json")
@@ -130,6 +134,7 @@ func (w *propertyWorld) fileTwice(t *testing.T) {
 }
 
 func (w *propertyWorld) fileOfOthers(t *testing.T) {
+	t.Helper()
 	path := filepath.Join(w.voice, "handoff", "others.json")
 	content := voicePayload(voiceSecret, "bob", "alice", "others", time.Minute, nil)
 	drop(t, path, content)
@@ -140,6 +145,7 @@ func (w *propertyWorld) fileOfOthers(t *testing.T) {
 }
 
 func (w *propertyWorld) bootstrapOnce(t *testing.T) {
+	t.Helper()
 	content := voicePayload(voiceSecret, "alice", "bob", "boot", time.Minute, map[string]any{"reason": "boot"})
 	drop(t, filepath.Join(w.voice, "handoff", "boot.json"), content)
 	var id, cursor string
@@ -178,6 +184,7 @@ func (w *propertyWorld) hubAnswers(t *testing.T, token, method, path string, bod
 const bobsToken, alicesToken = "the hub token of bob", "the hub token of alice"
 
 func (w *propertyWorld) forgedStart(t *testing.T) {
+	t.Helper()
 	good := voicePayload(voiceSecret, "bob", "alice", "hub forged", time.Minute, nil)
 	w.hubAnswers(t, "mallory", "POST", "start", good, http.StatusUnauthorized)
 	w.hubAnswers(t, alicesToken, "POST", "start", good, http.StatusForbidden)
@@ -185,6 +192,7 @@ func (w *propertyWorld) forgedStart(t *testing.T) {
 }
 
 func (w *propertyWorld) expiredStart(t *testing.T) {
+	t.Helper()
 	w.hubAnswers(t, bobsToken, "POST", "start", voicePayload(voiceSecret, "bob", "alice", "hub expired", time.Minute, expiredTimes()), http.StatusUnprocessableEntity)
 }
 
@@ -199,12 +207,14 @@ func (w *propertyWorld) hubHandoff(t *testing.T, id string) {
 }
 
 func (w *propertyWorld) hubTwice(t *testing.T) {
+	t.Helper()
 	w.hubHandoff(t, "hub-twice")
 	w.hubAnswers(t, alicesToken, "POST", "hub-twice/accept", nil, http.StatusOK)
 	w.hubAnswers(t, alicesToken, "POST", "hub-twice/accept", nil, http.StatusConflict)
 }
 
 func (w *propertyWorld) hubOfOthers(t *testing.T) {
+	t.Helper()
 	w.hubHandoff(t, "hub-others")
 	w.hubAnswers(t, bobsToken, "GET", "poll?agent=alice", nil, http.StatusForbidden)
 	w.hubAnswers(t, bobsToken, "POST", "hub-others/reject", nil, http.StatusForbidden)
@@ -219,6 +229,7 @@ func (w *propertyWorld) record(t *testing.T, id, from string) {
 }
 
 func (w *propertyWorld) untrustedRecord(t *testing.T) {
+	t.Helper()
 	w.record(t, "from-mallory", "mallory")
 	await(t, "the record to be counted", func() bool {
 		return w.counters(t)[`baton_bad_input_total{link="research",network="files",reason="untrusted"}`] == 1
@@ -226,6 +237,7 @@ func (w *propertyWorld) untrustedRecord(t *testing.T) {
 }
 
 func (w *propertyWorld) recordTwice(t *testing.T) {
+	t.Helper()
 	w.scholar.offer(t, map[string]any{"to": native("research", "reviewer"), "title": "twice"})
 	tasks := directory.Tasks{Path: w.tasks}
 	var id string
@@ -246,6 +258,7 @@ func (w *propertyWorld) recordTwice(t *testing.T) {
 }
 
 func (w *propertyWorld) recordOfOthers(t *testing.T) {
+	t.Helper()
 	id := w.scholar.offer(t, map[string]any{"to": native("research", "reviewer"), "title": "others"})
 	var path string
 	await(t, "the record", func() bool {
@@ -275,15 +288,14 @@ func (w *propertyWorld) recordOfOthers(t *testing.T) {
 func (w *propertyWorld) ircOffer(t *testing.T, more extras) signed {
 	t.Helper()
 	terms := extras{"to": w.lab.key.did, "title": "on IRC"}
-	for name, value := range more {
-		terms[name] = value
-	}
+	maps.Copy(terms, more)
 	offer := rfcTags.offer(w.carol, channel, terms)
 	send(t, w.lab.alice, offer.tags)
 	return offer
 }
 
 func (w *propertyWorld) forgedTags(t *testing.T) {
+	t.Helper()
 	offer := rfcTags.offer(w.carol, channel, extras{"to": w.lab.key.did, "title": "on IRC"})
 	offer.tags[vendor+"handoff-task"] = "something else"
 	send(t, w.lab.alice, offer.tags)
@@ -291,6 +303,7 @@ func (w *propertyWorld) forgedTags(t *testing.T) {
 }
 
 func (w *propertyWorld) expiredTags(t *testing.T) {
+	t.Helper()
 	offer := w.ircOffer(t, extras{"deadline": fmt.Sprint(time.Now().Add(-time.Hour).Unix())})
 	late := rfcTags.step(w.lab.key, channel, "accept", offer.handoff, nil)
 	send(t, w.lab.alice, late.tags)
@@ -304,6 +317,7 @@ func (w *propertyWorld) expiredTags(t *testing.T) {
 }
 
 func (w *propertyWorld) tagsTwice(t *testing.T) {
+	t.Helper()
 	offer := w.ircOffer(t, nil)
 	send(t, w.lab.alice, rfcTags.step(w.lab.key, channel, "accept", offer.handoff, nil).tags)
 	again := rfcTags.step(w.lab.key, channel, "accept", offer.handoff, nil)
@@ -312,6 +326,7 @@ func (w *propertyWorld) tagsTwice(t *testing.T) {
 }
 
 func (w *propertyWorld) tagsOfOthers(t *testing.T) {
+	t.Helper()
 	offer := w.ircOffer(t, nil)
 	theft := rfcTags.step(w.carol, channel, "accept", offer.handoff, nil)
 	send(t, w.lab.alice, theft.tags)
@@ -323,9 +338,7 @@ func (w *propertyWorld) request(t *testing.T, more map[string]any) (text []byte,
 	t.Helper()
 	second = w.lab.hire(t, fmt.Sprintf("second_%d", time.Now().UnixNano()%1_000_000))
 	data := map[string]any{"description": "on AIRC"}
-	for name, value := range more {
-		data[name] = value
-	}
+	maps.Copy(data, more)
 	return write(t, w.lab.scout, w.lab.scout.Envelope(second.Handle, "", payload("task:request", data))), second
 }
 
@@ -342,6 +355,7 @@ func (w *propertyWorld) offered(t *testing.T) (second *mailbox, offer message) {
 }
 
 func (w *propertyWorld) forgedMessage(t *testing.T) {
+	t.Helper()
 	text, _ := w.request(t, nil)
 	if got := post(t, w.lab.scout, bytes.Replace(text, []byte("on AIRC"), []byte("on airc"), 1)); got.Status < 400 || got.Status >= 500 {
 		t.Errorf("a forged message is answered %+v", got)
@@ -349,6 +363,7 @@ func (w *propertyWorld) forgedMessage(t *testing.T) {
 }
 
 func (w *propertyWorld) expiredMessage(t *testing.T) {
+	t.Helper()
 	late := payload("task:request", map[string]any{"description": "late", "deadline": time.Now().Add(-time.Hour).Unix()})
 	got := post(t, w.lab.scout, write(t, w.lab.scout, w.lab.scout.Envelope(handleOf(w.carol.did), "", late)))
 	if got.Status != http.StatusCreated {
@@ -358,6 +373,7 @@ func (w *propertyWorld) expiredMessage(t *testing.T) {
 }
 
 func (w *propertyWorld) messageTwice(t *testing.T) {
+	t.Helper()
 	second, offer := w.offered(t)
 	ack := payload("ack", map[string]any{"replyTo": offer.ID, "status": "received"})
 	for _, want := range []int{http.StatusCreated, http.StatusConflict} {
@@ -368,6 +384,7 @@ func (w *propertyWorld) messageTwice(t *testing.T) {
 }
 
 func (w *propertyWorld) messageOfOthers(t *testing.T) {
+	t.Helper()
 	_, offer := w.offered(t)
 	mallory := w.lab.hire(t, fmt.Sprintf("mallory_%d", time.Now().UnixNano()%1_000_000))
 	theft := payload("ack", map[string]any{"replyTo": offer.ID, "status": "received", "handoff": map[string]any{"id": about(offer).ID, "event": "accept"}})
@@ -390,23 +407,27 @@ func refusedRequest(t *testing.T, c *caller, path string, body any) {
 }
 
 func (w *propertyWorld) forgedToken(t *testing.T) {
+	t.Helper()
 	forged := *w.outside
 	forged.token += "x"
 	refusedRequest(t, &forged, "handoffs", map[string]any{"to": w.scholar.did, "title": "forged"})
 }
 
 func (w *propertyWorld) expiredOffer(t *testing.T) {
+	t.Helper()
 	id := w.scholar.offer(t, map[string]any{"to": w.outside.did, "title": "late", "deadline": "2026-01-01T00:00:00Z"})
 	refusedRequest(t, w.outside, "handoffs/"+id+"/accept", nil)
 }
 
 func (w *propertyWorld) requestTwice(t *testing.T) {
+	t.Helper()
 	id := w.scholar.offer(t, map[string]any{"to": w.outside.did, "title": "twice"})
 	w.outside.step(t, id, "accept", nil)
 	refusedRequest(t, w.outside, "handoffs/"+id+"/accept", nil)
 }
 
 func (w *propertyWorld) requestOfOthers(t *testing.T) {
+	t.Helper()
 	id := w.scholar.offer(t, map[string]any{"to": native("research", "reviewer"), "title": "for the reviewer"})
 	refusedRequest(t, w.outside, "handoffs/"+id+"/accept", nil)
 }

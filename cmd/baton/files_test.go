@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -87,9 +88,7 @@ func voicePayload(secret, from, to, caller string, lifetime time.Duration, more 
 		"from_agent": from, "to_agent": to, "reason": "scheduling", "initiated_at": now.Format(time.RFC3339), "expires_at": now.Add(lifetime).Format(time.RFC3339),
 		"transcript": []any{map[string]any{"role": "user", "text": "hello"}},
 	}
-	for name, value := range more {
-		said[name] = value
-	}
+	maps.Copy(said, more)
 	return signVoice(secret, said)
 }
 

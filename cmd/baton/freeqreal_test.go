@@ -115,9 +115,10 @@ func (u *realUser) say(target string, step signed) (federation.EventID, error) {
 
 // AwaitState implements [meshServer] by the web API of the user's server.
 func (u *realUser) AwaitState(ctx context.Context, id federation.HandoffID, state federation.State) error {
-	for last := ""; ; {
+	for {
 		status, body := u.home.Get(ctx, "/api/v1/actions/"+id.String(), u.bearer)
-		if last = readAction(body).state(); status == http.StatusOK && last == string(state) {
+		last := readAction(body).state()
+		if status == http.StatusOK && last == string(state) {
 			return nil
 		}
 		select {

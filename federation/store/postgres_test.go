@@ -42,6 +42,7 @@ func openPostgres(tb testing.TB, dsn string) *registry.Record {
 }
 
 func keepsJournals(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
 	journals(t, openPostgres(t, server.Record(t)))
 }
 

@@ -55,11 +55,12 @@ func jsonMessage(m protoreflect.Message) (any, error) {
 		}
 		members[string(field.Name())] = value
 	}
-	return members, transform(m, members)
+	transform(m, members)
+	return members, nil
 }
 
 // transform replaces the members whose JSON is of another form than their field.
-func transform(m protoreflect.Message, members map[string]any) error {
+func transform(m protoreflect.Message, members map[string]any) {
 	switch of := m.Interface().(type) {
 	case *macpv1.Envelope:
 		delete(members, "timestamp_unix_ms")
@@ -71,7 +72,6 @@ func transform(m protoreflect.Message, members map[string]any) error {
 			members["rules"] = json.RawMessage(of.GetRules())
 		}
 	}
-	return nil
 }
 
 func jsonField(field protoreflect.FieldDescriptor, value protoreflect.Value) (any, error) {
@@ -241,7 +241,7 @@ func payloadBytes(kind, payload json.RawMessage) ([]byte, error) {
 }
 
 // PayloadOf returns an empty payload of a type of message, nil for an unknown type.
-func PayloadOf(kind string) proto.Message {
+func PayloadOf(kind string) proto.Message { //nolint:ireturn // each type of message has a type of payload
 	switch kind {
 	case TypeSessionStart:
 		return &macpv1.SessionStartPayload{}

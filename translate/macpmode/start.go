@@ -101,7 +101,7 @@ func ValidSessionID(id string) bool {
 		return id == strings.ToLower(id) && (id[14] == '4' || id[14] == '7') && strings.Contains("89ab", id[19:20])
 	}
 	return len(id) >= 22 && len(id) <= maxSessionID && strings.IndexFunc(id, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) < 0
 }
 

@@ -34,14 +34,14 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie := p.sessions.begin(token, time.Now())
 	cookie.Secure = r.TLS != nil
-	http.SetCookie(w, cookie)
+	http.SetCookie(w, cookie) //nolint:gosec // Secure where the request came over TLS
 	http.Redirect(w, r, below(next), http.StatusSeeOther)
 }
 
 // logout ends a session.
 func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	p.sessions.end(s.id)
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}) //nolint:gosec // Secure where the request came over TLS
 	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
 }
 

@@ -55,7 +55,7 @@ func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Co
 	defer s.mu.Unlock()
 	s.makeRoom(now)
 	s.all[sha256.Sum256([]byte(text))] = &kept{token: token.Digest, csrf: rand.Text(), began: now, ends: ends}
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // the login sets Secure where the request came over TLS
 		Name: cookieName, Value: text, Path: "/", Expires: ends, MaxAge: int(ends.Sub(now).Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
