@@ -46,7 +46,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 // show writes what a step says into the session of its handoff.
 func (l *Link) show(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
-	switch ev.Verb {
+	switch ev.Verb { //nolint:exhaustive // no other step is shown
 	case federation.Accept, federation.Decline:
 		return l.showAnswer(t, d, offer)
 	case federation.Cancel, federation.Expire:
@@ -134,7 +134,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	if l.cfg.Profile != holdOpen || !t.session.Open() || l.participants.has(t.session.Initiator) {
 		return nil
 	}
-	switch ev.Verb {
+	switch ev.Verb { //nolint:exhaustive // the others are told as context
 	case federation.Complete:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.completed", "completed by "+offer.Target, true))
 	case federation.Fail:

@@ -72,7 +72,7 @@ func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Jud
 		return federation.Judgement{}, federation.Refuse(ev, federation.IllegalStep, "")
 	}
 	v.State, v.Version = next, v.Version+1
-	switch ev.Verb {
+	switch ev.Verb { //nolint:exhaustive // the others set nothing but the state
 	case federation.Offer:
 		v.ID, v.Kind, v.Offerer, v.Offeree, v.Title, v.Venue, v.Dialect, v.Deadline = ev.ID, ev.Kind, ev.Actor(), ev.To, ev.Title, ev.Venue, ev.Dialect, ev.Deadline
 	case federation.Accept:

@@ -9,12 +9,12 @@ import (
 
 // cpuTime returns how long the cores have worked for a process of this machine, 0 being this
 // one. Unlike a rate it is the same on a machine that does other things too.
-func cpuTime(b testing.TB, pid int) time.Duration {
-	b.Helper()
+func cpuTime(tb testing.TB, pid int) time.Duration {
+	tb.Helper()
 	var spent unix.Timespec
 	// The number of the clock of a process is made of its own, see clock_getcpuclockid(3).
 	if err := unix.ClockGettime(int32(^pid<<3|2), &spent); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return time.Duration(spent.Nano())
 }

@@ -111,7 +111,7 @@ func (c caller) Do(request *http.Request) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := c.http.Do(request) //nolint:gosec // the operator names the gateway
+	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, unreachable(err)
 	}

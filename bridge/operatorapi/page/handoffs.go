@@ -142,7 +142,7 @@ func shapeStep(r request, s contract.Step) (step, error) {
 // passport serves the passport of a handoff as a file.
 func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	id, ask := r.PathValue("id"), p.request(r.Context(), s.token, r.URL)
-	text, err := ask.api.Passport(ask.ctx, id)
+	text, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // it is that of r
 	if err != nil {
 		p.failWith(w, r, &s, err)
 		return

@@ -32,9 +32,9 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	if old, err := p.session(r); err == nil {
 		p.sessions.end(old.id)
 	}
-	cookie := p.sessions.begin(token, time.Now())
+	cookie := p.sessions.begin(token, time.Now()) //nolint:gosec // a session without TLS is over loopback
 	cookie.Secure = r.TLS != nil
-	http.SetCookie(w, cookie) //nolint:gosec // Secure where the request came over TLS
+	http.SetCookie(w, cookie)
 	http.Redirect(w, r, below(next), http.StatusSeeOther)
 }
 

@@ -82,7 +82,8 @@ func loggedIn(t *testing.T, mux http.Handler, token string) *http.Cookie {
 
 func TestASessionEndsAfterTwelveHoursOrWithItsToken(t *testing.T) {
 	t.Parallel()
-	for life, ends := range map[time.Duration]time.Duration{100 * time.Hour: 12 * time.Hour, 3 * time.Hour: 3 * time.Hour} {
+	for _, each := range []struct{ life, ends time.Duration }{{100 * time.Hour, 12 * time.Hour}, {3 * time.Hour, 3 * time.Hour}} {
+		life, ends := each.life, each.ends
 		synctest.Test(t, func(t *testing.T) {
 			mux, token := newPage(t, life)
 			cookie := loggedIn(t, mux, token)
