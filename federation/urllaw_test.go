@@ -19,16 +19,27 @@ import (
 // concatenations are the functions that may build the text of a URL without JoinURL, each
 // with its reason.
 var concatenations = map[string]string{
-	"federation/url.go JoinURL":           "it is the one place",
-	"federation/blob.go URL":              "a Capability is parsed base64url, and the base is the configured public_url",
-	"bridge/contexts.go hashed":           "it compares a prefix and asks nothing",
-	"bridge/irc/client/link.go Describe":  "it prints a constant path below the configured public_url",
-	"bridge/conform/rest/cast.go newCast": "an operator names the server that the suite tests, and the path is a constant",
-	"bridge/conform/rest/cast.go send":    "the paths are those of the table of cases",
-	"cmd/baton/demo.go Run":               "it prints the address of a listener for a person",
-	"cmd/baton/relaycmd.go Run":           "it prints the address of a server of a hub for an operator",
-	"deploy/lab/agent.go send":            "the lab starts the gateways itself, and its paths are constants and IDs",
-	"configs/check.go parseOrigin":        "it compares spellings, asks nothing, and configs imports nothing of ours",
+	"federation/url.go JoinURL":               "it is the one place",
+	"federation/blob.go URL":                  "a Capability is parsed base64url, and the base is the configured public_url",
+	"bridge/contexts.go hashed":               "it compares a prefix and asks nothing",
+	"bridge/irc/client/link.go Describe":      "it prints a constant path below the configured public_url",
+	"bridge/a2a/card.go card":                 "it names a constant path below the configured public_url",
+	"bridge/a2a/card.go endpoint":             "it names constant paths below the configured public_url, and escapes the DID",
+	"bridge/a2a/sign.go sign":                 "it names a constant path below the configured public_url",
+	"bridge/a2a/task.go metadata":             "it names the path of an ID below the configured public_url",
+	"bridge/macp/link.go href":                "it names the path of an ID below the configured public_url",
+	"bridge/mcp/link.go package":              "it is a constant path",
+	"bridge/mcp/link.go getMetadata":          "it names a constant path below the configured public_url",
+	"bridge/mcp/link.go serve":                "it names a constant path below the configured public_url",
+	"bridge/participant/oauth.go getMetadata": "it names constant paths below the configured public_url",
+	"bridge/participant/oauth.go checkForm":   "it compares with constant paths below the configured public_url",
+	"bridge/participant/oauth.go checkClaims": "it compares with a constant path below the configured public_url",
+	"bridge/conform/rest/cast.go newCast":     "an operator names the server that the suite tests, and the path is a constant",
+	"bridge/conform/rest/cast.go send":        "the paths are those of the table of cases",
+	"cmd/baton/demo.go Run":                   "it prints the address of a listener for a person",
+	"cmd/baton/relaycmd.go Run":               "it prints the address of a server of a hub for an operator",
+	"deploy/lab/agent.go send":                "the lab starts the gateways itself, and its paths are constants and IDs",
+	"configs/check.go parseOrigin":            "it compares spellings, asks nothing, and configs imports nothing of ours",
 }
 
 // Words at the end of a name that say that its value is an address or a part of one.

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -47,14 +48,28 @@ func (f *Freeq) Shown(handoff string) []Shown {
 	return slices.DeleteFunc(slices.Clone(f.shown), func(s Shown) bool { return s.Handoff != handoff || s.Verb == "confirm" })
 }
 
-// show notes that users here are shown a step. The lock is held.
+// show notes that users here are shown a step. A private one is shown to its two parties alone.
+// The lock is held.
 func (f *Freeq) show(m map[string]any) {
 	tags := textsOf(m["tags"])
+	if target := text(m, "target"); !strings.HasPrefix(target, "#") && !f.serves(target) && !f.serves(tags["+freeq.at/from"]) {
+		return
+	}
 	s := Shown{Step: tags["+freeq.at/eventid"], Handoff: tags["+freeq.at/act-id"], Verb: tags["+freeq.at/act-verb"], From: text(m, "from")}
 	if s.Handoff == "" {
 		s.Handoff = s.Step
 	}
 	f.shown = append(f.shown, s)
+}
+
+// serves reports whether a nick or a DID is a user here. The lock is held.
+func (f *Freeq) serves(name string) bool {
+	for _, u := range f.users {
+		if u.Nick == name || string(u.DID) == name {
+			return true
+		}
+	}
+	return false
 }
 
 func textsOf(raw any) map[string]string {

@@ -92,7 +92,7 @@ func (l *Link) tellStep(ctx context.Context, t *turn, d federation.Delivery, off
 	if last, err := envelopeOf(t.session.Signal); err == nil && last.GetMessageId() == ev.ID.String() {
 		return nil
 	}
-	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))
+	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, href(l.ports, d.View.ID)))
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,6 @@ func (l *Link) actor(ctx context.Context, s *live, offer *macpmode.Offer, ev fed
 	return offer.Target
 }
 
-// href returns where the gateway shows a handoff.
-func (l *Link) href(id federation.HandoffID) string {
-	return l.ports.PublicURL + "/api/v1/handoffs/" + id.String()
-}
-
 // hold writes a step into a session that is open until the work is over.
 func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error {
 	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
@@ -140,7 +135,7 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 	case federation.Fail:
 		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id, t.session.Commitment(offer, "handoff.failed", "failed by "+offer.Target, false))
 	}
-	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, l.href(d.View.ID)))
+	data, err := json.Marshal(macpmode.StepOf(ev, d.View, d.Entry.State, l.cfg.Profile, href(l.ports, d.View.ID)))
 	if err != nil {
 		return err
 	}
@@ -167,7 +162,7 @@ func (l *Link) openSession(ctx context.Context, ev federation.Event, view federa
 	if err != nil {
 		return err
 	}
-	carry := macpmode.CarryOf(view, l.cfg.Profile, l.href(view.ID))
+	carry := macpmode.CarryOf(view, l.cfg.Profile, href(l.ports, view.ID))
 	return l.engine.on(ctx, id, func(_ context.Context, t *turn) error {
 		payloads, err := macpmode.OpenOffer(ev, view, names, carry, t.now)
 		if err != nil {

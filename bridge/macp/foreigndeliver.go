@@ -107,7 +107,7 @@ func (c *foreignConn) cancel(ctx context.Context, session, reason string) error 
 
 // tellStep sends a signal that tells a step.
 func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, session string) error {
-	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, transfer, c.ports.PublicURL+"/api/v1/handoffs/"+d.View.ID.String()))
+	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, transfer, href(c.ports, d.View.ID)))
 	if err != nil {
 		return err
 	}

@@ -100,3 +100,8 @@ func (l *Link) participantOf(ctx context.Context, did federation.DID) (participa
 	}
 	return participant{}, false
 }
+
+// href returns where the gateway shows a handoff.
+func href(p bridge.Ports, id federation.HandoffID) string {
+	return p.PublicURL + "/api/v1/handoffs/" + id.String()
+}

@@ -182,8 +182,7 @@ func (c checkup) certificate(now time.Time) contract.Diagnosis {
 
 // did reads the document of the home as its peers do, and looks for the key that signs now.
 func (c checkup) did(ctx context.Context) contract.Diagnosis {
-	address := "https://" + c.p.file.Home.Name + "/.well-known/did.json"
-	body, err := c.fetch(ctx, address)
+	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have " + address + " lead to http.listen"
 	if err != nil {
 		return fails("did", oneLine(err), remedy)
@@ -197,9 +196,8 @@ func (c checkup) did(ctx context.Context) contract.Diagnosis {
 
 // wellKnown reads the profile of the home as its peers do.
 func (c checkup) wellKnown(ctx context.Context) contract.Diagnosis {
-	address := "https://" + c.p.file.Home.Name + string(federation.ProfilePath)
+	address, body, err := c.ownDocument(ctx, federation.ProfilePath)
 	remedy := "have " + address + " lead to http.listen"
-	body, err := c.fetch(ctx, address)
 	if err != nil {
 		return fails("well-known", oneLine(err), remedy)
 	}
@@ -210,14 +208,17 @@ func (c checkup) wellKnown(ctx context.Context) contract.Diagnosis {
 	return fine("well-known", address+" is ours")
 }
 
-func (c checkup) fetch(ctx context.Context, address string) ([]byte, error) {
+// ownDocument fetches a document of this home as its peers do.
+func (c checkup) ownDocument(ctx context.Context, path federation.URLPath) (address string, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	body, err := c.p.client.Get(ctx, address)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", address, err)
+	if address, err = federation.JoinURL(federation.BaseURL(c.p.file.Home.Name), path, nil); err != nil {
+		return "", nil, err
 	}
-	return body, nil
+	if body, err = c.p.client.Get(ctx, address); err != nil {
+		return address, nil, fmt.Errorf("read %s: %w", address, err)
+	}
+	return address, body, nil
 }
 
 func (c checkup) relay() contract.Diagnosis {

@@ -225,7 +225,7 @@ func entryPoints() []entry {
 		{name: "signed step", parsers: []string{"federation/identity/publickey.go"}, present: viaStep},
 		{name: "passport", parsers: []string{"federation/passport/verify.go"}, names: true, provesNothing: true, present: viaPassport},
 		{name: "signer command", parsers: []string{"federation/identity/signer.go"}, names: true, provesNothing: true, present: viaSigner},
-		{name: "record", parsers: []string{"federation/signing/signing.go", "federation/signing/again.go"}, names: true, present: viaRecord, without: map[string]string{
+		{name: "record", parsers: []string{"federation/signing/verify.go", "federation/signing/again.go"}, names: true, present: viaRecord, without: map[string]string{
 			"revoked": "the verification of a signature knows no time: the source of keys does",
 		}},
 	}
