@@ -25,6 +25,12 @@ const (
 	bob = federation.DID("did:plc:bob000000000000000000000")
 )
 
+// newest is the version of a record of this program, and added the migration of a later one.
+const (
+	newest = 2
+	added  = "schema/0003_colour.sql"
+)
+
 // handoffs is how many handoffs a record of these tests has: more than a page of them.
 const handoffs = 42
 
@@ -84,20 +90,25 @@ func files(t *testing.T, dir string) map[string][]byte {
 // its last migration adds a column.
 func laterProgram(t *testing.T) fstest.MapFS {
 	t.Helper()
-	first, err := os.ReadFile("schema/0001_record.sql")
-	if err != nil {
-		t.Fatal(err)
+	known, err := filepath.Glob("schema/*.sql")
+	if err != nil || len(known) != newest {
+		t.Fatalf("migrations %v, %v, want %d", known, err, newest)
 	}
-	return fstest.MapFS{
-		"schema/0001_record.sql": {Data: first},
-		"schema/0002_colour.sql": {Data: []byte("ALTER TABLE handoff ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")},
+	later := fstest.MapFS{added: {Data: []byte("ALTER TABLE handoff ADD COLUMN colour TEXT NOT NULL DEFAULT 'red';")}}
+	for _, name := range known {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later[name] = &fstest.MapFile{Data: text}
 	}
+	return later
 }
 
 func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
-	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err != nil || done.From != 1 || done.To != 2 {
+	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err != nil || done.From != newest || done.To != newest+1 {
 		t.Fatalf("MigrateBy = %+v, %v", done, err)
 	}
 	if n := count(t, dir, "SELECT count(*) FROM handoff WHERE colour = 'red'"); n != handoffs {
@@ -106,14 +117,14 @@ func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
 	if damaged := count(t, dir, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"); damaged > 0 {
 		t.Errorf("%d pages are damaged", damaged)
 	}
-	if _, err := engine.Open(t.Context(), at(dir), registry.Tables{}, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "of version 2 and this program knows versions up to 1") {
+	if _, err := engine.Open(t.Context(), at(dir), registry.Tables{}, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "of version 3 and this program knows versions up to 2") {
 		t.Errorf("Open by the older program: %v", err)
 	}
 }
 
 func TestAnEmptyRecordGetsAllMigrations(t *testing.T) {
 	dir := t.TempDir()
-	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done != (engine.Upgrade{From: 0, To: 2}) {
+	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done != (engine.Upgrade{From: 0, To: newest + 1}) {
 		t.Errorf("MigrateBy = %+v, %v", done, err)
 	}
 }
@@ -121,11 +132,11 @@ func TestAnEmptyRecordGetsAllMigrations(t *testing.T) {
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
-	later["schema/0002_colour.sql"].Data = append(later["schema/0002_colour.sql"].Data, "INSERT INTO nowhere VALUES (1);"...)
-	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "0002_colour.sql") {
+	later[added].Data = append(later[added].Data, "INSERT INTO nowhere VALUES (1);"...)
+	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "0003_colour.sql") {
 		t.Errorf("MigrateBy = %+v, %v, want an error with the name of the migration", done, err)
 	}
-	if planned, err := engine.Plan(t.Context(), at(dir)); err != nil || planned != (engine.Upgrade{From: 1, To: 1}) {
+	if planned, err := engine.Plan(t.Context(), at(dir)); err != nil || planned != (engine.Upgrade{From: newest, To: newest}) {
 		t.Errorf("Plan = %+v, %v", planned, err)
 	}
 	if n := count(t, dir, "SELECT count(*) FROM handoff"); n != handoffs {
@@ -134,10 +145,10 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 }
 
 func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
-	for _, name := range []string{"schema/0003_gap.sql", "schema/0001_twice.sql", "schema/colour.sql"} {
+	for _, name := range []string{"schema/0004_gap.sql", "schema/0001_twice.sql", "schema/colour.sql"} {
 		later := laterProgram(t)
-		later[name] = later["schema/0002_colour.sql"]
-		delete(later, "schema/0002_colour.sql")
+		later[name] = later[added]
+		delete(later, added)
 		if _, err := engine.MigrateBy(t.Context(), later, at(t.TempDir()), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "has to begin with 000") {
 			t.Errorf("MigrateBy with %s: %v", name, err)
 		}
@@ -148,14 +159,14 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	before := files(t, dir)
-	if planned, err := engine.PlanBy(t.Context(), later, at(dir)); err != nil || planned != (engine.Upgrade{From: 1, To: 2}) {
+	if planned, err := engine.PlanBy(t.Context(), later, at(dir)); err != nil || planned != (engine.Upgrade{From: newest, To: newest + 1}) {
 		t.Errorf("PlanBy = %+v, %v", planned, err)
 	}
 	if !maps.EqualFunc(before, files(t, dir), bytes.Equal) {
 		t.Error("PlanBy changed files")
 	}
 	done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7))
-	want := engine.Upgrade{From: 1, To: 2, Backup: at(dir) + ".v1-20261121T120007.000Z.bak"}
+	want := engine.Upgrade{From: newest, To: newest + 1, Backup: at(dir) + ".v2-20261121T120007.000Z.bak"}
 	if err != nil || done != want {
 		t.Fatalf("MigrateBy = %+v, %v, want %+v", done, err, want)
 	}
@@ -166,7 +177,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 	if info, err := os.Stat(at(back)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy: %v, %v", info, err)
 	}
-	if planned, err := engine.PlanBy(t.Context(), later, at(back)); err != nil || planned.From != 1 {
+	if planned, err := engine.PlanBy(t.Context(), later, at(back)); err != nil || planned.From != newest {
 		t.Errorf("the copy: %+v, %v", planned, err)
 	}
 	if n := count(t, back, "SELECT count(*) FROM handoff"); n != handoffs {
@@ -178,7 +189,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 // begins again.
 func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	dir := full(t)
-	for name, text := range map[string]string{".v1.draft": "half a copy", ".v1-20261121T110000.000Z.bak": "a copy"} {
+	for name, text := range map[string]string{".v2.draft": "half a copy", ".v2-20261121T110000.000Z.bak": "a copy"} {
 		if err := os.WriteFile(at(dir)+name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -186,10 +197,10 @@ func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done.Backup == "" {
 		t.Fatalf("MigrateBy = %+v, %v", done, err)
 	}
-	if _, err := os.Stat(at(dir) + ".v1.draft"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(at(dir) + ".v2.draft"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the draft is still there: %v", err)
 	}
-	if text, err := os.ReadFile(at(dir) + ".v1-20261121T110000.000Z.bak"); err != nil || string(text) != "a copy" {
+	if text, err := os.ReadFile(at(dir) + ".v2-20261121T110000.000Z.bak"); err != nil || string(text) != "a copy" {
 		t.Errorf("the copy of before: %q, %v", text, err)
 	}
 }
@@ -215,7 +226,7 @@ func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
 	if !bytes.Equal(files(t, dir)[filepath.Base(at(dir))], before) {
 		t.Error("the record was changed")
 	}
-	if planned, err := engine.PlanBy(t.Context(), laterProgram(t), at(dir)); err != nil || planned.From != 1 {
+	if planned, err := engine.PlanBy(t.Context(), laterProgram(t), at(dir)); err != nil || planned.From != newest {
 		t.Errorf("PlanBy = %+v, %v", planned, err)
 	}
 }

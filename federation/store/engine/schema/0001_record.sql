@@ -639,20 +639,16 @@ CREATE TABLE webhook (
     id          TEXT    NOT NULL PRIMARY KEY,
     did         TEXT    NOT NULL,
     participant TEXT    NOT NULL,            -- name on a link whose messages are posted; '' for the inbox of did
-    handoff     TEXT    NOT NULL,            -- whose steps are posted; '' for none
-    label       TEXT    NOT NULL,            -- of its owner, among those that follow one handoff
-    sealed      BLOB,                        -- what the network that posts needs, readable to that alone
     url         TEXT    NOT NULL,
     since       INTEGER NOT NULL,
     disabled    INTEGER NOT NULL DEFAULT 0,  -- 0 while it is called
     why         TEXT    NOT NULL DEFAULT '', -- it is disabled
     due         INTEGER,                     -- when the first of its deliveries is; NULL for none
     taken       INTEGER NOT NULL DEFAULT 0,  -- until when a worker has it
-    UNIQUE (did, handoff, url, label)
+    UNIQUE (did, url)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX webhook_participant ON webhook (participant) WHERE participant <> '';
-CREATE INDEX webhook_handoff ON webhook (handoff) WHERE handoff <> '';
 CREATE INDEX webhook_due ON webhook (due, taken, id) WHERE due IS NOT NULL;
 
 -- Deliveries to webhooks, pending and ended. The rows with one order key are made in their
@@ -680,25 +676,11 @@ CREATE TRIGGER inbox_pushed AFTER INSERT ON inbox WHEN EXISTS (SELECT 1 FROM web
     INSERT INTO push (webhook, item, order_key, queued, next)
     SELECT h.id, NEW.event, e.handoff, e.filed,
         CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = e.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM webhook h JOIN event e ON e.seq = NEW.event WHERE h.did = NEW.did AND h.participant = '' AND h.handoff = '' AND h.disabled = 0;
+    FROM webhook h JOIN event e ON e.seq = NEW.event WHERE h.did = NEW.did AND h.participant = '' AND h.disabled = 0;
 END;
 
 CREATE TRIGGER inbox_push_dropped AFTER DELETE ON inbox WHEN EXISTS (SELECT 1 FROM webhook WHERE did = OLD.did) BEGIN
-    DELETE FROM push WHERE item = OLD.event AND webhook IN (SELECT id FROM webhook WHERE did = OLD.did AND participant = '' AND handoff = '');
-END;
-
--- A webhook that follows a handoff gets each step of it, and ends with it.
-CREATE TRIGGER event_pushed AFTER INSERT ON event
-    WHEN NEW.version IS NOT NULL AND EXISTS (SELECT 1 FROM webhook WHERE handoff = NEW.handoff AND handoff <> '') BEGIN
-    INSERT INTO push (webhook, item, order_key, queued, next)
-    SELECT h.id, NEW.seq, NEW.handoff, NEW.filed,
-        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = NEW.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM webhook h WHERE h.handoff = NEW.handoff AND h.handoff <> '' AND h.disabled = 0;
-END;
-
-CREATE TRIGGER handoff_unfollowed AFTER DELETE ON handoff WHEN EXISTS (SELECT 1 FROM webhook WHERE handoff = OLD.id AND handoff <> '') BEGIN
-    DELETE FROM push WHERE webhook IN (SELECT id FROM webhook WHERE handoff = OLD.id AND handoff <> '');
-    DELETE FROM webhook WHERE handoff = OLD.id AND handoff <> '';
+    DELETE FROM push WHERE item = OLD.event AND webhook IN (SELECT id FROM webhook WHERE did = OLD.did AND participant = '');
 END;
 
 -- Notices that a DID reads from the record are posted to the webhooks of its inbox too.
@@ -707,7 +689,7 @@ CREATE TRIGGER notice_pushed AFTER INSERT ON notice WHEN NEW.link = 'inbox' AND 
     SELECT h.id, NEW.n + 4503599627370496, l.order_key, NEW.at,
         CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = l.order_key AND p.state = 'waiting') THEN NULL ELSE 0 END
     FROM webhook h JOIN (SELECT coalesce(NEW.body ->> '$.event.handoff', NEW.event) AS order_key) l
-    WHERE h.did = NEW.reader AND h.participant = '' AND h.handoff = '' AND h.disabled = 0;
+    WHERE h.did = NEW.reader AND h.participant = '' AND h.disabled = 0;
 END;
 
 CREATE TRIGGER notice_push_dropped AFTER DELETE ON notice WHEN EXISTS (SELECT 1 FROM webhook WHERE did = OLD.reader) BEGIN
@@ -730,20 +712,3 @@ CREATE TRIGGER push_gone AFTER DELETE ON push WHEN OLD.state = 'waiting' BEGIN
         (SELECT min(item) FROM push WHERE webhook = OLD.webhook AND order_key = OLD.order_key AND state = 'waiting');
     UPDATE webhook SET due = 0 WHERE id = OLD.webhook AND due IS NOT NULL;
 END;
-
--- Journals: named lists of entries that links keep ------------------------------------------
-
-CREATE TABLE journal (
-    name   TEXT    NOT NULL PRIMARY KEY,
-    length INTEGER NOT NULL, -- of entries; compare-and-set is on this column
-    due    INTEGER NOT NULL  -- when its owner looks at it again; 0 for never
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX journal_due ON journal (due) WHERE due > 0;
-
-CREATE TABLE journal_entry (
-    journal TEXT    NOT NULL,
-    n       INTEGER NOT NULL, -- from 1
-    entry   BLOB    NOT NULL,
-    PRIMARY KEY (journal, n)
-) STRICT, WITHOUT ROWID;

@@ -595,20 +595,16 @@ CREATE TABLE webhook (
     id       text COLLATE "C" PRIMARY KEY,
     did      text COLLATE "C" NOT NULL,
     participant text COLLATE "C" NOT NULL,
-    handoff  text COLLATE "C" NOT NULL,
-    label    text COLLATE "C" NOT NULL,
-    sealed   bytea,
     url      text COLLATE "C" NOT NULL,
     since    bigint NOT NULL,
     disabled bigint NOT NULL DEFAULT 0,
     why      text COLLATE "C" NOT NULL DEFAULT '',
     due      bigint,
     taken    bigint NOT NULL DEFAULT 0,
-    UNIQUE (did, handoff, url, label)
+    UNIQUE (did, url)
 );
 
 CREATE INDEX webhook_participant ON webhook (participant) WHERE participant <> '';
-CREATE INDEX webhook_handoff ON webhook (handoff) WHERE handoff <> '';
 CREATE INDEX webhook_due ON webhook (due, taken, id) WHERE due IS NOT NULL;
 
 CREATE TABLE push (
@@ -630,42 +626,24 @@ CREATE FUNCTION inbox_pushed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     SELECT h.id, e.seq, e.handoff, e.filed,
         CASE WHEN row_number() OVER (PARTITION BY h.id, e.handoff ORDER BY e.seq) > 1
             OR EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = e.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM arrived a JOIN webhook h ON h.did = a.did AND h.participant = '' AND h.handoff = '' AND h.disabled = 0 JOIN event e ON e.seq = a.event;
+    FROM arrived a JOIN webhook h ON h.did = a.did AND h.participant = '' AND h.disabled = 0 JOIN event e ON e.seq = a.event;
     RETURN NULL;
 END $$;
 CREATE TRIGGER inbox_pushed AFTER INSERT ON inbox REFERENCING NEW TABLE AS arrived
     FOR EACH STATEMENT EXECUTE FUNCTION inbox_pushed();
 
 CREATE FUNCTION inbox_push_dropped() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    DELETE FROM push WHERE item = OLD.event AND webhook IN (SELECT id FROM webhook WHERE did = OLD.did AND participant = '' AND handoff = '');
+    DELETE FROM push WHERE item = OLD.event AND webhook IN (SELECT id FROM webhook WHERE did = OLD.did AND participant = '');
     RETURN NULL;
 END $$;
 CREATE TRIGGER inbox_push_dropped AFTER DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION inbox_push_dropped();
-
-CREATE FUNCTION event_pushed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO push (webhook, item, order_key, queued, next)
-    SELECT h.id, e.seq, e.handoff, e.filed,
-        CASE WHEN row_number() OVER (PARTITION BY h.id ORDER BY e.seq) > 1
-            OR EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = e.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM filed e JOIN webhook h ON h.handoff = e.handoff AND h.handoff <> '' AND h.disabled = 0 WHERE e.version IS NOT NULL;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER event_pushed AFTER INSERT ON event REFERENCING NEW TABLE AS filed
-    FOR EACH STATEMENT EXECUTE FUNCTION event_pushed();
-
-CREATE FUNCTION handoff_unfollowed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    DELETE FROM push WHERE webhook IN (SELECT id FROM webhook WHERE handoff = OLD.id AND handoff <> '');
-    DELETE FROM webhook WHERE handoff = OLD.id AND handoff <> '';
-    RETURN NULL;
-END $$;
-CREATE TRIGGER handoff_unfollowed AFTER DELETE ON handoff FOR EACH ROW EXECUTE FUNCTION handoff_unfollowed();
 
 CREATE FUNCTION notice_pushed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO push (webhook, item, order_key, queued, next)
     SELECT h.id, NEW.n + 4503599627370496, l.order_key, NEW.at,
         CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = l.order_key AND p.state = 'waiting') THEN NULL ELSE 0 END
     FROM webhook h JOIN (SELECT coalesce(NEW.body -> 'event' ->> 'handoff', NEW.event) AS order_key) l ON true
-    WHERE h.did = NEW.reader AND h.participant = '' AND h.handoff = '' AND h.disabled = 0;
+    WHERE h.did = NEW.reader AND h.participant = '' AND h.disabled = 0;
     RETURN NULL;
 END $$;
 CREATE TRIGGER notice_pushed AFTER INSERT ON notice FOR EACH ROW WHEN (NEW.link = 'inbox') EXECUTE FUNCTION notice_pushed();
@@ -701,20 +679,3 @@ CREATE TRIGGER push_gone AFTER DELETE ON push FOR EACH ROW WHEN (OLD.state = 'wa
 CREATE INDEX push_order ON push (webhook, order_key, item) WHERE state = 'waiting';
 CREATE INDEX push_next ON push (webhook, next, item) WHERE next IS NOT NULL;
 CREATE INDEX push_queued ON push (queued) WHERE state = 'waiting';
-
--- Journals: named lists of entries that links keep ------------------------------------------
-
-CREATE TABLE journal (
-    name   text COLLATE "C" PRIMARY KEY,
-    length bigint NOT NULL,
-    due    bigint NOT NULL
-);
-
-CREATE INDEX journal_due ON journal (due) WHERE due > 0;
-
-CREATE TABLE journal_entry (
-    journal text COLLATE "C" NOT NULL,
-    n       bigint NOT NULL,
-    entry   bytea NOT NULL,
-    PRIMARY KEY (journal, n)
-);

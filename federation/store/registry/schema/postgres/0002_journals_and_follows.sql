@@ -1,0 +1,1 @@
+-- Version 2 changes tables of the core alone.
