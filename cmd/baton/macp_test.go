@@ -49,11 +49,12 @@ func newMACPHouse(t *testing.T, tables ...string) *macpHouse {
 
 // table returns the tables of the configuration.
 func (r *macpHouse) table() string {
-	text := fmt.Sprintf("[macp]\nlisten = %q\n", r.address)
+	var text strings.Builder
+	fmt.Fprintf(&text, "[macp]\nlisten = %q\n", r.address)
 	for name, did := range map[string]string{"eliza": elizaDID, "other": otherDID} {
-		text += fmt.Sprintf("[[macp.participants]]\nname = %q\ndid = %q\ntoken_file = %q\n", name, did, name+".token")
+		fmt.Fprintf(&text, "[[macp.participants]]\nname = %q\ndid = %q\ntoken_file = %q\n", name, did, name+".token")
 	}
-	return text
+	return text.String()
 }
 
 // participant connects a participant.
