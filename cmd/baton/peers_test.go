@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,13 @@ func TestOtherHomesAreListedShownAndSteered(t *testing.T) {
 	id := offer()
 	if got := a.peer(t); got.Waiting != 1 || got.Mode != "hold" || got.Origin != "record" {
 		t.Errorf("on hold a.test lists %+v", got)
+	}
+	// The mode is of the record, and the home of the configuration.
+	if out := a.must(t, "peer", "show", "b.test"); !strings.Contains(out, "hold by record") || !regexp.MustCompile(`(?m)^named by +configuration$`).MatchString(out) {
+		t.Errorf("on hold a.test shows:\n%s", out)
+	}
+	if code, out := a.exit(t, "peer", "remove", "b.test", "--yes"); code == 0 || !strings.Contains(out, "configuration") {
+		t.Errorf("peer remove of a home from the configuration: %d %s", code, out)
 	}
 	if out := a.must(t, "feed", "list", "--peer", "b.test"); strings.Count(out, "\n") != 1 || !strings.Contains(out, id) {
 		t.Errorf("b.test is owed:\n%s", out)
