@@ -68,7 +68,7 @@ func newWorld(tb testing.TB, change ...func(*a2a.Deps)) *world {
 func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2a.Deps)) *world {
 	tb.Helper()
 	w := &world{record: federationtest.NewMemory(), outside: &outside{status: http.StatusOK}, leftTo: 59, url: url, mux: mux}
-	wakes := &wakes{}
+	wakes := &bridgetest.Topics{}
 	w.gateway = &gateway{record: w.record, wakes: wakes, home: &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
 		Key:   bridgetest.SeededKey("server"), Snapshots: w.record, Log: w.record, Overdue: w.record,
@@ -393,7 +393,7 @@ func (keySource) KeyOwner(context.Context, string) (federation.DID, error) {
 type gateway struct {
 	home   *home.Home
 	record *federationtest.Memory
-	wakes  *wakes
+	wakes  *bridgetest.Topics
 }
 
 func (*gateway) FetchKey(context.Context, federation.Event) {}
@@ -419,41 +419,4 @@ func (*gateway) Same(_ context.Context, a, b federation.DID) bool {
 
 func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
 	return federation.Place{}, federation.HandoffTags, nil
-}
-
-// wakes wakes the waiters of a topic.
-type wakes struct {
-	mu      sync.Mutex
-	waiting map[string]map[chan struct{}]bool
-}
-
-func (w *wakes) Wake(topics ...string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, topic := range topics {
-		for wake := range w.waiting[topic] {
-			select {
-			case wake <- struct{}{}:
-			default:
-			}
-		}
-	}
-}
-
-func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.waiting == nil {
-		w.waiting = map[string]map[chan struct{}]bool{}
-	}
-	if w.waiting[topic] == nil {
-		w.waiting[topic] = map[chan struct{}]bool{}
-	}
-	w.waiting[topic][wake] = true
-	return wake, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.waiting[topic], wake)
-	}
 }
