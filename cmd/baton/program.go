@@ -138,6 +138,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
+	p.metrics.MustRegister(newMachineGauges(p))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
