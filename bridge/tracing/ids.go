@@ -21,7 +21,7 @@ const (
 )
 
 // rootOf returns the role of the span below which the deliveries of a step are: a home files the
-// steps of its own handoffs itself, and those of other homes by their rulings.
+// steps of its own handoffs itself, and steps of other handoffs by the rulings of their homes.
 func (t *Tracer) rootOf(home federation.HomeID) role {
 	if home == t.home {
 		return submitted
