@@ -143,6 +143,11 @@ func (g *gateway) kill() error {
 	return err
 }
 
+// worked returns how long the cores worked for the process, which has ended.
+func (g *gateway) worked() time.Duration {
+	return g.process.ProcessState.UserTime() + g.process.ProcessState.SystemTime()
+}
+
 // Close ends the process.
 func (g *gateway) Close() error {
 	if g.process.ProcessState != nil {

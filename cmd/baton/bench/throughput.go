@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -38,12 +39,14 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	filed := 0
 	rates, waits := r.newPlots()
 	for _, n := range r.callers {
 		at, err := r.throughputOf(ctx, n, callers[:n], server.address, g.public)
 		if err != nil {
 			return fmt.Errorf("%d callers: %w", n, err)
 		}
+		filed += len(at.took)
 		x := float64(n)
 		rates.add(0, x, at.gateway)
 		rates.add(1, x, at.bare)
@@ -53,6 +56,13 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 		r.reportThroughput(n, at)
 	}
 	r.report.Plots = append(r.report.Plots, *rates, *waits)
+	if err := g.kill(); err != nil {
+		return err
+	}
+	r.report.add(Row{
+		What: "processor time of a gateway for one of these steps", Value: g.worked().Seconds() * 1e6 / float64(filed), Unit: "µs",
+		Floor: "one bare verification", Bare: 1e6 * float64(runtime.GOMAXPROCS(0)) / r.floors.verifies,
+	})
 	return nil
 }
 
