@@ -13,7 +13,7 @@ import (
 	"baton/cmd/baton/bench"
 )
 
-// The figures are those of a busy machine: the test looks at which there are.
+// The machine of a test is busy: the test looks at which figures there are, not at their size.
 func TestBenchMeasuresRatiosAndDrawsThem(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "report.html")

@@ -63,7 +63,7 @@ type mark struct {
 	Text string
 }
 
-// colours can be told apart by readers who do not see red and green.
+// colours returns colours that also differ for readers with red-green colour blindness.
 func colours() []string { return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7"} }
 
 // draw places the points of a plot: the x axis is logarithmic, and the y axis begins at 0.
