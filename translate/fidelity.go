@@ -32,6 +32,11 @@ type Fidelity struct {
 	Where string // the member on the other side, or a reason
 }
 
+// Row returns a row of a fidelity table.
+func Row(way Way, field string, place Place, where string) Fidelity {
+	return Fidelity{Way: way, Field: field, Place: place, Where: where}
+}
+
 // Placed returns the fields of a direction that have one of some places.
 func Placed(table []Fidelity, way Way, places ...Place) []string {
 	var fields []string
