@@ -88,7 +88,9 @@ func TestReloadsUnderLoadLoseNothingAndEndNoSession(t *testing.T) {
 		}
 		during()
 		s.rewrite(t, "max_hops = -1\n", is)
-		var done struct{ Changes []struct{ Key, Before, After string } }
+		var done struct {
+			Changes []struct{ Key, Before, After string }
+		}
 		s.asks(t, &done, "reload", "--reason", "a good one")
 		if len(done.Changes) != 1 || done.Changes[0].Key != "limits.max_hops" || done.Changes[0].Before != strconv.Itoa(hops-1) || done.Changes[0].After != strconv.Itoa(hops) {
 			t.Errorf("the good change is told as %+v", done.Changes)
