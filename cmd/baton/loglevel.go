@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -168,10 +167,10 @@ func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
 		ask.Package = cmd.Args[0]
 	}
 	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.SetLogLevel(ctx, ask) }, func(levels contract.LogLevels) string {
-		line := "the log has level " + levels.Level
+		said := []string{"the log has level " + levels.Level}
 		for _, folder := range slices.Sorted(maps.Keys(levels.Packages)) {
-			line += fmt.Sprintf(", %s has %s", folder, levels.Packages[folder])
+			said = append(said, folder+" has "+levels.Packages[folder])
 		}
-		return cmd.said(line)
+		return cmd.said(strings.Join(said, ", "))
 	})
 }
