@@ -37,6 +37,8 @@ func needed() map[string]federation.Scope {
 		"GET doctor":                          read,
 		"POST doctor":                         operate,
 		"GET policy":                          read,
+		"POST config/reload":                  admin,
+		"POST log/level":                      operate,
 		"GET feeds":                           read,
 		"GET feeds/shape":                     read,
 		"POST feeds/{id}/{verb}":              operate,

@@ -15,9 +15,10 @@ import (
 	"baton/translate"
 )
 
-// maxLooks bounds how often the record is asked for one page: each time it looks at
-// a bounded number of handoffs, which may all be others than those wanted.
-const maxLooks = 32
+// lookTime is after how long a page that is not full is answered as it is: the record looks at a
+// bounded number of handoffs at a time, some 100 ms, and the filter may admit none of them. A
+// person waits half a second without noticing.
+const lookTime = 250 * time.Millisecond
 
 // handoffList is the list of handoffs.
 type handoffList struct {
@@ -123,17 +124,16 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 		return l.found, "", nil
 	}
 	var views []federation.View
-	for range maxLooks {
+	for start := time.Now(); ; {
 		more, next, err := l.o.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
 		views, after = append(views, more...), next
-		if next == "" || len(views) >= limit {
-			break
+		if next == "" || len(views) >= limit || time.Since(start) > lookTime {
+			return views, after, nil
 		}
 	}
-	return views, after, nil
 }
 
 // news returns the handoffs that moved since the newest movement that was told, in

@@ -59,6 +59,7 @@ type Deps struct {
 	Audit       Audit
 	Vault       Vault
 	Policy      PolicySource
+	Settings    Settings
 	Doctor      Doctor
 	Refusals    Refusals
 	Steps       stepbuilder.Record

@@ -90,7 +90,7 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
 		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Bindings: h,
-		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Policy: h, Doctor: h, Refusals: h, Steps: record,
+		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
 		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
@@ -105,6 +105,14 @@ func (*house) Disconnect(string) error                                          
 func (*house) Connect(string) error                                             { return nil }
 func (*house) Examine(context.Context, bool) []contract.Diagnosis {
 	return []contract.Diagnosis{{Check: "record", State: contract.DiagnosisOK, Detail: "it takes writes"}}
+}
+
+func (*house) Reload(context.Context, bool) (contract.Reloaded, error) {
+	return contract.Reloaded{File: "baton.toml", Changes: []contract.Setting{{Key: "limits.max_hops", After: "4", Line: 3, Effect: contract.SettingApplied}}}, nil
+}
+
+func (*house) SetLogLevel(pkg, level string, _ bool) (contract.LogLevels, error) {
+	return contract.LogLevels{Level: "info", Packages: map[string]string{pkg: level}}, nil
 }
 
 func (*house) Policy() contract.Policy {

@@ -169,6 +169,18 @@ type PolicySource interface {
 	Policy() contract.Policy
 }
 
+// Settings changes what the gateway takes from its configuration.
+type Settings interface {
+	// Reload reads the configuration again and applies what may change while the gateway runs,
+	// or with dry only compares it. It waits until the links that the change ends are closed. A
+	// mistake in the file changes nothing, and is a [*ProblemError] with its line.
+	Reload(ctx context.Context, dry bool) (contract.Reloaded, error)
+	// SetLogLevel sets the level of a package and of the packages below it, or of all packages
+	// for "", and returns the levels after it. It does not block. Its error is a
+	// [*ProblemError] for an unknown level or package.
+	SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error)
+}
+
 // Peers reads and changes the registries and homes that the gateway knows.
 type Peers interface {
 	// Peers returns the peers that the configuration or an operator named. It does not block.

@@ -73,6 +73,8 @@ func routes() []route {
 		{"POST doctor", operate, (*wrapper).ExamineOnline, nil},
 		{"GET keys", read, (*wrapper).ListKeys, nil},
 		{"GET policy", read, (*wrapper).GetPolicy, nil},
+		{"POST config/reload", admin, (*wrapper).ReloadConfig, act},
+		{"POST log/level", operate, (*wrapper).SetLogLevel, newDocument[LevelAsk]()},
 		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},
 		{"POST backup", admin, (*wrapper).Backup, nil}, // the keys are in it
 		{"GET tokens", read, (*wrapper).ListTokens, nil},

@@ -10,6 +10,7 @@ type (
 	Page[T any]     = contract.Page[T]
 	Act             = contract.Act
 	Acted           = contract.Acted
+	LevelAsk        = contract.LevelAsk
 	Handoff         = contract.Handoff
 	Step            = contract.Step
 	Evidence        = contract.Evidence

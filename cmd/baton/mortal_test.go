@@ -28,6 +28,8 @@ const (
 	whileWoken    = "woken"    // up to two milliseconds later: somewhere on the way to the link
 	whileSettling = "settling" // it is delivered, and what says so is not committed
 	whileReading  = "reading"  // it is handed to its agent, and what says so is not committed
+
+	whileMigrating = "migrating" // the tables of an older record are made again, and that is not committed
 )
 
 // changes returns which changes of which table make a transaction of each point.
@@ -36,6 +38,8 @@ func changes() map[string][]change {
 		whileFiling:   {{"event", sqliteInsert}},
 		whileSettling: {{"outbox", sqliteDelete}},
 		whileReading:  {{"message", sqliteUpdate}, {"agent", sqliteUpdate}, {"inbox", sqliteUpdate}},
+
+		whileMigrating: {{"webhook", sqliteInsert}},
 	}
 }
 

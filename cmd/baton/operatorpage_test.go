@@ -376,3 +376,22 @@ func TestTheEventsNameThePageThatChanged(t *testing.T) {
 		t.Errorf("the stream names the page after %s", took)
 	}
 }
+
+func TestThePageOfALinkNamesWhatKeepsItFromWorking(t *testing.T) {
+	h := newHouse(t, `[[irc.freeq]]
+name = "freeq"
+server_name = "irc.freeq.example"
+endpoint_id = "a09aa5f47a6759802ff955f8dc2d2a14a5c99d23be97f864127ff9383455a4f0"
+peer_api = "http://irc.freeq.example"
+address = "127.0.0.1:4433"
+dial_command = ["no-such-program", "{ticket}"]
+channels = ["#ops"]
+`)
+	h.start(t)
+	page := loggedIn(t, h, h.operatorToken(t, "read")).wants(t, http.StatusOK, "/ui/links/freeq", nil).text
+	for _, part := range []string{"<dt>Obstacle</dt>", "receipts and steps wait: the keys at peer_api", "no-such-program is not installed"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type peerCommands struct {
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
 	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Say how one is treated, over what the configuration says."`
 
+	Import  peerImport  `cmd:"" help:"Set the modes of a list of peers."`
 	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send what it lacks."`
 
 	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`

@@ -94,7 +94,9 @@ type program struct {
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
+	asked     chan reloadAsk
 	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
+	levels    *logLevels                    // of the log; nil where the log has one for good
 	relevel   func(configs.Log)
 }
 

@@ -197,11 +197,11 @@ func TestWhatCannotChangeWhileTheGatewayRunsIsNamed(t *testing.T) {
 	var named []any
 	for _, line := range h.logged(t) {
 		if line["msg"] == "restart needed" {
-			named = append(named, line["table"])
+			named = append(named, line["key"])
 		}
 	}
-	if diff := cmp.Diff([]any{"airc", "metrics"}, named); diff != "" {
-		t.Errorf("tables (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]any{"metrics.enabled", "airc.offers"}, named); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	h.counters(t) // which are still there
 }

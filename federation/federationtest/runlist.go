@@ -12,6 +12,7 @@ func RunHandoffs(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("handoffs are listed by every member of a filter, the newest movement first", s.testFilter)
+	t.Run("a list has the handoffs with some words in their titles", s.testTitles)
 	t.Run("a list is read on from each of its cursors", s.testListPages)
 	t.Run("what moves is at the front again, and listed once", s.testListMoves)
 	t.Run("a cursor that a list never gave out is unknown", func(t *testing.T) {
@@ -82,6 +83,38 @@ func (s suite) testFilter(t *testing.T) {
 		for _, limit := range []int{1, 2, 10} {
 			if d := diff(tt.want, listed(t, record, tt.f, limit)); d != "" {
 				t.Errorf("%s, %d at a time (-want +got):\n%s", tt.name, limit, d)
+			}
+		}
+	}
+}
+
+// testTitles searches for words in any order and case, of any alphabet. A database knows fewer
+// letters than a filter does.
+func (s suite) testTitles(t *testing.T) {
+	record := s.open(t)
+	for i, title := range []string{"", "Cite THREE sources", "\u0130stanbul: 100%_sure", "L'\u00c9cole \"A\\B\"", "10 \u212aelvin"} {
+		ev := Offer(i+1, ada, bob)
+		ev.Title = title
+		mustAppend(t, record, File(ev, federation.View{}))
+	}
+	for search, want := range map[string][]int{
+		"":                {5, 4, 3, 2, 1},
+		"three":           {2},
+		"SOURCES cite":    {2},
+		"cite four":       nil,
+		"istanbul":        {3},
+		"%_SURE":          {3},
+		"_":               {3},
+		"100_":            nil,
+		"\u00e9COLE":      {4},
+		"\"a\\b\"":        {4},
+		"kelvin":          {5},
+		"ki":              nil,
+		"handoff offered": nil,
+	} {
+		for _, limit := range []int{1, 10} {
+			if d := diff(want, listed(t, record, federation.Filter{Title: search}, limit)); d != "" {
+				t.Errorf("%q, %d at a time (-want +got):\n%s", search, limit, d)
 			}
 		}
 	}

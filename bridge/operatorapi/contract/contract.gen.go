@@ -336,6 +336,9 @@ type BindNameJSONRequestBody = Bind
 // BlockJSONRequestBody defines body for Block for application/json ContentType.
 type BlockJSONRequestBody = BlockAsk
 
+// ReloadConfigJSONRequestBody defines body for ReloadConfig for application/json ContentType.
+type ReloadConfigJSONRequestBody = Act
+
 // SettleDeadJSONRequestBody defines body for SettleDead for application/json ContentType.
 type SettleDeadJSONRequestBody = Act
 
@@ -362,6 +365,9 @@ type RotateKeyJSONRequestBody = Rotation
 
 // ChangeLinkJSONRequestBody defines body for ChangeLink for application/json ContentType.
 type ChangeLinkJSONRequestBody = Act
+
+// SetLogLevelJSONRequestBody defines body for SetLogLevel for application/json ContentType.
+type SetLogLevelJSONRequestBody = LevelAsk
 
 // AddPeerJSONRequestBody defines body for AddPeer for application/json ContentType.
 type AddPeerJSONRequestBody = Peering
@@ -519,6 +525,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	Unblock(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReloadConfigWithBody Read the configuration again, and apply what may change while the gateway runs
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+	ReloadConfigWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+	ReloadConfig(ctx context.Context, body ReloadConfigJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListDead List dead letters, the newest first
 	//
@@ -715,6 +735,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
 	ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLogLevelWithBody Change what is logged, until the next start
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+	SetLogLevelWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLogLevel Change what is logged, until the next start
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+	SetLogLevel(ctx context.Context, body SetLogLevelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPeers List other registries and homes
 	//
@@ -1016,6 +1050,40 @@ func (c *Client) Block(ctx context.Context, body BlockJSONRequestBody, reqEditor
 // Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 func (c *Client) Unblock(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnblockRequest(c.Server, what, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReloadConfigWithBody Read the configuration again, and apply what may change while the gateway runs
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+func (c *Client) ReloadConfigWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReloadConfigRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+func (c *Client) ReloadConfig(ctx context.Context, body ReloadConfigJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReloadConfigRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1532,6 +1600,40 @@ func (c *Client) ChangeLinkWithBody(ctx context.Context, name string, verb strin
 // Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
 func (c *Client) ChangeLink(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeLinkRequest(c.Server, name, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLogLevelWithBody Change what is logged, until the next start
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+func (c *Client) SetLogLevelWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLogLevelRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLogLevel Change what is logged, until the next start
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+func (c *Client) SetLogLevel(ctx context.Context, body SetLogLevelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLogLevelRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2424,6 +2526,46 @@ func NewUnblockRequest(server string, what string, params *UnblockParams) (*http
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewReloadConfigRequest calls the generic ReloadConfig builder with application/json body
+func NewReloadConfigRequest(server string, body ReloadConfigJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReloadConfigRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReloadConfigRequestWithBody constructs an http.Request for the ReloadConfig method, with any body, and a specified content type
+func NewReloadConfigRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/config/reload")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3775,6 +3917,46 @@ func NewChangeLinkRequestWithBody(server string, name string, verb string, conte
 	return req, nil
 }
 
+// NewSetLogLevelRequest calls the generic SetLogLevel builder with application/json body
+func NewSetLogLevelRequest(server string, body SetLogLevelJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetLogLevelRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSetLogLevelRequestWithBody constructs an http.Request for the SetLogLevel method, with any body, and a specified content type
+func NewSetLogLevelRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/log/level")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListPeersRequest constructs an http.Request for the ListPeers method
 func NewListPeersRequest(server string, params *ListPeersParams) (*http.Request, error) {
 	var err error
@@ -4813,6 +4995,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	UnblockWithResponse(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*UnblockResponse, error)
 
+	// ReloadConfigWithBodyWithResponse Read the configuration again, and apply what may change while the gateway runs
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+	ReloadConfigWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReloadConfigResponse, error)
+
+	// ReloadConfigWithResponse Read the configuration again, and apply what may change while the gateway runs
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+	ReloadConfigWithResponse(ctx context.Context, body ReloadConfigJSONRequestBody, reqEditors ...RequestEditorFn) (*ReloadConfigResponse, error)
+
 	// ListDeadWithResponse List dead letters, the newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5036,6 +5232,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /operator/v1/links/{name}/{verb} (the `ChangeLink` operationId).
 	ChangeLinkWithResponse(ctx context.Context, name string, verb string, body ChangeLinkJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeLinkResponse, error)
+
+	// SetLogLevelWithBodyWithResponse Change what is logged, until the next start
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+	SetLogLevelWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLogLevelResponse, error)
+
+	// SetLogLevelWithResponse Change what is logged, until the next start
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+	SetLogLevelWithResponse(ctx context.Context, body SetLogLevelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLogLevelResponse, error)
 
 	// ListPeersWithResponse List other registries and homes
 	//
@@ -5618,6 +5828,54 @@ func (r UnblockResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UnblockResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReloadConfigResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Reloaded
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReloadConfigResponse) GetJSON200() *Reloaded {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReloadConfigResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReloadConfigResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReloadConfigResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReloadConfigResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReloadConfigResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6742,6 +7000,54 @@ func (r ChangeLinkResponse) ContentType() string {
 	return ""
 }
 
+type SetLogLevelResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LogLevels
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetLogLevelResponse) GetJSON200() *LogLevels {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetLogLevelResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetLogLevelResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetLogLevelResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetLogLevelResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetLogLevelResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListPeersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7653,6 +7959,32 @@ func (c *ClientWithResponses) UnblockWithResponse(ctx context.Context, what stri
 	return ParseUnblockResponse(rsp)
 }
 
+// ReloadConfigWithBodyWithResponse Read the configuration again, and apply what may change while the gateway runs
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+func (c *ClientWithResponses) ReloadConfigWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReloadConfigResponse, error) {
+	rsp, err := c.ReloadConfigWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReloadConfigResponse(rsp)
+}
+
+// ReloadConfigWithResponse Read the configuration again, and apply what may change while the gateway runs
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/config/reload (the `ReloadConfig` operationId).
+func (c *ClientWithResponses) ReloadConfigWithResponse(ctx context.Context, body ReloadConfigJSONRequestBody, reqEditors ...RequestEditorFn) (*ReloadConfigResponse, error) {
+	rsp, err := c.ReloadConfig(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReloadConfigResponse(rsp)
+}
+
 // ListDeadWithResponse List dead letters, the newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8067,6 +8399,32 @@ func (c *ClientWithResponses) ChangeLinkWithResponse(ctx context.Context, name s
 		return nil, err
 	}
 	return ParseChangeLinkResponse(rsp)
+}
+
+// SetLogLevelWithBodyWithResponse Change what is logged, until the next start
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+func (c *ClientWithResponses) SetLogLevelWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLogLevelResponse, error) {
+	rsp, err := c.SetLogLevelWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLogLevelResponse(rsp)
+}
+
+// SetLogLevelWithResponse Change what is logged, until the next start
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/log/level (the `SetLogLevel` operationId).
+func (c *ClientWithResponses) SetLogLevelWithResponse(ctx context.Context, body SetLogLevelJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLogLevelResponse, error) {
+	rsp, err := c.SetLogLevel(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLogLevelResponse(rsp)
 }
 
 // ListPeersWithResponse List other registries and homes
@@ -8638,6 +8996,39 @@ func ParseUnblockResponse(rsp *http.Response) (*UnblockResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReloadConfigResponse parses an HTTP response from a ReloadConfigWithResponse call
+func ParseReloadConfigResponse(rsp *http.Response) (*ReloadConfigResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReloadConfigResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Reloaded
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -9443,6 +9834,39 @@ func ParseChangeLinkResponse(rsp *http.Response) (*ChangeLinkResponse, error) {
 	return response, nil
 }
 
+// ParseSetLogLevelResponse parses an HTTP response from a SetLogLevelWithResponse call
+func ParseSetLogLevelResponse(rsp *http.Response) (*SetLogLevelResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetLogLevelResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LogLevels
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListPeersResponse parses an HTTP response from a ListPeersWithResponse call
 func ParseListPeersResponse(rsp *http.Response) (*ListPeersResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10003,6 +10427,9 @@ type ServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(w http.ResponseWriter, r *http.Request, what string, params UnblockParams)
+	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
+	// (POST /operator/v1/config/reload)
+	ReloadConfig(w http.ResponseWriter, r *http.Request)
 	// ListDead List dead letters, the newest first
 	// (GET /operator/v1/dead)
 	ListDead(w http.ResponseWriter, r *http.Request, params ListDeadParams)
@@ -10072,6 +10499,9 @@ type ServerInterface interface {
 	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
 	// (POST /operator/v1/links/{name}/{verb})
 	ChangeLink(w http.ResponseWriter, r *http.Request, name string, verb string)
+	// SetLogLevel Change what is logged, until the next start
+	// (POST /operator/v1/log/level)
+	SetLogLevel(w http.ResponseWriter, r *http.Request)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams)
@@ -10514,6 +10944,20 @@ func (siw *ServerInterfaceWrapper) Unblock(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Unblock(w, r, what, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReloadConfig operation middleware
+func (siw *ServerInterfaceWrapper) ReloadConfig(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReloadConfig(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11575,6 +12019,20 @@ func (siw *ServerInterfaceWrapper) ChangeLink(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// SetLogLevel operation middleware
+func (siw *ServerInterfaceWrapper) SetLogLevel(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetLogLevel(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListPeers operation middleware
 func (siw *ServerInterfaceWrapper) ListPeers(w http.ResponseWriter, r *http.Request) {
 
@@ -12398,6 +12856,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/doctor", wrapper.ExamineOnline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/config/reload", wrapper.ReloadConfig)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/log/level", wrapper.SetLogLevel)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/backup", wrapper.Backup)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/tokens", wrapper.ListTokens)
@@ -12818,6 +13278,45 @@ type UnblockdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UnblockdefaultApplicationProblemPlusJSONResponse) VisitUnblockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReloadConfigRequestObject struct {
+	Body *ReloadConfigJSONRequestBody
+}
+
+type ReloadConfigResponseObject interface {
+	VisitReloadConfigResponse(w http.ResponseWriter) error
+}
+
+type ReloadConfig200JSONResponse Reloaded
+
+func (response ReloadConfig200JSONResponse) VisitReloadConfigResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReloadConfigdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReloadConfigdefaultApplicationProblemPlusJSONResponse) VisitReloadConfigResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13982,6 +14481,45 @@ func (response ChangeLinkdefaultApplicationProblemPlusJSONResponse) VisitChangeL
 	return err
 }
 
+type SetLogLevelRequestObject struct {
+	Body *SetLogLevelJSONRequestBody
+}
+
+type SetLogLevelResponseObject interface {
+	VisitSetLogLevelResponse(w http.ResponseWriter) error
+}
+
+type SetLogLevel200JSONResponse LogLevels
+
+func (response SetLogLevel200JSONResponse) VisitSetLogLevelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetLogLeveldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetLogLeveldefaultApplicationProblemPlusJSONResponse) VisitSetLogLevelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPeersRequestObject struct {
 	Params ListPeersParams
 }
@@ -14685,6 +15223,9 @@ type StrictServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(ctx context.Context, request UnblockRequestObject) (UnblockResponseObject, error)
+	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
+	// (POST /operator/v1/config/reload)
+	ReloadConfig(ctx context.Context, request ReloadConfigRequestObject) (ReloadConfigResponseObject, error)
 	// ListDead List dead letters, the newest first
 	// (GET /operator/v1/dead)
 	ListDead(ctx context.Context, request ListDeadRequestObject) (ListDeadResponseObject, error)
@@ -14754,6 +15295,9 @@ type StrictServerInterface interface {
 	// ChangeLink Dial a link now, disconnect it (down), or end that (up)
 	// (POST /operator/v1/links/{name}/{verb})
 	ChangeLink(ctx context.Context, request ChangeLinkRequestObject) (ChangeLinkResponseObject, error)
+	// SetLogLevel Change what is logged, until the next start
+	// (POST /operator/v1/log/level)
+	SetLogLevel(ctx context.Context, request SetLogLevelRequestObject) (SetLogLevelResponseObject, error)
 	// ListPeers List other registries and homes
 	// (GET /operator/v1/peers)
 	ListPeers(ctx context.Context, request ListPeersRequestObject) (ListPeersResponseObject, error)
@@ -15086,6 +15630,37 @@ func (sh *strictHandler) Unblock(w http.ResponseWriter, r *http.Request, what st
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(UnblockResponseObject); ok {
 		if err := validResponse.VisitUnblockResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReloadConfig operation middleware
+func (sh *strictHandler) ReloadConfig(w http.ResponseWriter, r *http.Request) {
+	var request ReloadConfigRequestObject
+
+	var body ReloadConfigJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReloadConfig(ctx, request.(ReloadConfigRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReloadConfig")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReloadConfigResponseObject); ok {
+		if err := validResponse.VisitReloadConfigResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -15755,6 +16330,37 @@ func (sh *strictHandler) ChangeLink(w http.ResponseWriter, r *http.Request, name
 	}
 }
 
+// SetLogLevel operation middleware
+func (sh *strictHandler) SetLogLevel(w http.ResponseWriter, r *http.Request) {
+	var request SetLogLevelRequestObject
+
+	var body SetLogLevelJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetLogLevel(ctx, request.(SetLogLevelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetLogLevel")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetLogLevelResponseObject); ok {
+		if err := validResponse.VisitSetLogLevelResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListPeers operation middleware
 func (sh *strictHandler) ListPeers(w http.ResponseWriter, r *http.Request, params ListPeersParams) {
 	var request ListPeersRequestObject
@@ -16216,164 +16822,172 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9u2luBfQWm26s6tobud152d9qeOHW+8cWKv7Tup2rSrDZFHEiIKYABQstbl/76FcwCSkgCKdFrt",
-	"KDdfErdI4nFwcN6PD5NcrSolQVozufowqbjmK7Cg8a/HtTZKu38VYHItKiuUnFxNfl6ABsalsgvQrOJz",
-	"YCALKC4m2US4F36rQW8n2UTyFUyuJjmNk01MvoAVdwPabeWeGKuFnE8+fswmz8VK2MO5vlcbtuJyy4SF",
-	"lcnYNw/ZBqcXlgnDVsIYIeepmUsctDvxir8Xq3o1ufrm4cNsshKS/voiC0sS0sIc9ORjNnn/YK4euJ8f",
-	"mKWoHihcEy8fVMq9pCdXM14a+JhNfuY2X7jReVmqzXerym7/m5c1TK6sriHb29K1NBvQ7H+/fvETK4UE",
-	"w2ppRcnsAlheCpCWlcDXYFK72uB0PeAcvPSP2USDqZQ0gCf+lIuy1uD+mStpQeKJ8KoqRc7dEJeVVtMS",
-	"Vv/xq3F7+dBZw//QMJtcTf7tskWpS3pqLl/SV5OPbsZ9ZNoyqewFIoF/3w13nS9x7qIQtPaXWlWgrXAr",
-	"xdUfwDVfOpRwYJyqYsvUjHHJeL6UalNCMYcVSOtgWnVG+hCwMwbFAtYih+gjDdxD4BCVNfxWCw3F5OqX",
-	"MPrbBr/U9FfIrRviOrejd4hIv1lwu7NNWIPesnzB5RzYim/Zgq8hY1wWjJcOsbhlK2Wse9cuYIXPDyFR",
-	"6O2truXhJXyit69qybhZ+sk3qi4LNnVEwOEyFDQZrcC481z4W+l3PVWqBC6PQS4GIwfHD4eAgMKBYhHI",
-	"A05oGA9Q2HDDVrwAZlXGlGYbYRfM7yOsPoIL+HHRWVyHHHTAs7+r/UP3w0RPXWuxju6JHrhdKQnMWKiY",
-	"kA6FhZyq932IuzsQn1nQDOneAdrCGqS9FUUUp2eipIX1XeUflbtG+LpWq8PZNwtlwuodtsZWseCyULNZ",
-	"ah1E5mIPlI0/qLRag+QycVmN5fTh7lLpNjC/GtYHNytsGR97DXo6mAzsbL1zGn4YD1MPgbDucDA72+xB",
-	"rZd8jkvdxRbknzv/6DvlgKXtneRa8y0eAry3t3mvaOCgWgpj2VyBw+ZHDBxP9BDGp9xYZOkXh9DeAx2t",
-	"d3fe6O7NaIZhDhkGYu4VE9awFaymoA2SD/dOofLa4T7RU0dgjJhLKJD0uQ/cn9zWOkZYeLUL/EMM2wOz",
-	"oyESyijWcsnUbAb6EbuZ3Ey8QOSWOOcWNnyLu1IsXyhlIIbOyNzfR8QtJ5TghjnTMAMNMnckNHEr/DC3",
-	"C24Wh2M9pqffc7MgMHNkQMhA/DOaxC32it1MzIJ/+c0/rm4mCNF/fM0W8J4XkIsVL1kh5sKai9gyCuCF",
-	"E6TGk65RFEbNBog5arbL43ZBMvOoVKr5OCpj1RBEcMNzuVUyeugbHhOwHQctlZy7U3ZvsLBGXZdCzkmK",
-	"Ikl/oVaQMVPnC8YNu5l89dDcTB6xIFxwthKytl7wwAUJJwvgsNFrfnCHvxWyGHmJ3SeHt3gqZOElkD0Z",
-	"J8FzPrPsk03WqiYd4ohs4TbwNgE6N9TBBvwDByPOHGOhm2gsl4UhlGFPnj0ZDqo0ewa7UXoZfaa0mIv4",
-	"zo3wfHvY3R0KqLCahpsWxGjx82ZBPaC8Cz4aTuWM+Oi3pSLVaw+N3M+EREbVOvdo5ChQBZpbpdnUvUJm",
-	"gF2YwftKaDDDz3jp6cBwtWs0Grm7fFxuw7f8eprZw1xZs7EkHMcLJeEzojh0PRGwn0tfm0V1DFbUGi0C",
-	"nvWQCYOMMhpWao0C6yEbrfUcYpe392jDWe2uwQCwl1wbIIzNhhxl8qDu5LLjOs7tqsd0Uf+ArjtiXyv0",
-	"olb9a20sk2pDunVSn+5RmbM7pAqIVUc115f01nlRkcdccr2NCNf4Ox1QUGCdVMvsAs0iKxTbg+SmJGRs",
-	"sxD5gs7R7akEC4ZNt051gXJ2eHhzDZA4Oj/jERK9bxhozbZSWUbDx6RgpZZ9FOco+ofVZZNmDjdkFLxI",
-	"ASPgJSuSMMyoFSB1POR3hYjwOp7bhDWxD+tqWlFU9BerO0dIHDPza80CfoZVNEtNQ+wuyKWH/RnRy8cL",
-	"iIlG+HNjmHU0cqZqWTBVW8an7r9KAmtY7L7J0Y8ZUWstF+Uog9YyYxuupSPKT6+fPT+6cZq8NTT5KZN7",
-	"v5tjh/Piko/VquI6xibDk6B/ajB1aUkDzfGZMMqp6GwhjFVagCFDdFejjqBEckJP2TpG1Y59ulTGDj6F",
-	"58qY2CEY7/OJz0sOhMBg0JhDPAVYw2hYyVF2MBYqQ3LmghvyO0i1iSx9HynD9v1q/M5iR/MEePEcLHq0",
-	"DoTg5hlxyQJKgX6SRpKZizVIVlcX7JlknBBLWFytVIxb65DL4A6kYppv2HRryS23R/Pp1bjbIIxzuMIG",
-	"X71bZpINO7s3ehs7uqlWS4jzl0KMMewfcRK8j/F2btHxNAVWOBwgshe3Gh6x/tPPM6VXjpM5SP7j6zi+",
-	"c2NvQesEuy2FjNPVFRjDY0xfFP4kmH/Fs3ymYS6M1VvEGrVJqDYQw8Jw08MQsS9/q6Eecz6abxJH0Bql",
-	"D63WSJX8xh6xKTfwj6/ZvlD2zzdPH/zP2Bp7hBcNVcm3YzbQGMrHeFTwQSHyCHlSErfaDOtkXZBuW8iM",
-	"RQnFjqlcWJZz6fY7dUSbF8d5xY7g3sG85n5PmnP0162fXt0FJ+1QvzNip088HY5RbE+hgyg1hZwTnyG/",
-	"DFMSHS0bvnXaDTIbIZcxDlrE/X3o1qgNFKQSOeV1sQ2IEvhBDP8biet3yucxQz45rSWUwfGSi0oQ5zu8",
-	"A4InGImQy4zdTDYwXSi1vJm4wW4m6Du+mRw9PasmNHjYavToBJ9LZUSElzWPDmUhd0woaAbqWiind9yR",
-	"KKxhBcU2QQ+tYoUKWE1339u6vIvM86veEwdZrxyIlJOUnXg9ySazXTF5nHjdLLoXxndCIZoDOycCoepp",
-	"hMjjzw1p4CSCGi7I/7rhxMCmUArAMAp5iGAzoUlEHmdv2l3HWokcMrbiopyq91njJ9NIomKY5GA0gkKI",
-	"FZi4KLlZbHukSK/U9x+Ct0HRJJmHiF8iTRA7EgxpG+tdl97ajCqPEwe9Q72DKZ0Z1qIAb3rbHSc8oaMP",
-	"WEnuG14Sc0Cnjtc5mIhI6ORajhKQWpfHDSbupSyMEoXQ+6rkQkLxA0TOqPs0EMgleFVkDVrMRLDJNxJK",
-	"Y0c43M1SpOyg01Lkt8vYEkjgo30c0jr06BwHwxLloM40zadJmEiy2cVBQg9RPwtxasKwpVQbGTgHKiMR",
-	"y7IXa6Nw6FVgoINpfTeywciUD2Q/0ilr0JM38nQQS0H/LRoJFY+har/6BP1poaoIfw5ik1FsxnXGVFmA",
-	"sSzc/0Hc5HtVxfiIA5MVNoJzz/yThmp7FRGpNloPdiEYje7w2Nx7VN3L5zlbQiJY8KoCaRqaxNms1qih",
-	"eeo9CBI/uQkioDgSh6ZVbWE4937lXo8aadwLiVC3XtXq9wfC4Qi3Um2OjRIVXgdodrFnJkpBKmUEkQ8Z",
-	"gmoesYfeZaohB1EF0woKC5NsiFUhymOV9Li6UbrAAf2KnZhrzVGu2wn02wkADHvbj/9rrtQOSrVwomVm",
-	"LRXsHnyDH3R3WvGzPTtPJfxNidHupyEWdBcQ+HPgYJ69WxXUs8ayhip3xqTaOLloCjOlwVsk8A0fybVH",
-	"0msKM0/4h3uJOp5vJHlgBWGxKC7SIXqJDamsWzaux+FN1oZRSSUhSo4SCwjG15gSEubJ0U/q2ELOtd4G",
-	"3HSIArtU+Gh0YFodTd4x3GVE0MfNG741qAo3i/UMDE+SbcFeeSuRkqwQZknCyq91MYeC8TkXkiknpHGU",
-	"awjmGi4YSo7+TrY4IjyKXAwzvBzGyTYaVYMzPVbipz4oaQ+VlV7u+k8be7ZXLiyUpWF2o1rz/QX7VtkF",
-	"49rJb1VELkGJbbiw3+dITRI+d4WC3X3LKq7tENKWdJK2RIgWHwPh9+06966Yh90OILlxyEIRZnHjOjoH",
-	"IoZ0g2JP5CqT3kmUhNI6cqhsxjjLSy5WaDmRjG+4jhpnx8ffjg8qLQQvU07cQJ+GkpNkqANF1gxeU6+O",
-	"76QYyvHa1a3wcNhcsSa6Z1ffj9JFjEONnZwXgzUEiT5QAFWBpCCFVMQqjRk377uvx0BC6WrB5W06OmEb",
-	"CBy+6NiXo1oVqKqML86/dzjWC/+EqCpt1xofPrsbkuGtFgvguvBUsuBbZJXupjiS5o9DzZiw8QitNDPA",
-	"TwfLm6+dBBy5Cn3JD7KGY8RrLGVCOu/tFIHOtzTKS3I0c3vpWmQJ6/WXvsGUcHd6yNtdmNwCpTwjg5vT",
-	"6yKyU9WmIpGaTgHnCYV8nBn8E83Yj/COkEzSEesHBgyiTrDGm03yqbtlatP1DWMe61X4273j/QUZoyit",
-	"ImNF1GHkJlUJVd6Nqls3RuObayz99CysIj74NuY4wNXx8m+G5aoY4dCIB6iR/d/tw7s1YtgSNXB17Fpk",
-	"HUKxhLblBEIv6vr8lGSseVShNKDXcUtIIYq4sevolyALTIW97Zk3vBM1SoyNjR9kmnuEaodHFMg1xFVw",
-	"EbWTvnr6mH311Vf/tevu4N6QxJbguIg3PI7zcGFsb8Kd1lgxHb5p5cY47k31AflkTUy7m36A7V1QZG8U",
-	"Ohdq/NzHLewuyP1KQrajkLsSdjSNVUI5UuI9Fk/hHqOgMpzMY/798VgkIZfP6c3+9JK5soL7hOC4JyK9",
-	"zRbAfWkqeDhOphghYit76/R5H2IzHN5qaizPSzAJuwHdWM8UhENAHcxahmJ9K47VD0ZZDsjwOyJWYwmb",
-	"WwO5kkVkodOtV0VVrVnepIgsdlikrFdTMq6lacyGCxtNXyLp1wvRKJHsxN+khEhPYtokoCBJhol28D11",
-	"D583+Ht4G+lZxyGJF7ME95u8YP8XtPL5b3gLDm+pe/8WpSlzW4H2QI57/moDuvsuZdrF3t13XMU/zFKz",
-	"pyBxF4QYKds5UWJlYmevjDmwG7URkPuRkdzuaXKHiHDMocPX0Hsv9iZfcDPM1J00MHXG5hqYO4FPtzDt",
-	"W7pxOzFw/+iDdkb4mN0nh8mfvgSEmrGVKj5bnYuV306Ex2ziegImZ3YypTuBh12fIrlHt13hcGB5je7p",
-	"4PLix7CKxgBfY4BBxoRkQdSkYOaVKEvhOQQ+/uebx+F+9prSf1Tr8Qe+jhy4t6Azq1DlYTxEZ3RzYOKx",
-	"1veDC0nz39DTwgHipxUtJoI/N7wpRNE5LBqe5xv3qYT4BNPAGNFyE83k4T4gec+WKy3KM6Q3OPWXl0rO",
-	"4+64lFywM4ijUsaKsgy06ghpolTgYD3AVbZTxcD8E2zeqOhmwhNiCRb/Gc+Vi8jpGoI4OzAye2zKXFKY",
-	"NrmqUqUGovu0qiwo9l+RL3KQikfTZM1O2y2EieLQjvnv3a/BJOUzshTLo7e6G3N/iFN5PMP5RRtm2jqN",
-	"r3xZriYFUtfSYGaPXYC8SIV7HYlLv72zcNKgdhxasxuhyAODzbgvIzMsqPRF1yRFFVEae1WGf5Ktzv0r",
-	"wJtIIvkQuIUASAzSZW8WgCwk0G8nfoUvG5MY/ugUMKLsKFN3mV9dXQw3+N1M/PpvJhm7maC30v3Tz4Vn",
-	"3WgwjZMYZGGORTJ4W98gq1qDjDFUfxnNGnC/IkHZyx6g0iz9DM2pXvH6Va1/KhoXnU5QKFQ9tSOiTjGA",
-	"MyLoz5ReRiRqCZvRsUjo041MsYCyiMcPnMC8sYqGmWMRwIy0vowtHN0MxRFiwA0k+jBeq1ArLiSeefAf",
-	"XXi6Oq72xkiVv63VEbWL4q5jCTDcLmJG95Jv0dJubRWNgftkCwP5xAz9GjU3NGGN0Y1UAPqK5UrOxNzn",
-	"FmfeyKJ0iMTsJvzyonBSle01n0anIjqmmLBXrK4ypHAhbLhQm2gedDwwtUck8sk9rbVk4d2LKOFkIUT5",
-	"8Lm3Kn2SXcVjg8eZrn3F+0nwRqZI312YFZCEnpFZwa03xrTp99484t1KTBQu3JHvnSIl5yxmbMqbOgK9",
-	"ubn0FpYfg3x5B0m9ISvu+AHuQRM/bNaRgqO/ByM0SP9VrxLJi+IIl0Uaf1tpsY7e+mv3+CU97UQBoKEm",
-	"EBOnxnd+50WhIViW/MBtkpKPVn3z/HVcwfzs5as8sUqXfNDA84WbrY28RYaRDYi8j55+yWOkHX9uw1lC",
-	"gbR22xstrHXUEKv2Sc9cvGzk10qJQZRIGdOX03E+qYCIvU3tRy9EN6hKkUe8hfT7Th3YUPYPBVzDptuY",
-	"sTlYsofRVJyEajJHbrWuo24LH4irdOHEV9mNUnMaOiorj1qy6hQ5xAwEjLuFv1Q479uhUiAt81VdRsKk",
-	"90BOS25cUmmIJwpRdx4GJbTj2LZ8WgL7hQZ/G8s8KpNBbT7sB2a8Lm1PBHxMk4wM+jA1YNfyS9WpDyRX",
-	"E2Kpd4Si40lF6FGmQala6cSvLg1mPLQElN2zBsFJZJGAIR8kt8yENRfsWnpujRx8hnpoWaZhf4fwc8xp",
-	"pHe10Z1Hf4dwjhjpfZ63z33KmsxGJ1KCjPv4MRJl5ArWoKejPjkgdu77ALQdSLQrajc6AIF8NfEDuTGe",
-	"9vsG8bkA1ub/8hLZau3EZQTcA5S0MlZLXtuF0uL/+QDAqSgKxy00t/AArzfQa2suSnfpM29XSVQm7clb",
-	"tXp7i4JmJHFGMq8QPWK7Be9rieb/iyhaOh2kThi9UkF8e4flh2iD6Jqc1ZwE/e66E4dDhVLHyGTuG19b",
-	"kErquktPFqOmfoFTVnhZhixCBu9zqCx77FOnHTt/hfLJyGSxnYyZA3roSwtshD5u84xmY0Rh1NQr24MD",
-	"/s5yVUvbuJWxuBkFpuEmC62qykevoVQzygYEM9A6VeG8KS8TcU+FRAaq/bhA7XsGOqozZhSvF58kaKnx",
-	"p6q2iS/3tS2coTNcZ3ON7ulH6+wsdhyvlG2SFEdgbfisU6nR6wxLiEhgag265FV/LcWmGm8j26myQEHD",
-	"Xwxh2FypYlSJjo/RPdcxxQV/7ojPGMbXSDnB4b3A8CPT5kDT263CZChDIlCq3+Nv8mU7RAlMKjLQNimi",
-	"VmEng5RFZlwpv5SxyB3JTmbqcTrQepdi6PYaWd7hRPT7rtMOw3ycrPnk2ZOs0RGVTtS9mKYKOvpiTKWa",
-	"C0kVjXIlJeTusTmobPc344s++uDX6BXHWkhJg1eghTRZyLlFFlyWJNMNC1LwPDdmWKRCHlPIeW3A5xhs",
-	"0KyjFHaFiA6YdImFzca3tFNJfYfnQizftslnxgVRntRg61oATwv+AIWsOeJwAGkMuwvbmsfVM7KuvV7w",
-	"KnKL8eemY0idL9qsP7xfBRgrpLcBT7eMz2NWn3kM47eqlnPcEJfsi1XGvlll7ItFxr78ekFmBlUWaMza",
-	"F6C74tlwP0aqrtVYM38wzY2o4BlyZHB1MRakNmYA78bXsoln20kDMZ7ZnWAx4sQ5IbGFiKDw2udlOnyl",
-	"HAgUkyPin89eGFFJymceRGB098UURraZ+SPVXkjF/ScvZdy710R7eW5JSmcob9U6V/rcfBEBXXSkhujX",
-	"n9o/p6k3cGDvIxOf6Jaei3e2GJUdNL5OQDrhPtpZpwUxnlwWKuJGOu10s+7bxHpBWka4aPFLrKJ+Hvr9",
-	"MIned1wLRQcRuVd8Sz1S3AvRGCIfT3PLx8R0N9VwDvRdEvPNIhQxxTYtA5uzDHdi9lXXybpbisE1EYjV",
-	"RmF1PLYYY9T6HNBUS+8lil7/AUOyxkZWJWE2vhlB+KzbjADhdwi4OKFz2huFUOF6EXeM0+HSGNNXJjsd",
-	"tGbLPsU66zSp2QLXj9h/fvnwuO+J5kvC8y5EE0LmMxJN3sQqN76hoo1Y+dVHmyEVa02je0QrGYbjgzcS",
-	"JszhTGT/0tCwDZ1Pp338nIqu8A9ixYSF8dGn5Dhc8QJGFgmewiJabK6TLR6iXYIRBg89xEwlS/Qnkwq8",
-	"frE/XUs6F6osyMzT0Y2iU/XlUDo+/Gin9mxHRgsCnGGJEJhPLfEbCkCNU4ROX7l3WLNAlC2aYrJtfVmP",
-	"JHv1Z5Pqk0fYu6BS4VKcEZ36mRLII2uiB15SCCY1263UY7qNN9GUWSljoWBWRY0CqZLpJWQ7RS/mYGlS",
-	"98nfDOvYrqNN7VI2/JARmFAsPiGc0gOlTw9Mdk4Thk9HaXThi1uf1D60KMoeqv1uA8hIA/GAeLwhlS3I",
-	"OuxFXt8BZi9orgef09WT917Yi5QnnWLT4r7aBB8SH1vRHn1Ro2scpTjRERo/jpSrWaqse6hcgXtO8KN4",
-	"FZqxRH50ba49LFGzTrrqQXXxHty4E0rvyebZUHqMashrLez2NWrn5AgBrmNM/XpfN7xotfqr8FUzx8La",
-	"inqWCzlTsZQ43KzlSzDsHdro36GK846W++6C/Szsgr3Dju3vQgsmCVCg+IMRM1mojtXkirp/3MimF783",
-	"EZhOx/iMYqcsrBjwfJGlOshfERfABwhOb3Byo88hwxwWHIHGam4CYN0+38b6gl03wZHUvYS1a0OVkFzy",
-	"DQ+9kbmSVvPcskKBr3DE1z7YC10aF+w7d+PJT+h7ynd8Rv/+6ulj9l9ff/Off7+4kTfy3fsHqIq9C0YT",
-	"UiY9USOFHoF6xd5p4MW7jL2jY4Z3boXveLES8t0Fe+EbBah8CbaBRQifkyoYByjeCIqLGyz3L3KQBq8W",
-	"FWacCYdbk+uK5wt48OXFw7Y3f+c37Ou0WmHY7eRnzOn0qGeYAR+OEuZuYnkxWm7FQzv3iyYU42ryImDu",
-	"9ctnnZTaq8kXoSAWr8TkavLVxRe4pIrbBd6GyzDx5fqLS14XFN82B/wfPRNKPisws93Ya3zDfe9P2Uyu",
-	"folE1WCfoZJb0FdNSugFe+oAblX1ziF2UMDZlOdL8mZi1zj81xcrpzB9sXB7FG7M32qqfuNhGbgj0aYo",
-	"4TxIWpJthG1q2ND1qnfYGI1s4XEZIiOPvkj11Ya8+bOjEZOPbx0RNJWShijZlw8fUmgTGgeRN1dU81Ao",
-	"efmrN5W0eznecQvZhCNq+wOVuyPt1Wt2VMIRnyBYIMVAHK68s2wfjB+zgxLuEi58GArG1iXW2wDg8ikX",
-	"Za1pue1lckhKt6W9UZ5YZSwiAls+dyg8IdR/m008PUEvMi9w9J074rC1Rg9M5et67t6Sb+n5qKN6/8By",
-	"vQvhxv09FRh3f48gfKyqbahBpXTR5O0tYWs6EMM/dwCGpDQCMWp0a3oJy7fhpQPactfX7ZS3qNse+NRI",
-	"HhxFptO0Ge2wT5496Z5TA/4hyO3fvfzgvSAfLz+4OT563yGQ9Lp7fP+U7rOfyPbcyxiQ/hfEhTkja66j",
-	"E+4nVmK7GvOoW6iBriy2gw+9x/GislLNUzS87aHZR8QxSwMr0P43BTxbXUf6FKADhpdiCZ1UiG4mRGwF",
-	"IeOiZwnuKObqgfv1gVmK6oGqyO7+AOuKORkCre4nxVZq3XBCPP1OFm3D9aMo6cnHAQ4hiH1CiIdw66Nr",
-	"tQI6wN5Dj41EaDt8mLfZpKpjdL+9A14i/lZR85k7oyx0VLtL/Xh6anZKDMEW/aH3vKJ280MR5YB4lYqC",
-	"0eOMGX2r35ZqOkB8dcvwFcF/q5XlIfEBnbA+BneWFiPVhmIEerFoGJao3IJ9YKwGvvoECeEYsnxxZ8ji",
-	"XdoRXPkRfR6/H1dwhtbzjBzBJ62qxhPeQZ5uYG+LPF75i6KPT2tMCyn0ynmLKE1L81MLKD4c0ceF74gk",
-	"BMeIQJKlpGqfx30S0hq68d83efXhmpFzuGaF3jJdSzyMu7ymPZPe1T3FKRj35+5zkYVdtOkKpKAJy3wT",
-	"1z68OHJfLz+4sY7Jpx57/hJOz0c4vc5tHE3vWDgNBSKGoOAQ0dRXdhkhUO4jdnDvJdnQE8pgORds3idt",
-	"FUBScvKp/f969re99q/nb4PrIlqv5S24NY/ZJtx7lx9E8TF5N/4XhKtxD8d0SgC+wgo2mHrQAJFYaLei",
-	"1gAYDiFYvn/x7yJXeC6XH9agp3g8dz5rXHn38bvjlPe4cgjWltBgz90LmdfokLxX+fLkHPQVdvfGpHKt",
-	"qn2EbaqTkIuxYDdOrrmZMMAYBO9RTyJwUu6jFsFJIvDde74SEk5KBHb68J7SEo+tkTtlPNriepQ85/4K",
-	"ufMNKAk+I5QrD7IXsvzzAc7wUA6Jir1wRuWOmFXk3fYSRx/0kqhINbKJ+AE1muzBS3z+3ZpUntMZdTud",
-	"VU8pPdN2fBMYqKgKpE+HyEIr9sxregaLNx61zdwf05oBFP22nqf4xhEp+7pJto0Jsz5/5F6F4/3xPKCb",
-	"wpYgm9p4z56kJmqrW46Y6/9gEBLjGGBiLDOK0tX5XF113P1Jm6lPhPzXE/27wbjnL/dXgCb7TnOKzrWn",
-	"azdA2McXL01I2O29pZjCeeZW2Taf9aSO/VrGDohNt91AfuSWbimffG7nrg1QMIzDrTNjAG//Ul6GXobv",
-	"ffFdDY5dASbuNFfgEcNaRlTAqVFwsHhFp+dOGzncf1WS8mO3qE6SxH0fXjqKik/SHJ0iy0chYlOmO6wy",
-	"GYsXekiPGX0pSBA5Nnho9jhmbN/jKmOmzheMG/ZvqkpO4F8ePQev+FSUwm479TtJw/D5kMkJmy/HzfnH",
-	"jKq8luzZk1CGGiO4jXjvTkDz3CGqe7TCFt+cCtVgaSpdmKY8orAlJBcEXOeLf0mpsNt39PylwnDNdyzB",
-	"K7UGrN+2bxI+oh1GefYLd/m+bxSXk7DBoT7iu3PXUq/9Pmftlw+/PP1sbw764Yfmndr/4Rvnh0RUrIz8",
-	"+3HnhbfZdNotfFpwR3j9qAOhxaAz1iaaRsP34KJoGrujO9VRl4AEoVTVH8Xms4MDl9Sj+xIotfruZ08a",
-	"W2VBTcD/PI6Ge0A3ctY3RQaxnBuG54W2dtRFTxznIongwV3kqLgxldK2j1K8DO+MguxaFhdTbpW8CHP8",
-	"xyGwP2PwP95rx6NnovRpVFjwxoygwp/rSp+xxeENXwJW9vpLcvlzSC7uQH2lpivG8xwqm7ECcieUZywv",
-	"uVhl7mbNNRiTMTdyCRZai0POZY5q6SdKPFigAMzlh6JP4nHC+TNfLrfXuvDacm2bSmrCsALWAtspJE0O",
-	"+MK/pO52rbVYQ/En0d3QfY/lLnARqMVTtvJeZxAm5C4H9jj4qdyh+L3sYecOXHLq7HeCeVNU/Tpfhst1",
-	"GlFvef9m2eUp8e06X0q1KaGYQwTtWF1RkojP+D+CaMNI4+XKt5q9R7z4Ua3hlIiB3XPvGTOo2+wJcQP7",
-	"+2KTOd9ctkGLvU6+x/AioQFgPmsfn/yB8l/P2C7wA2zvLTW1qqelyLFIfGPrdSAO/24imrSy3AIaEwzj",
-	"K4UlaWDVm2kcdz6693y+6iWNOuxef1IOYPRiY91/+AF73pziYjftCO75crsdnTqQMIcgme8gyKdknGOA",
-	"XO9dfo5vnPwy/yGkUbfXP4koWvpjCxhBfw8gDfhiJ5c9ZdR5Th77k57FvZhlQ+3iY4DKTkIf+8A/ykwz",
-	"eur7CQ1p0OSvWIshWPlE8DJ07EZvdCGMbzLChGX/XqiN/Du6hkH6Vm7/Xld/78ffpHjvRA6Ri4pjbC7K",
-	"+B+aQ4zh3aHFqDOELyWVW3MVxM393opGzCWalnyUJbf+p+m2U0z6DhSKOHI3e+sdC2S9wkI3rYo1ySYc",
-	"a5eH2OWsE/m5aMNOmn5KKOJnE4xzQObZtYCDXpPovcSyhQsluvWm07ShaZiXZNYvfYT7GUveTUPjU3PI",
-	"ncK0AihNAPsudW4TgXyEc/26KF5S7NkpSF7o1nvPZM83Wz7hiTyTpnI0bq83c1EwYSkpwQBmcTRpCf2H",
-	"lBB38c0BhXpegbvB/iD/yoU+n1xo3wX7hFKjQwzGyZu63/KLetsPwsws7S0N5ONsQeQF6718oT5Seg+C",
-	"dffq43a4vnejx2Oa9oQM4jPIxH5TxWnj8XEOthDGKmTWVEO1wy1IXG44RaibUfJ8eYShp8XjLsqsfFvc",
-	"+8SX10QNfgxNY09h/y7gc0gTJ3WNOD6YMawknGEHBqdsTH2tleNUKSU7hF75ScKNLwwsmYWsA9WDpFvY",
-	"N1saF/i8q3dRnLVAlSuUkaYeq1sEdnxirA31eePITyoj4DmdEAGfCiRA2PtV+jPAJsNsCmyjhbUgB4YG",
-	"HSAhtnbvxUJ645TwoxnuI7RK16VXzPA2+wKeeKWR3DdJ81jQu8H7LctVp4NbuOq07gFQ1lDyNJAxZfoV",
-	"vnLWmjbu49Sqts+Ypwxz0Gune1gfFEFNjlcAdoiYuH9IWGW83xzyhl4561Nqm2Sd3CCyU9PfRBq+Yd34",
-	"lYFyvWMk8ScxwkryGPutUduu0wg2Ta+2ew7m+wk2vhvZ6crGEfQOW/QdOZKEXEOvNt5gWKvl/XuDcdZT",
-	"4sOfs6qMg9rd4UF1hJhWx4TbQhTR/uoxKXB6pkl9f0rHd6fX+Z8jCtPghkwrIGLfyv08m3R11f3L4Xs+",
-	"9YsbP4eXTpx/fE7iS7er0smbWbTwDyfc/DTijI9mvoX2TmctVzY9qu7BEhw6ph1mvkVrn/Qd2n3kyuwg",
-	"wvlX50ii60mrIvh6D5jVTj3iHjFelt2Wtt5Ggr3n2UoY0+OAUrO/ynnc1a30l44ixD2y+5gSPi1hNzMh",
-	"fhlbm3mndRwiVWga98tbdyik8hO6YevHyeXk49uP/z8AAP//",
+	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAlFrX5f++hXMAkpIAinRa",
+	"7SiTL4lbJPE4ODjvx4dJrlaVkiCtmVx9mFRc8xVY0PjX41obpd2/CjC5FpUVSk6uJj8tQAPjUtkFaFbx",
+	"OTCQBRQXk2wi3Au/1qC3k2wi+QomV5OcxskmJl/AirsB7bZyT4zVQs4nHz9mk+diJezhXN+pDVtxuWXC",
+	"wspk7OuHbIPTC8uEYSthjJDz1MwlDtqdeMVvxapeTa6+fvgwm6yEpL++yMKShLQwBz35mE1uH8zVA/fz",
+	"A7MU1QOFa+Llg0q5l/TkasZLAx+zyU/c5gs3Oi9Ltfl2Vdntf/OyhsmV1TVke1u6lmYDmv3X6xc/slJI",
+	"MKyWVpTMLoDlpQBpWQl8DSa1qw1O1wPOwUv/mE00mEpJA3jiT7koaw3un7mSFiSeCK+qUuTcDXFZaTUt",
+	"YfXvvxi3lw+dNfwvDbPJ1eTfLluUuqSn5vIlfTX56GbcR6Ytk8peIBL4991w1/kS5y4KQWt/qVUF2gq3",
+	"Ulz9AVzzpUMJB8apKrZMzRiXjOdLqTYlFHNYgbQOplVnpA8BO2NQLGAtcog+0sA9BA5RWcOvtdBQTK5+",
+	"DqO/bfBLTX+B3LohrnM7eoeI9JsFtzvbhDXoLcsXXM6BrfiWLfgaMsZlwXjpEItbtlLGunftAlb4/BAS",
+	"hd6+07U8vIRP9PZVLRk3Sz/5RtVlwaaOCDhchoImoxUYd54Lfyv9rqdKlcDlMcjFYOTg+OEQEFA4UCwC",
+	"ecAJDeMBChtu2IoXwKzKmNJsI+yC+X2E1UdwAT8uOovrkIMOePZ3tX/ofpjoqWst1tE90QO3KyWBGQsV",
+	"E9KhsJBTdduHuLsD8ZkFzZDuHaAtrEHad6KI4vRMlLSwvqv8g3LXCF/XanU4+2ahTFi9w9bYKhZcFmo2",
+	"S62DyFzsgbLxB5VWa5BcJi6rsZw+3F0q3QbmV8P64GaFLeNjr0FPB5OBna13TsMP42HqIRDWHQ5mZ5s9",
+	"qPWSz3Gpu9iC/HPnH32nHLC0vZNca77FQ4Bb+y7vFQ0cVEthLJsrcNj8iIHjiR7C+JQbiyz94hDae6Cj",
+	"9e7OG929Gc0wzCHDQMy9YsIatoLVFLRB8uHeKVReO9wneuoIjBFzCQWSPveB+5PbWscIC692gX+IYXtg",
+	"djREQhnFWi6Zms1AP2I3k5uJF4jcEufcwoZvcVeK5QulDMTQGZn7bUTcckIJbpgzDTPQIHNHQhO3wg/z",
+	"bsHN4nCsx/T0O24WBGaODAgZiH9Gk7jFXrGbiVnwL7/+x9XNBCH6j6/YAm55AblY8ZIVYi6suYgtowBe",
+	"OEFqPOkaRWHUbICYo2a7PG4XJDOPSqWaj6MyVg1BBDc8l1slo4e+4TEB23HQUsm5O2X3Bgtr1HUp5Jyk",
+	"KJL0F2oFGTN1vmDcsJvJ3x+am8kjFoQLzlZC1tYLHrgg4WQBHDZ6zQ/u8DdCFiMvsfvk8BZPhSy8BLIn",
+	"4yR4zmeWfbLJWtWkQxyRLdwG3iZA54Y62IB/4GDEmWMsdBON5bIwhDLsybMnw0GVZs9gN0ovo8+UFnMR",
+	"37kRnm8Pu7tDARVW03DTghgtft4sqAeUd8FHw6mcER/9plSkeu2hkfuZkMioWucejRwFqkBzqzSbulfI",
+	"DLALM7ithAYz/IyXng4MV7tGo5G7y8flNnzLr6eZPcyVNRtLwnG8UBI+I4pD1xMB+7n0tVlUx2BFrdEi",
+	"4FkPmTDIKKNhpdYosB6y0VrPIXZ5e482nNXuGgwAe8m1AcLYbMhRJg/qTi47ruPcrnpMF/UP6Loj9rVC",
+	"L2rVv9TGMqk2pFsn9ekelTm7Q6qAWHVUc31Jb50XFXnMJdfbiHCNv9MBBQXWSbXMLtAsskKxPUhuSkLG",
+	"NguRL+gc3Z5KsGDYdOtUFyhnh4c31wCJo/MzHiHR+4aB1mwrlWU0fEwKVmrZR3GOon9YXTZp5nBDRsGL",
+	"FDACXrIiCcOMWgFSx0N+V4gIr+O5TVgT+7CuphVFRX+xunOExDEzv9Ys4GdYRbPUNMTuglx62J8RvXy8",
+	"gJhohD83hllHI2eqlgVTtWV86v6rJLCGxe6bHP2YEbXWclGOMmgtM7bhWjqi/PT62fOjG6fJW0OTnzK5",
+	"97s5djgvLvlYrSquY2wyPAn6pwZTl5Y00ByfCaOcis4WwlilBRgyRHc16ghKJCf0lK1jVO3Yp0tl7OBT",
+	"eK6MiR2C8T6f+LzkQAgMBo05xFOANYyGlRxlB2OhMiRnLrghv4NUm8jS95EybN+vxu8sdjRPgBfPwaJH",
+	"60AIbp4RlyygFOgnaSSZuViDZHV1wZ5JxgmxhMXVSsW4tQ65DO5AKqb5hk23ltxyezSfXo27DcI4hyts",
+	"8NW7ZSbZsLN7o7exo5tqtYQ4fynEGMP+ESfBbYy3c4uOpymwwuEAkb241fCI9Z9+nim9cpzMQfIfX8Xx",
+	"nRv7DrROsNtSyDhdXYExPMb0ReFPgvlXPMtnGubCWL1FrFGbhGoDMSwMNz0MEfvy1xrqMeej+SZxBK1R",
+	"+tBqjVTJb+wRm3ID//iK7Qtl/3zz9MH/jq2xR3jRUJV8O2YDjaF8jEcFHxQij5AnJXGrzbBO1gXptoXM",
+	"WJRQ7JjKhWU5l26/U0e0eXGcV+wI7h3Ma+73pDlHf9366dVdcNIO9TsjdvrE0+EYxfYUOohSU8g58Rny",
+	"yzAl0dGy4Vun3SCzEXIZ46BF3N+Hbo3aQEEqkVNeF9uAKIEfxPC/kbh+o3weM+ST01pCGRwvuagEcb7D",
+	"OyB4gpEIuczYzWQD04VSy5uJG+xmgr7jm8nR07NqQoOHrUaPTvC5VEZEeFnz6FAWcseEgmagroVyescd",
+	"icIaVlBsE/TQKlaogNV0972ty7vIPL/qPXGQ9cqBSDlJ2YnXk2wy2xWTx4nXzaJ7YXwnFKI5sHMiEKqe",
+	"Rog8/tyQBk4iqOGC/K8bTgxsCqUADKOQhwg2E5pE5HH2pt11rJXIIWMrLsqpus0aP5lGEhXDJAejERRC",
+	"rMDERcnNYtsjRXqlvv8QvA2KJsk8RPwSaYLYkWBI21jvuvTWZlR5nDjoHeodTOnMsBYFeNPb7jjhCR19",
+	"wEpy3/CSmAM6dbzOwUREQifXcpSA1Lo8bjBxL2VhlCiEbquSCwnF9xA5o+7TQCCX4FWRNWgxE8Em30go",
+	"jR3hcDdLkbKDTkuRv1vGlkACH+3jkNahR+c4GJYoB3WmaT5NwkSSzS4OEnqI+lmIUxOGLaXayMA5UBmJ",
+	"WJa9WBuFQ68CAx1M67uRDUamfCD7kU5Zg568kaeDWAr6L9FIqHgMVfvVJ+hPC1VF+HMQm4xiM64zpsoC",
+	"jGXh/g/iJt+pKsZHHJissBGce+afNFTbq4hItdF6sAvBaHSHx+beo+pePs/ZEhLBglcVSNPQJM5mtUYN",
+	"zVPvQZD40U0QAcWRODStagvDufcr93rUSONeSIS69apWvz0QDkd4J9Xm2ChR4XWAZhd7ZqIUpFJGEPmQ",
+	"IajmEXvoXaYachBVMK2gsDDJhlgVojxWSY+rG6ULHNCv2Im51hzlup1Av50AwLC3/fi/5krtoFQLJ1pm",
+	"1lLB7sE3+EF3pxU/27PzVMLflBjtfhpiQXcBgT8HDubZu1VBPWssa6hyZ0yqjZOLpjBTGrxFAt/wkVx7",
+	"JL2mMPOEf7iXqOP5RpIHVhAWi+IiHaKX2JDKumXjehzeZG0YlVQSouQosYBgfI0pIWGeHP2kji3kXOtt",
+	"wE2HKLBLhY9GB6bV0eQdw11GBH3cvOFbg6pws1jPwPAk2RbslbcSKckKYZYkrPxSF3MoGJ9zIZlyQhpH",
+	"uYZgruGCoeTo72SLI8KjyMUww8thnGyjUTU402MlfuqDkvZQWenlrv+0sWd75cJCWRpmN6o131+wb5Rd",
+	"MK6d/FZF5BKU2IYL+32O1CThc1co2N23rOLaDiFtSSdpS4Ro8TEQfteuc++KedjtAJIbhywUYRY3rqNz",
+	"IGJINyj2RK4y6Z1ESSitI4fKZoyzvORihZYTyfiG66hxdnz87fig0kLwMuXEDfRpKDlJhjpQZM3gNfXq",
+	"+E6KoRyvXd0KD4fNFWuie3b1/ShdxDjU2Ml5MVhDkOgDBVAVSApSSEWs0phx8777egwklK4WXL5LRyds",
+	"A4HDFx37clSrAlWV8cX59w7HeuGfEFWl7Vrjw2d3QzK81WIBXBeeShZ8i6zS3RRH0vxxqBkTNh6hlWYG",
+	"+OlgefO1k4AjV6Ev+UHWcIx4jaVMSOe9nSLQ+ZZGeUmOZm4vXYssYb3+0jeYEu5OD3m7C5NboJRnZHBz",
+	"el1EdqraVCRS0yngPKGQjzODf6IZ+xHeEZJJOmL9wIBB1AnWeLNJPnW3TG26vmHMY70Kf7t3vL8gYxSl",
+	"VWSsiDqM3KQqocq7UXXrxmh8c42ln56FVcQH38YcB7g6Xv7FsFwVIxwa8QA1sv+7fXi3Rgxbogaujl2L",
+	"rEMoltC2nEDoRV2fn5KMNY8qlAb0Om4JKUQRN3Yd/RJkgamw73rmDe9EjRJjY+MHmeYeodrhEQVyDXEV",
+	"XETtpK+ePmZ///vf/3PX3cG9IYktwXERb3gc5+HC2N6EO62xYjp808qNcdyb6gPyyZqYdjd9D9u7oMje",
+	"KHQu1Pg5rKH0ceO7iwpPuqHhpfstXK9SzUfG4OLnXSdXAdN6jnnnM9W6u8jX/TYW9cDzZTyYAlXqsgDd",
+	"pgxNtSjmcCl0fjnTAL8GeOJWynJU3MEedGkjUXj6OJA9WArptT/HcXY1lmhasIRypAZxLD7FPUbBbzjb",
+	"xHoGx2O7hFw+pzf703XmygruE6zjnp30NlsA96X9ILI7GW2EyqLsu5xr7UOWhsNbTY3leQkmYYchCuiZ",
+	"rHAXWgczoaHY6YpjNYlRlhgypI+IfVnC5p2BXMkistDp1qv2qtYsb1JuFjsih6xXUzJWpmn2hgsbTQcj",
+	"bcIrJSjh7cQzpYRyT7LbpKogmYeJdvA9dQ+fN/h7eBvpWcfBixezBPebvGD/D7Ty+YR4Cw5vqXv/HUqn",
+	"5l0F2gM57kmtDejuu5S5GHt33xEY/zBLzZ6CxF0wNqRs58TZ1BxZWAwBwiM0reH89Odv52yHQktZMs+2",
+	"/EXgFBeCEEkE9/n3fwuljHKsztBxkJkotIw5MF22Qbj7wbnc7hkTDkF5zKfI19BLSvYmX3AzzNuStHF2",
+	"xnan45D2042c+84W3E4M3D/4uLERYQ7uk8P8Y1+FRM3YShWfrdTKym8nwpY3cVUV84M7yfqd2NeuW5s8",
+	"9NuufjKwwkv3dHB58WNYRcPQrzHGJWNCsqDtUDz9SpSl8EwVH//zzeOucJn05vyg1uMPfB05cO/EYVah",
+	"1s14CBDqpmHFw/3vBxeSFuihp4UDxE8rWs8Gf27YeQjkdFg0PNU87tYLITKmgTGi5SaaTMZ9TPyeO0Fa",
+	"FAFJdQVpGS+VnMc9wilRamcQR6WMFWUZaNUR0kTZ6MGAhatsp4qB+UfYvFHRzYQnxBIs/jOerhlRbTQE",
+	"DWBgcsDYrM2k/mFyVaWqXUT3aVVZUPqJInf4ICsDTZM1O223ECaKQzsWQuJ+DVZRnxSoWB691d20j0Oc",
+	"yuNJ9i/aSOc2buHKV4ZrsnB1LQ0ml9kFyItUxOGR1Ih3dxbRHDS1Q4dKI0d6YLAZ95WMhsU1v+haRako",
+	"T2MyzfBPMhe7fwV4E0kkNxa30AiQQi4v2JsFIAsJ9NtJrOHLxiqLPzqdlSg7qiFd5ldXF8NtzjcTv/6b",
+	"ScZuJugwd//0c+FZN0pfE6cAsjDHgmm8uXmQYbdBxhiqv4wmrrhfkaDsJbBQdaB+hua01XgJtdZFGg3N",
+	"T+fIFKqe2hGBzxhDHNGNZkovIxK1hM3ocDgMK4hMsYCySOgkd28RWkUzHbAOZUaKcsYWjm6G+hwx4AYS",
+	"fWjBK9SKC4lnHlyYF56ujiv/MtJK0paLiZrmcddRNc0uYn6fkm/R2WNtFQ3D/GSjDLllDf0atdA0kbXR",
+	"jVQA+orlSs7E3Ke3Z94upXQIBu7mnPOicFKV7bXgR6ciOqaYsFesrjKkcCFyvVCbaCp+PDa6RyTy+WWt",
+	"gWnhPdwo4WQhSv7wuTfEfZIpymODx5muScq76vBGpkjfXVhikISekSXGrTfGtOn33lT23WJgFLHeke+d",
+	"IiXnLGafy5tSFr3p4fQWVsCDfHkHeeUhMfP4Ae5BEz9s1pGCo78HIzRI/1WvEsmL4giXRRr/rtJiHb31",
+	"1+7xS3raCURBQ00gJk6N7/zOi0JDsCz5gds8OR8w/eb567iC+dkrqHlila46ooHnCzdbG/yNDCMbkPwR",
+	"Pf2Sx0g7/txGVIUafe22N1pY66ghFo6Unrl42civlXLTKJc3pi+nQ81SMTl7m9oPoIluUJUijzis6fed",
+	"UsSh8iQKuIZNtzH7fDD+D6OpOAmVBY/cal1HPT0+FlzpwomvshsoiZZlp6w8asmqU+QQMxAw7hb+XOG8",
+	"b4dKgbTMV3UZidTfAzktufHipSGeqIXeeRiU0E5sheXTEtjPNPjbWPJbmYyr9JFnMON1aXuSMGKaZGTQ",
+	"h6kBu5ZfKpB+ILmaEM6/IxQdz2vDoAYalArmTvzq0mDGQ0tA2T1rEJxEFgkYdURyy0xYc8GupefWyMFn",
+	"qIeWZRr2dwg/x5xGOqQb3Xn0dwjniJHelxrw6XdZk1zrREqQ8TATDIYauYI16OmoTw6Infs+AG0HEu2K",
+	"2o0OQCBf0P5Aboxnnr9BfC6AtSnovES2WjtxGQH3ACWtjNWS13ahtPj/PgZ1KorCcQvNLTzA6w302pqL",
+	"0l36zNtVEsVxe1Knrd6+Q0EzkrslmVeIHrHdngu1RPP/RRQtnQ5SJ4xeqTjSvcPyQ7RxnE3adE6Cfnfd",
+	"icOhWr1jZDL3jS9vSVWd3aUni1FTQsMpK7wsQyIrg9scKsse++x9x85foXwyMl9xJ2nrgB766hYboY/b",
+	"PKMJQVEYNSXz9uCAv7Nc1dI2nnisr0exkbjJQquq8gGUKNWMsgHBDLROFdlvKhxF3FMhl4bKjy5Q+56B",
+	"juqMGYWMxicJWmr8qapt4st9bQtn6AzX2Vyje/rROjuLHccrKBUvYgcSnnQCIzT+FPj+Dp/0QnTv0Xg5",
+	"e3hYOFibSpLo88AnmN4eED2lDYuKAkfZJol4xJUOn3XC5bxCtYSIeKrWoEte9dc6baplN4KvKguUwjzV",
+	"EIbNlSrGhrJF9lzHtDr8uaNbYJhtIwKGaIAFhrOZtkYBvd1qkxRm0ZDx3+KM82V1RAlMKrJeNyncVmGn",
+	"kZS5alypzZQlzR3JTub4cSLZut5i6PYa5YHDiej3XY8mho05QfzJsydZo0ArnahLM00VXPXF0ko1F5Iq",
+	"juVKSsjdY3NQefIvxhdl9cHpUfqHtcqS1sDAKGiykBPPfHgM5Y0MiuDwAknM6kqFdqaQ89qAzwHaoM1L",
+	"KezaEh0w6S8Mm41vaafTwY5AArF8+KbeAC6I8hgHmx4DeFrwByhkzRGHA0hj2F0YHj2unpHpMXCTyPXC",
+	"B13NltJ1UakLjC1iB4vLr9ywNy9+eL4bDR/qbnhPngF3rbZspXTUnUDphiPHDjldJh69D7NZ1AOGTbac",
+	"fGXRu52x6bahAT5ZGS34O9o+l0AlmKdblAuMpWTQEM3tByWNhwbDf9N7b+9M0W+yAHoBm7pVpLt7YGf+",
+	"QP2UDcCiuLTgVWRV+HPTHarOF22GN6JWAcYK6Z0tDnLzmHl1HqOeW1XLOV4OLtkXq4x9vcrYF4uMffnV",
+	"gux5GPIeiSDu6kHDHYapGoZj/WnBBj6iWnPIh8TVxcQZtTEDhGR8LZt4+TjpicEzuxOKiDhxTgTRQkTo",
+	"fO1z8B2+Ur4b6qMRPctnqo2oGuizzCIwuvvCOSNbiv2e6uykcrySlzLuRm/CKj3lJutOKGXYejH7/OkR",
+	"TVh0JNDo15/aK62pLXNgWCdbuuiWGY13MRqVCTq+Jky6uEq0i1oLYjy5LFQ/j3RV61ZYaYuoCFLnw0WL",
+	"X2IVdajS74cFU3x3zVBgFpF7xbfUD8u9EA3W84Fr7/iYfJOm8tmBDEMqo1mEgtXYkmtgI67h0QJ9ldSy",
+	"7pZicE1EPLbhjp3QCAzma517KCXRe4kGB7/D2MexIYxJmI1vPBM+62YXIvwOARcndDeTmwnFKuJ6EXeM",
+	"WkEPxvS1REhHh9qyz0iTdRqSbYHrR+w/vnx43MlL8yXheReiCSHzGYkmb2JVet9QgV6s8u3DOpGKtT6I",
+	"PaKVjHfzUVIJX8FwJrJ/aWjYhs6nU9J+SoUx+QexwvHC+DBv8tCveAEjC8JPYREtLNqpDBLCyoJBDw89",
+	"BCcm27Eks3e8frE/XUs6F6osyGTY0Y2iU/Xlyzs+/GinznhHRgsCnGGJWLNPLeceiv2NU4ROX6V9WGNY",
+	"lC2awuFtLXGPJHu1xpPqk0fYu6BS4VKcEZ36iYqFRNZED7ykEMyztluVzXSbLKNZvFLGQsGsihoFUu0x",
+	"Ssh2ChzNwdKk7pO/GNZxEkUbmKacZSFbOaFYfELcsgdKnx6Y7JIpDJ+O0ujCF+98AZOhBbD2UO03G0BG",
+	"OhsGBL4OqWJEngYv8vpuX3vRqT34nK6Uv/fCXkoK6RSbFvfVJngE+djuJej0HV3PLsWJjtD4caRczVIt",
+	"PEKVItxzgh/FK46NJfKj6zDuYYmadVLpDzpJ9ODGnVB6TzbPhtJj+FBea2G3r1E7J6cacB1j6tf7uuFF",
+	"q9Vfha+aORbWVpOPHz/60ieR3FPcrOVLMOw9+nveo4rznpb7/oL9JOyCvd9wmy/eh3Z7EqBA8Qe9GFmo",
+	"hNgkZbt/3MiKa74CBzcyERj2X69f/MhKIcFkFKRoYcWA54vMt9qknDAsHlUCX4O5Ii6ADxCc3uDkRp9D",
+	"hsliOAKN1dwEwBqtwb3CrpsoZOpUxdq1oUpIsS8ND72RuZJW89yyQoGvZsfXPqoS3WMX7Ft348nnXFHg",
+	"VMf/+NdXTx+z//zq6//428WNvJHvbx+gKvY+GE1ImfREjRR6BOoVe6+BF+8z9p6OGd67Fb7nxUrI9xfs",
+	"hW8Ko/Il2AYWIU5VqmAcoMA+KC5usLWLyEEavFpUhHcmHG5NriueL+DBlxcPg2Fp5zfs4bdaYXz75CdM",
+	"nvaoZ5gBH/cV5m6C5jEsdcW3HvoXTczT1eRFwNzrl886uetXky9C8UNeicnV5O8XX+CSKm4XeBsuw8SX",
+	"6y8ueV1QIOkc8H/0TCj5rMCqG8Ze4xvue3/KZnL1cyR8DXvKldyCvmpyry/YUwdwq6r3DrGDAs6mPF+S",
+	"Zxw7hOK/vlg5hemLxQXWFppcORKHcraHZeCORJuihPMgO1C2oeypYUOHw95hYzSyhcdlCEE++iLV0hzy",
+	"5k+ORkw+vkVfXKWkIUr25cOHFEOIxkHkzRXVtxVKXv7iTSXtXo53V0Q24Yja/kDl7kh7tfkdlXDEJwgW",
+	"SDEQhyvvLNsH48fsoF2HhAsf74VBrIn1NgC4fMpFWWtabnuZHJLSbWlvVBPkFBGBLZ8bdH0iYr/NJp6e",
+	"YEQCL3D0nTvisLVGD0zlazjv3pJv6Pmoo7p9YLnehXATSjEVmOByjyB8rKptqDeodNEkyC5hazoQwz93",
+	"AIakNAIxampuegnLN+GlA9py19ftlLeo2wr+1EgeHEWm06Af7bBPnj3pnlMD/iHI7d+9/OC9IB8vP7g5",
+	"PnrfIZD0unt8/5Tusx/J9tzLGJD+F8SFOSNrrqMT7idWYmsy86hbEYWurIVbizsjf1ghbCjwE6Phbb/k",
+	"PiKO6VBYbfy/KbPA6jrSkwYdMLwUS+jkHHVTjmIrCGGOPUtwRzFXD9yvD8xSVA9URXb3B1hD0skQaHU/",
+	"KbZSm54T4um3smCceaQ6ipKefBzgEILYZ155CLc+ulYroAPsPfTYSIS2w4d5m02qOkb32zvgJeJvFDUa",
+	"uzPKQke1u9SPp6dmp8QQNwXj5PDGxhBPnj0ZiigHxKtUlPURZ8zoW/2mVNMB4qtbhg8n+7VWlofIaXTC",
+	"+mD3WVqMVBuKEejFomFYonIL9oGxGvjqEySEY8jyxZ0hi3dpR3DlB/R5/HZcwRlazzNyBJ8drhpPeAd5",
+	"uhH0LfJ45S+KPj5/OC2k0CvnLaK4PdyLgOJDW30Cxo5IQnCMCCRZSqr2BRNOQlrd2Ndmee/k1Yf+Rs7h",
+	"mhV6y3Qt8TDu8pr2THpX9xSnYNyfu0/6F3bR5gWRgiYs8w27+/DiyH29/ODGOiafeuz5Uzg9H+H0Ordx",
+	"NL1j4TRUYhmCgkNEU19CaYRAuY/YlKF1SWlbaXmGMr0e48snoozXaEW/V6LYZLad8ORfuRt9mAuHbamI",
+	"XLn1b9sehP5mUdpSt3yBrmWXr1EtgEHCavDhJmWNJ5QPeC4ka59/VQBJ8dgXSvnXM7Lu9XM/f0NrF9F6",
+	"zavBd33MAOXeu/wgio/Ju/F/IFyNezimk1Mhyi9pgEhyUrc+4QAYDuFKovhtPKk5l8sPa9BTPJ47nzVu",
+	"ofFB2uMsNHELAFhbQoM9fwh+eXIx6RVUvhxeoVW1j7BNrSfyIxfsxgmvNxMGGGjiwyaSCJwU7qnnf5II",
+	"fHvLV5TudToisNNY/5TulgVgpdZGqmhLlVK2rfsrVCJpQEnwGaFBe5C9kOUfD3CGh+JyVDqLMyoex6yi",
+	"EAYvcfRBL4mK1KSBiB9Q5+gevMTn365Jrz2d5b7TKv2UKhJtx3d1g4pq6vqcF0JTxNdNExxya48a4O6P",
+	"ac0Ain6D3lN844iUfd1k58eEWZ8kdK/C8f54HtBNmWCQTaXRZ09SE7W1gkfM9X8x0oxxjCIylhlF9S34",
+	"XF11YjqShnGf7fqvJ/p3I67PX+6vAP0yne5InWtP126AsI8vXpqQld17SzFP98xN723S8kmjN2oZOyA2",
+	"3XazNcjMMYdPP7dz1wYo4snh1pkxgLd/Ki9DL8N3vpS5BseuALOzmivwiGFlOCqH1yg4WO2m0/StDQ/v",
+	"vypJ+bFboixJ4r4LLx1FxSdpjk7pA6MQsWl6EFaZDLj0QeejRl8KEkSODR66N48Z2zdZbLtF/puqkhP4",
+	"l0fPwSs+FaWw2041ZNIwfNJrcsLmy3Fz/j5DZ68le/YkFPXHMH0jbt0JaJ47RHWPVkpjvDpWtsJqcrpo",
+	"+rFhmHJyQcB1vviXlAq7jcTPXyoM13zHErxSa8BqmPsm4SPaYZRnv3CX77tGcTkJGxwaCHB3PvmnWFmi",
+	"zyP/5cMvTz/bm9Bgpi1/5Ltxa/+HrqkDxKzt7nEHuPPC22w6zWs+LYInvH7UgdBi0BlrE2ET9+GiCInl",
+	"qDQgdQlIEGrb/V5sPjs4cKl0teDyEih//u5nTxpbZfECp/7jOBruAd0oIqOpSor1HzEGMzQJpZ6k4jgX",
+	"STjdd5Gj4sZUSts+SvEyvDMKsmtZXEy5VfIizPHvh8D+jBkeTQDEjAIauGVY1ciMoMKf60qfscXhDV8C",
+	"lm/7U3L5Y0gu7kB9Oa4rxvMcKpuxAnInlGcsL7lYZe5mzTUYkzE3cgkWWotDzmWOauknSjxYhQLM5Yei",
+	"T+JxwvkzX3y817rw2nJtm3J5wrAC1gKb0yRNDvjCv6Tudq21WEPxB9Hd0H2PNU1wEajFU0r6Xp8lJuQu",
+	"B/Y4+Kncofit7GHnDlxy6pN6gnlTVP06X4bLdRpRb3n/ZtnlKfHtOl9KtSmhmEME7VhdUSaQL+twBNGG",
+	"kcbLlW/cfY948YNawykRA3uR3zNmUO/uE+IGdkvHlp2+VXeDFnt90Y/hRUIDwKTlPj75PSU5n7Fd4HvY",
+	"3lv+cVVPS5FjV4nG1utAHP7dRDRpZbkFNCYYxleKSpSvetPJ485H955PSr6kUYfd609K9IwH3uOs32MV",
+	"8lNc7KZ/yT1fbrejUwcS5hAk8x0E+ZSyAhgg13uXn+MbJ7/Mvwtp1O31DyKKlv7YAkbQ3wNIA77YKViQ",
+	"Muo8J4/9Sc/iXsyyoUD1MUBlJ6GPfeAfZaYZPfX9hIY0aPJnrMUQrHwieIn1yuSSvNGFML6JCBOW/bVQ",
+	"G/k3dA2D9I0x/1pXf+vH36R4X6r5ZQlrKHsS/sE+V/Pn+NJpjhHH/gyZw2Fb5rTh1T7pjWJ7SzWfUyPJ",
+	"UE5Owi2WndH2SApc8hCd3ChyUXEMsEZF7UNzhjHicWj26wzhi77l1lwFnWG/3bARc4n2QR8qy63/abrt",
+	"lH2/A60wTqGavfWO1XTjafXkSTbh2GUgBKBnnfDdRRs71LQYRD0tm2CwCkpAXTcG6DXpT0ssMLpQwkSa",
+	"+xwS+KaHbFLieunTFM5YfWp6/J9azNkpIS2Acj2w2173OiFAR0RIXBfFSwogPAXBCw3s75neuWlPy7ye",
+	"SVM5RtU1MWCDPiYsZZYYwFScJrek/5ASOgu+OaCk1itwN9gf5J9VC86nagEe2UlFf4cYjJNLfL/Ro0NY",
+	"arJzFDOztMs7kI+zBZHXjvaSvvpI6T1oR92rj9vh+t4tV49p2hMyiM+g2PhNFadNqsA52EIYq5BZU7Xj",
+	"DrcgnafhFKHCTcnz5RGGnhaPuyiz8p3i7xNfXhM1+CH0UT+FE6OAzyFNnNS/5fhgxrDmd4a9UrDlpq+K",
+	"dJwqpWSHkufQG6uELwwsboesA9WDpG/ft0UbF72+q3dRsLxAlSsUfKfO2lsEdnxirOL2eZMBTioj4Dmd",
+	"EAGfCiRA2PFb+jPA5u5sCmyjhbUgB8Z3HSAhqfd9WEhvnBJ+NMN9xMfpuvSKGd5mX2oXrzSS+6byAZbe",
+	"b/B+y3LV6bXYYxqJQ1lDydNAxrz3V/jKWWvauI9Tq9q+7AGVCQC9drqH9ZEt1Np+BWCHiIn7h4T9APrN",
+	"IW/olbM+pbad3ckNIjvdN0ykNSN2eFgZKNc7RhJ/EiOsJI+xMyI12DuNYNN0VbzniMwfYeP7Bp6uwCNB",
+	"77CZ5pEjScg19Grj0oe1Wt6/Sx9nPSU+/DFLAzmo3R0eVEeIaXVMuC1EkTVt25TuTduenmlm5h8yeuE1",
+	"yOIPUxSPRA23IdMKiNhhdj9ZKl0Hef9y+O5s/eLGT+GlEyeRn5P40u1/dvK2My38wwk3P40446Ppi6ER",
+	"21nLlU03uXuwBIfehofpi9ECNn2Hdh8JTzuIcP4lVpLoetLSFr5oB5YmoG6Ojxgvy27zaW8jERjfsBLG",
+	"9Dig1OzPmix3dSv9paMwf4/sPjCIT0vYTS+JX8bWZt5p8ohIFdo7/vzWHQqp/IRu2KR1cjn5+Pbj/wQA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

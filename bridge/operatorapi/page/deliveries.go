@@ -54,6 +54,9 @@ func loadLink(r request, name string) (view, error) {
 			about("Steps a minute of one user", limit(l.Limits.UserEventsPerMinute)), about("Steps a second", limit(l.Limits.LinkEventsPerSecond)),
 			about("Clock ahead by", words(strconv.FormatFloat(l.SkewSeconds, 'f', 3, 64)+" s")),
 			about("Not carried", long(orWord(strings.Join(l.NotCarried, "; "), "everything is carried"))))
+		for _, what := range l.Obstacles {
+			d = append(d, about("Obstacle", long(what)))
+		}
 	}
 	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
 	if r.may("POST links/{name}/{verb}") {

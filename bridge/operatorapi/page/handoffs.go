@@ -33,6 +33,9 @@ func loadHandoffs(r request) (view, error) {
 		Caption: "Handoffs", Columns: []string{"ID", "Kind", "State", "Title", "Channel", "Offerer", "With", "Moved"}, Empty: "There is no such handoff.",
 		Older: r.older("handoffs", page.NextCursor),
 	}
+	if page.NextCursor != "" {
+		t.Empty = "None so far: Older looks at older handoffs."
+	}
 	for _, h := range page.Items {
 		with := h.Assignee
 		if with == "" {

@@ -124,7 +124,7 @@ func (s *Logs) moved(ctx context.Context, f federation.Filter, states []federati
 	slices.SortFunc(next, func(a, b movement) int {
 		return cmp.Or(cmp.Compare(b.moved, a.moved), bytes.Compare(b.id[:], a.id[:]))
 	})
-	return s.viewsOf(ctx, next[:min(want, len(next))])
+	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
 }
 
 func scanMovement(row engine.Scanner) (m movement, err error) {
@@ -135,14 +135,29 @@ func scanMovement(row engine.Scanner) (m movement, err error) {
 	return m, m.id.UnmarshalText(id)
 }
 
+// titlePart returns the longest part of the words of a title that a database compares as
+// [federation.Filter] does, in lower case; "" for none. The letters i and k are also lower-case
+// forms of letters that are not ASCII, which a database may leave as they are.
+func titlePart(title string) (longest string) {
+	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') || r == 'i' || r == 'k' }
+	for part := range strings.FieldsFuncSeq(strings.ToLower(title), other) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
 // movedView is the view of a handoff at its place, the zero View of one that is
-// gone since.
+// gone since or whose title is another one.
 type movedView struct {
 	movement
 	view federation.View
 }
 
-func (s *Logs) viewsOf(ctx context.Context, places []movement) ([]movedView, error) {
+// viewsOf returns the views of handoffs whose titles have a part. The database looks for it:
+// reading a view costs several times as much.
+func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
 	views, ids := make([]movedView, len(places)), make([]federation.HandoffID, len(places))
 	for i, m := range places {
 		views[i].movement, ids[i] = m, m.id
@@ -159,7 +174,11 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement) ([]movedView, err
 		views[i].view, err = DecodeView(text)
 		return i, err
 	}
-	_, err = engine.Rows(ctx, s.db.Reads(), read, `SELECT j.key, h.view FROM json_each(?) j JOIN handoff h ON h.id = j.value`, string(list))
+	query, args := `SELECT j.key, h.view FROM json_each(?) j JOIN handoff h ON h.id = j.value`, []any{string(list)}
+	if part != "" {
+		query, args = query+` WHERE lower(h.view ->> 'title') LIKE ?`, append(args, "%"+part+"%")
+	}
+	_, err = engine.Rows(ctx, s.db.Reads(), read, query, args...)
 	return views, err
 }
 

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/alecthomas/kong"
+
+	"baton/cmd/baton/reference"
+)
+
+// completionCommand writes what a shell needs to complete command lines.
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help has one example for each shell.
+func (completionCommand) Help() string {
+	return `Prints a script for the shell.
+
+Example:
+
+	baton completion bash >/etc/bash_completion.d/baton
+	baton completion zsh >/usr/local/share/zsh/site-functions/_baton
+	baton completion fish >/etc/fish/completions/baton.fish`
+}
+
+// Run prints the script.
+func (cmd completionCommand) Run(app *kong.Kong, streams std) error {
+	_, err := reference.Completion(streams.out, app.Model, cmd.Shell) // the parser knows the shells
+	return err
+}

@@ -1,0 +1,117 @@
+package configs
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Change is one key that two readings of a file give different values.
+type Change struct {
+	Key    string // such as "limits.max_deadline", or "irc.spanningtree[lab].address"
+	Before string // as TOML; "" where the older reading has no such key
+	After  string // as TOML; "" where the newer reading has no such key
+	Line   int    // in the newer reading; 0 for a key that it does not have
+}
+
+// Diff returns the keys that an older reading of the file gives other values, in their order.
+// A table of a list is known by its name, else by its position.
+func (f *File) Diff(old *File) []Change {
+	before, after := leaves{}, leaves{}
+	before.add("", "", old.tables)
+	after.add("", "", f.tables)
+	keys := map[string]bool{}
+	for key := range before {
+		keys[key] = true
+	}
+	for key := range after {
+		keys[key] = true
+	}
+	var changes []Change
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if was, is := before[key], after[key]; was.text != is.text {
+			changes = append(changes, Change{Key: key, Before: was.text, After: is.text, Line: f.Line(is.path)})
+		}
+	}
+	return changes
+}
+
+// leaf is the value of one key.
+type leaf struct {
+	text string
+	path string // as in lineIndex
+}
+
+// leaves are the values of a document, by the names of their keys.
+type leaves map[string]leaf
+
+// add adds the keys of a table. The name is for people, and the path has positions where the
+// name has names.
+func (l leaves) add(name, path string, table map[string]any) {
+	for key, value := range table {
+		name, path := keyPath(name, key), keyPath(path, key)
+		if inner, isTable := value.(map[string]any); isTable {
+			l.add(name, path, inner)
+			continue
+		}
+		items := tablesIn(value)
+		if items == nil {
+			l[name] = leaf{valueText(value), path}
+			continue
+		}
+		for i, item := range items {
+			l.add(name+"["+itemName(items, i)+"]", itemPath(path, i), item)
+		}
+	}
+}
+
+// tablesIn returns the tables of a list of tables, and nil for any other value.
+func tablesIn(value any) []map[string]any {
+	list := reflect.ValueOf(value)
+	if list.Kind() != reflect.Slice || list.Len() == 0 {
+		return nil
+	}
+	var tables []map[string]any
+	for i := range list.Len() {
+		table, ok := list.Index(i).Interface().(map[string]any)
+		if !ok {
+			return nil
+		}
+		tables = append(tables, table)
+	}
+	return tables
+}
+
+// itemName returns the name of a table in a list, or its position where the name is missing or
+// not its own.
+func itemName(items []map[string]any, i int) string {
+	name, named := items[i]["name"].(string)
+	for j, other := range items {
+		if j != i && other["name"] == items[i]["name"] {
+			named = false
+		}
+	}
+	if !named {
+		return strconv.Itoa(i)
+	}
+	return name
+}
+
+// valueText returns a value as TOML writes it.
+func valueText(value any) string {
+	if text, isText := value.(string); isText {
+		return strconv.Quote(text)
+	}
+	list := reflect.ValueOf(value)
+	if list.Kind() != reflect.Slice {
+		return fmt.Sprint(value)
+	}
+	items := make([]string, list.Len())
+	for i := range items {
+		items[i] = valueText(list.Index(i).Interface())
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
