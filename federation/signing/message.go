@@ -17,7 +17,6 @@ import (
 // sender. The document has the message's fields and its ID. The evidence counts for this
 // message alone: a sender may write the same line twice.
 func SealMessage(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
-	ev.Stamped = true
 	document, err := messageDocument(ev)
 	if err != nil {
 		return ev, fmt.Errorf("write message %s: %w", ev.ID, err)
