@@ -86,10 +86,16 @@ const (
 	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
 )
 
+// Contact is what a person decided about a sender.
+type Contact struct {
+	Person, Sender DID
+	State          ContactState
+}
+
 // MessageFiling is one message with all that its filing changes. The record writes it in one
 // transaction or not at all. Its View is that of [MessageView].
 type MessageFiling struct {
 	Filing
 
-	Contact ContactState // of the sender from now on; "" where nothing changes
+	Contact Contact // from now on; the zero Contact where nothing changes
 }

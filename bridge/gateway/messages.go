@@ -25,7 +25,7 @@ type Messages interface {
 	// Contact returns what a person decided about a sender.
 	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
 	// SetContact notes what a person decided about a sender.
-	SetContact(ctx context.Context, person, sender federation.DID, state federation.ContactState, now time.Time) error
+	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
 	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
 	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
 	// HurryMessages makes the pending messages of a link to a DID due at once; "" is all.
@@ -198,28 +198,55 @@ func (g *Gateway) known(ctx context.Context, did federation.DID) error {
 
 // introduce refuses a message to a person that blocked its sender. The first message of a sender
 // is marked: the person is told with it how to allow and to block the sender.
-func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.ContactState, error) {
-	state, err := g.deps.Messages.Contact(ctx, ev.To, ev.For)
+func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
+	c, err := g.contact(ctx, ev.To, ev.For)
 	switch {
 	case err != nil:
-		return "", err
-	case state == federation.ContactBlocked:
-		return "", federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
-	case state == federation.ContactUnknown:
+		return federation.Contact{}, err
+	case c.State == federation.ContactBlocked:
+		return federation.Contact{}, federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
+	case c.State == federation.ContactUnknown:
 		ev.Fields = map[string]string{federation.Introduces: "1"}
-		return federation.ContactIntroduced, nil
+		c.State = federation.ContactIntroduced
+		return c, nil
 	}
-	return "", nil
+	return federation.Contact{}, nil
+}
+
+// contact returns what a person decided about a sender. Each participant counts under its first
+// DID, so that a block of an agent holds for all DIDs of the agent.
+func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
+	if c.Person, err = g.firstDID(ctx, person); err != nil {
+		return c, err
+	}
+	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
+		return c, err
+	}
+	c.State, err = g.deps.Messages.Contact(ctx, c.Person, c.Sender)
+	return c, err
+}
+
+// firstDID returns the first DID of the participant that has a DID.
+func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
+	known, err := g.deps.Participants.WithDID(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return did, fmt.Errorf("look up %s: %w", did, err)
+	}
+	if err == nil && len(known.DIDs) > 0 {
+		return known.DIDs[0], nil
+	}
+	return did, nil
 }
 
 // answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
 // that DID.
 func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
-	state, err := g.deps.Messages.Contact(ctx, ev.For, ev.To)
-	if err != nil || state == federation.ContactBlocked || state == federation.ContactAllowed {
+	c, err := g.contact(ctx, ev.For, ev.To)
+	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
 		return err
 	}
-	return g.deps.Messages.SetContact(ctx, ev.For, ev.To, federation.ContactAllowed, now)
+	c.State = federation.ContactAllowed
+	return g.deps.Messages.SetContact(ctx, c, now)
 }
 
 // sealMessage signs a message with the key that the gateway keeps for its sender, with the
@@ -321,11 +348,14 @@ func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipie
 
 // Decide implements [bridge.Messages].
 func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, allow bool) error {
-	state := federation.ContactBlocked
-	if allow {
-		state = federation.ContactAllowed
+	c, err := g.contact(ctx, person, sender)
+	if err != nil {
+		return err
 	}
-	return g.deps.Messages.SetContact(ctx, person, sender, state, time.Now())
+	if c.State = federation.ContactBlocked; allow {
+		c.State = federation.ContactAllowed
+	}
+	return g.deps.Messages.SetContact(ctx, c, time.Now())
 }
 
 // Back implements [bridge.Messages].

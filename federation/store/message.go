@@ -35,7 +35,7 @@ func (s *Record) FileMessage(ctx context.Context, m federation.MessageFiling) (e
 }
 
 // fileMessage writes a message and everything that goes with it.
-func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation.ContactState) error {
+func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation.Contact) error {
 	ev := f.Event
 	if err := f.insert(ctx, q, ev, f.step, place{}); err != nil {
 		return fmt.Errorf("insert message: %w", err)
@@ -50,8 +50,8 @@ func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation
 			return fmt.Errorf("note mention: %w", err)
 		}
 	}
-	if contact != "" {
-		if err := keepContact(ctx, q, ev.To, ev.Actor(), contact, f.Filed); err != nil {
+	if contact.State != "" {
+		if err := keepContact(ctx, q, contact, f.Filed); err != nil {
 			return err
 		}
 	}
@@ -67,13 +67,13 @@ func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation
 }
 
 // keepContact notes what a person decided about a sender. An introduction changes no decision.
-func keepContact(ctx context.Context, q engine.Tx, person, sender federation.DID, state federation.ContactState, now time.Time) error {
+func keepContact(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
 	change := `DO UPDATE SET state = excluded.state, since = excluded.since`
-	if state == federation.ContactIntroduced {
+	if c.State == federation.ContactIntroduced {
 		change = `DO NOTHING`
 	}
 	err := q.Put(ctx, `INSERT INTO contact (person, sender, state, since) VALUES (?, ?, ?, ?) ON CONFLICT (person, sender) `+change,
-		person, sender, string(state), engine.Stamp(now))
+		c.Person, c.Sender, string(c.State), engine.Stamp(now))
 	if err != nil {
 		return fmt.Errorf("write contact: %w", err)
 	}
@@ -81,8 +81,8 @@ func keepContact(ctx context.Context, q engine.Tx, person, sender federation.DID
 }
 
 // SetContact notes what a person decided about a sender of messages.
-func (s *Record) SetContact(ctx context.Context, person, sender federation.DID, state federation.ContactState, now time.Time) error {
-	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return keepContact(ctx, q, person, sender, state, now) })
+func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
+	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return keepContact(ctx, q, c, now) })
 }
 
 // Contact returns what a person decided about a sender of messages.
