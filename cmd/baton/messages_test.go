@@ -346,3 +346,64 @@ func (b *talkative) asker(t *testing.T, text string) (handle string) {
 	})
 	return handle
 }
+
+func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
+	t.Parallel()
+	b := newTalkative(t)
+	id := b.http.offer(t, map[string]any{"to": string(b.scout.DID), "title": "cite three sources"})
+	b.http.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": "alice@lab", "text": "about the offer", "handoff": id}, nil)
+	m := b.labReads(t, "alice", "about the offer")
+	if ref := m.Tags["+freeq.at/ref"]; ref != id {
+		t.Errorf("the line names %q, want %s", ref, id)
+	}
+	b.lab.Send("@+freeq.at/ref=" + id + " :" + b.lab.UUID("alice") + " PRIVMSG " + m.Source + " :my answer to it")
+	b.httpReads(t, "my answer to it")
+	shown := b.prints(t, "handoff", "show", id)
+	for _, text := range []string{"about the offer", "my answer to it"} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("handoff show lacks %q:\n%s", text, shown)
+		}
+	}
+	if passport := b.prints(t, "handoff", "export", id); strings.Contains(passport, "about the offer") || strings.Contains(passport, "my answer") {
+		t.Errorf("the passport has a message:\n%s", passport)
+	}
+	if out := b.prints(t, "verify"); strings.Contains(out, "message") {
+		t.Errorf("verify finds fault with a message: %s", out)
+	}
+}
+
+// prints returns what a command prints.
+func (b *talkative) prints(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := b.command(t, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("baton %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+func TestTextThatIsNotReadExpiresAndItsSenderIsTold(t *testing.T) {
+	t.Parallel()
+	b := newTalkative(t, "[retention]\nmessages = \"1s\"\n")
+	b.send(t, "bob@lab", "too late", http.StatusAccepted)
+	await(t, "the notice", func() bool {
+		messages, _, err := b.scout.Inbox(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, raw := range messages {
+			if strings.Contains(string(raw), `"undeliverable"`) && strings.Contains(string(raw), `"expired"`) {
+				return true
+			}
+		}
+		return false
+	})
+	b.lab.Connect("bob")
+	b.send(t, "alice@lab", "still here?", http.StatusCreated)
+	b.labReads(t, "alice", "still here?")
+	for _, m := range b.lab.Received() {
+		if m.Command == "PRIVMSG" && m.Params[1] == "too late" {
+			t.Errorf("shown after it expired: %v", m)
+		}
+	}
+}
