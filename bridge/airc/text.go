@@ -41,7 +41,7 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	}
 	d.charged = true // by the gateway
 	said, err := l.deps.Messages.Say(ctx, bridge.Message{
-		ID: id, From: d.sender.DID, To: bridge.Recipient{DID: d.recipient.did(), Place: d.recipient.place}, Text: d.body, About: about, Arrival: d.arrival(),
+		ID: id, From: d.sender.DID, To: bridge.Recipient{DID: d.recipient.did(), Place: d.recipient.place}, Text: d.body, About: about, Arrival: arrivalOf(d),
 		Original: signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public},
 	})
 	if errors.Is(err, federation.ErrNotFound) {
@@ -61,6 +61,13 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: "the recipient is away: the message waits"}}, nil
 	}
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
+}
+
+// arrivalOf returns how text arrived, with the ID that its sender knows it by.
+func arrivalOf(d *delivery) federation.Arrival {
+	a := d.arrival()
+	a.MessageID = d.id
+	return a
 }
 
 // textID returns the ID of a message: the same one where the sender repeats it after a lost
