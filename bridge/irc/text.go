@@ -62,9 +62,8 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 	return err
 }
 
-// TextLines returns the lines of a message for its reader: those of its text, and before the first
-// message of a sender the line that introduces it. The names are those of the sender and of the
-// gateway's own user.
+// TextLines returns the lines of a message for its reader. A line that introduces the sender precedes
+// the sender's first message. The names belong to the sender and to the gateway's own user.
 func TextLines(ev federation.Event, sender, self string) []string {
 	lines := federation.SplitText(ev.Text(), MaxTextBytes)
 	for i := range lines {

@@ -18,7 +18,7 @@ type talkative struct {
 	*homeServer
 
 	lab   *bridgetest.IRCd  // with alice, a guest
-	freeq *bridgetest.Freeq // with finn, who has a DID
+	freeq *bridgetest.Freeq // with finn and a DID of finn
 	finn  *bridgetest.FreeqUser
 	http  *caller // with a token
 	scout *bridgetest.Agent

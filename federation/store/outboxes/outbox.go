@@ -192,7 +192,7 @@ func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 }
 
 // HurryMessages makes the pending messages of a link to a DID due at once, and returns how many
-// conversations that are; "" is those of all DIDs.
+// conversations that are; "" is all DIDs.
 func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
 	const which = `link = ?1 AND rank = ` + rankMessage + ` AND next IS NOT NULL AND next > 0
 		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
