@@ -73,10 +73,10 @@ func TestPostgres(t *testing.T) {
 		"refused writes do not disturb their batch":                   answersEachOfABatch,
 		"steps of one batch fill inboxes, feeds and hooks":            filesTogether,
 		"a duty is one gateway's at a time, whoever dies":             partsLeases,
-		"damage is found": findsDamage,
-		"a record in a file is copied whole, and compared":          copiesARecord,
-		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,
-		"a copy of a damaged record is not kept":                    copiesNoDamage,
+		"damage is found":                                             findsDamage,
+		"a record in a file is copied whole, and compared":            copiesARecord,
+		"a record is copied into an empty one alone, or not at all":   copiesIntoNothing,
+		"a copy of a damaged record is not kept":                      copiesNoDamage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}
