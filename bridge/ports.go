@@ -32,6 +32,7 @@ type Ports struct {
 	Secrets  Secrets
 	Wakes    Wakes
 	Presence Presence // nil: no user is known to have left
+	Messages Messages // nil where no private text is carried
 }
 
 // HTTP is what the configuration says about HTTP: the public listener and its clients, and the

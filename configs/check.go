@@ -175,6 +175,7 @@ func (f *File) retention(t Table) {
 		"finished":      f.Retention.Finished,
 		"dead":          f.Retention.Dead,
 		"airc_messages": f.Retention.AIRCMessages,
+		"messages":      f.Retention.Messages,
 	} {
 		if value < 0 {
 			t.Mistake(key, "want more than 0s, or 0s for ever")

@@ -241,6 +241,7 @@ type Retention struct {
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
 	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
+	Messages     time.Duration `toml:"messages"`      // private text that waits for its recipient; then it expires
 }
 
 // Log is the table of the log.
@@ -323,6 +324,7 @@ func Default() Config {
 			Unanswered:   168 * time.Hour,
 			Abandoned:    168 * time.Hour,
 			Undelivered:  720 * time.Hour,
+			Messages:     168 * time.Hour,
 			Finished:     2160 * time.Hour,
 			IDs:          MinIDs,
 			Dead:         720 * time.Hour,

@@ -13,11 +13,14 @@ const (
 	RankAnswer               // anything that is none of the others
 	RankOffer                // it opened its handoff
 	RankProgress             // a report on work
+	RankMessage              // private text
 )
 
 // RankOf returns the rank of a step. The view is that after it.
 func RankOf(ev Event, after View) Rank {
 	switch {
+	case ev.IsMessage():
+		return RankMessage
 	case after.Over:
 		return RankOver
 	case ev.ID == ev.Handoff:

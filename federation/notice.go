@@ -72,6 +72,9 @@ func (n Notice) Sentence() string {
 		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why
 	}
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
+	if n.Event.IsMessage() {
+		text = fmt.Sprintf("your message %s ", n.Event.ID.Short())
+	}
 	to := n.To
 	switch did, err := ParseDID(to); {
 	case to == "" || to == UnroutedLink:

@@ -61,7 +61,13 @@ func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
 }
 
 func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entry {
-	return contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Step: l.shapeStep(ctx, e)}
+	shown := contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Type: typeOf(e)}
+	if e.Event.IsMessage() {
+		shown.Message = l.shapeMessage(ctx, e)
+	} else {
+		shown.Step = l.shapeStep(ctx, e)
+	}
+	return shown
 }
 
 // start returns the position from which a client reads: its cursor or the ID of an event,
@@ -108,9 +114,10 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 	}
 	answer := contract.Leases{Items: make([]contract.Lease, len(leases))}
 	for i, lease := range leases {
+		e := l.shapeEntry(ctx, lease.Entry)
 		answer.Items[i] = contract.Lease{
 			Cursor: string(lease.Cursor), Device: lease.Device, DeliveryCount: lease.Delivery, Until: moment(lease.Until),
-			Step: l.shapeStep(ctx, lease.Entry),
+			Type: e.Type, Step: e.Step, Message: e.Message,
 		}
 	}
 	return answer, nil

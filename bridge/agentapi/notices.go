@@ -47,6 +47,9 @@ func shapeNotice(n federation.Notice) contract.Notice {
 		return shaped
 	}
 	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)
+	if n.Event.IsMessage() {
+		shaped.HandoffID = n.Event.ReplyTo
+	}
 	return shaped
 }
 

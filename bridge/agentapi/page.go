@@ -17,6 +17,7 @@ type page struct {
 	began   time.Time         // when the read began
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
+	types   []string          // of the entries
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
 	events  func() []byte          // the whole page as server-sent events; formatted once
@@ -77,6 +78,7 @@ func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, e
 			return nil, fmt.Errorf("write entry: %w", err)
 		}
 		p.entries, p.cursors = append(p.entries, text), append(p.cursors, e.Cursor)
+		p.types = append(p.types, typeOf(e))
 	}
 	if at.withNotices {
 		err = l.readNotices(ctx, did, at, p)
@@ -105,7 +107,7 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 func (p *page) writeEvents(id seen) (text []byte) {
 	for i, data := range p.entries {
 		id.entries = p.cursors[i]
-		text = appendEvent(text, id, "step", data)
+		text = appendEvent(text, id, p.types[i], data)
 	}
 	for i, data := range p.notices {
 		id.notices = p.noticed[i]

@@ -29,6 +29,9 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 		return "notice." + string(p.Notice.Kind), data, err
 	}
 	data, err = json.Marshal(l.shapeEntry(ctx, p.Entry))
+	if p.Entry.Event.IsMessage() {
+		return typeMessage, data, err
+	}
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
 

@@ -17,7 +17,7 @@ import (
 
 // Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
-	messages, err := l.messages(ctx, d)
+	messages, err := l.effects(ctx, d)
 	for _, message := range messages {
 		effects, topics = append(effects, message), append(topics, bridge.InboxTopic(message.Message.To))
 		if message.Relay != nil {
@@ -25,6 +25,18 @@ func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []fe
 		}
 	}
 	return effects, topics, err
+}
+
+// effects returns the messages that are filed with a step, or with the text of a participant.
+func (l *Link) effects(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
+	if !d.Entry.Event.IsMessage() {
+		return l.messages(ctx, d)
+	}
+	p, err := l.text(ctx, d)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return []agents.Posting{*p}, nil
 }
 
 // messages writes one message for each agent that is a recipient of the step and accepts

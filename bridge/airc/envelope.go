@@ -116,6 +116,8 @@ type outgoing struct {
 	Body      string `json:"body"`
 	Payload   any    `json:"payload"`
 
+	Evidence *proofOfText `json:"evidence,omitempty"` // of text from another network
+
 	// Of messages that came with a token and without a signature of their sender.
 
 	ReplyTo   string  `json:"reply_to,omitempty"`

@@ -22,6 +22,7 @@ type contact struct {
 	handle  string             // the one that threads and consent are kept under
 	agent   *agents.Agent      // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
+	place   federation.Place   // of a user that was named by its nick on a link
 }
 
 // did returns the identity of a contact on other networks, "" for a role.
@@ -47,6 +48,9 @@ func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(
 // [federation.ErrNotFound] for an unknown handle.
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if strings.Contains(handle, "@") {
+		if user, err := l.findUser(ctx, handle); !errors.Is(err, federation.ErrNotFound) {
+			return user, err
+		}
 		return l.findRemote(ctx, handle)
 	}
 	if !wellFormed(handle) {
@@ -74,6 +78,22 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
 	return l.findDID(ctx, b.DID)
+}
+
+// findUser returns the contact of NICK@LINK, a user of a chat network. Its error is as for find.
+func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
+	if l.deps.Messages == nil {
+		return contact{}, federation.ErrNotFound
+	}
+	user, err := l.deps.Messages.Addressee(ctx, strings.TrimPrefix(address, "@"))
+	if err != nil {
+		return contact{}, err
+	}
+	c, err := l.contactOf(ctx, user.DID, nil)
+	if c.agent == nil {
+		c.foreign.Name, c.foreign.First, c.place = user.Place.Venue, user.Place.Venue, user.Place
+	}
+	return c, err
 }
 
 // findRemote returns the contact of an address. An agent of another registry that messages

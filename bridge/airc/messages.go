@@ -211,11 +211,13 @@ func (l *Link) checkPayload(d *delivery) error {
 	return nil
 }
 
-// postStep takes a message to a DID of another network, or to anyone, which can
-// only be a step. Such a handle never has to consent; the agent that writes to it
-// has.
+// postStep takes a message to a DID of another network, or to anyone: a step, or text to the
+// DID. Such a handle never has to consent; the agent that writes to it has.
 func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	s, err := l.readStep(ctx, d)
+	if errors.Is(err, errPlain) {
+		return l.postText(ctx, d)
+	}
 	if err != nil {
 		return answer{}, err
 	}

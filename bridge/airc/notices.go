@@ -36,9 +36,9 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if err != nil {
 		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
-	data := members{
-		"notice": n.Kind, "messageId": ev.WireID(),
-		"handoff": filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: v.State},
+	data := members{"notice": n.Kind, "messageId": ev.WireID()}
+	if !ev.IsMessage() {
+		data["handoff"] = filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: v.State}
 	}
 	if n.Code != "" {
 		data["code"] = n.Code

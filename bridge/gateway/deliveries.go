@@ -38,6 +38,9 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if err := g.expireMessages(ctx, now); err != nil {
+		return err
+	}
 	keep := g.retention.Load().Undelivered
 	if keep == 0 {
 		return nil
@@ -48,6 +51,22 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	if gone > 0 {
 		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryDead)).Add(float64(gone))
 		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "deliveries given up", slog.Int("rows", gone), slog.String("reason", string(federation.DeadExpired)))
+	}
+	return err
+}
+
+// expireMessages ends the waits for messages that waited as long as the configuration allows.
+func (g *Gateway) expireMessages(ctx context.Context, now time.Time) error {
+	keep := g.retention.Load().Messages
+	if keep == 0 || g.deps.Messages == nil {
+		return nil
+	}
+	gone, err := inBatches(checkBatch, func(limit int) (int, error) {
+		return g.deps.Messages.ExpireMessages(ctx, now.Add(-keep), now, limit)
+	})
+	if gone > 0 {
+		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryExpired)).Add(float64(gone))
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "messages expired", slog.Int("rows", gone))
 	}
 	return err
 }

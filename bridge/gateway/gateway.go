@@ -51,6 +51,7 @@ type Deps struct {
 	Pruner       Pruner
 	Growth       Growth
 	Counts       Counts
+	Messages     Messages
 	Leases       Leases
 
 	Keys      KeyFetcher
@@ -60,11 +61,13 @@ type Deps struct {
 	Homes     Recipients // nil where there are no other homes
 	Rerouter  Rerouter   // nil where there are no other homes
 	// Kept returns the key that the gateway keeps for the name of a participant.
-	Kept    func(name string) federation.SigningKey
-	Wakes   bridge.Wakes
-	Metrics *bridge.Metrics
-	Tracer  bridge.Tracer // nil records no traces
-	Log     *slog.Logger
+	Kept func(name string) federation.SigningKey
+	// PublicURL is where the gateway serves the originals behind messages.
+	PublicURL string
+	Wakes     bridge.Wakes
+	Metrics   *bridge.Metrics
+	Tracer    bridge.Tracer // nil records no traces
+	Log       *slog.Logger
 }
 
 // Gateway is a running gateway.

@@ -96,6 +96,8 @@ type Pruner interface {
 	Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	// PruneMessages deletes AIRC messages, likewise.
 	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
+	// PruneConversations deletes messages that wait nowhere.
+	PruneConversations(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 	// PruneIDs forgets the ids of deleted steps.
 	PruneIDs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 	// PruneDead deletes dead letters.

@@ -11,6 +11,7 @@ import (
 
 // Retention is how long the record keeps its rows. Zero keeps them for ever.
 type Retention struct {
+	Messages     time.Duration // private text that its recipient has not read
 	Undelivered  time.Duration // deliveries, and steps that no participant has read
 	Finished     time.Duration // handoffs that are over
 	AIRCMessages time.Duration
@@ -69,6 +70,11 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 		})
 		if err != nil {
 			return gone, fmt.Errorf("finished handoffs: %w", err)
+		}
+	}
+	if keep.Finished > 0 {
+		if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
+			return gone, fmt.Errorf("messages: %w", err)
 		}
 	}
 	if keep.AIRCMessages > 0 {

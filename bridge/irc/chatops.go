@@ -91,6 +91,9 @@ func verbs() map[string]verb {
 		"fail":     {"fail ID reason", federation.Fail, nil},
 		"cancel":   {"cancel ID", federation.Cancel, nil},
 		"room":     {"room ID", "", ChatOps.room},
+		"say":      {"say WHO text", "", ChatOps.say},
+		"allow":    {"allow WHO", "", ChatOps.allow},
+		"block":    {"block WHO", "", ChatOps.block},
 	}
 }
 

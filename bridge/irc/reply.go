@@ -78,6 +78,14 @@ func (r Replies) LogRefusal(ctx context.Context, err error) {
 	}
 }
 
+// noticeRef returns the handoff of a step, or that which a message names.
+func noticeRef(n federation.Notice) string {
+	if n.Event.IsMessage() {
+		return n.Event.ReplyTo
+	}
+	return n.Event.Handoff.String()
+}
+
 // Notify has tell write a notice to the signer of its step. A delivery shows by itself and
 // needs no notice. The error is that of tell, or a not-now where tell reports that the
 // signer is not there.
@@ -86,7 +94,7 @@ func Notify(link string, n federation.Notice, tell func(r Reply) (there bool, er
 		return nil
 	}
 	there, err := tell(Reply{
-		Code: strings.ToUpper(string(n.Kind)), Subject: n.Event.ID.String(), Sentence: n.Sentence(), Ref: n.Event.Handoff.String(),
+		Code: strings.ToUpper(string(n.Kind)), Subject: n.Event.ID.String(), Sentence: n.Sentence(), Ref: noticeRef(n),
 	})
 	if err == nil && !there {
 		err = Unavailable(link, errAbsent)

@@ -209,6 +209,22 @@ func filed(f participant.Filed, err error) (answer, error) {
 	return answer{f, text}, nil
 }
 
+// sendInput is what message_send is asked for.
+type sendInput struct {
+	To      string `json:"to"`
+	Text    string `json:"text"`
+	Handoff string `json:"handoff"`
+	Key     string `json:"idempotency_key"`
+}
+
+func sendMessage(ctx context.Context, s *server, _ *mcp.CallToolRequest, in sendInput) (answer, error) {
+	sent, err := s.account.Say(ctx, participant.Message{To: in.To, Text: in.Text, Handoff: in.Handoff}, in.Key)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{sent, fmt.Sprintf("message %s to %s: %s\n", sent.ID, sent.To, sent.Status)}, nil
+}
+
 // person is one name of a participant. A name that is more than one word is set apart.
 type person struct {
 	DID       string    `json:"did"`

@@ -58,6 +58,7 @@ type Account interface {
 	Take(ctx context.Context, id string, verb federation.Verb, s participant.Step, key string) (participant.Filed, error)
 	// Whois returns the names of a participant.
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
+	Say(ctx context.Context, m participant.Message, key string) (participant.Sent, error)
 	// Explain returns what became of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
 	// Passport returns the passport of a handoff.

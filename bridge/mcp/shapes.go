@@ -55,9 +55,21 @@ type step struct {
 
 // entry is an entry of an inbox.
 type entry struct {
-	Cursor string `json:"cursor"`
-	Waits  bool   `json:"waits"`
-	Step   step   `json:"step"`
+	Cursor  string       `json:"cursor"`
+	Waits   bool         `json:"waits"`
+	Step    *step        `json:"step,omitempty"`
+	Message *privateText `json:"message,omitempty"`
+}
+
+// privateText is a message of another participant, set apart.
+type privateText struct {
+	ID        string    `json:"id"`
+	From      string    `json:"from"`
+	Network   string    `json:"network"`
+	Handoff   string    `json:"handoff,omitempty"` // that it is about
+	Time      time.Time `json:"time"`
+	Evidence  *evidence `json:"evidence,omitempty"`
+	Untrusted untrusted `json:"untrusted"`
 }
 
 // moment is a time as the contract has it; the zero one is left out.
@@ -109,7 +121,35 @@ func shapeStep(n participant.Named) step {
 }
 
 func shapeEntry(n participant.Named) entry {
-	return entry{string(n.Cursor), n.Waits, shapeStep(n)}
+	e := entry{Cursor: string(n.Cursor), Waits: n.Waits}
+	if n.Entry.Event.IsMessage() {
+		e.Message = new(shapeMessage(n))
+	} else {
+		e.Step = new(shapeStep(n))
+	}
+	return e
+}
+
+func shapeMessage(n participant.Named) privateText {
+	ev := n.Entry.Event
+	m := privateText{
+		ID: ev.ID.String(), From: string(ev.Actor()), Network: ev.Arrival.Network, Handoff: ev.About().String(), Time: moment(ev.Time()), Untrusted: untrusted{},
+	}
+	if ev.Evidence != nil {
+		m.Evidence = &evidence{ev.Evidence.URL, hex.EncodeToString(ev.Evidence.Digest[:])}
+	}
+	m.Untrusted.add("name", n.Name)
+	m.Untrusted.add("text", ev.Text())
+	return m
+}
+
+// text returns a line about the message, which begins with its cursor, and its fence.
+func (m privateText) text(start string) string {
+	line := fmt.Sprintf("%smessage %s, network %s, time %s", start, m.ID, m.Network, m.Time.Format(time.RFC3339Nano))
+	if m.Handoff != "" {
+		line += ", about handoff " + m.Handoff
+	}
+	return escape(line) + "\n" + fence{event: m.ID, from: m.From, provenance: string(federation.Vouched), untrusted: m.Untrusted}.String()
 }
 
 // text returns a line about the handoff and its fence.
@@ -142,6 +182,9 @@ func (e entry) text() string {
 	start := "cursor " + e.Cursor + ", "
 	if !e.Waits {
 		start += "read, "
+	}
+	if e.Message != nil {
+		return e.Message.text(start)
 	}
 	return e.Step.text(start)
 }

@@ -41,7 +41,7 @@ const (
 	stepIn    = idIn + `,"note":{"type":"string"},` + contextIn + `,` + keyIn
 
 	textOut    = `{"type":"string"}`
-	entriesOut = `"items":{"type":"array","items":{"type":"object","properties":{"cursor":{"type":"string"},"waits":{"type":"boolean"},"step":{"type":"object"}}}},"next_cursor":` + textOut
+	entriesOut = `"items":{"type":"array","items":{"type":"object","properties":{"cursor":{"type":"string"},"waits":{"type":"boolean"},"step":{"type":"object"},"message":{"type":"object"}}}},"next_cursor":` + textOut
 	filedOut   = `"id":{"type":"string"},"event_id":{"type":"string"},"verb":{"type":"string"},"state":{"type":"string"},"waits":{"type":"string"},` +
 		`"lost":{"type":"array","items":{"type":"string"}}`
 	handoffOut = `"id":{"type":"string"},"kind":{"type":"string"},"state":{"type":"string"},"over":{"type":"boolean"},"offerer":{"type":"string"},` +
@@ -179,6 +179,9 @@ func tools() []tool {
 			object(stepIn, true, "id"), object(filedOut, false), takeStep(v.verb)))
 	}
 	return append(all,
+		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away.", hints{},
+			object(`"to":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"},"text":{"type":"string","minLength":1,"maxLength":4096},"handoff":{"type":"string","description":"Handoff that it is about"},`+
+				keyIn, true, "to", "text"), object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered or held"},"to":`+textOut, false), sendMessage),
 		define("whois", "Who is", "Names, presence and capabilities of a participant.", read,
 			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"}`, true, "who"),
 			object(`"items":{"type":"array","items":{"type":"object","properties":{"did":{"type":"string"},"network":{"type":"string"},"name":{"type":"string"},`+

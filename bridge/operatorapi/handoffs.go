@@ -188,6 +188,11 @@ func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffReques
 	if err := o.steps(ctx, &shown, view, federation.Version(after), limit); err != nil {
 		return nil, err
 	}
+	if after == 0 {
+		if shown.Messages, err = o.messages(ctx, view.ID); err != nil {
+			return nil, err
+		}
+	}
 	return contract.GetHandoff200JSONResponse(shown), nil
 }
 

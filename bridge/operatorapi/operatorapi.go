@@ -40,6 +40,7 @@ type Deps struct {
 	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
+	Messages    Messages // nil where the gateway carries no private text
 	Inboxes     Inboxes
 	Mailboxes   Mailboxes
 	Feeds       Feeds

@@ -40,6 +40,10 @@ type (
 		Offer Offer  `json:"offer"`
 		Key   string `json:"key"`
 	}
+	sayCall struct {
+		Message Message `json:"message"`
+		Key     string  `json:"key"`
+	}
 	takeCall struct {
 		ID   string          `json:"id"`
 		Verb federation.Verb `json:"verb"`
@@ -83,6 +87,7 @@ func calls() map[string]call {
 			return a.Moved(ctx, c.ID, c.Known, c.Within)
 		}),
 		"offer": calling(true, func(ctx context.Context, a Account, c offerCall) (Filed, error) { return a.Offer(ctx, c.Offer, c.Key) }),
+		"say":   calling(true, func(ctx context.Context, a Account, c sayCall) (Sent, error) { return a.Say(ctx, c.Message, c.Key) }),
 		"take": calling(true, func(ctx context.Context, a Account, c takeCall) (Filed, error) {
 			return a.Take(ctx, c.ID, c.Verb, c.Step, c.Key)
 		}),

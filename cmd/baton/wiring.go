@@ -48,7 +48,7 @@ func (p *program) limit(file *configs.File) {
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
 		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
-		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
+		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record, Messages: p.record, PublicURL: strings.TrimSuffix(p.publicURL, "/"),
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p},
 		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Tracer: p.tracer(), Log: p.log,
 	})
@@ -59,7 +59,7 @@ func (p *program) gatewayConfig(file *configs.File) gateway.Config {
 	return gateway.Config{
 		Home: p.newHome(file),
 		Retention: gateway.Retention{
-			Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
+			Messages: file.Retention.Messages, Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
 			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
 		},
 		Deferred: federation.DeferralLimits{
@@ -173,7 +173,7 @@ func (p *program) wiring() wiring {
 	return wiring{
 		ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: p.homeKeys(),
-			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay, Presence: p.gateway,
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay, Presence: p.gateway, Messages: p.gateway,
 		},
 		more: p.more, handoffs: record, homes: p.homes, mode: p.modes.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},

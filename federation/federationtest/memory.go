@@ -458,3 +458,6 @@ func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, e
 	}
 	return n, nil
 }
+
+// PruneConversations deletes nothing: the fake keeps no messages.
+func (*Memory) PruneConversations(context.Context, time.Time, int) (int, error) { return 0, nil }

@@ -14,6 +14,9 @@ import (
 // filed. It uses no key source and no clock: the same step always gives the same result. The key is the
 // key of a did:key, which didKey returns, else the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
+	if ev.IsMessage() {
+		return VerifyMessage(ev)
+	}
 	again, _, err := Verify(ctx, filedKey{ev, didKey}, ev)
 	switch {
 	case err != nil:

@@ -46,12 +46,18 @@ func keepsJournals(t *testing.T, server *postgrestest.Server) {
 	journals(t, openPostgres(t, server.Record(t)))
 }
 
+func keepsMessages(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	messages(t, openPostgres(t, server.Record(t)))
+}
+
 // TestPostgres has one server for all that is asked of the record there.
 func TestPostgres(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"it does what every record does":                              doesWhatEveryRecordDoes,
 		"it keeps journals":                                           keepsJournals,
+		"it keeps messages":                                           keepsMessages,
 		"it does so however the server looks for rows":                doesSoWhateverThePlan,
 		"no order of things brings it from its model":                 staysWithItsModel,
 		"everything is there after reopening":                         isThereAfterReopening,
@@ -67,10 +73,10 @@ func TestPostgres(t *testing.T) {
 		"refused writes do not disturb their batch":                   answersEachOfABatch,
 		"steps of one batch fill inboxes, feeds and hooks":            filesTogether,
 		"a duty is one gateway's at a time, whoever dies":             partsLeases,
-		"damage is found": findsDamage,
-		"a record in a file is copied whole, and compared":          copiesARecord,
-		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,
-		"a copy of a damaged record is not kept":                    copiesNoDamage,
+		"damage is found":                                             findsDamage,
+		"a record in a file is copied whole, and compared":            copiesARecord,
+		"a record is copied into an empty one alone, or not at all":   copiesIntoNothing,
+		"a copy of a damaged record is not kept":                      copiesNoDamage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}

@@ -136,10 +136,16 @@ type DID = string
 // Device One of several readers of an inbox.
 type Device = string
 
-// Entry defines model for Entry.
+// Entry A step or a message, as its type says.
 type Entry struct {
 	Cursor string `json:"cursor"`
-	Step   Step   `json:"step"`
+
+	// Message Private text of another participant.
+	Message Message `json:"message,omitempty,omitzero"`
+	Step    Step    `json:"step,omitempty,omitzero"`
+
+	// Type `step` or `message`
+	Type string `json:"type"`
 
 	// Waits It is not acknowledged yet.
 	Waits bool `json:"waits"`
@@ -232,8 +238,14 @@ type Lease struct {
 	Cursor        string `json:"cursor"`
 	DeliveryCount int    `json:"delivery_count"`
 	Device        string `json:"device"`
-	Step          Step   `json:"step"`
-	Until         Moment `json:"until"`
+
+	// Message Private text of another participant.
+	Message Message `json:"message,omitempty,omitzero"`
+	Step    Step    `json:"step,omitempty,omitzero"`
+
+	// Type `step` or `message`
+	Type  string `json:"type"`
+	Until Moment `json:"until"`
 }
 
 // LeaseRequest defines model for LeaseRequest.
@@ -247,6 +259,40 @@ type LeaseRequest struct {
 // Leases defines model for Leases.
 type Leases struct {
 	Items []Lease `json:"items"`
+}
+
+// Message Private text of another participant.
+type Message struct {
+	Evidence Evidence `json:"evidence,omitempty,omitzero"`
+	Filed    Moment   `json:"filed"`
+
+	// From DID of its author.
+	From string `json:"from"`
+
+	// Handoff The handoff that it is about.
+	Handoff string `json:"handoff,omitempty,omitzero"`
+
+	// ID The same one on every network.
+	ID string `json:"id"`
+
+	// Name What people call its author.
+	Name string `json:"name"`
+
+	// Network On which it was written.
+	Network string `json:"network"`
+	Text    string `json:"text"`
+	Time    Moment `json:"time"`
+	To      string `json:"to"`
+}
+
+// MessageRequest defines model for MessageRequest.
+type MessageRequest struct {
+	// Handoff The handoff that it is about.
+	Handoff string `json:"handoff,omitempty,omitzero"`
+	Text    string `json:"text"`
+
+	// To A DID, the handle of an agent, or NICK@LINK.
+	To string `json:"to"`
 }
 
 // Moment defines model for Moment.
@@ -382,6 +428,17 @@ type RefreshRequest struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
+// Sent defines model for Sent.
+type Sent struct {
+	ID string `json:"id"`
+
+	// Status `delivered`, or `held` while the recipient is away
+	Status string `json:"status"`
+
+	// To DID of the recipient.
+	To string `json:"to"`
+}
+
 // SocketAsk What the client of a WebSocket sends. One of the members but `id`.
 type SocketAsk struct {
 	Ack    Ack    `json:"ack,omitempty,omitzero"`
@@ -395,7 +452,9 @@ type SocketAsk struct {
 
 // SocketTell What the gateway sends over a WebSocket. One of the members but `id`.
 type SocketTell struct {
-	Done  bool  `json:"done,omitempty,omitzero"`
+	Done bool `json:"done,omitempty,omitzero"`
+
+	// Entry A step or a message, as its type says.
 	Entry Entry `json:"entry,omitempty,omitzero"`
 
 	// ID Of what is answered.
@@ -671,6 +730,12 @@ type StreamInboxParams struct {
 	LastEventID LastEventID `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
+// CreateMessageParams defines parameters for CreateMessage.
+type CreateMessageParams struct {
+	// IdempotencyKey Anything that the caller uses for this request alone. The same request again is answered as the first time.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
 	// Cursor As an earlier answer gave it. None is the start.
@@ -720,6 +785,9 @@ type LeaseInboxJSONRequestBody = LeaseRequest
 
 // NackInboxJSONRequestBody defines body for NackInbox for application/json ContentType.
 type NackInboxJSONRequestBody = Nack
+
+// CreateMessageJSONRequestBody defines body for CreateMessage for application/json ContentType.
+type CreateMessageJSONRequestBody = MessageRequest
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = WebhookRequest
@@ -789,6 +857,9 @@ type ServerInterface interface {
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams)
+	// CreateMessage Write to a participant
+	// (POST /api/v1/messages)
+	CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams)
 	// ListNotices What became later of the steps of the caller
 	// (GET /api/v1/notices)
 	ListNotices(w http.ResponseWriter, r *http.Request, params ListNoticesParams)
@@ -1663,6 +1734,47 @@ func (siw *ServerInterfaceWrapper) StreamInbox(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// CreateMessage operation middleware
+func (siw *ServerInterfaceWrapper) CreateMessage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateMessageParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateMessage(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListNotices operation middleware
 func (siw *ServerInterfaceWrapper) ListNotices(w http.ResponseWriter, r *http.Request) {
 
@@ -2067,6 +2179,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/auth/refresh", wrapper.RefreshToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs", wrapper.ListHandoffs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/handoffs", wrapper.CreateHandoff)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/messages", wrapper.CreateMessage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs/{id}", wrapper.GetHandoff)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs/{id}/passport", wrapper.GetPassport)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/handoffs/{id}/{verb}", wrapper.CreateStep)
@@ -3046,6 +3159,78 @@ func (response StreamInboxdefaultApplicationProblemPlusJSONResponse) VisitStream
 	return err
 }
 
+type CreateMessageRequestObject struct {
+	Params CreateMessageParams
+	Body   *CreateMessageJSONRequestBody
+}
+
+type CreateMessageResponseObject interface {
+	VisitCreateMessageResponse(w http.ResponseWriter) error
+}
+
+type CreateMessage201ResponseHeaders struct {
+	IdempotencyReplayed string
+}
+
+type CreateMessage201JSONResponse struct {
+	Body    Sent
+	Headers CreateMessage201ResponseHeaders
+}
+
+func (response CreateMessage201JSONResponse) VisitCreateMessageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Idempotency-Replayed", fmt.Sprint(response.Headers.IdempotencyReplayed))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMessage202ResponseHeaders struct {
+	IdempotencyReplayed string
+}
+
+type CreateMessage202JSONResponse struct {
+	Body    Sent
+	Headers CreateMessage202ResponseHeaders
+}
+
+func (response CreateMessage202JSONResponse) VisitCreateMessageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Idempotency-Replayed", fmt.Sprint(response.Headers.IdempotencyReplayed))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMessagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CreateMessagedefaultApplicationProblemPlusJSONResponse) VisitCreateMessageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListNoticesRequestObject struct {
 	Params ListNoticesParams
 }
@@ -3477,6 +3662,9 @@ type StrictServerInterface interface {
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(ctx context.Context, request StreamInboxRequestObject) (StreamInboxResponseObject, error)
+	// CreateMessage Write to a participant
+	// (POST /api/v1/messages)
+	CreateMessage(ctx context.Context, request CreateMessageRequestObject) (CreateMessageResponseObject, error)
 	// ListNotices What became later of the steps of the caller
 	// (GET /api/v1/notices)
 	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
@@ -4104,6 +4292,39 @@ func (sh *strictHandler) StreamInbox(w http.ResponseWriter, r *http.Request, par
 	}
 }
 
+// CreateMessage operation middleware
+func (sh *strictHandler) CreateMessage(w http.ResponseWriter, r *http.Request, params CreateMessageParams) {
+	var request CreateMessageRequestObject
+
+	request.Params = params
+
+	var body CreateMessageJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateMessage(ctx, request.(CreateMessageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateMessage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateMessageResponseObject); ok {
+		if err := validResponse.VisitCreateMessageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListNotices operation middleware
 func (sh *strictHandler) ListNotices(w http.ResponseWriter, r *http.Request, params ListNoticesParams) {
 	var request ListNoticesRequestObject
@@ -4354,133 +4575,139 @@ func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rc9u2tuhfwej0zm7voeRHE+9W+eQbp6feO00ySXozcxJfCyKXJFQUoBKQZe3U//0O1gJIkAL1sOU0",
-	"PbM/JbIoPNb7zc+dVM3mSoI0utP/3Jnzgs/AQIGfni8KrQr7vwx0Woi5EUp2+p1zzbhkwItcQMG41Eso",
-	"2JjfABOmx14pCUxoZibAtOGF6XWSjrC/+30BxaqTdCSfQaffSWn5pKPTCcy43WfGb1+CHJtJp3/69Czp",
-	"mNXcPqlNIeS4c3eXdC7gRqSwfqZ3die2nEABzEyEZhk+yIRO2ELmoPFABZ6MM9q67WD009rBvilg1Ol3",
-	"/uOogtcRfauP3JHs6X7mMlOj0eWF/Q0uPedmUq0ssk7SKeD3hSgg6/RNsYBdd7m8wB0uM5jNlQGZrv4J",
-	"qwhu5MpMhBwzM+EGcZDyPIeCLTRoNlIFQceeAbRhPFcSeuy9xRWfQfX3MRcSYYXYhYxxwuhIFNowI2ZQ",
-	"Qm8CPIOiumRwxK49YyuCnyadmZD+80kM3ZcjS06/cJNOSpCu7Tfq2oe69FTLbifHp09iG7zk2ry4AWkI",
-	"Z3VgWrCIjKkRXj3n2jCwzwbAzYX9rPmyxy4NGyvQbAgjVQAbEJENWuFkt+7i3t3Liz3Z4KWYCVNCpEG/",
-	"OX4ZLpjBiC9y0+k/PU7s6mK2mNkPx4gB+lTBX0gDYyhwow+c9qkD5me1ZLmyVKbYkouK8RyHSYVEmDC9",
-	"SCeWdAZPj/Wgjd/sCrXjzrkxUNgn/9/H4+6PV59PkrO7b2f6D/3H7LtvOjGAfIDhRKnpo3Henf21niup",
-	"AWXjK2V+UZkYCbtaEzyv6PpswjVLJ1yOIWNayBQhxF685+Ne5y7pvCnUMIeZ/X2qpAGJkObzeS5Sbpc6",
-	"mtMT//mbtut+3vHAfl08df1kHyYrixyLCSJHvMxbMMWqez4yEJH27yBVMtO9GobWKAX3cgewD5ynU7xM",
-	"lgm7Ds/fFGoOhREWfCOea0g68+BPn706iDAhN5YFrcqRplgxVTDO5nwMif3vUpiJWhg2yCAXN1CsrlO1",
-	"kGaAoCbmtb9EtnWMrE0BfGYv1GS0jeLIwjLcAjl1A/ckXpHsrj8qAv1YqUe3ylW5gxr+BqmxG5ynBKTP",
-	"DVjy1FyLLEBUdQeutRhLgOrLj/7bpCMXeW43uu2OVdd+29VTMe+qOeGwO1f2doXD4F3SSfkcNxQGZjq6",
-	"n/sDLwq+IpjwLBcyosJ/leKW6YraRqqYcUMQPXtScv3HEsL3OG9WqPkcsuuFTCeQTiGLEXPSmQoZh54a",
-	"jaA4FPBosSK+USHGQq4D6cVsblaox62ZtZwoDWyiZs7iEpqNuYElX/U6EfotYJ7zFPRhjq8NNxA9vDaq",
-	"gOy6/YHFPOMmJjl3pIEQVzcgF7FdGuzkWMLh1v+sBLS/TuPwFZIq3Ac85BggoOoAyNU1Y3TXzs5oEkR5",
-	"WhXXWQtbp1wqKVKex79VciSKWRMjD8E+StQ2IWPBw82iiGPfWo/a8Nn8S+K/PG8Iq/CkSQDhijzqkAvP",
-	"3o7Al2q8l0jGo9XF6CZ9EVJJRMAarlH1KgmvR53+x10W69wl5bmQEu72IYV9OdDDFk9aXr8dnnodmvan",
-	"+0JsHViNA9Ki0XOMoyx5D+3XQgJkpW6DIJEmPuskT+th35Ijt68N1rzQJqg+53M+FLkweLMZv72kX509",
-	"2QLn1pMHKza8gPPuf/Puv467P/auj7roDzy5+yam4p5PrLsrxxDBVvhVw8YVY0nq08CtsQ6LMEzoqBKF",
-	"27koQF9zsw1Av6gZ8mjz+uU5aotFAeIfvR86HbVt8RVu+DCHCxdfaJJb7FQX5GUFxvPTk9MkxFcmsv5H",
-	"QtjVf/a/DdHX71798b+sV3fe/enq8+ndd/+79nXz2yiS24JAryVYG1/DDRQ8ZwV5OM4FEHKobi1GW+hq",
-	"I1m9sJ5HhKRKnyViA8F8G/Df2WfuEnSA9fp1Lo3zpRlPp1Itc8isJ7kCExDmUKkcuGx3H2hxd6AYOl/c",
-	"iAxkGuEYPeGnT8/iFlyRb5dX9qHErxLd+tYAWdr3chS/Kvct6Ti7xZ2MFn7y/ekOUZZNft/auauNYiD9",
-	"SeRkWNeBFppr24IdSWfX53KlI9GhDz46ZkmOpWqRZ0jFKS+s+05OuIs0YkxoZ/VZ2q8NvqclJxR9ZXxk",
-	"oCgPEBXiN1AMozu2sOKHyaq6kWPK3xYRdmzhBFTcgQmK+1c+B8Ixhk0XUI6Yk2tufM0ZeIhXvotKs5YM",
-	"z+0hY6tbhzT6xa501ep/z9QNZLsfUsKtuW4LLH3wMUvEqmZjxZSMUsua17/2XYsTPwe5z3HVTW2hUrRb",
-	"CShU4eyiHdz6mh5q99JhD2vP66o1d0OYPL5+m1uA1K9d3GqrgxdjJOfCly76DfrnflVHf5Wf4Uk1dObp",
-	"2KX/7jDlCWwDK77hMduyBOFOsPRcHQHnRoql4E8l3jAjMedj2EEA4bnq68duGUuDnLNfX15eNE2n4+7f",
-	"r8hS+/kf//zl1Zvu+//b/e+rz6dP4xbUpTW/DgE8MsX2Bd1b4BlTko0KNWOW8Q8HspfANexlG64bIpuM",
-	"jweZlgtpRH5fR2W7JULLbzAuETj39F72NL9ynxMrs10nQbLrZJsZVrPfyiXOwoTZ/sbchtg9QkY/lBuI",
-	"+LZFNmip2Ckc6kNJnHEDXSNQhK7R3iv+gMTO/vY6X13HrOofzp7UEHEcN9//xGzN2vYx4L9SJurHng/V",
-	"wjBO1qazlymN/zeNSS/uHlhS1hNFcx3mKoOoFZtg7mBeqHHBZ7rPOCtgtNA8/5tm9ke4/IDCEtkgYYMR",
-	"tw6F/Z9dnxtVDBiXGekfMYWowbRB9u3niDiTfufnZQtEB0hLdA+HGPqwkO4jH+YwwMsjQCAbPMPAgYcx",
-	"G2RC24eyQfTKBm4jrtBPFtig5nkcTshlO5uHRsVLFHIhp4lzqsZCuxyp/XxxeeFyRBj9YMKwJdfMKFYA",
-	"TyfPGB9qkD59jzEvR1uls8O1hcFEtdzAxQGi/lhAnXs4YPSjnTG+nKw2EXob7NvY1xGQQ41DazvvHsKg",
-	"cVLgK7JoXlsz+c8IHZ+crQMhnXApIW/z34ho9UQtpYXG5dvnz8qaAEF07FKiLJ0opUE3E/9Ok2zSRFie",
-	"EePvf7x7/SphXLKJMXPNfn37EsWzZNywX99e9oKstQNv4m6W+OXDTEun3/lNK9l7y5e/gNaWuKrdrydc",
-	"TxqBcYqt9a0dzrujq89t8ct7+PcqXXjTYF3kYPAhQwnxjPE8Z8OFYQOHqoHFiJBMmAaovz/9+9kPyf3D",
-	"AqEXHCx79mRLrnv7yrWE5Vq1o5Ikz0QBfTaA7PTp05Mf+58Wx8ffp1OR4X/AfR5yDWdPFkVOfx00QICR",
-	"8ogecE50CKwd6JI0wkZzxcX113j8jYXOuugKwjoNDepUMelInpoWNciLMZjtoWH3XOWcx+RQUCDVkH0/",
-	"PWc/Pnn6910Nn9ejytBJGOQa2GBh2YtMAL4wE1WIfzmLRxVDkWUg7QepTHekFhK/SZUc5SI19v8iqHIM",
-	"/15Y6xldEW9g8Bsu8sq8cAZVL86mhou8JchjitU131ij9Ywdo9bjki3kVFqR6Cs1181dXNAeq4XDw3LQ",
-	"GV8xvUhTgIzl3EARS0BQQGah4/5se5yI/rCVYOy3VdzGbVWCLCHMh9eqw6yFvsrkVzSZRLbTFFaapVyy",
-	"ITCkBWaVi1e5W9Jg305h9ccShn/M8/S7w6fC3ixIJ6wjcKiyFVmwHotGBS4DG2Tc8AHV+DIMqiSMMzJG",
-	"0AtwlHR++fY542MqewU2I71EOVLt7MoJflrnRrtFgNpSBW5ReLUCkR1tY0dE63CYColVgGV2wDkv1gIN",
-	"ClTd1z0MEQ6eIeeLFHrk7SwnHM0JzVc6+JF7xjsXz0g2iiLtOTANthtlJWH7OycEthjBvoXSeYmIbvpK",
-	"QJQD1wIT5cMbN1rtaQaqUVSDCukcRo1VmNXuPfahMtasIYGl1dZJkcqw8rZ7F2veRS81KkBP7heNKujH",
-	"10ZNQTZU9ZPjH8+2obn++xjM36l0CuZcb4+vtKTbXDE68vwHGNJ6TIPMdI+53Dix8GwIhSabTZAqahYr",
-	"TbfX1EypGsJncDfGbOmp0tSL9yw8w9O5fpJKpGyz9HIff90aJ/OYx4Kb7VfEWFeUkgi07yHPN2Q/vduB",
-	"CGDqBooQL3tiJFMS4qkh8KUJOwXNY/B/PXLyrWr3iFoneRmx3AppXQ/G7Ob+zitzb7fy9hhmXGy8aRWW",
-	"/lubb1d6V+tG2YZMZ+glPTDUBUEZxkZU+ufuks7IJ/t3U5KjeBrU2jiU2DbYL+WbOXhZf2K8y1f8LV4U",
-	"NSrUbIOnWER/tHdwj7eklaVqSXHOC3UDksuWRMp8McxFej2NNVKVfpzn0SmsCCZWcY0EZE487Vn82p6P",
-	"3TMYuCHv2hJau4EiE6nZq1Y2wFFZtYDILusQXaCMSLFKygagr3YOc7El64QQu2ph6XuWM/7lwzaBeDlg",
-	"HMXzS82EOW4JoqyuKcoQNtOd/rCN7reEPGKi+721jO6J6LC0c0v3XLJ3WWTSmUbNFjYR0qCbFFQaBrVN",
-	"fQY8nbB0URTWLrMCxD1wcXmBDRuFiJu2m2G7RVCVz5LNgZahh0+fvaDoFXp4L55fvDunp6wv9+7n8+7p",
-	"0zPr2RTo9egdglfREuWwxHUzcyPSdaxcPgWtK2v7AGW4yboNHwmoTUFe7xaRqB2xuXhtqa11vq57MWK4",
-	"FMANZHvdMgMeodaL0uVyLpbV8WNxA5It5vEIkU947be7/5FLzNxbSMU8yQ/OJpkrbSDrswGGHwaUtHQu",
-	"tx54RvBBC25cYowamcmcwbBGmS9ryZ9sNhEGy8l8el2lQx1rIaMLyYgxKQ81uDnh8ZCfhrQAE11cQ+pW",
-	"//6UDVcGdGTZgXUk8lXVgVsmLK0T/dsCo3fZxuRdtAjS/ncrEfHCWo7Cuu2KDaG508YiLioOViMrLioq",
-	"r0G8Oomj6g28cxHEKxqixBiYzVu6mNXIgLSGL4Vl44wAMtvHzK7btetuFNfmGoqiJUEuoxbLhwkdsyT+",
-	"Hjun3C2G6QxT0oXtqDwsGNCgyM+0Et4HucLOqo3lHjsxoTcXBxR6sK5Egjk4+yHnerIWQqMHZRVrDJp1",
-	"ywhj5YC01/H+voDFPqhpKSAeODpbKw/wtQAR9hKaeVlH8sdS6OAhye5152ngHug64KI94eh5e2QxWN0x",
-	"mjfOPUuUANyBsQ6R6m7y6ldYAOmO+FJoc6DbPqA6y61wP6PY866rZOugruw0o4eB2nQB/z3VZh8li1/F",
-	"zQlZWdVgkQJyMaOebdrcPxdcd00f1ZLzT37YHult9pysg5IU7aIQZvXOYocgNARexNJp55KRccfQiLOc",
-	"N3jz+t17dsTn4ujm5IgvzOQIv7O2x6gFMigWqPnI106VUxQwiEfbl4e1zigNbRBypKIOh8th4BAbysEn",
-	"LFtg8RJbSIHB36UqpgnjWVaA1pBR2ufi8qLHzv0wGEQueuiavvskU3vK0QgK93vDp1hcoWSC4tu6OCSm",
-	"MeODl+aG1i3zhe582mL/k9QAviYDlxiuKrMMVUAIMgG690l+kn52Rjh7BnXJ6e2tH61CelBJK4Cn9lq+",
-	"LcOVJbiN6LKf5LcD70eTNTUoXZLBd6X2KaO1Yiz9oBxy1Bx+iRTs76cAc/1JBp6epXofv+t9stZ/LlKQ",
-	"FJa2fzZiJCyldc7nPJ1A97R3XM0mCf5m6XQxm3Frx/iKcxc7nudcSPbz+/dvyPZzYEQsTBS22DBNoeUy",
-	"T1qtEdTH9zsnvjmBz0Wn3/m+d4LHmXMzQb4oybxqv3VJfaJjoeRl1ul3rJD0LbpJbXjUx/hkGl+4H5t0",
-	"cxabzxNfJui/33FEE1VBxFcrG/8feKoNY3eo+Hj3uTtXjWkzp8fHG6bE7DcdxiMsMh3G8rEli4qPm1Ok",
-	"sBAAgKoNJSwt7dOEG5oM1SMH1F07fpDyZrVIfkX2lqoCSaLZqAD4nWkoLAWzTGHr+NhSmTe1defKrtGg",
-	"26PPIrtrJd7/Ake7nUcH9ks1bgO3l+jLici9YJPKIMuT4LXaNVfjQ0DWlQwGnXJN4OqJWjKk4giE11g8",
-	"dobqkaNqGtrdVYgdFFxHn7Nt2BlTdHi/TcOJYY/LR2PqmbiL5mOFYRmkObfqC4MLrKbYnG5rzGF68Z6P",
-	"6wdoih672/fHT7YTQDif6kCEgw5caR/62wWkQoiNEUpkIFf2gIlcJM6vks58ESGdN4uSdJx6/j8qWx0W",
-	"72UmuW5+2kvc/Rk0d64rcsOCYKmW2M34cNxf0LqE/kAVWIOxJotL9Ie8bg3lWnR+7lqG6zh7jhGg50HY",
-	"+DFQtzZO4Qujr7pfizYoIZVYhZBOrLAYK5VhdOcByHSuT6f/8SpE7X+BYVrNwE2MVGj8hhhdmEkEny7S",
-	"HWKz6ai4R5zRXLsF1j2gXZGqGWhmliIFhjUSVtVp0NZK7VFTZkAirnrnfRluPzx9NAqEvjB1uFRIC2lI",
-	"uDUEzjLNVILq0HTx4tbZdLyBSO8W4WGUxCFXW4ilzLVsYvzHRGotrfj1oJQwGfiZj4pG5xiX8oU2ptNt",
-	"QmFp/VV2WqsNq+utatSGETQFqIIN0pyLGdVC81yrcGyD9kFq9wO9LgKsZxA4tA0jo1nUhK3eCXPN+xga",
-	"d35j6+Bfke3vUjZFH7qTFBG2vpQLq/nKRqtJvX3fdox1hzTsu+bdf1252TrX3avPx8nZ93fRmajrBc35",
-	"quHZcbmy7oD16hAz1mxoHdfsURcbBBpModnR87/nlaIncx1CbSN0tzZStC5ctSntShZhZ9M6Cn5RN4BR",
-	"NGnpo6ykjxKBkI0Z1LtkbOyWWxwkN9V7hydpyPAOD34xnyucwRCzgikXwC6pY2EI1p8tKFlgHRc9teax",
-	"Kpy3TeOKLUfOFEWr/wq+WC08UgvEzNQNzDAlKArd7sNv0MN+MMXeTnd9KjnRwOFVOfUl7qTDTw62KQ1U",
-	"arHKfOB55JPHAQWFc9DfwhxbBCKpR3v+QTi53s3Od3XQTqfW5663E2XSeanomtuJ9/T49MtCyUXsXVxL",
-	"+wlKyk/GdhVS6AZg2ajvupnwvxxwH8jlr8tUzNZop//r1nDnfbn7f4DG2BZ+pYmP2nCZ6SrsSnOhfEYT",
-	"K6bIkP5Lxe3CgC+a5C6i/KhB3hpRHs251nNVmE3U+cY/sxc13MisN+RGyZ7fIzIsv5kMjpKC/31SyyJW",
-	"E7WfsQFuVMIS68BXA4YTnZF+1GiUCwkHC9WTbMqhka+dlHz8pfD3+QaK4V3zDTF7Lb5mC/M0hblJMG4p",
-	"JCTkgSQ0mwS0TphdMwfrTI24yK3FnHKZQp5U9UTK2nDY4qfZhN9Unl092OwK19ujzffxRq4221LYifKV",
-	"GlJhSf3d+sst/m0+/dt8+mubT+/5FFwp4lb7iUqTNtU4XLripT/dbCqHnW19Et/b86iWVTXQry0HyotC",
-	"3EAW1OtR3V3CVJ5Zh5VKBhhV9RGVuTcHsZTPALuGkaoOmsGkUxEXuQCp2zUgFSKKdTo5cn2j8cTHB4x4",
-	"Nt9EI2oDnF3oDZspy+5n8uPdO8smXFO5VdVgv5gzowIQ9svq2HJ0E757yldreTCWvysAX9QUCaqep1NP",
-	"34+SLsUe2h089ieRcvP6y8nopWSEsvIdU4cgjheugN9VAVu5Zo1mRFFGbx0qa/ny3AHVv0VuF6KpuqTj",
-	"FgP1Rz8mGnwH9leOiX8CzBmvQR5fNAY7gbnsBJ+3z6WOTVR3cgbzlNgRg9P17B0jOQi7x/0UQiCTD4/g",
-	"eoP7l01z+ZbvFj0Qvo9xgpMdll9G6KMVsKSBEsJoVzdJ0d9d6Ek2hH2dEl7xx5WcbvzA182wb3AOZY1f",
-	"h/bcO0CXilVbM4sveDope0GEZv949/oVEgfcGrpZfcBCNZOh7zKPeBzKO1KryaCcc+BC/xsNk4QSNcuy",
-	"VOGZlfk0YyOoXyDQ4o7VSt40Johg18sSuxUSxlmmTOKaxnj5Ujo6YfgomwmtIXiZolQFy0jL1yoocESj",
-	"4y9K64XCLTABCGz+nZUB1M71tO/7hAY8neLkK/cv6S5XOY2IHiT+baBYMexuoIFZb1v7yvHSTSnLuN0Q",
-	"GFVk5Dv4jiDMyyQVCAciGzj7xrAUxxPg5pmSOLCL5lAQYt3MiEGPvVRqikKkTuTPmKL2ODfgAnNAFoqY",
-	"JkIYlBtTkcO3J8fHP3xHMQb/jSc1+93Jd+ta4fUcJMoCgucj+greBWia9ifkszfGj/rZkNZ3dOM9qxEk",
-	"STkokTO9GM4LZVSq8kOIhQ/cpJPQ3l4fgEL0EZCqG9dY7CSa6R2OrcLjHdazdrFBjt4v1S/r+FdzYAPr",
-	"GQ5ck5obf+VHWmXccG/uVT8oJQj1tdHUkmfO932QWCGuFJl3rusShN4668ZzYdiretPq0ilPkWJcMLN2",
-	"jTNlI4vQ/2fYBrJNitnTtEoi6g2H4A9Yw4ULq9nMwbxYsZOn/l1u1PVnqheDWOyVEGtjxXU+e4c/fGx/",
-	"fHc3O3x98A7ettVdR0iP3YqANwRCmuYUbuXtGE2v4HWi2Et1w1f6cTh4f4/ZkWYrl7rGHe/KLqRVDFbM",
-	"2vs9ZTMhF9j0rFkwv5kaXR2dy7BfExVCfaDzs0pXLtGrxnZOqrygogDL8ae3t7iJ7/a0lFx2UZP+oW6q",
-	"Spc9OTmmc5VDoZ1I0K7ExyePrDMOgN05gayzTNIvG+XYFOamidQMeMZyMJbOghYsrO7lJX/LHns9cnsR",
-	"O1tzb7hiXFJsXIJZqmJKl0VLHN/PTuJK5ZnjwGitlbvR40e+HjNOFQxqbi0ZaUSkDsE+FhdDQGwQtZUv",
-	"H7aoqlXKBUzkOabGRnM/qrU1dYYP7NSBZdRhmqYeXnP1mDgngLSE0wc0e7YcE+GbA0uhwiw28NXmhTDE",
-	"KweppP9JuNGhpMODhstFnrEh4H4GZOJLsVs7cQLicHJqc5PeB//QI8I8bJyOMVruB9TMKNh5aI7Duqig",
-	"Qb+dyUqQheVQ9inrudIsGjdV9fM3/jVlQ5Wt/uNoUeR37QEB/NXjxAJwzOt9YwH0HkHrlhEZPzk5jhfy",
-	"FpCCwGlAmo2VhGd+wkF9nH9E0oU+kgWO9uFqpzjLrM5acAgjM941dG8p8LMlqrkWZcLXexOoBqmQUiaV",
-	"DTyzylOYHsPoge/OTe2vQNfGKSTVp3L0qnNy/d+rNmGrjz++M1xmvMiY56arb3F8WP/oaLlc9rT72lNX",
-	"L1Wz7zDeZWm+j7Nagh7l0tKlATAJjYjx7sUUVs7yoHEobMJzbPseVONRBtZs1jTnFx07SyQ9di5X3qDh",
-	"foCq8x3QxA4D3SHYe2jTOITrEOMJOesirRwfZiDPdcLw/T/OmgCJlpALnDKLXesG0Lht9DLQqyrDGX4A",
-	"lvM9yGs6cVaf85KcK4UtIt42wiEYFmeJi22cnLGJWhTamm0FZKKAtIzzjlSeqyVk5GR5M2620FY7swEi",
-	"kNBOgF03hCib72c5PA57N+Y8fOEKx3JORVxfllTQINnSbndmJJqWabOO9oulfH/mN1CXEU6IGIVdi04Q",
-	"RdVARJ+W1XQZ5GCgLZtQzSqmzMEKnA9W5601qrrAVUOq+pqSYeWY8Dat2WaJtl7o+AtTa62i76C901sg",
-	"s2dKiH7arL6qEeFRfbD3NiOvmtH11/bbYuOHNjhwQR28C7O5PDgaBm5wCM9zVEcHszdJ3tRGrqEcSGoj",
-	"r8jGGaniCxINaeP9S/bCxZNNidRNhhsmCKowqBvxglRQV8RCU/mktwKCeI1T4M7+4XKFXRpk1vgXbjh5",
-	"SOqIxC7x/ZJHKh1eIEi+UhFVtcW6i/vIUu1e4iCyDFVlRbXoIHkzrIyV+f3305hHhX9zwKFIr9kF7JZ/",
-	"XIMseP/BTsbY6eF3bq0HpJCh95A000rJkjwofrEoJHm/Qgdu28OTvUqHDeNIMDRzsPXFDS3UU+9arSZx",
-	"fbyyqHfTSPAbnAnWOUKScCs1xdGbQiE9X1xeoNgdg++U7gUzgxZmEqlCxj4LXUZ+gkAqeQ7BCmX8ZX2V",
-	"DzQsjacTixLq5i1/R4Hxlh8FAxUqS3pt7qFbyUcHW9YqZ3PQaIbw8jSaYf13uxnNwUolEu+u7v5/AAAA",
-	"//8=",
+	"7H17cxs3su9XQXFza5O7Q+oR25vQ/1xdy9lo49gu2zmuWltHBGdADsIhMBmAoriOvvspdAMYzBDDh0Q5",
+	"zqn9y6Y4BDDdjUb3rx/41EvlvJSCCa16w0+9klZ0zjSr4NOzRaVkZf6XMZVWvNRcit6wd6YIFYTRquCs",
+	"IlSoJavIlF4zwvWAvJSCEa6IzhlRmlZ60Et63PzutwWrVr2kJ+ic9Ya9FIdPeirN2Zyaeeb05gUTU533",
+	"hqePnyQ9vSrNk0pXXEx7t7dJ75xd85Str+mtmYksc1YxonOuSAYPEq4SshAFU7CgClZGCU7dtTD8aWNh",
+	"X1Vs0hv2/nJU0+sIv1VHdklmdT9SkcnJ5OLc/AaGLqnO65F51kt6FfttwSuW9Ya6WrBdZ7k4hxkuMjYv",
+	"pWYiXf3EVhHeiJXOuZgSnVMNPEhpUbCKLBRTZCIrpI5ZA1Oa0EIKNiDvDK/onNV/n1IugFbAXZYRihyd",
+	"8EppovmceerljGasql8yWGLfrLGTwY+T3pwL9/kkxu6LiRGnn6lOc0/StfkmffNQH5/qmO3k+PRRbIIX",
+	"VOnn10xo5FmTmIYsPCNyAq9eUKUJM88GxC24+azockAuNJlKpsiYTWTFyAiFbNRJJzN1H+buX5zvuQ1e",
+	"8DnXniIt+S3gy3DAjE3ootC94ePjxIzO54u5+XAMHMBPNf250GzKKpjoPcV5moT5US5JIY2USbKkvN54",
+	"docJCUKYELVIcyM6o8fHatS138wIjeWWVGtWmSf/+8Nx//vLTyfJk9uv5+p39fv8m696MYK8Z+NcytmD",
+	"7bxb82tVSqEY6MaXUv8sMz7hZrQ2eV7i65OcKpLmVExZRhQXKVCIPH9Hp4PebdJ7Xclxwebm96kUmgmg",
+	"NC3LgqfUDHVU4hN/+1WZcT/tuGA3Lqy6ubL3+cowx3ACxRFe5g3T1ap/NtEsou3fslSKTA0aHFqTFJjL",
+	"LsA8cJbO4GWyjJtxaPG6kiWrNDfkm9BCsaRXBn/65I6DyCak2mxBc+QIXa2IrAglJZ2yxPx3yXUuF5qM",
+	"Mlbwa1atrlK5EHoEpMbNa34J29ZuZKUrRufmhdobbaM6MrQMp4CdumH3JO4g2f38qAX0Q3082lEu/Qxy",
+	"/CtLtZngLEUifWrRkqb6imcBo+p3oErxqWCs/vKD+zbpiUVRmIlu+lPZN9/21YyXfVkiD/ulNG9XWQ7e",
+	"Jr2UljAh12yuovPZP9CqoiukCc0KLiJH+C+C3xBVS9tEVnOqkaJPHvld/8FT+A7rzSpZliy7Wog0Z+mM",
+	"ZTFhTnozLuLUk5MJqw5FPBysik9U8SkX60R6Pi/1Cs5xY2Ytc6kYyeXcWlxckSnVbElXg15EfitWFjRl",
+	"6jDLV5pqFl280rJi2VX3A4syozqmOXeUgZBX10wsYrO0tpPdEpa37mee0O51WouvmVTzPthDdgMEUh0Q",
+	"uX7NmNx1b2cwCaJ7WlZXWce2TqmQgqe0iH8rxYRX8zZH7sN90KhdSsaQh+pFFee+sR6VpvPyc/Lfrzek",
+	"VbjSJKBwLR5NyoVr72bgCzndSyXD0ppqdNN5EUpJRMFqquDolYK9mvSGH3YZrHeb+HWBJNzuIwr77kBH",
+	"W1ipf/1ueqp1apqf7kuxdWK1FoiDRtcxjW7JO5x+HSKAVuo2CqJowrNW83Qu9g06cvvaYO0X2kTVZ7Sk",
+	"Y15wDW82pzcX+Ksnj7bQuXPlwYgtL+Cs/y/a//dx//vB1VEf/IFHt1/FjrhnuXF3xZRFuBV+1bJx+VTg",
+	"8anZjTYOC9eEq+ghym5KXjF1RfU2Av0s57BH26/v19EYLEoQ9+jd2GmlbYuvcE3HBTu3+EJb3GKrOkcv",
+	"KzCeH5+cJiG/Mp4NPyDDLv82/Dpk37B/+fv/MV7dWf+Hy0+nt9/838bX7W+jTO4CgV4JZmx8xa5ZRQtS",
+	"oYdjXQAuxvLGcLRDrjaK1XPjeUTQFqI0K9EjmTOlwCkB6VHEjEEUXYEUdbk6axPZUbaKln0MjC1Wbnv8",
+	"rXnGq6P2W4zMECPzFiM7/ShGA+Omq/VfX2jr8ROazoRcFiwz/u6K6WD7jKUsGBXdTg4Obp+PCd3za54x",
+	"kUb2tcrp6eMncTuzKrZrVfNQ4kaJTn2jGfoDd3JnvygnM+lZ68quDAd+9O3pDljQJu90bd31RDGS/sAL",
+	"NP+bRAuNym2QTNLb9blCqgiG9d5heLCFU7koMpDilFbVykEFFg8F5GrnQ95b2S3thEPmiBETOtGs8guI",
+	"HjXXrBpHZ+zYiu/zVf1GdlP+uohsx46dAOZFYCjD/LVnBHSMcdPC3hGjdw1saLgs98EOdjl4jb1FC7PI",
+	"2OjGbY5+satcdaIEc3nNst0XKdiNvuqCv947ZBW4qshUEimi0rKGTax91wE1lEzss1x53RjIq3ajAbms",
+	"rPW2A/jQQAy6sQS2h03aPOgCp4jrIj5+l/MC0q8surbVDY1tJAs0eCDhGlAEN6qVv9obcqIaQg64bI8y",
+	"WE45AduwFV/TmAXsSbgTLd2ujpBzo8QiRFWrN4iblHTKdlBAsK7m+LG3jAVrzsgvLy7O2wbecf/vl2hP",
+	"/vjPn35++br/7r/6/7r8dPo4buddGCPxEMRDg3Ff0r1hNCNSkEkl58Rs/MOR7AWjKuYUdZui64bIJuPj",
+	"z2TJLoTmxV29t+2GDw6/wZYFXtzRpdvT2itcoNCHAE+CCODJNquvYS76IZ6EUcT9bccNAQ2gjLrv5kNZ",
+	"3wb34FCxVfxci25Tvl5X/JpqhigBuJVS56wiJa00T3lJhV739ljguWxUGe6526Q3cfbxbkey0Rfrqz2/",
+	"ODeLNM4oXegcEx7WzaDaeFuPfjtjFQLegIkQOpYLHR2JZ/FBILNAGt8cAnHVigiml7KaRUdxUFjEWi+Z",
+	"LAvMaNj2VnaGGEZAljlPc/M2S6rIsuJas7hFZdjciWDvzh0ttzuhYDEAGz3Ap2XPLqF+HTu1E5ANwns3",
+	"9XI4YXC0C7zfR8ffb3d/kVjto/384jzx3lPBLKRDp0xoiAK/vHj20/97cfHyp1ZUF4CpbUkmDQzYEz1K",
+	"W+RpaBFmVLO+Zcray7yk9wiD748b0NVVzLv/7smjhoY+jsMIf2Bse236GPFfSh1F/c6MDBJqobhJkPT0",
+	"VwXCQe0DS8wRieBxMouqnFUCkdayktOKztWQUFKxyULR4q+KmB/B8CMEcbNRQkYTaval+Z8Zn2pZjQgV",
+	"GdrBfMaiW2WDDbYfIGI36M7Piw6KjkCW8D0sY/DDQtiPdFwwtLOAICwbPYU96WhMRhlX5qFstFE7NOf9",
+	"wRAbdHz8R3fQuutarOBillhwZ8qVzSgxn815iRF1wIrdCaElqRhN86eEjhUTLtkpUIA16EKVoUEuO97A",
+	"4pFRXCiQzj2AIPzRzhxf5qtNgt5F+67tawXIn0qdihP37iEcK6sFviDP6pVx1/+IQNvJk3UipDkVghVd",
+	"OBIKrcrlUhhqXLx59tRnUHGUY5tAQtJcSsVUO03KniSbTiJIZovt73++ffUyMQd3rnWpyC9vXoB6FoRq",
+	"8subi0GQ42PJm9g3S9zwYVy6N+z9qqQYvKHLwIu0s1/lVOWtMCJi/MMPx/3vaX9y+akr2nMHnFGmC2ca",
+	"RAxgPhUsAw3xlBjjdbzQZGRZNTIc4YJw3SL1t6d/f/Jdcnd4MkTjgmGfPNqSGbR95EZ6x1puuBSoz3jF",
+	"hmTEstPHj0++H35cHB9/m854Bv9h9vOYKvbk0aIq8K+jmPkWOQcsmBcSawe5xBNho7lio6Bre/y1oc66",
+	"6grg5dYJao9iPCNpqjuOQVpNmd7uHdjnapAwpoeCdNKW7vvhGfn+0eO/72r4vJrUhk5CWKEYGS0ATAET",
+	"AL0u/m9r8chqzLOMCfNBSN2fyIWAb1IpJgVPtfk/D3LCw79XxnoGjMIZGPSa8qI2L6xBNYhvU0150QE2",
+	"62p1RTdmtD4lx3DqUUEWYiaMSnR57evmLgxolrXBxXXJ83O6ImqRpoxlpKCaVbFAKALDCxXH1brxagd8",
+	"bREY822NH9upPMkS5Hz4Wk2adciXTxWIht7RdpqxlSIpFWTMCMgCMYeLO3K3JA18PWOr35ds/HtZpN8c",
+	"PnHg9QLPhHUGjmW2QgvWcVHLwGUgo4xqOsKKCALgbkIoQWMEvAArSWcXb56hXwpK0KKQLicA7cocPq3v",
+	"RjNFwFp/BG458BrpdDvaxlH01NBhxgXkTPsopXVejAUapPPbrwcQqhg9hZ3PUzZAb2dpAQJFVyr4kX3G",
+	"ORdPUTfyKh04sHa7UeYF271zgmSLCewb5p2XiOrGrziL7sA1xNI/vHGi1Z5moJxET1AurMOoAGWsZx+Q",
+	"97WxZgwJgGKMkyKkJv5t905tv42+1KRiKr8bjlThj6+0nDERhYE2s7n5+xjN30Yz8rryUb2qXXd0vXdr",
+	"pDFnRTYiy5wXzLqIKS+hxMfs/CVYojtBVhZ7bYyxYwDeK2st428u0xnTZ2o7stSR8GCLlkDbvWdjHI8o",
+	"JjI1IDaHCpXXfMwqhdYqx0O4ndQ62557OcOsOZdDsxECx6c6sGRX2/YUVmfrDmtlus3GLVwEbGvowMk8",
+	"oNHbXxFQvugeQtK+Y0WxIf/EOVzAACKvWRXyZU+OZFKweHCeuRS2ncKWMfq/mljNXpcFRu2ywgdxtlJa",
+	"NWGo3Rz/sjZ0dyuDinHGxhrb9rDoxPzbfuW6Oboh1yT0D+8J8n2OcFI8EcVYd5hapKGu1hX9UZ8BqJ2z",
+	"W/01njwbD1R5H3ljhGp3WJN2JPYI2ZFkUlbymgkqOkLZ5WJc8PRqFiu49R6s26MztkKamCN7wllm1dOe",
+	"RRLdGTF7wqAbMl86QMVrVmU81XvVVAQ88nljrXBWGLiq02IC0tczh9kwfuuEFLvs2NJ3THv/0wNWgXo5",
+	"IILk9kvDeDvugI9WV2gHhUXXp99tk/stYE9Mdb8zNuEdGR2WAGypsk72Tp9PerOo2UJyLjQ4iEFGepBd",
+	"OiSMpjlJF1Vl7DKjQOwDxorkiuiKx436zbTdoqj8s2hzgGXo6DMkzxG3A7P4+bPzt2f4lPFi3/541j99",
+	"/MT4dBX4e2oH2C5ayhKWQmze3MB0FSurSplStZ9xgHKNZN17iZj8MyaudsNiGktsD94Yams9iK1yjxgu",
+	"FaOaZXu9ZcZoRFrPvbNpnUtzxk/5NRNkUcaxMRfq22929yMbkrqzkor50O+tTVJKpVk2JCMAXqyPZ8EG",
+	"NXIbwcE1VNuQIDa8QHMGAB0fKeyIHG02EUbLvJxd1YFgu7Vgo3NBcGNiBG50fULjYKdiacV0dHDFUjv6",
+	"t6dkvNJMRYYdGUeiWNWdGnyodkkV+XUBuGW2MWwZTUM3/90qRLQyliMvCqIlGbP2TBvTaLE8Q06Muqil",
+	"vEHxeiVWqjfsnfMAqWmpEq3ZvOzodiEnmglj+CIgHd8ITGT7mNlNu3bdjaJKX7Gq6kgNEFGL5X2Oy/TC",
+	"PyBnGLUGgFITKSxgiQm6QSMfiX6m0fAO3gsrcDcmuuy0CZ25OELowbgSCUQfzYeCqnwNPMQHRY2yBk0d",
+	"PLZaOyDdlRS/LdhiH9Z0lHCMrJytJUa4LIjI9uKKOF2H+sdI6Og+Yf5152lkH+hb4oI9YeV5O+oUjG43",
+	"mjPO3ZbwBNxhYx0iyN/eq19gCrpd4guu9IHe9h4Jq3aEuxnFbu/a5N4enJW9NnoYHJs21LHnsTkEzeJG",
+	"sf2kVuZoMExhYjHH3h44uXsueN2186iRlvDou/0S/cwY66TEg3ZRcb16a7iDFBozWsUCiWeCoHFHwIgz",
+	"O2/0+tXbd+SIlvzo+uSILnR+BN8Z22PSQRlQC5jR6LLGfLcdAPFwer9Y44xicx8uJtF0SRe9gWZnmH2Q",
+	"kGwBaVtkITiAv0tZzRJCs6xiSrEMA17nF+cDcuaahgFzwUNX+N1HkZpVTiassr/XdAZpJVIkoL6Ni4Nq",
+	"GmJd0qaLwrg+UmrXpwz3PwrFmMtGgSHGq9osgyMgJBlnavBRfBSux1LYowzOktObG9eCC89BKYwCnpnX",
+	"coVxNiHDToQv+1F8PXJ+NFpTI++SjL7xp49Ha/lUuIZq6KhZ/qIomN/PGCvVRxF4ekbqHX43+Gis/4Kn",
+	"TCAsbf6s+YQbSeudlTTNWf90cFz3sAr+ZuR0MZ9TY8e4mh+LHZcF5YL8+O7da7T9LBmBC7mEIkeiEFr2",
+	"EeJ6jKBCadg7ceVhtOS9Ye/bwQksp6Q6h33hxbxu02DTGVCOuRQXWW/YM0rStXJIGk0GP8Q7mLnSqVhH",
+	"tCexPm7xYYI+LTu28sP8j/hovkHMPVe1oT0b1mPs3p/tstWV7PT4eEM3sf26iDmGRbqImX1sxKLex+1u",
+	"g5ACwRjmWQq2NLKPndCwg+AAHVD72vGF+DdrIPm12BupCjSJIpOKsd+IYpWRYJJBJjedGilzprbqXZox",
+	"WnJ79Ilnt53C+w9mZbf34MR+Iadd5HYaHUOT3CPuZsuj4jWnayGnh6CsTZYMapXbxFW5XBKQ4giF17Z4",
+	"bA31I0d118zby5A7oLiOPmXbuDNFdHi/ScPOkg+7j6ZYRnYbjcdyTTKWFtQcXwAukMbBZs+2Vr++5+/o",
+	"tLmAtuoxs317/Gi7AIR9DA8kOODAefvQvV0gKsjYmKBEGjdm9+jciOr8MumVi4jovF540bHH8/+X2eqw",
+	"fPeR5Kb5aV7i9o+QuTNVixukQgu5hHry+/P+HMdF9gdHgTEYG7rYsz/c68ZQbqDzpW3a0OTZM0CAngWw",
+	"8UOwbq3tzmdmX/1+HaeBp1TiitkUmUqZAbpzD2Za16c3/HAZsvYfTBMl58x2FpZg/IYcXeg8wk+LdIfc",
+	"bDsq9hFrNDfeAvIewK5I5Zwpopc8ZQRyJMxRp5gyVuoAy+IDEbF5S+883H54+WilRn1m6bChkA7REOxG",
+	"Izl9mMmT6tBy8fzG2nS0xUjnFsFipIBmiFuExcdaNm38h2RqI6z45bAUORn4mQ/KRusYe/2CE+PqNrHQ",
+	"W3+1ndZpw6pmkR4WoATlELIio7SgfI5Z4LRQMmycoxxIbX+g1lWA8QwCh7ZlZLSTmqDZRkJs+xSAxq3f",
+	"2Nkgnmf7u5TrncOotgWExpeysJrL6TQnqbPvu5ax7pCGnS9o/9+XtgfbVf/y03Hy5NvbaO/s9VTuYtXy",
+	"7KhYGXfAeHXAGWM2dLb1d6yLNYwO+oDt6Pnf8ZWiK7O1UV2t1reWkHQOXBdo7SoWYU3XOgt+ltcMUDRh",
+	"5MPXEESFgIvWXQW7RGzMlFscJHv7ww5PYjP6HR78bD5X2AUnZgVjLIBcYK3GmBl/tsJggXFc1MyYx7Kq",
+	"E4ErBjtyLhGt/jP4Yg14pAHEzOU1m0NIkFeq24ffcA671kB7O93N2ytQBg5/lGNF5k5n+MnBJsWWdh1W",
+	"mQOeJy54HEhQeF/GG1ZCcUQk9GjWPwpvOLF3rNg8aHumNu/n6BbKpPdC4mtuF97T49PPSyWL2FtcS7ke",
+	"dtLdoGAzpMANgLRRV2+U0z8dce+5y1/5UMxWtNP9dSvcedfd/b/gxNgGv2JnYKWpyFQNu2JnPhfRhIwp",
+	"NKT/VLhdCPiCSW4R5QcFeRtCeVRSpUpZ6U3S+do9s5c0XItsMKZaioGbI3KpSjsYHBUF9/ukEUWsb154",
+	"SkYwkacl5IGvRgQ6/4P8yMmk4IIdDKpH3VSwVrw29/v4c/Hv0zWrxrftm8T2GnzNFqZpykqdAG7JBUvQ",
+	"A0mwKwtTKiFmzIIZZ2pCeWEs5pSKlBVJnU+EbbqMc6FITq9rz64JNtvE9W60+S7eyOVmWwoqUb5QQypM",
+	"qb9dvwTpP+bTf8ynP7f59I7OmE1F3Go/YWrSphyHC5u89IebTb7/49Yn4X63B7Ws6paqXTFQWlX8mmVB",
+	"vh7m3SVEFplxWDFlgGBWH0qZvWGOpHTOoF4apOqgEUxcFe4iC5DaWQNRQaFYl5MjWzcaD3y8B8SzfWMZ",
+	"b7TQt9AbFFP6um/04+3dljlVmG5VtxZYlETLgIRDnx3rm1bBHYUuW8uR0f+uYnChXwRUPUtnTr4fJFwK",
+	"NbQ7eOyPIunmzUss8fJKZJm/i/AQwvHcJvDbLGCj14zRDCzK8HY6n8tXFJao7rbRXYSmrpKOWwxYH/2Q",
+	"bHAV2F84J35irCS0QXm4kJLtRGZfCV523wwQu9PC6hmIU0JFDPQVNO8YiUGYOe52IAQ6+fAMbha4f94w",
+	"lyv57jgHwnt7c+hpsfw8Sh+sgCW20uBa2bxJRH93kSfRUvZNSXhJH1Zz2vYDX/aGfQ0dOBv7dWzWvQN1",
+	"MVm1M7L4nKa5rwXhivzz7auXIBzsRuObNRss1D0ZhjbyCMvBuCOWmox8nwML/W80TBIM1Cx9qsJTo/Ox",
+	"x0aQv4CkhRnrkZxpjBSBqpclVCskhJJM6sQWjVF/eSmuMHyUzLlSLLh0V8iKZHjKNzIooDml3V8Y1guV",
+	"W2ACINnc3cYB1c7UbOjqhEY0nUHPL/svnl02cxoYPUrcrdGQMWzfQDFivG3lMse9m+LTuG37G1ll6Du4",
+	"iiCIyyQ1CUc8G/lmxCm0J4DJMymgVRn2oUDG2p4RowF5IeUMlEhTyJ8SieVxtsEFxIAMFSFMBDTwE2OS",
+	"w9cnx8fffYMYg/vGiZr57uSb9VPhVckE6AKk5wP6Cs4FaJv2J+iztxqvuq6Yxne0jU3rFiSJbxFJiVqM",
+	"y0pqmcriEGrhPdVpHtrb6w1QUD4CUbWNKqudVDPe9dupPN5CPmsfCuTwHsKhz+NflYzYCwWwSM02/nLN",
+	"vDKqqTP36h94DYJ1bdi15Kn1fe+lVnBX8sw5100NgreT28ZkAHvVN3Iv7eHJU8AFM2PXWFM2Mgj+fw5l",
+	"INu0mFlNpybC2nAW/AFyuGBgOZ9bmlcrcvLY3fmJVX+6vprJcM9TrGsrru+zt/DDh/bHd3ezw2vmd/C2",
+	"zdl1BPLYrwV4AxDSNqdgKmfHKLyq3apip9U13Ez3EDt4f4/ZF3t1muThxQtBzqMr+TRyAaabz49X6627",
+	"rCJxJ6hmRQFuMWg8W3i/LkkI0rp2HV8oTtvq+f+ZI99vO5KN3wUNEB14WwfNGvzRrrD+vthjPeOS2ilt",
+	"NdhmzPHQQO3+NEH5NTu2QZ0/mij3VQ8VN9tWwpX9/pKUQB3UhZ6hRrCHVee5bUv5HLi1EMZUNIaXod9j",
+	"MudiAW0QFAl62WPpuz35RFjBDSZis7n909p6XgLOBgXemIuFaUKGTac3NzCJq/82Z5vvq4AWKdZX1tbt",
+	"o5NjXJdvkG+NBGWT/lw4WWREMAb1eoH1Y47NoS+dJTNW6raazxjNSMG00UBBUSbk+1N/4osBeTWxc+EB",
+	"bxzA8cpfamPvHMGXBd/cUAStQy2LrN6060i4faOHx8IfErkOmtZ3JpG1MOpDHKiGF2MG3EBpc2ncwKpG",
+	"7mywj9yOaWyj0rWt7gymwwM71WTCzSgHKKO8fxbmQ/IcCdKhuEfYh9s3jnHlwl6pEMMNo+2WoPbMXjlI",
+	"bc0P3LZRRo0elGAvCqPK3S1GiSvO6KzNC4TD6qnNZbvv3UMPSPOwlUJsoxWuZdUcwx+H3nGQKRm07Oje",
+	"ZJ5kYYKkeWpMUyRkaTtMf/rKXR07ltnqL0eLqrjthgjhVw9jGkLL67uig3i3s6bgY90mvUcnx/HU/oql",
+	"jEN/MEWmUrCnrudJ82qTiKYLURNDHOUCWPbg9GbIGlyMBpMFi+yNLa7bTN3pxqeAOHwBjkFMrRZJ7RXP",
+	"zeHJ9YAAnujq9VPzK6YaDVaS+pNvQ21hL/f3unGAOY8/vNVUZLTKiNtNl19DQ8Hh0dFyuRwo+7WTrkEq",
+	"598AAm5kfgjdm4KuBd73xZZQCTaNcoDDjK2s5YENkkhOC2gEMaobJo2Mw6Sw5zlAPUZIBuRMrJxBQ10z",
+	"aes1gdMdhr5Csg/AprEMVyHHE4TvjLfmoBD0uxIClyRaa4IJsIRsKIUY7jIjTHD1AOAOgLN4gNO1xLNo",
+	"BOIoJ9bqs7iJBVegaMzZRtAWx/AssWjnyROSy0WljNlWsYxXLPWRn4ksCrlkGcIuzoybL5Q5nckIGIhs",
+	"R8J2uY6uu8vDbO9W55fP7Pn5zjXx89JLQUtkvd1uzUgwLdO2//fZkkB+pNesqSOsEjFui/CKKHoMRM5T",
+	"n1+bsYLprrsMed23HWOJK2ZRmebeWpOqcxg1lKovKTzur0zoOjW7LNHOFzr+zNLayPE9aDeFLZTZM0iM",
+	"P23nYzaE8Kh5ycE2I6/u2vfn9ttiDck2OHBBZYwF3m1mDBgGtpUQLQo4jg5mb6K+aTRhBD2QNJrgeVDo",
+	"MwoNnsb7J/GGgyebUis2GW4QMqwDI7bpE0hB8yDmChOqnRUQ4DX2ALf2DxUrqNtCs8ZdPmT1IR5HqHZx",
+	"3y9pBAR+DiT5QlVUXShvX9whS4334gfRZXBU1lILDpIzwzxW5ubf78Q8qtwtKocSvXZfADv8wxpkwV0w",
+	"Oxljp4efuTNDGCFD5yEpoqQUXjwQv1hUAr1frgK37f7pH1KFLSRAYLALaeclNh3S06xjr3vzfbg0rLf9",
+	"ieAb6BLYOwKRsCOth5UkyPP5xTmo3SlzvRMGQRexhc4jdQlQeaU88hMAqeg5BCN4/GV9lPfYPpGmuWEJ",
+	"1vf732GorONHQYuV2pJe64RqR3LoYMdYvlsPNmsJXx6btaz/bjejORjJM/H28vZ/AgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

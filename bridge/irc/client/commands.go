@@ -165,6 +165,7 @@ func (s *server) quit(u *user, why string) {
 // forget takes a client out of all that names it.
 func (s *server) forget(u *user) {
 	s.stopReplay(u)
+	s.unproved(u)
 	for venue, c := range u.channels {
 		s.depart(u, venue, c)
 	}

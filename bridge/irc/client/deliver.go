@@ -32,6 +32,9 @@ type row struct {
 // It leaves out the parties of the handoff that take steps, as their inbox brings the step
 // to them in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	if d.Entry.Event.IsMessage() {
+		return l.deliverText(ctx, d.Entry.Event)
+	}
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
 	}
@@ -66,7 +69,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
-	return d.Entry.Version > 0
+	return d.Entry.Version > 0 // a message has none
 }
 
 var _ bridge.OnceShower = (*Link)(nil)

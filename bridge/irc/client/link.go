@@ -5,7 +5,8 @@
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
 // configuration are permanent, have no operators and the modes +nt, and carry the same steps
 // as the channels of links that list them: a step in one is written to all others, with a
-// line for people. Chat stays on this server, because no link relays it. The first client
+// line for people. Channel text stays on this server, because no link relays it; private text
+// to the nick of a participant of another network reaches that participant. The first client
 // that joins any other channel creates it and is its operator; an operator with a DID is
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end
 // with the gateway.
@@ -170,7 +171,7 @@ func (l *Link) Replays() {}
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{Channels: l.channels, NotCarried: []string{
-		"what people say: it stays on this server",
+		"what people say in channels: it stays on this server",
 	}}
 	if s := l.live.Load(); s != nil {
 		d.Negotiated = map[string]string{"casemapping": "ascii"}

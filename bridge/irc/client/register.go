@@ -116,6 +116,7 @@ func (s *server) register(ctx context.Context, u *user) {
 	s.motd(u)
 	s.tellWatchers(u, true)
 	s.startReplay(ctx, u)
+	s.meet(ctx, u)
 }
 
 // isupport tells a client what it can rely on.

@@ -215,6 +215,10 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	names := s.names(ctx)
 	for _, e := range entries {
 		each := step{entry: e, name: names(e.Event.Actor())}
+		if e.Event.IsMessage() {
+			page = append(page, each)
+			continue
+		}
 		var err error
 		if in := r.caps.reads(e.Event.Dialect); in == "" {
 			each.line, err = s.privateLine(ctx, e, names)
@@ -270,6 +274,10 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	}
 	for _, e := range page {
 		ev := e.entry.Event
+		if ev.IsMessage() {
+			s.sendText(u, e, ref)
+			continue
+		}
 		target := ev.Venue
 		if federation.Private(target) || e.line != "" && u.channels[target] == nil {
 			target = u.nick
@@ -288,6 +296,15 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
 	}
 	s.put(u, says("", "PING", r.token), "")
+}
+
+// sendText writes the lines of a message that the client was not sent before.
+func (s *server) sendText(u *user, e step, ref string) {
+	for _, m := range s.lines(u, e.entry.Event, e.name) {
+		if m.batch = ref; u.seen.Add(m.msgid) {
+			s.put(u, m, "")
+		}
+	}
 }
 
 // awaitAcks waits until the client has the page. The acknowledgements of a departing client
@@ -347,6 +364,9 @@ func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) e
 
 // onPong takes the answer to a PING: to one after a page, that the page has arrived.
 func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
+	if len(m.Params) > 0 {
+		u.proved(m.Params[len(m.Params)-1])
+	}
 	r := u.replay
 	if r == nil || len(r.page) == 0 || len(m.Params) == 0 || m.Params[len(m.Params)-1] != r.token {
 		return

@@ -45,8 +45,9 @@ type server struct {
 	unwritten []*user
 	flights   int // writers that run
 	remotes   remotes
-	listed    []string // capabilities, as clients were told them
-	batches   uint64   // given out
+	missed    map[string]federation.DID // recipients of text that were not here, by folded nick
+	listed    []string                  // capabilities, as clients were told them
+	batches   uint64                    // given out
 
 	judges  irc.Slots     // of steps
 	lookups chan struct{} // one token for each inquiry into the past
@@ -63,6 +64,7 @@ func newServer(l *Link, ports []port) *server {
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
+		missed:  map[string]federation.DID{},
 		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails

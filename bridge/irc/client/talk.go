@@ -134,6 +134,9 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	}
 	to := s.nicks[fold(m.params[0])]
 	if to == nil || !to.welcome {
+		if s.toRemote(ctx, u, m, m.tags[irc.RefTag]) {
+			return
+		}
 		if m.command != "NOTICE" {
 			s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
 		}

@@ -41,7 +41,8 @@ type user struct {
 	work   func()   // what the line that is acted on leaves to the reader; nil for nothing
 	answer *answers // to the labelled command that is acted on; nil without one
 	seen   irc.Recent
-	replay *replay // of its inbox; nil for none
+	replay *replay                 // of its inbox; nil for none
+	proofs map[string]chan<- error // of text that it was sent, by the token of the PING behind it
 
 	login    *login // under way; nil for none
 	bound    string // the name that it logged in with: its DID, the fingerprint of its certificate, or the name of its token

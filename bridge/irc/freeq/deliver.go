@@ -23,11 +23,13 @@ type row struct {
 	did   federation.DID // as which the step is signed there; empty of the gateway itself
 	name  string         // what its user is called when it is new
 	venue string
-	said  []said          // steps, in order, without the nick that says them
-	line  string          // for people in a channel; "" for none
-	told  *translate.Step // of which a private line tells; nil for none
-	to    federation.DID  // the recipient of that line
-	about string          // of a line that a later one makes needless
+	said  []said            // steps, in order, without the nick that says them
+	line  string            // for people in a channel; "" for none
+	told  *translate.Step   // of which a private line tells; nil for none
+	to    federation.DID    // the recipient of that line
+	text  *federation.Event // private text; nil for a step
+	guest string            // the nick of its recipient, where that has no DID
+	about string            // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
@@ -51,6 +53,10 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
+	}
+	if d.Entry.Event.IsMessage() {
+		r := l.textRow(ctx, d.Entry.Event)
+		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	has, err := l.has(ctx, s, d.Entry.Event)
 	if err != nil {
@@ -240,6 +246,10 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 // deliver queues a row. It is answered once the log of the peer shows its steps or, where it
 // has none, its line.
 func (s *session) deliver(r *row) {
+	if r.text != nil {
+		s.deliverText(r)
+		return
+	}
 	from := s.speaker(r.did, r.name, r.venue)
 	for _, m := range r.said {
 		if m.From == "" {

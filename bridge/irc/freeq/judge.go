@@ -19,6 +19,7 @@ const maxSteps = 4096
 // users.
 type inbound struct {
 	command *irc.Command // nil for a step
+	words   *irc.Words   // private text; nil for a step
 
 	ev     federation.Event
 	to     federation.DID // of a private step: the user of ours it was sent to
@@ -46,6 +47,9 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.command != nil {
 		text := s.Execute(s.link.chatops, *in.command)
 		return func() { s.reply(in.command.Nick, text); s.turn(ctx) }
+	}
+	if in.words != nil {
+		return s.speak(ctx, in)
 	}
 	s.FetchKey(in.ev)
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })

@@ -2,7 +2,7 @@
 // mesh, in the protocol that freeq calls freeq/s2s/1: JSON lines over any stream of
 // bytes, each in an envelope that the sender's endpoint key signs.
 //
-// The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no chat,
+// The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no channel text,
 // forwards no message of another server, and ignores every message that handoffs have no
 // use for. Each federated DID that speaks gets a user of its own there, on first use,
 // whose DID the server's users can copy from WHOIS and from the lines beside its steps:
@@ -15,8 +15,9 @@
 // does in order.
 //
 // A text from a user that is logged in to the gateway's own user is a command. The
-// gateway signs its step where the operator's binding of the user vouches for it. All
-// other chat is ignored.
+// gateway signs its step where the operator's binding of the user vouches for it. A private
+// text to another user of this gateway is a message for that participant. All other
+// chat is ignored.
 //
 // # Two homes
 //

@@ -63,11 +63,14 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 			s.onMode(m)
 		}
 	case *said:
+		to := s.addressed(m)
 		switch {
-		case m.Type == typePrivmsg && !s.toSelf(m): // chat is nothing for this gateway
+		case m.Type == typePrivmsg && to == "" && !s.toSelf(m): // chat of others is nothing for this gateway
 		case !s.ours(ctx, m.Origin) || !s.fresh(ctx, m.EventID, m.Origin):
-		case m.Type == typePrivmsg:
+		case m.Type == typePrivmsg && s.toSelf(m):
 			s.onCommand(m)
+		case m.Type == typePrivmsg:
+			s.onWords(m, to)
 		default:
 			s.onStep(ctx, arriving{target: m.Target, nick: m.From, tags: m.Tags})
 		}

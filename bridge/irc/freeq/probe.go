@@ -15,6 +15,7 @@ type question struct {
 	page    bool      // it belongs to the catch-up
 	written time.Time // zero while it waits to be
 	number  uint64    // of the writing, in the window of the queue
+	row     *row      // of text to a guest, written before it; nil for none
 }
 
 // listenAgain is how often a link whose peer may dial sees to it that it can.
@@ -53,6 +54,9 @@ func (s *session) answered() (question, bool) {
 	q := s.asked[0]
 	s.asked = s.asked[1:]
 	s.queue.window.answered(q.number, time.Now())
+	if q.row != nil {
+		q.row.answer(nil)
+	}
 	return q, true
 }
 

@@ -40,6 +40,7 @@ func (s *session) onAccount(m ircmsg.Message) {
 		account = m.Params[2]
 	}
 	s.net.logIn(m.Params[0], account)
+	s.meetAgain()
 	if s.linked && account != "" {
 		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}

@@ -17,13 +17,18 @@ import (
 // there.
 const maxRooms = 64
 
-// onText queues a command that a user writes to the gateway's own user. It runs in the
-// order of the user's steps.
+// onText queues a command that a user writes to the gateway's own user, or text that it writes
+// to a pseudo-client. Both run in the order of the user's steps.
 func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
-	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" || s.private(m.Params[0]) != s.link.roster.Self.DID {
+	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" {
 		return
 	}
-	if !s.allow(ctx, m.Source, federation.Event{}) {
+	to := s.private(m.Params[0])
+	if to == "" || !s.allow(ctx, m.Source, federation.Event{}) {
+		return
+	}
+	if to != s.link.roster.Self.DID {
+		s.onWords(m, from, to)
 		return
 	}
 	s.enter(&inbound{user: m.Source, command: &irc.Command{

@@ -153,6 +153,7 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
+	s.meetAgain()
 	if ours != nil {
 		s.yield(ours)
 	}

@@ -36,7 +36,8 @@ type row struct {
 	line  string            // for people in a channel; "" for none
 	told  *translate.Step   // of which a private line tells; nil for none
 	ref   federation.HandoffID
-	done  chan error // has room for the one answer
+	lines []ircmsg.Message // of private text; their source and target are set later
+	done  chan error       // has room for the one answer
 
 	// Set when it was written.
 	uuid string   // of the user that spoke
@@ -65,7 +66,7 @@ type party struct {
 // alone.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
-	if err != nil || r.tags == nil && r.line == "" {
+	if err != nil || r.tags == nil && r.line == "" && r.lines == nil {
 		return err
 	}
 	s := l.live.Load()
@@ -88,6 +89,9 @@ func (l *Link) unavailable(err error) error {
 // a refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
+	if ev.IsMessage() {
+		return l.textRow(ctx, ev)
+	}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
@@ -161,6 +165,7 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		r.done <- nil
 		return
 	case len(targets) == 0:
+		s.miss(r)
 		r.done <- s.link.unavailable(errAbsent)
 		return
 	case r.tags != nil && !s.net.tagmsg:
@@ -204,6 +209,12 @@ func (s *session) putRow(r *row, targets []string) error {
 	r.uuid = from.uuid
 	text := s.text(r)
 	for _, target := range targets {
+		for _, line := range r.lines {
+			line.Source, line.Params[0] = from.uuid, target
+			if err := s.putMessage(line); err != nil {
+				return err
+			}
+		}
 		if r.tags != nil {
 			if err := s.putMessage(ircmsg.MakeMessage(r.tags, from.uuid, "TAGMSG", target)); err != nil {
 				return err

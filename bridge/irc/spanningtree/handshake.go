@@ -227,6 +227,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	s.Running.Go(func() {
 		s.WatchPresence(s.link.ports.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
 	})
+	s.back("")
 	s.up()
 	return nil
 }

@@ -16,6 +16,7 @@ const maxSteps = 1024
 type inbound struct {
 	user    string       // UUID
 	command *irc.Command // nil for a step
+	words   *irc.Words   // private text; nil for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
 	to            federation.DID   // of a private step: whose user of ours it was sent to
@@ -49,6 +50,10 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		text := s.Execute(s.link.chatops, *in.command)
 		return func() { s.reply(ctx, in.user, text) }
 	}
+	if in.words != nil {
+		err := s.speak(in)
+		return func() { s.heardOut(ctx, in, err) }
+	}
 	s.FetchKey(in.ev)
 	s.awaitOffer(in)
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
@@ -81,6 +86,7 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	case !duplicate:
 		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else it is another by now
 			s.net.signed(in.user, in.ev.Actor())
+			s.meetAgain()
 		}
 		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"baton/bridge/irc"
+	"baton/federation"
 )
 
 // pingEvery is how often we ask whether the peer lives. InspIRCd asks each
@@ -51,23 +52,24 @@ type session struct {
 	displaced   map[*pseudo]bool // have another nick than that of their name
 	memberships int              // given out, to tell the times that a user was in a channel apart
 	commands    map[string]command
-	challenge   string           // ours
-	hello       string           // our SERVER
-	linked      bool             // both bursts are over
-	skew        time.Duration    // of our clock, ahead of the peer's
-	tagless     bool             // told the log that the peer takes no tags
-	buffer      []byte           // to be written
-	unproven    []*row           // in buffer
-	pings       [][]*row         // sent and unanswered, with the rows that each proves
-	events      *rate.Limiter    // steps of the whole link; nil without a limit
-	rooms       []room           // that our user opened, in order
-	pause       <-chan time.Time // nothing is read until then; nil while something is
+	challenge   string                   // ours
+	hello       string                   // our SERVER
+	linked      bool                     // both bursts are over
+	skew        time.Duration            // of our clock, ahead of the peer's
+	tagless     bool                     // told the log that the peer takes no tags
+	buffer      []byte                   // to be written
+	unproven    []*row                   // in buffer
+	pings       [][]*row                 // sent and unanswered, with the rows that each proves
+	events      *rate.Limiter            // steps of the whole link; nil without a limit
+	rooms       []room                   // that our user opened, in order
+	missed      map[federation.DID]party // recipients of text that were not here
+	pause       <-chan time.Time         // nothing is read until then; nil while something is
 }
 
 func newSession(l *Link, conn net.Conn) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{},
+		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{}, missed: map[federation.DID]party{},
 	}
 	wire := irc.Wire[line]{
 		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,

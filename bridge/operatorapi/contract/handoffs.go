@@ -26,6 +26,8 @@ type Handoff struct {
 	OrphanReason string `json:"orphan_reason,omitempty"` // for people
 
 	Steps []Step `json:"steps,omitempty"`
+	// Messages is the private text that names the handoff, oldest first. No passport has it.
+	Messages []Message `json:"messages,omitempty"`
 	// NextCursor is where the steps go on; "" after the last.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
@@ -48,6 +50,17 @@ type Step struct {
 	Note       string                `json:"note,omitempty"`
 	Evidence   *Evidence             `json:"evidence,omitempty"`
 	Delivered  []Delivery            `json:"delivered"`
+}
+
+// Message is private text that names a handoff.
+type Message struct {
+	ID   federation.EventID `json:"id"`
+	From federation.DID     `json:"from"`
+	To   federation.DID     `json:"to"`
+	Name string             `json:"name"` // of its author
+	Link string             `json:"link"` // that it came by
+	Time Moment             `json:"time"`
+	Text string             `json:"text"`
 }
 
 // Evidence is where the original of a vouched step is.

@@ -158,6 +158,10 @@ func Handoff(out io.Writer, h contract.Handoff) error {
 			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(deliveries(s.Delivered)))
 		fmt.Fprintln(columns, Printable(line))
 	}
+	for _, m := range h.Messages {
+		line := fmt.Sprintf("  %s\tmessage\t%s (%s: %s)\t%s", time.Time(m.Time).UTC().Format(clock), m.From.Short(), m.Link, m.Name, Cell(m.Text))
+		fmt.Fprintln(columns, Printable(line))
+	}
 	return columns.Flush()
 }
 

@@ -137,11 +137,11 @@ func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int)
 	return int(gone), nil
 }
 
-// NoteStep files a notice about a step of the record. Receipts have no signer to tell, and an
+// NoteStep files a notice about a step or a message of the record. Receipts have no signer to tell, and an
 // unreadable step has none either.
 func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) error {
 	var e handoffs.EntryScan
-	err := q.Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM event e WHERE e.seq = ? AND e.version IS NOT NULL`, []any{row}, e.Dest()...)
+	err := q.Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM event e WHERE e.seq = ? AND (e.version IS NOT NULL OR e.state = 'said')`, []any{row}, e.Dest()...)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

@@ -137,6 +137,21 @@ func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federat
 	})
 }
 
+// LapseMessages ends the waiting of up to limit messages that were filed at or before a time, and
+// tells their senders where the inbox was the only way to the recipient.
+func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
+	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.body ->> 'to'
+			WHERE e.state = 'said' AND e.filed <= ?1 AND n.waiting IS NOT NULL ORDER BY e.filed, e.seq LIMIT 0 + ?2)`, engine.Stamp(before), max(limit, 0))
+		for _, e := range found {
+			if err == nil {
+				err = s.noteLapse(ctx, q, e, now)
+			}
+		}
+		return len(found), err
+	})
+}
+
 // endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries
 // again and again, so entries that are over cost no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,

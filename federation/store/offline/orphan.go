@@ -15,7 +15,7 @@ func orphans() []string {
 		`SELECT h.id, 'has no steps' FROM handoff h
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.handoff = h.id AND e.version IS NOT NULL)`,
 		`SELECT e.handoff || ' receipt ' || e.id, 'is of a handoff that is not there' FROM event e
-			WHERE e.version IS NULL AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.handoff)`,
+			WHERE e.version IS NULL AND e.state <> 'said' AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.handoff)`,
 		`SELECT 'inbox of ' || i.did, 'holds event ' || i.event || ', which is not there' FROM inbox i
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
 		`SELECT 'outbox of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM outbox f

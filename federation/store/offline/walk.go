@@ -31,7 +31,10 @@ func (f *filed) dest() []any {
 
 // where names the event to people.
 func (f *filed) where() string {
-	if f.version == 0 {
+	switch {
+	case f.state == string(federation.MessageState):
+		return "message " + f.id
+	case f.version == 0:
 		return f.handoff + " receipt " + f.id
 	}
 	return fmt.Sprintf("%s step %d", f.handoff, f.version)
@@ -198,7 +201,7 @@ func sameView(a, b federation.View) bool {
 	return err == nil && errSecond == nil && bytes.Equal(first, second)
 }
 
-// checkReceipts looks at what no log has.
+// checkReceipts looks at what no log has: receipts and messages.
 func (e *examination) checkReceipts(ctx context.Context) error {
 	found, err := e.conn.QueryContext(ctx, `SELECT `+filedColumns+` FROM event e WHERE e.version IS NULL ORDER BY e.seq`)
 	if err != nil {

@@ -29,7 +29,11 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	}
 	d.Next = engine.Moment(next)
 	entry, err := e.Read()
-	if err == nil {
+	switch {
+	case err != nil:
+	case entry.Event.IsMessage():
+		d.View = federation.MessageView(entry.Event)
+	default:
 		d.View, err = handoffs.DecodeView(view)
 	}
 	if err == nil {
@@ -185,6 +189,25 @@ func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 		return fmt.Errorf("hurry outbox of %s: %w", link, err)
 	}
 	return nil
+}
+
+// HurryMessages makes the pending messages of a link to a DID due at once, and returns how many
+// conversations that are; "" is all DIDs.
+func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
+	const which = `link = ?1 AND rank = ` + rankMessage + ` AND next IS NOT NULL AND next > 0
+		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
+	var waiting int
+	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, to}, &waiting)
+	if err == nil && waiting > 0 {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, to)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("hurry messages of %s: %w", link, err)
+	}
+	return waiting, nil
 }
 
 // Settle implements [federationtest.Outbox].

@@ -87,7 +87,8 @@ func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Tim
 	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
 		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
 			JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
-		WHERE e.seq = ?1 AND b.link = ?2)`, row, link)
+		WHERE e.seq = ?1 AND b.link = ?2)
+		OR event = ?1 AND did = (SELECT e.body ->> 'to' FROM event e WHERE e.seq = ?1 AND e.state = 'said')`, row, link)
 }
 
 // deadLetter is a dead letter as it is written: of a step, or of a message.
@@ -147,10 +148,24 @@ func (s *Outboxes) Expire(ctx context.Context, before, now time.Time, limit int)
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
 	}
-	return s.eachDelivery(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q engine.Tx, link string, row int64) error {
+	return s.eachDelivery(ctx, `rank <> `+rankMessage+` AND filed <= ?`, before, limit, func(ctx context.Context, q engine.Tx, link string, row int64) error {
 		return End(ctx, q, link, row, how)
 	})
 }
+
+// ExpireMessages ends up to limit deliveries of messages that were filed at or before a time. An
+// operator has nothing to decide about text that was not read: it leaves no dead letter.
+func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	how := federation.Settlement{
+		State: federation.DeliveryExpired, Code: string(federation.DeadExpired), Why: "the recipient did not come back in time", At: now,
+	}
+	return s.eachDelivery(ctx, `rank = `+rankMessage+` AND filed <= ?`, before, limit, func(ctx context.Context, q engine.Tx, link string, row int64) error {
+		return End(ctx, q, link, row, how)
+	})
+}
+
+// rankMessage is [federation.RankMessage] in a query.
+const rankMessage = `4`
 
 // eachDelivery changes up to limit rows of all outboxes that were filed at or before a time.
 func (s *Outboxes) eachDelivery(ctx context.Context, which string, before time.Time, limit int,

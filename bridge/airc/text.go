@@ -1,0 +1,134 @@
+package airc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/signing"
+	"baton/translate/aircmsg"
+)
+
+// errNoText says that a message to a participant of another network is neither a step nor text.
+func errNoText() error {
+	return refuse(codeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
+}
+
+// postText takes a message to a participant of another network that is no step. The agent that
+// writes it accepts the recipient.
+//
+// spec: airc-shapes "First contact"
+func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
+	if d.recipient.did() == "" || l.deps.Messages == nil {
+		return answer{}, errNoText()
+	}
+	about, ok := aircmsg.Mentions(d.payload)
+	if !ok || d.body == "" {
+		return answer{}, errNoText()
+	}
+	id, err := textID(d)
+	if err != nil {
+		return answer{}, err
+	}
+	d.charged = true // by the gateway
+	said, err := l.deps.Messages.Say(ctx, bridge.Message{
+		ID: id, From: d.sender.DID, To: bridge.Recipient{DID: d.recipient.did(), Place: d.recipient.place}, Text: d.body, About: about, Arrival: arrivalOf(d),
+		Original: signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public},
+	})
+	if errors.Is(err, federation.ErrNotFound) {
+		return answer{}, refuse(codeIdentityNotFound, "no link reaches this participant")
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("say to %s: %w", d.recipient.handle, err)
+	}
+	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+		return answer{}, err
+	}
+	m, err := l.put(ctx, agents.Posting{Message: d.message(nil)})
+	if err != nil {
+		return answer{}, err
+	}
+	if said.Away {
+		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: "the recipient is away: the message waits"}}, nil
+	}
+	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
+}
+
+// arrivalOf returns how text arrived, with the ID that its sender knows it by.
+func arrivalOf(d *delivery) federation.Arrival {
+	a := d.arrival()
+	a.MessageID = d.id
+	return a
+}
+
+// textID returns the ID of a message: the same one where the sender repeats it after a lost
+// answer.
+func textID(d *delivery) (federation.EventID, error) {
+	sum := sha256.Sum256([]byte("airc " + d.from + " " + d.id))
+	return federation.NewEventID(d.timestamp, bytes.NewReader(sum[:]))
+}
+
+// text is the message of a participant of another network as its agent reads it, signed by the
+// registry. It is held as any first message is. The error is a refusal where the agent blocked
+// the sender.
+func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting, error) {
+	ev := d.Entry.Event
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.To)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, nil //nolint:nilnil // no agent of this registry
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up agent: %w", err)
+	}
+	author, err := l.contactOf(ctx, ev.Actor(), nil)
+	if err != nil {
+		return nil, err
+	}
+	admitted, err := l.admits(ctx, author.handle, agent.Handle)
+	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
+		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "the recipient takes no messages from you")
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	m, err := l.seal(ctx, outgoing{
+		ID: newMessageID(""), From: author.handle, To: agent.Handle, Body: ev.Text(), Payload: mention(ev),
+		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
+	}, now)
+	if err != nil {
+		return nil, err
+	}
+	m.Event, m.Handoff = ev.ID, ev.Handoff
+	p := &agents.Posting{Message: m, Held: !admitted}
+	if admitted {
+		return p, nil
+	}
+	p.FirstContacts = l.deps.Quotas.FirstContacts()
+	p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
+	return p, err
+}
+
+// proofOfText is where the original behind a message is.
+type proofOfText struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"`
+}
+
+// mention returns the payload of a message that names a handoff, nil for any other.
+func mention(ev federation.Event) json.RawMessage {
+	about := ev.About()
+	if about.IsZero() {
+		return nil
+	}
+	return aircmsg.Mention(about)
+}

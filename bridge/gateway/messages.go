@@ -1,0 +1,373 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Messages keeps private text.
+type Messages interface {
+	// FileMessage files a message with all that goes with it, once: known says that it was on
+	// file before.
+	FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error)
+	// Use returns what waits in an inbox, of all senders and of one.
+	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
+	// Contact returns what a person decided about a sender.
+	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
+	// SetContact notes what a person decided about a sender.
+	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
+	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
+	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
+	// HurryMessages makes the pending messages of a link to a DID due at once; "" is all.
+	HurryMessages(ctx context.Context, link string, to federation.DID) (int, error)
+	// ExpireMessages ends up to limit waits for messages that were filed at or before a time.
+	ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error)
+}
+
+// maxMentions bounds the messages that are shown beside a handoff.
+const maxMentions = 200
+
+var _ bridge.Messages = (*Gateway)(nil)
+
+// Say implements [bridge.Messages].
+func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error) {
+	now := time.Now()
+	said, ev, err := g.say(ctx, m, now)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		refused.Handoff = federation.HandoffID{} // a conversation is none
+	}
+	g.noteMessage(ctx, ev, said, err)
+	if err != nil || said.Known {
+		return said, err
+	}
+	g.deps.Wakes.Wake(bridge.DIDTopic(ev.To), bridge.WebhooksTopic)
+	if link := ev.Arrival.Place.Link; link != "" {
+		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+	}
+	return said, nil
+}
+
+func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (said bridge.Said, ev federation.Event, err error) {
+	if ev, err = g.write(m, now); err != nil {
+		return said, ev, err
+	}
+	if err := g.mayWrite(ctx, ev, now); err != nil {
+		return said, ev, err
+	}
+	to, messenger, err := g.reach(ctx, m.To)
+	if err != nil {
+		return said, ev, err
+	}
+	ev.Arrival.Place = to.Place
+	f := federation.MessageFiling{}
+	if messenger != nil {
+		said.Away = !messenger.Here(ctx, to)
+		if f.Contact, err = g.introduce(ctx, &ev); err != nil {
+			return said, ev, err
+		}
+	}
+	if ev, err = g.sealMessage(ctx, ev, m.Original); err != nil {
+		return said, ev, err
+	}
+	if err := g.checkInbox(ctx, ev); err != nil {
+		return said, ev, err
+	}
+	f.Filing = federation.Filing{Event: ev, View: federation.MessageView(ev), Inboxes: []federation.DID{ev.To}, Filed: now}
+	if f.Newcomer, err = g.newcomer(ctx, ev, now); err != nil {
+		return said, ev, err
+	}
+	if err := g.routeMessage(ctx, &f, messenger); err != nil {
+		return said, ev, err
+	}
+	said.Entry, said.Known, err = g.deps.Messages.FileMessage(ctx, f)
+	if err == nil && !said.Known {
+		g.deps.Wakes.Wake(f.Topics...)
+		err = g.answerContact(ctx, ev, now)
+	}
+	return said, ev, err
+}
+
+// write returns a message as an event without a signature.
+func (g *Gateway) write(m bridge.Message, now time.Time) (federation.Event, error) {
+	ev := federation.Event{
+		ID: m.ID, Handoff: federation.Conversation(m.From, m.To.DID), Verb: federation.Message, Kind: federation.Kind(federation.Message),
+		For: m.From, To: m.To.DID, Venue: federation.PrivateVenue(m.From, m.To.DID), Note: m.Text, ReplyTo: m.About.String(),
+		Provenance: federation.Vouched, Arrival: m.Arrival,
+	}
+	if ev.Arrival.Received.IsZero() {
+		ev.Arrival.Received = now
+	}
+	switch {
+	case m.From == m.To.DID:
+		return ev, federation.Refuse(ev, federation.InvalidTarget, "a message needs another recipient than its author")
+	case strings.TrimSpace(m.Text) == "":
+		return ev, federation.Refuse(ev, federation.MissingRequirement, "a message needs text")
+	case len(m.Text) > federation.MaxMessageBytes:
+		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("a message has at most %d bytes", federation.MaxMessageBytes))
+	}
+	if ev.ID.IsZero() {
+		id, err := federation.NewEventID(now, rand.Reader)
+		if err != nil {
+			return ev, err
+		}
+		ev.ID = id
+	}
+	return ev, nil
+}
+
+// mayWrite refuses a message of a blocked source, and one beyond the rate of its address or of
+// its sender.
+func (g *Gateway) mayWrite(ctx context.Context, ev federation.Event, now time.Time) error {
+	if err := g.refuseBlocked(ctx, ev); err != nil {
+		return err
+	}
+	wait := g.arrive(ctx, &ev, now)
+	if home := g.home.Load(); wait == 0 {
+		wait = home.Rates.Take(ev.For, home.Limits.EventsPerMinute, now)
+	}
+	if wait == 0 {
+		return nil
+	}
+	refused := federation.Refuse(ev, federation.RateLimited, "")
+	refused.RetryAfter = wait
+	return refused
+}
+
+// newcomer returns the sender where the record meets it with this message, "" for a known one.
+func (g *Gateway) newcomer(ctx context.Context, ev federation.Event, now time.Time) (federation.DID, error) {
+	isNew, err := g.home.Load().Admit(ctx, ev.For, ev.Arrival.Address, now)
+	g.countStranger(err)
+	if err != nil || !isNew {
+		return "", err
+	}
+	return ev.For, nil
+}
+
+// reach returns where a recipient is: on a link that shows messages, or at its inbox alone. The
+// error wraps [federation.ErrNotFound] for a DID that the record does not know, and for one whose
+// mailbox is at another home.
+func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (bridge.Recipient, bridge.Messenger, error) { //nolint:ireturn // links are of many types
+	if to.Place.Link == "" {
+		_, err := g.deps.Participants.WithDID(ctx, to.DID)
+		if err == nil {
+			return to, nil, nil // the registry has it as an effect
+		}
+		if !errors.Is(err, federation.ErrNotFound) {
+			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
+		}
+		b, err := g.deps.Participants.Binding(ctx, to.DID)
+		switch {
+		case errors.Is(err, federation.ErrNotFound):
+			return to, nil, g.known(ctx, to.DID)
+		case err != nil:
+			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
+		}
+		to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+	}
+	link := to.Place.Link
+	messenger, ok := g.links.Named(link).(bridge.Messenger)
+	switch {
+	case ok:
+		return to, messenger, nil
+	case g.links.isHome(link), g.links.Named(link) == nil:
+		return to, nil, fmt.Errorf("no link of this gateway reaches %s: %w", to.DID, federation.ErrNotFound)
+	}
+	to.Place = federation.Place{}
+	return to, nil, nil
+}
+
+// known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a
+// name that an operator bound is known.
+func (g *Gateway) known(ctx context.Context, did federation.DID) error {
+	_, known, err := g.home.Load().Acquaintances.Acquainted(ctx, did)
+	if err == nil && !known {
+		err = fmt.Errorf("no link of this gateway reaches %s: %w", did, federation.ErrNotFound)
+	}
+	return err
+}
+
+// introduce refuses a message to a person that blocked its sender. The first message of a sender
+// is marked: the person is told with it how to allow and to block the sender.
+func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
+	c, err := g.contact(ctx, ev.To, ev.For)
+	switch {
+	case err != nil:
+		return federation.Contact{}, err
+	case c.State == federation.ContactBlocked:
+		return federation.Contact{}, federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
+	case c.State == federation.ContactUnknown:
+		ev.Fields = map[string]string{federation.Introduces: "1"}
+		c.State = federation.ContactIntroduced
+		return c, nil
+	}
+	return federation.Contact{}, nil
+}
+
+// contact returns what a person decided about a sender. Each participant counts under its first
+// DID, so that a block of an agent holds for all DIDs of the agent.
+func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
+	if c.Person, err = g.firstDID(ctx, person); err != nil {
+		return c, err
+	}
+	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
+		return c, err
+	}
+	c.State, err = g.deps.Messages.Contact(ctx, c.Person, c.Sender)
+	return c, err
+}
+
+// firstDID returns the first DID of the participant that has a DID.
+func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
+	known, err := g.deps.Participants.WithDID(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return did, fmt.Errorf("look up %s: %w", did, err)
+	}
+	if err == nil && len(known.DIDs) > 0 {
+		return known.DIDs[0], nil
+	}
+	return did, nil
+}
+
+// answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
+// that DID.
+func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
+	c, err := g.contact(ctx, ev.For, ev.To)
+	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
+		return err
+	}
+	c.State = federation.ContactAllowed
+	return g.deps.Messages.SetContact(ctx, c, now)
+}
+
+// sealMessage signs a message with the key that the gateway keeps for its sender, with the
+// original as evidence.
+func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, original signing.Original) (federation.Event, error) {
+	evidence, err := original.Evidence(g.deps.PublicURL)
+	if err == nil {
+		evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, g.deps.Kept(signing.EvidenceSecret))
+	}
+	if err != nil {
+		return ev, fmt.Errorf("keep original of %s: %w", ev.ID, err)
+	}
+	key := g.deps.Kept("person:" + string(ev.For))
+	ev.From, ev.Evidence = key.DID, &evidence
+	return signing.SealMessage(ctx, key, ev)
+}
+
+// checkInbox refuses a message for which the inbox of its recipient, or its sender's share of
+// that, has no space left.
+func (g *Gateway) checkInbox(ctx context.Context, ev federation.Event) error {
+	limits := g.home.Load().Limits.Inbox
+	if limits == (federation.InboxLimits{}) {
+		return nil
+	}
+	use, err := g.deps.Messages.Use(ctx, ev.To, ev.From)
+	if err == nil && !limits.Admits(use, int64(len(ev.Signature.Document))) {
+		err = federation.Refuse(ev, federation.InboxFull, "")
+	}
+	return err
+}
+
+// routeMessage adds to a filing the link that shows the message, and what the tables of networks
+// keep of it. A link that brings its users their inbox has the message from there, unless the
+// user has no DID of its own.
+func (g *Gateway) routeMessage(ctx context.Context, f *federation.MessageFiling, messenger bridge.Messenger) error {
+	d := federation.Delivery{Entry: federation.Entry{Event: f.Event, State: federation.MessageState, Filed: f.Filed}, View: f.View}
+	for recorder := range able[bridge.Recorder](g.links) {
+		effects, topics, err := recorder.Effects(ctx, d)
+		if err != nil {
+			return fmt.Errorf("write for %s: %w", recorder.Name(), err)
+		}
+		f.Effects, f.Topics = append(f.Effects, effects...), append(f.Topics, topics...)
+	}
+	if messenger == nil {
+		return nil
+	}
+	name := messenger.Name()
+	if _, replays := messenger.(bridge.Replayer); replays && f.Event.To != g.Guest(name, f.Event.Arrival.Place.Venue) {
+		return nil
+	}
+	f.Links = []string{name}
+	return nil
+}
+
+// noteMessage counts and logs a message.
+func (g *Gateway) noteMessage(ctx context.Context, ev federation.Event, said bridge.Said, err error) {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	outcome, level := "filed", slog.LevelInfo
+	attrs := stepAttrs(ev)
+	switch {
+	case isRefusal:
+		outcome = "refused"
+		attrs = append(attrs, slog.String("code", string(refused.Code)), slog.String("reason", err.Error()))
+	case errors.Is(err, federation.ErrNotFound):
+		outcome = "refused"
+		attrs = append(attrs, slog.String("reason", err.Error()))
+	case err != nil:
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "message could not be filed", append(attrs, slog.Any("err", err))...)
+		return
+	case said.Known:
+		outcome = "duplicate"
+	}
+	g.deps.Metrics.Events.WithLabelValues(ev.Arrival.Network, string(federation.Message), federation.Valid.String(), outcome).Inc()
+	g.deps.Log.LogAttrs(ctx, level, "message judged", append(attrs, slog.String("outcome", outcome))...)
+}
+
+// Guest implements [bridge.Messages].
+func (g *Gateway) Guest(link, nick string) federation.DID {
+	return g.deps.Kept("guest:" + link + " " + strings.ToLower(nick)).DID
+}
+
+// Addressee implements [bridge.Messages].
+func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipient, error) {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	nick, link := address[:at], address[at+1:]
+	messenger, ok := g.links.Named(link).(bridge.Messenger)
+	if !ok {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	did, valid := messenger.Addressee(ctx, nick)
+	if !valid {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
+}
+
+// Decide implements [bridge.Messages].
+func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, allow bool) error {
+	c, err := g.contact(ctx, person, sender)
+	if err != nil {
+		return err
+	}
+	if c.State = federation.ContactBlocked; allow {
+		c.State = federation.ContactAllowed
+	}
+	return g.deps.Messages.SetContact(ctx, c, time.Now())
+}
+
+// Back implements [bridge.Messages].
+func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) error {
+	n, err := g.deps.Messages.HurryMessages(ctx, link, did)
+	if n > 0 {
+		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+	}
+	return err
+}
+
+// About implements [bridge.Messages].
+func (g *Gateway) About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error) {
+	return g.deps.Messages.MessagesAbout(ctx, id, maxMentions)
+}

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+var _ bridge.Messenger = (*Link)(nil)
+
+// maxMissed bounds the absent recipients that a server remembers. The messages to others are
+// tried again by the clock alone.
+const maxMissed = 4096
+
+// toRemote has the client's reader file text to a nick that no client has: that of a
+// participant of another network. It reports whether the message is one that it files.
+func (s *server) toRemote(ctx context.Context, u *user, m message, ref string) bool {
+	nick := m.params[0]
+	if m.command != "PRIVMSG" || u.work != nil || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
+		return false
+	}
+	words := irc.Words{
+		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Ref: ref,
+		Line:    strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
+		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: m.at},
+	}
+	answer := u.answer
+	u.answer = nil
+	u.work = func() {
+		submitting, cancel := irc.Outlive(ctx)
+		known, err := s.speak(submitting, words, nick)
+		cancel()
+		s.post(func() { s.spoken(ctx, u, m, answer, known, err) })
+	}
+	return true
+}
+
+// speak files text, and reports whether the nick is one of a participant. It may not be called
+// by the owner.
+func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known bool, err error) {
+	_, err = irc.SubmitWithRetry(ctx, s.log, s.judges, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+		to := w
+		if to.To == "" {
+			did, err := s.link.ports.Bindings.Participant(ctx, fold(nick))
+			if err != nil {
+				return federation.Judgement{}, err
+			}
+			to.To = did
+		}
+		return federation.Judgement{}, irc.Say(ctx, s.link.ports, to)
+	})
+	return !errors.Is(err, federation.ErrNotFound), err
+}
+
+// spoken tells a client what became of its text: the message as it is echoed, or why it was
+// refused.
+func (s *server) spoken(ctx context.Context, u *user, m message, answer *answers, known bool, err error) {
+	u.work = nil
+	if u.over {
+		return
+	}
+	u.answer = answer
+	switch {
+	case !known:
+		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
+	case err != nil:
+		if reply, has := s.link.replies.To(ctx, err); has {
+			s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
+		}
+	default:
+		s.echo(u, m)
+	}
+	s.close(u)
+}
+
+// lines returns a message of a participant of another network as a client is sent it.
+func (s *server) lines(u *user, ev federation.Event, name string) []message {
+	var all []message
+	for i, text := range irc.TextLines(ev, name, selfNick) {
+		m := says(s.speaker(ev.Actor(), name), "PRIVMSG", u.nick, text)
+		m.msgid, m.at, m.account = irc.TextID(ev, i), ev.Said(), string(ev.Actor())
+		if ev.ReplyTo != "" {
+			m.tags = map[string]string{irc.RefTag: ev.ReplyTo}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// deliverText writes a message to a client without a DID, and returns nil after the client
+// answered the PING behind it.
+func (l *Link) deliverText(ctx context.Context, ev federation.Event) error {
+	s := l.live.Load()
+	if s == nil {
+		return l.unavailable(errNotListening)
+	}
+	name := l.ports.Gateway.Name(ctx, ev.Actor())
+	shown := make(chan error, 1)
+	if !s.post(func() { s.showText(ev, name, shown) }) {
+		return l.unavailable(errNotListening)
+	}
+	select {
+	case err := <-shown:
+		return err
+	case <-s.ended:
+		return l.unavailable(errNotListening)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var (
+	errAway = errors.New("no client has that nick")
+	errLeft = errors.New("the client left before it had read the message")
+)
+
+// showText writes a message and a PING, whose answer is the proof that the client has it.
+func (s *server) showText(ev federation.Event, name string, shown chan<- error) {
+	nick := fold(ev.Arrival.Place.Venue)
+	u := s.nicks[nick]
+	if u == nil || !u.welcome || u.over {
+		if len(s.missed) < maxMissed {
+			s.missed[nick] = ev.To
+		}
+		shown <- s.link.unavailable(errAway)
+		return
+	}
+	for _, m := range s.lines(u, ev, name) {
+		if u.seen.Add(m.msgid) {
+			s.put(u, m, "")
+		}
+	}
+	token := "text-" + ev.ID.String()
+	if u.proofs == nil {
+		u.proofs = map[string]chan<- error{}
+	}
+	u.proofs[token] = shown
+	s.put(u, says("", "PING", token), "")
+}
+
+// proved answers the delivery that a client proves by the answer to its PING.
+func (u *user) proved(token string) {
+	if shown := u.proofs[token]; shown != nil {
+		delete(u.proofs, token)
+		shown <- nil
+	}
+}
+
+// unproved answers the deliveries that a client has not proved, because it left.
+func (s *server) unproved(u *user) {
+	for token, shown := range u.proofs {
+		delete(u.proofs, token)
+		shown <- s.link.unavailable(errLeft)
+	}
+}
+
+// meet has the messages tried now that wait for a nick.
+func (s *server) meet(ctx context.Context, u *user) {
+	did := s.missed[fold(u.nick)]
+	if did == "" || !u.welcome {
+		return
+	}
+	delete(s.missed, fold(u.nick))
+	s.running.Go(func() {
+		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are tried by the clock too
+	})
+}
+
+// Addressee implements [bridge.Messenger].
+func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) {
+	if !irc.ValidNick(nick) {
+		return "", false
+	}
+	s := l.live.Load()
+	if s == nil {
+		return "", true
+	}
+	found := make(chan federation.DID, 1)
+	if !s.post(func() {
+		did := federation.DID("")
+		if u := s.nicks[fold(nick)]; u != nil {
+			did = u.account
+		}
+		found <- did
+	}) {
+		return "", true
+	}
+	return <-found, true
+}
+
+// Here implements [bridge.Messenger].
+func (l *Link) Here(_ context.Context, to bridge.Recipient) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	here := make(chan bool, 1)
+	guest := to.DID == l.ports.Messages.Guest(l.Name(), to.Place.Venue)
+	return s.post(func() {
+		u := s.nicks[fold(to.Place.Venue)]
+		here <- guest && u != nil && u.welcome || len(s.accounts[to.DID]) > 0
+	}) && <-here
+}

@@ -1,0 +1,70 @@
+package bridge
+
+import (
+	"context"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Messages carries private text between participants. A message is not a step. Its methods
+// block on the record; their other errors wrap [*federation.UnavailableError].
+type Messages interface {
+	// Say files a message. When Say returns nil the message is on disk. A repeated message,
+	// with the ID of an earlier one, is answered as that and changes nothing. The error is a
+	// [*federation.RefusalError] for a message that is refused, and wraps
+	// [federation.ErrNotFound] where no link reaches the recipient.
+	Say(ctx context.Context, m Message) (Said, error)
+	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
+	// where there is no such link, or no user of it can have the nick.
+	Addressee(ctx context.Context, address string) (Recipient, error)
+	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
+	// own: the same DID for a nick in any case. It does not block.
+	Guest(link, nick string) federation.DID
+	// Decide notes whether a person takes messages of a sender. The decision holds on every
+	// network.
+	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
+	// Back has the pending messages to a DID tried now, because the DID came to a link; "" is
+	// all messages of the link.
+	Back(ctx context.Context, link string, did federation.DID) error
+	// About returns the messages that name a handoff, oldest first.
+	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
+}
+
+// Recipient is where a message goes.
+type Recipient struct {
+	DID federation.DID
+	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
+	// which the gateway looks up.
+	Place federation.Place
+}
+
+// Message is private text on its way in.
+type Message struct {
+	ID       federation.EventID // the same one each time a sender repeats it; zero for a new one
+	From     federation.DID
+	To       Recipient
+	Text     string
+	About    federation.HandoffID // the handoff that it names; zero for none
+	Arrival  federation.Arrival
+	Original signing.Original // as the sender wrote it
+}
+
+// Said is the answer to a message.
+type Said struct {
+	Entry federation.Entry
+	Known bool // it was on file before
+	Away  bool // the recipient is not connected: the message waits
+}
+
+// Messenger is a [Link] to users that take private text. It delivers a message as [Link.Deliver]
+// does a step: as lines from the sender's nick.
+type Messenger interface {
+	Link
+	// Addressee returns the DID of the user that has a nick now, "" for none, and whether a user
+	// can have that nick.
+	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
+	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
+	// DID.
+	Here(ctx context.Context, to Recipient) bool
+}

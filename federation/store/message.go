@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+)
+
+// FileMessage files a message in one transaction with its entry in the recipient's inbox, its
+// pending deliveries and its effects. It returns the entry that the message has, and whether
+// the message was on file before: a repeated one changes nothing.
+func (s *Record) FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error) {
+	ready := filing{Filing: m.Filing, record: s}
+	if ready.step, err = handoffs.Prepare(m.Event); err != nil {
+		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
+	}
+	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		var err error
+		entry, err = handoffs.FindStep(ctx, q, m.Event.From, m.Event.ID, ready.step.Digest)
+		if known = err == nil; known || !errors.Is(err, federation.ErrNotFound) {
+			return err
+		}
+		entry = ready.entry()
+		return ready.fileMessage(ctx, q, m.Contact)
+	})
+	if err != nil {
+		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
+	}
+	return entry, known, nil
+}
+
+// fileMessage writes a message and everything that goes with it.
+func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation.Contact) error {
+	ev := f.Event
+	if err := f.insert(ctx, q, ev, f.step, place{}); err != nil {
+		return fmt.Errorf("insert message: %w", err)
+	}
+	if err := f.fileArrivals(ctx, q); err != nil {
+		return err
+	}
+	if about := ev.About(); !about.IsZero() {
+		err := q.Put(ctx, `INSERT INTO mention (handoff, event) SELECT ?1, e.seq FROM event e WHERE e.id = ?2 AND e.signer || '' = ?3`,
+			about.String(), ev.ID.String(), ev.From)
+		if err != nil {
+			return fmt.Errorf("note mention: %w", err)
+		}
+	}
+	if contact.State != "" {
+		if err := keepContact(ctx, q, contact, f.Filed); err != nil {
+			return err
+		}
+	}
+	for _, effect := range f.Effects {
+		if f.record.db.Tables == nil {
+			return fmt.Errorf("no table takes a %T", effect)
+		}
+		if err := f.record.db.Tables.Apply(ctx, q, effect); err != nil {
+			return err
+		}
+	}
+	return f.remember(ctx, q)
+}
+
+// keepContact notes what a person decided about a sender. An introduction changes no decision.
+func keepContact(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
+	change := `DO UPDATE SET state = excluded.state, since = excluded.since`
+	if c.State == federation.ContactIntroduced {
+		change = `DO NOTHING`
+	}
+	err := q.Put(ctx, `INSERT INTO contact (person, sender, state, since) VALUES (?, ?, ?, ?) ON CONFLICT (person, sender) `+change,
+		c.Person, c.Sender, string(c.State), engine.Stamp(now))
+	if err != nil {
+		return fmt.Errorf("write contact: %w", err)
+	}
+	return nil
+}
+
+// SetContact notes what a person decided about a sender of messages.
+func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
+	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return keepContact(ctx, q, c, now) })
+}
+
+// Contact returns what a person decided about a sender of messages.
+func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error) {
+	var state federation.ContactState
+	err := s.db.Reads().Row(ctx, `SELECT state FROM contact WHERE person = ? AND sender = ?`, []any{person, sender}, &state)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return "", fmt.Errorf("read contact of %s: %w", person, err)
+	}
+	return state, nil
+}
+
+// MessagesAbout returns up to limit messages that name a handoff, oldest first.
+func (s *Record) MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error) {
+	scan := func(row engine.Scanner) (federation.Entry, error) {
+		var e handoffs.EntryScan
+		if err := row.Scan(e.Dest()...); err != nil {
+			return federation.Entry{}, err
+		}
+		return e.Read()
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+handoffs.EntryColumns+` FROM mention m JOIN event e ON e.seq = m.event
+		WHERE m.handoff = ? ORDER BY m.event`+engine.AtMost, id.String(), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read messages about %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// ExpireMessages ends up to limit waits for messages that were filed at or before a time: their
+// deliveries to links, and their entries in inboxes. It tells their senders, and returns how
+// many waits ended.
+func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
+	expired, err := s.Outboxes.ExpireMessages(ctx, before, now, limit)
+	if err != nil || expired == limit {
+		return expired, err
+	}
+	lapsed, err := s.LapseMessages(ctx, before, now, limit-expired)
+	return expired + lapsed, err
+}
+
+// prunable selects the messages that wait nowhere and were filed at or before a time. The
+// newest event of the record stays, because later events are numbered on from it.
+const prunable = `SELECT e.seq, e.body FROM event e WHERE e.state = 'said' AND e.filed <= ?
+	AND e.seq < (SELECT max(seq) FROM event)
+	AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.handoff = e.handoff AND f.event = e.seq)
+	AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.event = e.seq)
+	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)
+	ORDER BY e.filed, e.seq`
+
+// PruneConversations deletes up to limit messages that wait nowhere and were filed at or before
+// a time, and returns how many.
+func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
+	type old struct {
+		seq  int64
+		body []byte
+	}
+	scan := func(row engine.Scanner) (o old, err error) { err = row.Scan(&o.seq, &o.body); return o, err }
+	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+		found, err := engine.Rows(ctx, q, scan, prunable+engine.AtMost, engine.Stamp(before), max(limit, 0))
+		for _, o := range found {
+			if err == nil {
+				err = forgetMessage(ctx, q, o.seq, o.body)
+			}
+		}
+		return len(found), err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune messages: %w", err)
+	}
+	return pruned, nil
+}
+
+// forgetMessage deletes a message with all that belongs to it.
+func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) error {
+	ev, err := handoffs.DecodeEvent(body)
+	if err != nil {
+		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
+	}
+	if ev.Evidence != nil {
+		if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], ev.Handoff.String()); err != nil {
+			return err
+		}
+	}
+	for _, change := range []string{
+		`DELETE FROM inbox WHERE event = ?`,
+		`DELETE FROM mention WHERE event = ?`,
+		`DELETE FROM event WHERE seq = ?`,
+	} {
+		if _, err := q.Exec(ctx, change, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+)
+
+func TestMessages(t *testing.T) {
+	messages(t, open(t, t.TempDir(), prometheus.NewRegistry()))
+}
+
+// said returns a message as the gateway files it.
+func said(n int, from, to federation.DID, link string, about federation.HandoffID) federation.MessageFiling {
+	ev := federation.Event{
+		ID: federationtest.ID(n), Handoff: federation.Conversation(from, to), Verb: federation.Message, From: from, To: to,
+		Venue: federation.PrivateVenue(from, to), Note: "text " + federationtest.ID(n).String(), ReplyTo: about.String(), Provenance: federation.Vouched,
+		Arrival: federation.Arrival{Network: "rest", Link: "rest", ReadsInbox: true, Received: federationtest.At(n), Place: federation.Place{Link: link, Venue: "bob"}},
+	}
+	ev.Signature.Document = ev.Note
+	f := federation.MessageFiling{Filing: federation.Filing{Event: ev, View: federation.MessageView(ev), Inboxes: []federation.DID{to}, Filed: federationtest.At(n)}}
+	if link != "" {
+		f.Links = []string{link}
+	}
+	return f
+}
+
+// messages holds a record to what it promises about messages.
+func messages(t *testing.T, record *registry.Record) {
+	t.Helper()
+	ctx := t.Context()
+	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
+	about := federationtest.ID(99)
+	for n := 1; n <= 3; n++ {
+		link := ""
+		if n < 3 {
+			link = "lab"
+		}
+		m := said(n, amy, ben, link, about)
+		for _, want := range []bool{false, true} { // the second one is a repetition
+			entry, known, err := record.FileMessage(ctx, m)
+			if err != nil || known != want || entry.Event.ID != m.Event.ID {
+				t.Fatalf("FileMessage %d: %v, %t, %v; want known %t", n, entry.Event.ID, known, err, want)
+			}
+		}
+	}
+	texts := func(entries []federation.Entry, err error) (all []string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			all = append(all, e.Event.Text())
+		}
+		return all
+	}
+	want := []string{"text " + federationtest.ID(1).String(), "text " + federationtest.ID(2).String(), "text " + federationtest.ID(3).String()}
+	if diff := cmp.Diff(want, texts(record.Replay(ctx, ben, "", 10))); diff != "" {
+		t.Errorf("the inbox (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, texts(record.MessagesAbout(ctx, about, 10))); diff != "" {
+		t.Errorf("the messages about a handoff (-want +got):\n%s", diff)
+	}
+	pending, err := record.PendingOf(ctx, "lab", federation.Conversation(amy, ben), 10)
+	if err != nil || len(pending) != 2 || pending[0].Broken != "" || pending[0].View.Offeree != ben || pending[0].Entry.Event.Text() != want[0] {
+		t.Fatalf("the outbox: %+v, %v", pending, err)
+	}
+	delivered(ctx, t, record, pending[0])
+	expiresAndIsPruned(ctx, t, record, ben)
+	decides(ctx, t, record, amy, ben)
+}
+
+// delivered ends a delivery, which ends the waiting in the inbox too.
+func delivered(ctx context.Context, t *testing.T, record *registry.Record, d federation.Delivery) {
+	t.Helper()
+	failure := federation.Failure{Reason: "away", At: federationtest.At(4), Next: federationtest.At(9999)}
+	if err := record.Failed(ctx, "lab", d.Row, failure); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := record.HurryMessages(ctx, "lab", "did:web:other.example"); n != 0 || err != nil {
+		t.Errorf("HurryMessages of another DID: %d, %v", n, err)
+	}
+	if n, err := record.HurryMessages(ctx, "lab", d.Entry.Event.To); n != 1 || err != nil {
+		t.Errorf("HurryMessages: %d, %v", n, err)
+	}
+	if due, err := record.Heads(ctx, "lab", federationtest.At(5), 10); len(due) != 1 || err != nil {
+		t.Errorf("due after that: %v, %v", due, err)
+	}
+	if err := record.Settle(ctx, "lab", []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(5)}); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _, err := record.Waiting(ctx, d.Entry.Event.To); entries != 2 || err != nil {
+		t.Errorf("%d entries wait after one was shown, %v; want 2", entries, err)
+	}
+}
+
+// expiresAndIsPruned ends the waits of messages, tells their sender, and deletes them.
+func expiresAndIsPruned(ctx context.Context, t *testing.T, record *registry.Record, to federation.DID) {
+	t.Helper()
+	if n, err := record.PruneConversations(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the one that was shown
+		t.Errorf("PruneConversations before the end: %d, %v", n, err)
+	}
+	if n, err := record.Expire(ctx, federationtest.At(50), federationtest.At(60), 10); n != 0 || err != nil {
+		t.Errorf("Expire takes messages for steps: %d, %v", n, err)
+	}
+	for _, want := range []int{3, 0} { // one delivery, two entries
+		if n, err := record.ExpireMessages(ctx, federationtest.At(50), federationtest.At(60), 10); n != want || err != nil {
+			t.Errorf("ExpireMessages: %d, %v; want %d", n, err, want)
+		}
+	}
+	notices, err := record.NoticesTo(ctx, federation.InboxLink, "did:web:amy.example", "", 10)
+	if err != nil || len(notices) != 2 || notices[0].Kind != federation.NoticeUndeliverable || notices[0].Code != string(federation.DeadExpired) {
+		t.Errorf("notices: %+v, %v", notices, err)
+	}
+	if entries, _, err := record.Waiting(ctx, to); entries != 0 || err != nil {
+		t.Errorf("%d entries wait at the end, %v", entries, err)
+	}
+	if n, err := record.PruneConversations(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the newest event stays
+		t.Errorf("PruneConversations: %d, %v", n, err)
+	}
+}
+
+// decides notes and reads what a person decided.
+func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, ben federation.DID) {
+	t.Helper()
+	for _, step := range []struct{ state, want federation.ContactState }{
+		{federation.ContactIntroduced, federation.ContactIntroduced},
+		{federation.ContactBlocked, federation.ContactBlocked},
+		{federation.ContactIntroduced, federation.ContactBlocked}, // an introduction lifts no block
+		{federation.ContactAllowed, federation.ContactAllowed},
+	} {
+		if err := record.SetContact(ctx, federation.Contact{Person: ben, Sender: amy, State: step.state}, time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := record.Contact(ctx, ben, amy); got != step.want || err != nil {
+			t.Errorf("after %q: %q, %v; want %q", step.state, got, err, step.want)
+		}
+	}
+}

@@ -1,0 +1,1 @@
+-- Version 3 changes tables of the core alone.
