@@ -31,10 +31,10 @@ func (liar) view() federation.View {
 	}
 }
 
-func (l liar) step(context string) participant.Named {
+func (l liar) step(content string) participant.Named {
 	ev := federation.Event{
 		ID: federation.EventID{1}, Handoff: l.view().ID, Verb: federation.Offer, From: party(), Provenance: federation.Vouched,
-		Title: hostile("title"), Note: hostile("note"), Context: context, Venue: "#" + hostile("channel"),
+		Title: hostile("title"), Note: hostile("note"), Context: content, Venue: "#" + hostile("channel"),
 	}
 	return participant.Named{Entry: federation.Entry{Event: ev, State: federation.Offered}, Name: hostile("name"), Cursor: "c1", Waits: true}
 }

@@ -104,9 +104,9 @@ func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
 	}
 	same := func(what string, remote any, err error, want any, wanted error) {
 		t.Helper()
-		got, _ := json.Marshal(remote)
-		expected, _ := json.Marshal(want)
-		if diff := cmp.Diff(string(expected), string(got)); diff != "" || err != nil || wanted != nil {
+		got, failed := json.Marshal(remote)
+		expected, wrong := json.Marshal(want)
+		if diff := cmp.Diff(string(expected), string(got)); diff != "" || errors.Join(err, wanted, failed, wrong) != nil {
 			t.Errorf("%s (-local +remote): %v, %v\n%s", what, err, wanted, diff)
 		}
 	}

@@ -127,8 +127,8 @@ func TestTheGuideOfAgentHostsWorks(t *testing.T) {
 	if promised := guide.block(t, "text", 0).text; !says(promised, text.Text) {
 		t.Errorf("the guide shows\n%s\nand the host reads\n%s", promised, text.Text)
 	}
-	channels, _ := json.Marshal(configuredHost(t, w.house, dir, guide.block(t, "json", 1)).InitializeResult().Capabilities.Experimental)
-	if string(channels) != `{"claude/channel":{}}` {
+	channels, err := json.Marshal(configuredHost(t, w.house, dir, guide.block(t, "json", 1)).InitializeResult().Capabilities.Experimental)
+	if err != nil || string(channels) != `{"claude/channel":{}}` {
 		t.Errorf("the server with --channel declares %s", channels)
 	}
 }
