@@ -167,7 +167,7 @@ func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
 		conns = append(conns, near, far)
 		r.closings = append(r.closings, near, far)
 	}
-	file, err := os.Create(filepath.Join(dir, "relay"))
+	file, err := os.Create(filepath.Join(dir, "relay")) //nolint:gosec // the folder is of this run
 	if err != nil {
 		return nil, err
 	}

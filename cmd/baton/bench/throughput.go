@@ -119,7 +119,7 @@ func (r *run) reportThroughput(n int, at throughput) {
 	if !reported(n) {
 		return
 	}
-	what, goal := fmt.Sprintf("signed steps over HTTP, %d callers", n), ""
+	what, goal := fmt.Sprintf("signed steps over HTTP, %d at a time", n), ""
 	if n == 64 {
 		goal = ">= 0.60"
 	}
