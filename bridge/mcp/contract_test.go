@@ -2,12 +2,14 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"baton/bridge/mcp"
 	"baton/bridge/participant"
+	"baton/federation"
 )
 
 func TestAKeyNamesOneStepAtAllNetworks(t *testing.T) {
@@ -24,6 +26,29 @@ func TestAKeyNamesOneStepAtAllNetworks(t *testing.T) {
 	arguments["title"] = "Cite four"
 	if got := call(t, eliza.connect(t, "", nil), "handoff_offer", arguments).problem(); got.Error.Code != participant.CodeOtherRequest {
 		t.Errorf("another step with the key is answered %+v", got)
+	}
+}
+
+func TestALongContextIsShownAsItsLink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
+	session := scout.connect(t, "", nil)
+	for size, want := range map[int]string{100: "context", 5000: "context_ref"} {
+		offer := call(t, eliza.connect(t, "", nil), "handoff_offer", map[string]any{
+			"to": scout.did, "title": "Cite", "context": map[string]any{"text": strings.Repeat("x", size)},
+		}).filed()
+		var shown struct {
+			Steps []struct{ Untrusted map[string]string }
+		}
+		got := call(t, session, "handoff_get", map[string]any{"id": offer.ID}).ok()
+		got.into(&shown)
+		text := shown.Steps[0].Untrusted[want]
+		whole := want == "context" && len(text) > size
+		link := want == "context_ref" && strings.Contains(text, federation.BlobPath) && !strings.Contains(got.Text, "xxxx")
+		if !whole && !link || len(shown.Steps[0].Untrusted) != 3 { // with the name and the title
+			t.Errorf("a context of %d bytes is shown as %v", size, shown.Steps[0].Untrusted)
+		}
 	}
 }
 

@@ -200,7 +200,7 @@ func (r *taker) start() {
 		_ = cmd.Wait() // killed
 	}
 	await(r.t, "the receiver to listen", func() bool {
-		conn, err := net.Dial("tcp", r.addr)
+		conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.addr)
 		if err == nil {
 			_ = conn.Close()
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,7 +100,7 @@ func TestAStepThatACommandSignsIsFiledOnceForItsKey(t *testing.T) {
 		t.Errorf("the handoff has %+v", shown.Steps)
 	}
 	var inbox struct{ Items []json.RawMessage }
-	scholar.must(t, 200, "GET", "inbox", nil, &inbox)
+	scholar.must(t, http.StatusOK, http.MethodGet, "inbox", nil, &inbox)
 	if len(inbox.Items) != 2 {
 		t.Errorf("%d steps arrived, want 2", len(inbox.Items))
 	}

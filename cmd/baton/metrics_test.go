@@ -62,7 +62,7 @@ func TestAlertsAndTheDashboardReadMetricsThatExist(t *testing.T) {
 		name, _, _ := strings.Cut(line, "{")
 		known[name] = true
 	}
-	alerts := ""
+	var read strings.Builder
 	for _, path := range []string{"deploy/prometheus/alerts.yml", "deploy/grafana/baton.json"} {
 		text, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
@@ -74,8 +74,9 @@ func TestAlertsAndTheDashboardReadMetricsThatExist(t *testing.T) {
 				t.Errorf("%s reads %s, which does not exist", path, name)
 			}
 		}
-		alerts += string(text)
+		read.Write(text)
 	}
+	alerts := read.String()
 	anchors := readDocument(t, "deploy/prometheus/README.md").anchors()
 	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(alerts, -1)
 	if len(names) == 0 {

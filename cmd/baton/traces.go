@@ -54,6 +54,8 @@ type tracedLog struct {
 func (l tracedLog) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
 	entry, err := l.Log.Append(ctx, f)
-	l.traces.Filed(ctx, f, err, start)
+	if err != nil || entry.Filed.Equal(f.Filed) { // else it was on file before
+		l.traces.Filed(ctx, f, err, start)
+	}
 	return entry, err
 }
