@@ -228,7 +228,7 @@ func dial(ctx context.Context, address string) (*connection, error) {
 func (c *connection) sendEach(requests <-chan []byte) (took []time.Duration, err error) {
 	for request := range requests {
 		begun := time.Now()
-		if _, err := c.send(request); err != nil {
+		if err := c.send(request); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(begun))
@@ -236,29 +236,29 @@ func (c *connection) sendEach(requests <-chan []byte) (took []time.Duration, err
 	return took, nil
 }
 
-// send sends one request, and returns the body of its answer, which is valid until the next.
-func (c *connection) send(request []byte) ([]byte, error) {
+// send sends one request, and reads its answer.
+func (c *connection) send(request []byte) error {
 	if _, err := c.rw.Write(request); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.rw.Flush(); err != nil {
-		return nil, err
+		return err
 	}
 	status, err := c.rw.ReadString('\n')
 	if err != nil {
-		return nil, err
+		return err
 	}
 	length, err := c.readHeader()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.readBody(length); err != nil {
-		return nil, err
+		return err
 	}
 	if !strings.HasPrefix(status, "HTTP/1.1 2") {
-		return nil, fmt.Errorf("the answer is %s %s", strings.TrimSpace(status), c.body)
+		return fmt.Errorf("the answer is %s %s", strings.TrimSpace(status), c.body)
 	}
-	return c.body, nil
+	return nil
 }
 
 // chunked is the length of a body that comes in chunks.

@@ -19,9 +19,9 @@ import (
 const (
 	home    = "gw.bench.example"
 	channel = "#bench"
-	// patience bounds what takes milliseconds on an idle machine.
+	// The patience bounds what takes milliseconds on an idle machine.
 	patience = 30 * time.Second
-	// lookEach is how often what is awaited is looked at.
+	// An event that is awaited is looked for at this interval.
 	lookEach = time.Millisecond
 )
 

@@ -160,7 +160,7 @@ func (c *crossing) crossFromAgent(ctx context.Context, _ int) error {
 		return err
 	}
 	begun := time.Now()
-	if _, err := c.poster.send(request); err != nil {
+	if err := c.poster.send(request); err != nil {
 		return err
 	}
 	seen, err := c.alice.await(id)
@@ -360,7 +360,7 @@ func containsAll(line string, texts []string) bool {
 // Close ends the connection, and waits until no line is read any more.
 func (r *reader) Close() error {
 	err := r.close()
-	for range r.lines { //nolint:revive // the lines that were read ahead
+	for range r.lines { // that were read ahead
 	}
 	return err
 }

@@ -30,11 +30,10 @@ func (r *Report) WritePage(out io.Writer) error {
 
 // The size of a drawing in pixels, and the part inside the axes.
 const (
-	drawnWidth, drawnHeight       = 640, 320
-	left, right, top, bottom      = 60, 620, 20, 270
-	legendTop, legendStep         = 32, 16
-	marksOfY                      = 4
-	axisLabelGap, axisLabelOffset = 8, 18
+	drawnWidth, drawnHeight  = 640, 320
+	left, right, top, bottom = 60, 620, 20, 270
+	legendTop, legendStep    = 32, 16
+	marksOfY                 = 4
 )
 
 // drawing is a plot in pixels.

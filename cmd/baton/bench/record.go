@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// fillers are the connections over which the steps come that make the record larger, and
+	// The fillers are the connections over which the steps come that make the record larger, and
 	// offerers the agents that make them: few, so that each has a full list from the start.
 	fillers  = 64
 	offerers = 8
-	// fillBatch is how many of them are signed at a time.
+	// A fillBatch is how many of them are signed at a time.
 	fillBatch = 4000
-	// page is how much of a list or an inbox is read at a time.
+	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// replayed is how many steps wait for the agent that comes back.
+	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
 )
 
@@ -98,7 +98,7 @@ func (g *grown) costs() []cost {
 }
 
 // probe returns how long one of some requests takes.
-func (g *grown) probe(ctx context.Context, times int, make func(context.Context) ([]byte, error)) (time.Duration, error) {
+func (g *grown) probe(ctx context.Context, times int, next func(context.Context) ([]byte, error)) (time.Duration, error) {
 	conn, err := dial(ctx, g.public)
 	if err != nil {
 		return 0, err
@@ -106,12 +106,12 @@ func (g *grown) probe(ctx context.Context, times int, make func(context.Context)
 	defer conn.Close()
 	var took []time.Duration
 	for range times {
-		request, err := make(ctx)
+		request, err := next(ctx)
 		if err != nil {
 			return 0, err
 		}
 		begun := time.Now()
-		if _, err := conn.send(request); err != nil {
+		if err := conn.send(request); err != nil {
 			return 0, err
 		}
 		took = append(took, time.Since(begun))
