@@ -110,8 +110,8 @@ func TestTheBytesOfTheVectorsOverGRPC(t *testing.T) {
 }
 
 // answers sends the whole envelope of a vector, and an accept of a participant that is not the
-// target. The Acks are the bytes of their vectors, but for the time, the text of the error and the state beside it. It
-// returns the names of these vectors.
+// target. The Acks are the bytes of their vectors, but for the time, the text of the error and the
+// state beside it. It returns the names of these vectors.
 func answers(t *testing.T, w *world, vectors map[string][]byte) []string {
 	t.Helper()
 	var offer macpv1.Envelope
