@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// conformance copies the fixtures of the handoff mode to one folder: those of the authors of the
-// protocol, which .ci/run installs, and each case of handoff-cases.json. It returns their senders
+// conformance copies the fixtures of the handoff mode to one folder: the fixtures of the authors of
+// the protocol, which .ci/run installs, and each case of handoff-cases.json. It returns their senders
 // and their number.
 func conformance(t *testing.T, dir string) (senders []string, fixtures int) {
 	t.Helper()

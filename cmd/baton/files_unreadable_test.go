@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// nobody is the user and the group without rights.
-const nobody = 65534
+// noRights is the user and the group without rights.
+const noRights = 65534
 
 // servesAs has the gateway of a house run as a user that permissions bind, which root is not.
 func (h *house) servesAs(t *testing.T, user int) {
@@ -45,7 +45,7 @@ func TestAFileWithoutPermissionStaysUntilItCanBeRead(t *testing.T) {
 	if code := h.stop(t); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	h.servesAs(t, nobody)
+	h.servesAs(t, noRights)
 	files := map[string]string{
 		"calls":    filepath.Join(h.voice, "handoff", "secret.json"),
 		"research": filepath.Join(h.tasks, "secret-1.json"),
