@@ -6,13 +6,13 @@ import (
 	"baton/cmd/baton/reference"
 )
 
-// completionCommand writes what a shell needs to complete command lines.
-type completionCommand struct {
+// completion writes what a shell needs to complete command lines.
+type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
 // Help has one example for each shell.
-func (completionCommand) Help() string {
+func (completion) Help() string {
 	return `Prints a script for the shell.
 
 Example:
@@ -23,7 +23,7 @@ Example:
 }
 
 // Run prints the script.
-func (cmd completionCommand) Run(app *kong.Kong, streams std) error {
+func (cmd completion) Run(app *kong.Kong, streams std) error {
 	_, err := reference.Completion(streams.out, app.Model, cmd.Shell) // the parser knows the shells
 	return err
 }
