@@ -88,30 +88,33 @@ func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.
 		return ctx, func(error) {}
 	}
 	root := t.derived(d.Entry.Event.ID, t.rootOf(d.View.Home))
-	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, root), "deliver", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, root), "deliver", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes( //nolint:spancheck // the caller ends it
 		attribute.String("network", link.Network()), attribute.String("link", link.Name()), attribute.Int("attempt", d.Attempt+1),
 		attribute.String("handoff_id", d.View.ID.String()), attribute.String("event_id", d.Entry.Event.ID.String()),
 		attribute.String("verb", string(d.Entry.Event.Verb)), attribute.Int64("waited_ms", time.Since(d.Entry.Filed).Milliseconds()),
 	))
-	return ctx, func(err error) { ended(span, err) }
+	return ctx, func(err error) { //nolint:spancheck // the caller calls it
+		note(span, err)
+		span.End()
+	}
 }
 
 // record records a span that is over, and returns it.
 func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, start time.Time, err error, attributes []attribute.KeyValue) trace.SpanContext {
 	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
-	ended(span, err)
+	note(span, err)
+	span.End()
 	return span.SpanContext()
 }
 
-// ended ends a span with the result of its work.
-func ended(span trace.Span, err error) {
+// note adds the result of its work to a span.
+func note(span trace.Span, err error) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		span.SetAttributes(attribute.String("code", string(refused.Code)))
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}
-	span.End()
 }
 
 // stepAttributes returns what each span says of its step, under the names of the log.

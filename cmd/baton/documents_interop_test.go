@@ -196,11 +196,11 @@ var quickstarted = regexp.MustCompile(`(?m)^(\./baton quickstart .*--dir (\S+).*
 
 // quickstarts returns a script in which the configuration that quickstart writes gets the free ports.
 func (p *ports) quickstarts(script string) string {
-	edits := ""
+	var edits strings.Builder
 	for _, port := range []string{"7000", "8080", "8081"} {
-		edits += " -e 's/127[.]0[.]0[.]1:" + port + "/127.0.0.1:" + port + "/'"
+		edits.WriteString(" -e 's/127[.]0[.]0[.]1:" + port + "/127.0.0.1:" + port + "/'")
 	}
-	return quickstarted.ReplaceAllString(script, "$1\nsed -i"+edits+" $2/baton.toml")
+	return quickstarted.ReplaceAllString(script, "$1\nsed -i"+edits.String()+" $2/baton.toml")
 }
 
 // replace returns a text with free ports.

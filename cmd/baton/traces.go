@@ -20,7 +20,7 @@ func (p *program) openTraces(ctx context.Context) (err error) {
 }
 
 // tracer returns what records the traces of steps, nil where none are recorded.
-func (p *program) tracer() bridge.Tracer {
+func (p *program) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if p.traces == nil {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (p *program) tracer() bridge.Tracer {
 }
 
 // tracesBetweenHomes returns what carries traces to other homes, nil where none are recorded.
-func (p *program) tracesBetweenHomes() relay.Traces {
+func (p *program) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
 	if p.traces == nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (p *program) tracesBetweenHomes() relay.Traces {
 }
 
 // homeLog returns the log of the home, which records traces where the environment configures that.
-func (p *program) homeLog() home.Log {
+func (p *program) homeLog() home.Log { //nolint:ireturn // traces decide which one it is
 	if p.traces == nil {
 		return p.record
 	}
