@@ -36,6 +36,7 @@ type IRCdConfig struct {
 	Protocol     int         // 1205, as InspIRCd 3, where it is zero, or 1206, as InspIRCd 4
 	Users        []string    // nicks
 	Channels     []string    // with all users in them
+	ChannelModes string      // of all of them; "" = +nt
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with
@@ -75,6 +76,7 @@ type guest struct {
 
 type ircdChannel struct {
 	ts      int64
+	modes   string
 	guests  map[string]bool
 	members map[string]bool // nicks of the server's own users
 }
@@ -118,7 +120,7 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 		d.mintUser(nick)
 	}
 	for _, name := range cfg.Channels {
-		ch := &ircdChannel{ts: d.started - 60, guests: map[string]bool{}, members: map[string]bool{}}
+		ch := &ircdChannel{ts: d.started - 60, modes: cmp.Or(cfg.ChannelModes, "+nt"), guests: map[string]bool{}, members: map[string]bool{}}
 		for _, nick := range cfg.Users {
 			ch.members[nick] = true
 		}
@@ -387,6 +389,22 @@ func (d *IRCd) Age(channel string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.channels[strings.ToLower(channel)].ts
+}
+
+// Modes gives a channel other modes, which the next burst tells.
+func (d *IRCd) Modes(channel, modes string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.channels[strings.ToLower(channel)].modes = modes
+}
+
+// Older says that a channel was made so many seconds earlier, which voids its modes.
+func (d *IRCd) Older(channel string, seconds int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ch := d.channels[strings.ToLower(channel)]
+	ch.ts -= seconds
+	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
 // UUID returns the id of one of the server's users.

@@ -243,7 +243,8 @@ func (p *ircdPeer) burst() {
 		p.say("%s", d.uid(nick))
 	}
 	for _, name := range d.cfg.Channels {
-		p.say(":%s FJOIN %s %d +nt :%s ", d.cfg.SID, name, d.channels[strings.ToLower(name)].ts, d.members())
+		ch := d.channels[strings.ToLower(name)]
+		p.say(":%s FJOIN %s %d %s :%s ", d.cfg.SID, name, ch.ts, ch.modes, d.members())
 		p.say(":%s METADATA %s %d maxlist :b 100", d.cfg.SID, name, d.started)
 	}
 	p.say(":%s ENDBURST ", d.cfg.SID)

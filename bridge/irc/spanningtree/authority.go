@@ -190,7 +190,7 @@ func (s *session) readmit(ch *channel) {
 // admit brings a user of ours into a channel if it may enter.
 func (s *session) admit(p *pseudo, ch *channel) {
 	if s.entry(p, ch) != "" {
-		ch.kept[p] = true
+		ch.kept[p], s.changed = true, true
 		return
 	}
 	delete(ch.kept, p)

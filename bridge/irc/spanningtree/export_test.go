@@ -16,6 +16,7 @@ const (
 	MaxSilence   = maxSilence
 	MaxPseudos   = irc.MaxPseudoClients
 	MaxSteps     = maxSteps
+	MaxVisits    = maxVisits
 	FirstReturn  = firstReturn
 )
 
