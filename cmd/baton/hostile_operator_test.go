@@ -154,7 +154,7 @@ func operatorListener() entrance {
 			for _, path := range []string{operatorPath + "links", "/metrics", "/debug/pprof/", "/livez"} {
 				r := getting(path, token)
 				r.host = host
-				all = append(all, s.asked(t, s.adminListener(), host, r, "403 foreign_host"))
+				all = append(all, s.asked(t, s.adminListener(), host, r, "421 foreign_host"))
 			}
 		}
 		return all

@@ -198,7 +198,7 @@ func carry(t *testing.T, from, to *end, n int) {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v; the link: %v", err, from.over(t))
 			}
 		case <-time.After(far):
 			t.Fatal("a step is not delivered")

@@ -20,13 +20,15 @@ import (
 const meetTimeout = 15 * time.Second
 
 // probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
-// is a line in the log of its operator. The wait for an answer is bounded by answerTimeout: a server that
-// is not stuck needs a fraction of a second.
+// is a line in the log of its operator. The wait for an answer is bounded by answerTimeout. A
+// server answers within a fraction of a second, on a machine that is overloaded within several
+// seconds. A link that is cut for less costs half a minute: the server keeps the old connection
+// for so long, and refuses the next one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
 	probeEvery    = time.Minute
-	answerTimeout = 5 * time.Second
+	answerTimeout = 15 * time.Second
 )
 
 // busyTimeout is how long an answer may take from a peer that says other things
