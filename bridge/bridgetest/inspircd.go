@@ -35,6 +35,7 @@ type InspIRCdConfig struct {
 	Name, SID    string
 	LinkName     string   // the gateway's server name
 	Modules      []string // beside those that a link needs
+	Operator     string   // name and password of an operator that may do all; "" for none
 	SendPassword string   // what the server sends
 	RecvPassword string   // what it wants to be sent
 	Gateway      string   // where the gateway listens, for a server that dials; else empty
@@ -115,6 +116,12 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 	if cfg.Services != "" {
 		fmt.Fprintf(&b, "<link name=%q ipaddr=\"127.0.0.1\" port=\"1\" allowmask=\"127.0.0.1/32\" recvpass=%q sendpass=%q>\n",
 			cfg.Services, cfg.RecvPassword, cfg.SendPassword)
+	}
+	if cfg.Operator != "" {
+		fmt.Fprintf(&b, `<class name="all" commands="*" usermodes="*" chanmodes="*" privs="*" snomasks="*">
+<type name="all" classes="all">
+<oper name=%q password=%q hash="plaintext" host="*@*" type="all">
+`, cfg.Operator, cfg.Operator)
 	}
 	for _, module := range modules {
 		fmt.Fprintf(&b, "<module name=%q>\n", module)

@@ -131,7 +131,8 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 
 // mintUser gives a user an id.
 func (d *IRCd) mintUser(nick string) {
-	d.users[nick] = fmt.Sprintf("%sAAAAA%c", d.cfg.SID, 'A'+d.minted)
+	n := d.minted
+	d.users[nick] = fmt.Sprintf("%sAAAA%c%c", d.cfg.SID, 'A'+n/26, 'A'+n%26)
 	d.minted++
 }
 

@@ -60,6 +60,19 @@ func (s *Services) LogIn(nick, account string) error {
 	return err
 }
 
+// Order gives an order about a user, which had that nick when the services linked: a command in
+// which %s stands for its id. It returns when
+// the server has read that.
+func (s *Services) Order(nick, command string) error {
+	uuid := s.users[nick]
+	if uuid == "" {
+		return fmt.Errorf("order: no user %q", nick)
+	}
+	s.say(":%s "+command+"\r\n:%s PING %s", servicesSID, uuid, servicesSID, s.peer)
+	_, err := s.until(":" + s.peer + " PONG")
+	return err
+}
+
 // Close ends the link.
 func (s *Services) Close() { _ = s.conn.Close() }
 
