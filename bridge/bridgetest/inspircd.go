@@ -106,8 +106,8 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 <admin name="a" nick="a" email="a@test.example">
 <bind address="127.0.0.1" port=%q type="clients">
 <bind address="127.0.0.1" port=%q type="servers"%s>
-<connect name="main" allow="*" timeout="10" hardsendq="1048576" softsendq="1048576" recvq="65536" localmax="100" globalmax="100"
- commandrate="100000" threshold="1000" fakelag="no" useident="no" resolvehostnames="no">
+<connect name="main" allow="*" timeout="10" hardsendq="1048576" softsendq="1048576" recvq="1048576" localmax="100" globalmax="100"
+ commandrate="10000000" threshold="100000" fakelag="no" useident="no" resolvehostnames="no">
 <dns server="127.0.0.1" timeout="1">
 <performance netbuffersize="65534" quietbursts="yes">
 <options serverpingfreq="10" pingwarning="3">
