@@ -88,6 +88,7 @@ type outboxWorker struct {
 	rows    Outbox
 	wakes   Wakes
 	metrics *Metrics
+	tracer  Tracer // nil records no traces
 	log     *slog.Logger
 	pace    *Pace
 	fresh   fresh
@@ -328,7 +329,7 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 		}
 	}
 	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
-	err := w.link.Deliver(trying, d)
+	err := w.attempt(trying, d)
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
@@ -346,6 +347,17 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
 	}
 	return w.failed(ctx, d, covered, counted, err)
+}
+
+// attempt makes one attempt of a delivery.
+func (w *outboxWorker) attempt(ctx context.Context, d federation.Delivery) error {
+	if w.tracer == nil {
+		return w.link.Deliver(ctx, d)
+	}
+	ctx, end := w.tracer.Delivering(ctx, w.link, d)
+	err := w.link.Deliver(ctx, d)
+	end(err)
+	return err
 }
 
 // failed notes a failed attempt and returns its error, or gives the delivery up after

@@ -43,6 +43,9 @@ func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.
 // The function must not block. Call OnLoss before Run.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
+// Trace sets what records each attempt of a delivery; nil records none. Call Trace before Run.
+func (s *Supervisor) Trace(t Tracer) { s.outbox.tracer = t }
+
 // Up reports whether the link has an authenticated peer now.
 func (s *Supervisor) Up() bool { return s.up.Load() }
 

@@ -128,8 +128,8 @@ type Binding struct {
 	DID     DID
 	Network string // as in [Arrival]
 	Link    string
-	Name    string // the newest
-	First   string // the name at first sight, which aliases are made of for good
-	Key     []byte // raw public key that verified last
-	Seen    time.Time
+	Name    string    // the newest
+	First   string    // the name at first sight, which aliases are made of for good
+	Key     []byte    // raw public key that verified last
+	Seen    time.Time // by a step; up to ten seconds before the newest one where nothing else changed
 }

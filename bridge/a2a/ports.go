@@ -18,11 +18,14 @@ type Agents interface {
 	Here(ctx context.Context, did federation.DID) (bool, error)
 }
 
-// Record reads the messages that made tasks.
+// Record reads the messages that made tasks, and notes which steps a client has seen. Its methods
+// block on the record and return its errors.
 type Record interface {
-	// Evidence returns what a gateway serves under a digest, or [federation.ErrNotFound]. It
-	// blocks on the record, and returns its error.
+	// Evidence returns what a gateway serves under a digest, or [federation.ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// Read ends the waiting of steps in the inbox of a DID. A step that does not wait there is
+	// no error.
+	Read(ctx context.Context, of federation.DID, steps []federation.EventID, now time.Time) error
 }
 
 // Webhooks keeps the webhooks that follow handoffs. Its methods block on the record and return

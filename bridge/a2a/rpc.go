@@ -85,7 +85,9 @@ func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation
 		l.serveStream(ctx, w, req)
 	default:
 		result, err := l.call(ctx, req)
-		l.reply(ctx, w, req, result, err)
+		if l.reply(ctx, w, req, result, err) {
+			l.noteRead(ctx, caller.DID, stepsIn(result)...)
+		}
 	}
 }
 
@@ -203,15 +205,17 @@ func params[T any](req request) (T, error) {
 	return p, nil
 }
 
-// reply answers a call with its result or an error.
-func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) {
-	text, err := json.Marshal(l.responseOf(ctx, req, result, err))
-	if err != nil {
+// reply answers a call with its result or an error. It reports whether the client was written a
+// result.
+func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
+	text, failed := json.Marshal(l.responseOf(ctx, req, result, err))
+	if failed != nil {
 		w.WriteHeader(http.StatusInternalServerError)
-		return
+		return false
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // the client is gone
+	_, failed = w.Write(append(text, '\n'))
+	return err == nil && failed == nil
 }
 
 func (l *Link) responseOf(ctx context.Context, req request, result any, err error) response {

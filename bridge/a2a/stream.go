@@ -128,10 +128,19 @@ func (s *stream) run(ctx context.Context, f *fold) error {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
 	}
 	defer streams.Leave()
-	if err := s.show(update{Task: f.task()}); err != nil {
+	first := f.task()
+	if err := s.show(update{Task: first}); err != nil {
 		return s.left(ctx, err)
 	}
-	return s.left(ctx, s.link.follow(ctx, f, s.show, func() error { return s.beat(ctx) }))
+	s.link.noteRead(ctx, s.request.caller.DID, first.steps...)
+	show := func(u update) error {
+		err := s.show(u)
+		if err == nil && u.Status != nil { // the last event of its step
+			s.link.noteRead(ctx, s.request.caller.DID, f.last.Event.ID)
+		}
+		return err
+	}
+	return s.left(ctx, s.link.follow(ctx, f, show, func() error { return s.beat(ctx) }))
 }
 
 // leftError is why a client gets no further events.

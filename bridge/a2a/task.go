@@ -34,6 +34,8 @@ type task struct {
 	*wire.Task
 
 	Status status `json:"status"`
+
+	steps []federation.EventID // that it tells
 }
 
 // status is [wire.TaskStatus] with a time that has milliseconds always.
@@ -107,6 +109,7 @@ type fold struct {
 	from  origin
 
 	last     federation.Entry
+	steps    []federation.EventID // that were read
 	history  []*wire.Message
 	message  *wire.Message  // of the status
 	artifact *wire.Artifact // that was handed over last
@@ -146,7 +149,7 @@ func unshown(update) error { return nil }
 
 // add reads one step, and returns the events of a stream that it is.
 func (f *fold) add(e federation.Entry) []update {
-	f.last = e
+	f.last, f.steps = e, append(f.steps, e.Event.ID)
 	if m := f.historyOf(e); m != nil {
 		f.history = append(f.history, m)
 	}
@@ -178,7 +181,7 @@ func (f *fold) status() status {
 
 // task returns the task after the last step.
 func (f *fold) task() *task {
-	shown := &task{Status: f.status(), Task: &wire.Task{
+	shown := &task{Status: f.status(), steps: f.steps, Task: &wire.Task{
 		ID: f.info.TaskID, ContextID: f.info.ContextID, History: f.history, Metadata: map[string]any{"handoff": f.metadata()},
 	}}
 	if f.artifact != nil && shown.Status.State == wire.TaskStateCompleted {

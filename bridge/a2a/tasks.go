@@ -182,6 +182,8 @@ type taskList struct {
 	NextPageToken string  `json:"nextPageToken"`
 	PageSize      int     `json:"pageSize"`
 	TotalSize     int     `json:"totalSize"`
+
+	artifacts bool // the tasks have theirs
 }
 
 // listTasks answers ListTasks.
@@ -197,7 +199,7 @@ func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
 	if p.PageSize != nil {
 		size = *p.PageSize
 	}
-	list := taskList{Tasks: []*task{}, PageSize: size}
+	list := taskList{Tasks: []*task{}, PageSize: size, artifacts: p.IncludeArtifacts}
 	views, next, err := l.listed(ctx, req, p, federation.Cursor(p.PageToken), size)
 	if err != nil {
 		return nil, err

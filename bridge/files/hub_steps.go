@@ -33,7 +33,7 @@ func (l *VoiceLink) start(ctx context.Context, body []byte, sealed voicefile.Sea
 		return hubError(file.ID, err), nil
 	}
 	answer := hubAnswer{HandoffID: file.ID, Status: hubPending, ExpiresAt: file.Expires.UTC().Format(time.RFC3339Nano), code: http.StatusCreated}
-	s, err := l.reserve(ctx, startKey(file.ID), sha256.Sum256([]byte(file.Key)), body)
+	s, err := l.reserve(ctx, startKey(file.ID), sha256.Sum256([]byte(file.Key)), body, file.Expires)
 	if err != nil {
 		return answer, err
 	}
@@ -60,11 +60,10 @@ func (l *VoiceLink) startHandoff(ctx context.Context, s slot, file voicefile.Fil
 			return err
 		}
 	}
-	now := time.Now()
-	if _, err := l.reserveAs(ctx, startedKey(s.Event), [32]byte{}, s.Event, []byte(file.ID), now); err != nil {
+	if _, err := l.reserveAs(ctx, startedKey(s.Event), [32]byte{}, s.Event, []byte(file.ID), file.Expires); err != nil {
 		return err
 	}
-	if _, err := l.reserveAs(ctx, fileKey(file), sha256.Sum256(body), s.Event, nil, now); err != nil {
+	if _, err := l.reserveAs(ctx, fileKey(file), sha256.Sum256(body), s.Event, nil, file.Expires); err != nil {
 		return err
 	}
 	_, err = l.offerFile(ctx, s, file, string(body))
@@ -97,6 +96,34 @@ func (l *VoiceLink) startedAs(ctx context.Context, file voicefile.File) (federat
 	s, err := l.glance(ctx, startKey(file.ID))
 	ours := err == nil && len(s.Body) > 0 && s.Digest == sha256.Sum256([]byte(file.Key))
 	return s.Event, ours, err
+}
+
+// keepStarted keeps the slots of a handoff that began at the hub while it is worked on, and releases
+// them after it is over. Until the file expires, the slots answer a repeated start.
+func (l *VoiceLink) keepStarted(ctx context.Context, view federation.View) error {
+	if len(l.secrets.hub) == 0 || !view.Over && view.State != federation.Assigned {
+		return nil
+	}
+	_, file, err := l.startedFile(ctx, view.ID)
+	if err != nil || file.ID == "" {
+		return err
+	}
+	for _, key := range []string{startKey(file.ID), startedKey(view.ID), fileKey(file)} {
+		s, err := l.glance(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case s.fresh: // it was released before
+		case view.Over:
+			err = l.release(ctx, s, file.Expires)
+		default:
+			_, err = l.hold(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // waiting is a file that an agent may accept.

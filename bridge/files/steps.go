@@ -71,25 +71,25 @@ type slot struct {
 	fresh bool // it was not there before
 }
 
-// kept is how long a slot is kept for certain. The record deletes it a day after its time, which
-// is set to the end of the handoff when that is over.
+// kept is how long a slot without an end is kept: the one of a handoff that is being worked on, or of
+// a record, which never expires. The record deletes a slot a day after its time, which is set to
+// an earlier one when the handoff is over.
 const kept = 50 * 365 * 24 * time.Hour
 
 // reserve returns the slot of a key, and mints the ID of its handoff where there is none. The ID
-// is on disk before the handoff is.
-func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte) (slot, error) {
-	now := time.Now()
-	id, err := federation.NewEventID(now, rand.Reader)
+// is on disk before the handoff is. A new slot is kept until a moment.
+func (b *base) reserve(ctx context.Context, key string, digest [32]byte, body []byte, until time.Time) (slot, error) {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
 		return slot{}, err
 	}
-	return b.reserveAs(ctx, key, digest, id, body, now)
+	return b.reserveAs(ctx, key, digest, id, body, until)
 }
 
 // reserveAs is reserve for a handoff that has its ID.
-func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, now time.Time) (slot, error) {
+func (b *base) reserveAs(ctx context.Context, key string, digest [32]byte, id federation.HandoffID, body []byte, until time.Time) (slot, error) {
 	sum := sha256.Sum256([]byte(b.name + "\x00" + key))
-	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: now.Add(kept)}
+	want := federation.Answer{DID: b.ports.Home.DID(), Key: "files:" + hex.EncodeToString(sum[:]), Digest: digest, Event: id, Body: body, At: until}
 	found, err := b.deps.Record.Reserve(ctx, want)
 	if err != nil {
 		return slot{}, fmt.Errorf("reserve a handoff: %w", err)
@@ -115,8 +115,20 @@ func (b *base) keep(ctx context.Context, s slot) error {
 	return nil
 }
 
+// hold keeps the slot of a handoff that is being worked on: nothing says when that ends.
+func (b *base) hold(ctx context.Context, s slot) (slot, error) {
+	if now := time.Now(); s.At.Before(now.Add(kept / 2)) {
+		s.At = now.Add(kept)
+		return s, b.keep(ctx, s)
+	}
+	return s, nil
+}
+
 // release lets the record delete a slot a day after a moment.
 func (b *base) release(ctx context.Context, s slot, at time.Time) error {
+	if !s.At.After(at) {
+		return nil
+	}
 	s.At = at
 	return b.keep(ctx, s)
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge/files/directory"
@@ -222,13 +223,15 @@ func (l *TasksLink) latest(ctx context.Context, r taskfile.Record, view federati
 	return view, s, true, err
 }
 
+// taskKey names a record in the record of the gateway.
+func taskKey(id string) string { return "task\x00" + id }
+
 // slotOf returns the slot of a record. One that is not offered needs none if it has none.
 func (l *TasksLink) slotOf(ctx context.Context, r taskfile.Record) (slot, error) {
-	key := "task\x00" + r.ID
 	if r.Status != taskfile.Offered {
-		return l.glance(ctx, key)
+		return l.glance(ctx, taskKey(r.ID))
 	}
-	return l.reserve(ctx, key, [32]byte{}, nil)
+	return l.reserve(ctx, taskKey(r.ID), [32]byte{}, nil, time.Now().Add(kept))
 }
 
 // maxRevivals bounds a chain of handoffs that replace each other in one record.
@@ -332,8 +335,20 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	} else if !view.Over {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "record deleted while its handoff goes on", slog.String("file", name), slog.String("handoff_id", view.ID.String()))
 	}
+	if err := l.releaseRecord(ctx, name); err != nil {
+		return l.fault(ctx, name, err)
+	}
 	delete(l.found, name)
 	return nil
+}
+
+// releaseRecord releases the slot of a deleted record.
+func (l *TasksLink) releaseRecord(ctx context.Context, name string) error {
+	s, err := l.glance(ctx, taskKey(strings.TrimSuffix(name, filepath.Ext(name))))
+	if err != nil {
+		return err
+	}
+	return l.release(ctx, s, time.Now())
 }
 
 // claimed reports whether a record that is not in its place is being changed.

@@ -244,6 +244,9 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 // follow moves the file of a handoff to where the state of the handoff says. A handoff without a
 // file here needs nothing.
 func (l *VoiceLink) follow(ctx context.Context, view federation.View, note string) error {
+	if err := l.keepStarted(ctx, view); err != nil {
+		return err
+	}
 	path, known := l.paths[view.ID]
 	if !known {
 		return nil
@@ -265,7 +268,10 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View, note strin
 	}
 	v := voice{path: path, content: content, sealed: sealed}
 	if _, ours := l.agents[file.To]; ours && view.State == federation.Assigned {
-		return l.writeBootstrap(ctx, file)
+		return l.accepted(ctx, file)
 	}
-	return l.place(ctx, v, file, view, note)
+	if err := l.place(ctx, v, file, view, note); err != nil || !view.Over {
+		return err
+	}
+	return l.releaseFile(ctx, file)
 }

@@ -48,7 +48,7 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return l.reject(ctx, v, voicefile.File{}, invalid)
 	}
-	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil)
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil, file.Expires)
 	if err != nil {
 		return err // it stays where it is until the record can be written
 	}
@@ -105,7 +105,7 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 // that is on record, and moves the file after the handoff is over. From here on expires_at is
 // the deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
-	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil)
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil, file.Expires)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) e
 		}
 		return l.release(ctx, s, file.Expires)
 	case view.State == federation.Assigned:
-		return l.writeBootstrap(ctx, file)
+		return l.accepted(ctx, file)
 	}
 	return nil
 }

@@ -114,7 +114,10 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 			return err
 		}
 	}
-	return l.place(ctx, v, file, view, "")
+	if err := l.place(ctx, v, file, view, ""); err != nil {
+		return err
+	}
+	return l.keepStarted(ctx, view)
 }
 
 // voiceVerbs returns the steps that the folder of a file stands for, beyond the state of its

@@ -121,20 +121,36 @@ func (l *VoiceLink) carry(from, to string) {
 	l.moved = make(chan struct{})
 }
 
+// accepted does what is due about a file that an agent of the gateway accepted: its slot is kept until
+// the work is over, and its bootstrap is written.
+func (l *VoiceLink) accepted(ctx context.Context, file voicefile.File) error {
+	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil, file.Expires)
+	if err == nil {
+		s, err = l.hold(ctx, s)
+	}
+	if err != nil || l.cfg.StateDir == "" {
+		return err
+	}
+	return l.writeBootstrap(ctx, s, file)
+}
+
+// releaseFile releases the slot of a file whose handoff is over. Until the file expires, the slot
+// shows that it was taken.
+func (l *VoiceLink) releaseFile(ctx context.Context, file voicefile.File) error {
+	s, err := l.glance(ctx, fileKey(file))
+	if err != nil {
+		return err
+	}
+	return l.release(ctx, s, file.Expires)
+}
+
 // bootstrapState is the body of the slot of a file whose bootstrap has been decided on.
 const bootstrapState = "bootstrap"
 
 // writeBootstrap writes the bootstrap of a file that an agent of the gateway accepted: once, and
 // never again, also where the voice server has consumed it. The file is on disk under a hidden
 // name before the record notes it, and gets its name after that.
-func (l *VoiceLink) writeBootstrap(ctx context.Context, file voicefile.File) error {
-	if l.cfg.StateDir == "" {
-		return nil
-	}
-	s, err := l.reserve(ctx, fileKey(file), [32]byte{}, nil)
-	if err != nil {
-		return err
-	}
+func (l *VoiceLink) writeBootstrap(ctx context.Context, s slot, file voicefile.File) error {
 	folder := filepath.Join(l.cfg.StateDir, "handoffs")
 	hidden, path := filepath.Join(folder, "."+file.ID+".bootstrap"), filepath.Join(folder, file.ID+".json")
 	if !bytes.Equal(s.Body, []byte(bootstrapState)) {

@@ -26,6 +26,7 @@ type linkGauges struct {
 	counts Counts
 
 	heard, rows, oldest               *prometheus.Desc
+	outboxRows, outboxOldest          *prometheus.Desc
 	relayRows, relayOldest, relayDead *prometheus.Desc
 }
 
@@ -42,6 +43,9 @@ func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGaug
 		rows:   desc("feed_rows", "Deliveries that are pending on a link."),
 		oldest: desc("feed_oldest_seconds", "Age of the oldest delivery that is pending on a link; 0 for none."),
 
+		outboxRows:   byPeer("outbox_rows", "Deliveries that another home has not receipted."),
+		outboxOldest: byPeer("outbox_oldest_seconds", "Age of the oldest delivery that another home has not receipted; 0 for none."),
+
 		relayRows:   byPeer("relay_rows", "Messages and decisions that another registry has still to take."),
 		relayOldest: byPeer("relay_oldest_seconds", "Age of the oldest of them; 0 when there is none."),
 		relayDead:   byPeer("relay_dead", "Messages that were given up, and are kept with the reason."),
@@ -50,7 +54,7 @@ func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGaug
 
 // Describe implements [prometheus.Collector].
 func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest, g.relayRows, g.relayOldest, g.relayDead} {
+	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest, g.outboxRows, g.outboxOldest, g.relayRows, g.relayOldest, g.relayDead} {
 		descs <- d
 	}
 }
@@ -77,6 +81,10 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 		}
 		set(g.rows, float64(backlog.Rows))
 		set(g.oldest, secondsSince(backlog.Oldest, now))
+		if s.Link.Network() == HomeNetwork {
+			metrics <- prometheus.MustNewConstMetric(g.outboxRows, prometheus.GaugeValue, float64(backlog.Rows), s.Link.Name())
+			metrics <- prometheus.MustNewConstMetric(g.outboxOldest, prometheus.GaugeValue, secondsSince(backlog.Oldest, now), s.Link.Name())
+		}
 	}
 }
 

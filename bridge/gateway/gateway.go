@@ -63,6 +63,7 @@ type Deps struct {
 	Kept    func(name string) federation.SigningKey
 	Wakes   bridge.Wakes
 	Metrics *bridge.Metrics
+	Tracer  bridge.Tracer // nil records no traces
 	Log     *slog.Logger
 }
 
@@ -93,7 +94,7 @@ var _ bridge.Gateway = (*Gateway)(nil)
 func New(deps Deps) *Gateway {
 	g := &Gateway{deps: deps, growth: newGrowthWatch()}
 	g.links = NewLinkSet(LinkDeps{
-		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Log: deps.Log, Homes: deps.Homes, Lost: deps.Keys.Cancel,
+		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, Lost: deps.Keys.Cancel,
 	})
 	g.deferral = deferral.New(deferral.Config{
 		Rows:   deps.Deferred,

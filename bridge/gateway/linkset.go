@@ -66,6 +66,7 @@ type LinkDeps struct {
 	Leases  Leases
 	Wakes   bridge.Wakes
 	Metrics *bridge.Metrics
+	Tracer  bridge.Tracer // nil records no traces
 	Log     *slog.Logger
 	// Homes tells which homes a step is delivered to; nil where there are none.
 	Homes Recipients
@@ -125,6 +126,7 @@ func (l *LinkSet) open(entry Entry) *running {
 		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.Wakes, l.deps.Metrics, l.deps.Log),
 		lease: lease{asked: time.Now()}, done: make(chan struct{}),
 	}
+	r.supervisor.Trace(l.deps.Tracer)
 	if l.deps.Lost != nil {
 		r.supervisor.OnLoss(func() { l.deps.Lost(entry.Link.Name()) })
 	}

@@ -15,6 +15,14 @@ import (
 // signature is verified, so that garbage costs the sender's rate and little else.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	now := time.Now()
+	judged, err := g.submit(ctx, ev, now)
+	if g.deps.Tracer != nil {
+		g.deps.Tracer.Submitted(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: now})
+	}
+	return judged, err
+}
+
+func (g *Gateway) submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
 		g.note(ctx, ev, federation.Judgement{}, err)
 		return federation.Judgement{}, err
@@ -194,6 +202,15 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 // Ruled files a step that another home has ruled on, as Submit does. A gap is not noted as a
 // judgement: the home sends the missing steps.
 func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	now := time.Now()
+	judged, err := g.ruled(ctx, ev, r)
+	if _, gap := errors.AsType[*federation.GapError](err); g.deps.Tracer != nil && !gap {
+		g.deps.Tracer.Ruled(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: now})
+	}
+	return judged, err
+}
+
+func (g *Gateway) ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.note(ctx, ev, federation.Judgement{}, err)

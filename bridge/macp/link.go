@@ -28,6 +28,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/translate/macpmode"
 )
 
 // Link is the runtime of one gateway. It implements [bridge.Link].
@@ -73,9 +74,10 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 }
 
 // Carries implements [bridge.Link]: an offer to a participant, and each step of a handoff that
-// has a session.
+// has a session. A step that a participant took by a signal is in no history: the other
+// participants of its session are told.
 func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
-	if ev.Arrival.Link == network { // the session has it
+	if ev.Arrival.Link == network && !macpmode.BySignal(ev.Verb) { // the session has it
 		return false, nil
 	}
 	if _, to := l.participantOf(ctx, after.Offeree); to || ev.Verb == federation.Offer {

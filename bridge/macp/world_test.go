@@ -2,6 +2,7 @@ package macp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"slices"
@@ -116,6 +117,7 @@ type world struct {
 	cfg     macp.Config
 	deps    macp.Deps
 	secrets bridgetest.Secrets
+	cert    *tls.Certificate // of the listener; nil for one without TLS
 	link    bridge.Link
 	client  *http.Client
 	stop    func()
@@ -132,6 +134,12 @@ func did(name string) federation.DID {
 // newWorld starts a runtime.
 func newWorld(tb testing.TB, names ...string) *world {
 	tb.Helper()
+	return newWorldWith(tb, func(*world) {}, names...)
+}
+
+// newWorldWith starts a runtime after a change of its configuration.
+func newWorldWith(tb testing.TB, change func(w *world), names ...string) *world {
+	tb.Helper()
 	w := &world{gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{}}
 	record := storetest.Open(tb)
 	w.deps = macp.Deps{Journals: record, Steps: record, Bounds: bounds{Finished: time.Hour, ClockSkew: 2 * time.Minute}, Version: "test"}
@@ -145,6 +153,7 @@ func newWorld(tb testing.TB, names ...string) *world {
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
 	w.client = &http.Client{Transport: transport}
+	change(w)
 	w.start(tb)
 	tb.Cleanup(func() { w.stop(); transport.CloseIdleConnections() })
 	return w
@@ -157,7 +166,7 @@ func token(name string) string { return "the token of " + name }
 func (w *world) start(tb testing.TB) {
 	tb.Helper()
 	ports := bridgetest.Ports(w.gateway)
-	ports.Secrets = w.secrets
+	ports.Secrets, ports.Certificate = w.secrets, w.cert
 	link, err := macp.Network(w.deps).Open(table(w.cfg), ports)
 	if err != nil {
 		tb.Fatal(err)

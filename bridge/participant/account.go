@@ -157,6 +157,11 @@ func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s St
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 
+// Reserve returns the place of a step that the caller signs, as [Access.Reserve] does.
+func (a Account) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
+	return a.Access.Reserve(ctx, a.Caller, u)
+}
+
 // Whois returns what is known of a name, as [Access.Whois] does.
 func (a Account) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.Access.Whois(ctx, who)

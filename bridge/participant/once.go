@@ -20,32 +20,37 @@ import (
 // costs no step: a DID without steps left reserves no key, and a request that never reached
 // the home is counted here.
 func (a *Access) once(ctx context.Context, q ask, key string) (Filed, error) {
-	now := time.Now()
-	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
-		return Filed{}, TooMany(has)
-	}
-	text, err := json.Marshal(q.body)
-	if err != nil {
-		return Filed{}, err
-	}
-	reserved := federation.Answer{
-		DID: q.from, Key: key, Digest: sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", q.path, text)), Event: q.draft.ID, At: now,
-	}
-	if reserved.Event.IsZero() {
-		if reserved.Event, err = federation.NewEventID(now, rand.Reader); err != nil {
-			return Filed{}, err
-		}
-	}
-	kept, err := a.deps.Answers.Reserve(ctx, reserved)
+	kept, fresh, err := a.reserve(ctx, q, key, time.Now())
 	switch {
 	case err != nil:
 		return Filed{}, err
-	case kept.Digest != reserved.Digest:
-		return Filed{}, &bridge.ProblemError{Status: http.StatusConflict, Code: CodeOtherRequest, Detail: "this key was used for another request"}
 	case kept.Status != 0:
 		return replayed(kept)
 	}
-	return a.settle(ctx, q, kept, reserved.Event)
+	return a.settle(ctx, q, kept, fresh)
+}
+
+// reserve returns what is on record under a key for a step, which may have no answer yet, and an ID
+// that no step has.
+func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) (kept federation.Answer, fresh federation.EventID, err error) {
+	if has := a.deps.Rates.Left(q.from, now); has.Limit > 0 && has.Left <= 0 {
+		return kept, fresh, TooMany(has)
+	}
+	text, err := json.Marshal(q.body)
+	if err != nil {
+		return kept, fresh, err
+	}
+	if fresh = q.draft.ID; fresh.IsZero() {
+		if fresh, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return kept, fresh, err
+		}
+	}
+	reserved := federation.Answer{DID: q.from, Key: key, Digest: sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", q.path, text)), Event: fresh, At: now}
+	kept, err = a.deps.Answers.Reserve(ctx, reserved)
+	if err == nil && kept.Digest != reserved.Digest {
+		err = &bridge.ProblemError{Status: http.StatusConflict, Code: CodeOtherRequest, Detail: "this key was used for another request"}
+	}
+	return kept, fresh, err
 }
 
 // replayed returns the answer that a key has.

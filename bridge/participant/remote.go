@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -84,13 +86,17 @@ func calls() map[string]call {
 		"take": calling(true, func(ctx context.Context, a Account, c takeCall) (Filed, error) {
 			return a.Take(ctx, c.ID, c.Verb, c.Step, c.Key)
 		}),
-		"whois": calling(false, func(ctx context.Context, a Account, who string) ([]Person, error) { return a.Whois(ctx, who) }),
+		"reserve": calling(false, func(ctx context.Context, a Account, u Unsigned) (Reservation, error) { return a.Reserve(ctx, u) }),
+		"whois":   calling(false, func(ctx context.Context, a Account, who string) ([]Person, error) { return a.Whois(ctx, who) }),
 		"explain": calling(false, func(ctx context.Context, a Account, event string) (Explanation, error) {
 			return a.Explain(ctx, event)
 		}),
 		"passport": calling(false, func(ctx context.Context, a Account, id string) (bridge.Document, error) { return a.Passport(ctx, id) }),
 	}
 }
+
+// Operations returns the names of the operations of an account.
+func Operations() []string { return slices.Collect(maps.Keys(calls())) }
 
 // checkBound returns a refusal where the gateway does not sign steps for the DID of the account,
 // and the caller has no key to sign them with.
@@ -230,6 +236,11 @@ func (r Remote) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
 // Take is [Account.Take].
 func (r Remote) Take(ctx context.Context, id string, verb federation.Verb, s Step, key string) (Filed, error) {
 	return invoke[Filed](ctx, r, "take", takeCall{id, verb, s, key})
+}
+
+// Reserve is [Account.Reserve].
+func (r Remote) Reserve(ctx context.Context, u Unsigned) (Reservation, error) {
+	return invoke[Reservation](ctx, r, "reserve", u)
 }
 
 // Whois is [Account.Whois].

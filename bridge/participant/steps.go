@@ -98,9 +98,18 @@ type ask struct {
 // an earlier one returns the answer of that: Filed with Replayed, or a [*ReplayedError]. Its error
 // is a [*bridge.ProblemError] with [CodeOtherRequest] where the earlier request was another one.
 func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Filed, error) {
-	from, err := who.Person()
+	q, err := askOffer(who, o)
 	if err != nil {
 		return Filed{}, err
+	}
+	return a.take(ctx, q, o.ID, o.Context, r)
+}
+
+// askOffer reads an offer of a caller.
+func askOffer(who Caller, o Offer) (ask, error) {
+	from, err := who.Person()
+	if err != nil {
+		return ask{}, err
 	}
 	q := ask{verb: federation.Offer, from: from, proved: !who.Bound, path: Path + "handoffs", body: o, proof: stepbuilder.Proof{Document: o.Document, Signature: o.Signature}}
 	q.draft = stepbuilder.Draft{
@@ -108,30 +117,39 @@ func (a *Access) Offer(ctx context.Context, who Caller, o Offer, r Request) (Fil
 	}
 	if o.To != "" {
 		if q.draft.To, err = federation.ParseDID(o.To); err != nil {
-			return Filed{}, bridge.UsageProblem("to: " + err.Error())
+			return ask{}, bridge.UsageProblem("to: " + err.Error())
 		}
 	}
 	if o.Replaces != "" {
 		if q.draft.Replaces, err = federation.ParseEventID(o.Replaces); err != nil {
-			return Filed{}, bridge.UsageProblem("replaces: " + err.Error())
+			return ask{}, bridge.UsageProblem("replaces: " + err.Error())
 		}
 	}
 	q.bare = o.ID+o.To+o.Title+o.ContextHash+o.Priority+o.Replaces == "" && len(o.Context)+len(o.Caps) == 0 && o.Deadline.IsZero()
-	return a.take(ctx, q, o.ID, o.Context, r)
+	return q, nil
 }
 
 // Take takes a step in the handoff of an ID. Its answer is as that of [Access.Offer].
 func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s Step, r Request) (Filed, error) {
-	from, err := who.Person()
+	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
 		return Filed{}, err
 	}
+	return a.take(ctx, q, s.ID, s.Context, r)
+}
+
+// askStep reads a step of a caller in the handoff of an ID.
+func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s Step) (ask, error) {
+	from, err := who.Person()
+	if err != nil {
+		return ask{}, err
+	}
 	if verb == federation.Offer || verb == federation.Expire || verb == federation.Confirm {
-		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
+		return ask{}, &federation.RefusalError{Code: federation.UnknownVerb}
 	}
 	view, err := a.Find(ctx, who, id)
 	if err != nil {
-		return Filed{}, err
+		return ask{}, err
 	}
 	q := ask{
 		verb: verb, view: view, from: from, proved: !who.Bound, path: Path + "handoffs/" + id + "/" + string(verb), body: s,
@@ -139,7 +157,7 @@ func (a *Access) Take(ctx context.Context, who Caller, id string, verb federatio
 	}
 	q.draft = stepbuilder.Draft{Note: s.Note, ContextHash: s.ContextHash, ReplyTo: s.ReplyTo}
 	q.bare = s.ID+s.Note+s.ContextHash+s.ReplyTo == "" && len(s.Context) == 0
-	return a.take(ctx, q, s.ID, s.Context, r)
+	return q, nil
 }
 
 // take answers a step, once for each key.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"baton/bridge/operatorapi"
@@ -61,17 +60,4 @@ func (p *program) parts() []operatorapi.Part {
 		parts = append(parts, operatorapi.Part{Name: "hub", Check: func(context.Context) error { return p.hub.Ready() }})
 	}
 	return parts
-}
-
-// newMetrics returns the registry of this process.
-func newMetrics() *prometheus.Registry {
-	reg := prometheus.NewRegistry()
-	v := buildVersion()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "baton", Name: "build_info", Help: "1, with what was built.",
-		ConstLabels: prometheus.Labels{"version": v.Version, "revision": v.Revision},
-	})
-	info.Set(1)
-	reg.MustRegister(info)
-	return reg
 }

@@ -97,18 +97,6 @@ func (d *driver) call(t *testing.T, what ...any) any {
 	}
 }
 
-// member returns a member of a JSON object, or of the first of a list.
-func member(of any, path ...string) any {
-	for _, name := range path {
-		if list, ok := of.([]any); ok && len(list) > 0 {
-			of = list[0]
-		}
-		object, _ := of.(map[string]any)
-		of = object[name]
-	}
-	return of
-}
-
 // with returns the entry of a list whose member has a value.
 func with(list any, name string, value any) any {
 	entries, _ := list.([]any)

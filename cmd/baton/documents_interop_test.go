@@ -189,7 +189,18 @@ func (p *ports) free(script string) string {
 	if !strings.Contains(script, "\n[admin]\n") {
 		script = strings.ReplaceAll(script, "\n[home]\n", "\n[admin]\nlisten = \"127.0.0.1:8081\"\n[home]\n")
 	}
-	return p.replace(script)
+	return p.replace(p.quickstarts(script))
+}
+
+var quickstarted = regexp.MustCompile(`(?m)^(\./baton quickstart .*--dir (\S+).*)$`)
+
+// quickstarts returns a script in which the configuration that quickstart writes gets the free ports.
+func (p *ports) quickstarts(script string) string {
+	edits := ""
+	for _, port := range []string{"7000", "8080", "8081"} {
+		edits += " -e 's/127[.]0[.]0[.]1:" + port + "/127.0.0.1:" + port + "/'"
+	}
+	return quickstarted.ReplaceAllString(script, "$1\nsed -i"+edits+" $2/baton.toml")
 }
 
 // replace returns a text with free ports.

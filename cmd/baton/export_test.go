@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
@@ -104,4 +106,26 @@ func (s Still) BlockHome(ctx context.Context, home string) (blocked bool, err er
 	err = s.p.setMode(ctx, federation.PeerMode{Domain: home, Mode: "block", Since: time.Now()}, false)
 	link, ok := s.p.gateway.Links().Named(home).(interface{ Blocked() bool })
 	return ok && link.Blocked(), err
+}
+
+// MetricDescs returns what the metrics of the gateway of a configuration are.
+func MetricDescs(ctx context.Context, path string) ([]*prometheus.Desc, error) {
+	file, err := configs.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := assemble(ctx, file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		p.metrics.Describe(descs)
+		close(descs)
+	}()
+	var all []*prometheus.Desc
+	for desc := range descs {
+		all = append(all, desc)
+	}
+	return all, p.close()
 }

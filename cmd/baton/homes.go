@@ -76,7 +76,7 @@ func (h *homes) deps() relay.Deps {
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
 		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
-		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked,
+		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
 		MaxHops: func() int { return int(h.maxHops.Load()) },
 		BadInput: func(home federation.HomeID, reason string) {
 			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()

@@ -24,6 +24,7 @@ import (
 	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
+	"baton/bridge/tracing"
 	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
@@ -65,6 +66,7 @@ type program struct {
 	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway.Gateway
 	homes     *homes
+	traces    *tracing.Tracer  // nil where none are recorded
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
@@ -113,6 +115,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
 		return nil, err
 	}
+	if err := p.openTraces(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -138,6 +143,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
+	p.metrics.MustRegister(newMachineGauges(p))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -241,6 +247,7 @@ func (p *program) close() error {
 	case <-disconnected:
 	case <-time.After(closeTime):
 	}
+	p.traces.Close()
 	if p.record != nil {
 		err = errors.Join(err, p.record.Close())
 	}

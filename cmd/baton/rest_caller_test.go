@@ -25,10 +25,17 @@ type caller struct {
 // logIn proves a new DID.
 func logIn(tb testing.TB, url string) *caller {
 	tb.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return logInWith(tb, url, private)
+}
+
+// logInWith proves the DID of a key.
+func logInWith(tb testing.TB, url string, private ed25519.PrivateKey) *caller {
+	tb.Helper()
+	public, _ := private.Public().(ed25519.PublicKey)
 	c := &caller{url: url, did: identity.KeyDID(public)}
 	c.key = federation.SigningKey{Public: public, DID: c.did, Sign: func(_ context.Context, message []byte) ([]byte, error) {
 		return ed25519.Sign(private, message), nil

@@ -50,7 +50,7 @@ func (p *program) newGateway() *gateway.Gateway {
 		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p},
-		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Log: p.log,
+		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Tracer: p.tracer(), Log: p.log,
 	})
 }
 
@@ -123,7 +123,7 @@ const tagPrefix = "+freeq.at/"
 
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.record, Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
+		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.homeLog(), Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
 		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},

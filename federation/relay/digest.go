@@ -297,7 +297,7 @@ func (p *Peer) compare(ctx context.Context, d digest) (comparison, error) {
 	if err != nil {
 		return c, fmt.Errorf("write digest for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.request(ctx, []federation.HomeID{p.deps.Home}, body)
+	text, err := p.request(ctx, Envelope{Body: body, Path: []federation.HomeID{p.deps.Home}})
 	if err != nil {
 		return c, err
 	}

@@ -14,6 +14,9 @@ import (
 // signature covers it. It is a header over HTTPS and through a hub alike.
 const PathHeader = "Baton-Path"
 
+// TraceHeader is the header of W3C Trace Context. It is a header over HTTPS and through a hub alike.
+const TraceHeader = "Traceparent"
+
 // Envelope is a message of one home to another: a body and its headers.
 type Envelope struct {
 	Body      []byte
@@ -22,11 +25,14 @@ type Envelope struct {
 	// It ends loops sooner than the IDs of the steps do. No signature covers it, so it serves no
 	// other purpose.
 	Path []federation.HomeID
+	// Trace is the span in which the first step was sent, for the traces of operators; "" for none. No
+	// signature covers it.
+	Trace string
 }
 
 // NewEnvelope returns the envelope of a body and the HTTP or NATS header that came with it.
 func NewEnvelope(body []byte, header http.Header) Envelope {
-	e := Envelope{Body: body, Signature: header.Get(federation.SignatureHeader)}
+	e := Envelope{Body: body, Signature: header.Get(federation.SignatureHeader), Trace: header.Get(TraceHeader)}
 	if path := header.Get(PathHeader); path != "" {
 		for name := range strings.SplitSeq(path, ",") {
 			e.Path = append(e.Path, federation.HomeID(strings.TrimSpace(name)))
@@ -44,6 +50,9 @@ func (e Envelope) Header() http.Header {
 			names[i] = string(home)
 		}
 		header.Set(PathHeader, strings.Join(names, ", "))
+	}
+	if e.Trace != "" {
+		header.Set(TraceHeader, e.Trace)
 	}
 	return header
 }

@@ -47,7 +47,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	if err != nil {
 		return fmt.Errorf("write move for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.request(ctx, []federation.HomeID{p.deps.Home}, body)
+	text, err := p.request(ctx, Envelope{Body: body, Path: []federation.HomeID{p.deps.Home}})
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ type exchange struct {
 type ask struct {
 	item  item
 	path  []federation.HomeID // see [Envelope]
+	trace string              // see [Envelope]
 	bytes int
 	done  chan reply // holds the one reply
 }
@@ -227,7 +228,7 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 		for i, a := range asks[:end] {
 			items[i] = a.item
 		}
-		results, err := p.post(ctx, asks[0].path, items)
+		results, err := p.post(ctx, Envelope{Path: asks[0].path, Trace: asks[0].trace}, items)
 		if err != nil {
 			for _, a := range asks {
 				a.done <- reply{err: err}
@@ -244,18 +245,19 @@ func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 
 // greet asks whether the other home answers.
 func (p *Peer) greet(ctx context.Context) error {
-	_, err := p.post(ctx, []federation.HomeID{p.deps.Home}, []item{})
+	_, err := p.post(ctx, Envelope{Path: []federation.HomeID{p.deps.Home}}, []item{})
 	return err
 }
 
-// post sends a batch and returns the signed result of each step.
-func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item) ([]result, error) {
+// post sends a batch in an envelope and returns the signed result of each step.
+func (p *Peer) post(ctx context.Context, e Envelope, items []item) ([]result, error) {
 	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.request(ctx, path, body)
+	e.Body = body
+	text, err := p.request(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -266,13 +268,14 @@ func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item)
 	return results, nil
 }
 
-// request signs a message, sends it, and returns the signed answer of the other home.
-func (p *Peer) request(ctx context.Context, path []federation.HomeID, body []byte) ([]byte, error) {
-	signature, err := p.deps.Signer.Sign(ctx, body)
+// request signs the body of an envelope, sends it, and returns the signed answer of the other home.
+func (p *Peer) request(ctx context.Context, e Envelope) ([]byte, error) {
+	signature, err := p.deps.Signer.Sign(ctx, e.Body)
 	if err != nil {
 		return nil, fmt.Errorf("sign for %s: %w", p.cfg.Home, err)
 	}
-	answer, err := p.carry(ctx, Envelope{body, signature, path})
+	e.Signature = signature
+	answer, err := p.carry(ctx, e)
 	if err != nil {
 		return nil, p.unavailable(err)
 	}
@@ -330,6 +333,9 @@ func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (resu
 		return result{}, p.unavailable(errAway)
 	}
 	a := &ask{item: it, path: path, bytes: it.size(), done: make(chan reply, 1)}
+	if p.deps.Traces != nil {
+		a.trace = p.deps.Traces.Parent(ctx, it.Step.ID)
+	}
 	select {
 	case e.asks <- a:
 	case <-e.over:

@@ -155,6 +155,9 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 	if wait := peer.limiter.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: wait, err: errHeld}
 	}
+	if h.Deps.Traces != nil && e.Trace != "" {
+		ctx = h.Deps.Traces.Join(ctx, e.Trace)
+	}
 	answer, err := asked.answer(ctx, peer, path)
 	if err != nil {
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}

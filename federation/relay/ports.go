@@ -98,6 +98,14 @@ type Wakes interface {
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
 
+// Traces carries the traces of steps to other homes and from them. Its methods do not block.
+type Traces interface {
+	// Parent returns the value of the header traceparent for a step; "" for none.
+	Parent(ctx context.Context, step federation.EventID) string
+	// Join returns ctx with the span that a header traceparent names.
+	Join(ctx context.Context, parent string) context.Context
+}
+
 // Deps is what the exchange with other homes is wired to.
 type Deps struct {
 	Home federation.HomeID
@@ -112,6 +120,7 @@ type Deps struct {
 	Poster    Poster
 	Hub       *Hub // nil where none is configured
 	Wakes     Wakes
+	Traces    Traces // nil where none are recorded
 	Log       *slog.Logger
 	// Read returns the step in a canonical document.
 	Read func(document string) (federation.Event, error)

@@ -24,6 +24,10 @@ const maxExactInt = 1<<53 - 1
 // timeLayout is RFC 3339 with the milliseconds that an envelope has.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
+// maxYear is the last year that RFC 3339 can write. The time of an envelope beyond it stays a
+// number, so that no evidence has another time than its envelope.
+const maxYear = 9999
+
 // JSON writes a message in the canonical JSON of the protocol: names of the fields as they are
 // defined, whole numbers as numbers, members with their default written out, and the members of
 // an envelope that have another form there.
@@ -63,9 +67,11 @@ func jsonMessage(m protoreflect.Message) (any, error) {
 func transform(m protoreflect.Message, members map[string]any) {
 	switch of := m.Interface().(type) {
 	case *macpv1.Envelope:
-		delete(members, "timestamp_unix_ms")
 		delete(members, "payload")
-		members["timestamp"] = time.UnixMilli(of.GetTimestampUnixMs()).UTC().Format(timeLayout)
+		if at := time.UnixMilli(of.GetTimestampUnixMs()).UTC(); at.Year() >= 0 && at.Year() <= maxYear {
+			delete(members, "timestamp_unix_ms")
+			members["timestamp"] = at.Format(timeLayout)
+		}
 		members["payload_b64"] = base64.StdEncoding.EncodeToString(of.GetPayload())
 	case *macpv1.PolicyDescriptor:
 		if json.Valid([]byte(of.GetRules())) {

@@ -150,7 +150,7 @@ func (s *Session) checkAnswer(env *macpv1.Envelope, id, by, field string) error 
 
 // checkCommitment judges the message that resolves the session.
 //
-// spec: RFC-MACP-0001 §7.3, RFC-MACP-0010 §6, RFC-MACP-0012 §6.1
+// spec: RFC-MACP-0001 §7.3; RFC-MACP-0010 §6; RFC-MACP-0012 §6.1
 func (s *Session) checkCommitment(env *macpv1.Envelope) error {
 	var p macpv1.CommitmentPayload
 	if err := decode(env, &p); err != nil {

@@ -1,69 +1,47 @@
 package macpmode
 
-// Way is the direction of a translation.
-type Way string
-
-// The directions.
-const (
-	In  Way = "in"  // from a session to a handoff
-	Out Way = "out" // from a handoff to a session
-)
-
-// Place says where a member is on the other side.
-type Place string
-
-// The places.
-const (
-	Kept     Place = "kept"     // in a member of its own
-	Moved    Place = "moved"    // in another member
-	Carried  Place = "carried"  // in the extension, or in the data of a signal
-	Evident  Place = "evidence" // only in the evidence of the step
-	NotTaken Place = "lost"
-)
-
-// Fate is one row of the fidelity table.
-type Fate struct {
-	Way   Way
-	Field string
-	Place Place
-	Where string
-}
+import "baton/translate"
 
 // Fidelity returns the fidelity table: what becomes of each member in each direction.
-func Fidelity() []Fate {
-	return []Fate{
-		{In, "intent", Moved, "title"},
-		{In, "scope", Evident, "title where the session has no intent"},
-		{In, "reason", Evident, ""},
-		{In, "roots", Evident, ""},
-		{In, "context_id", Evident, ""},
-		{In, "expiry", Moved, "deadline"},
-		{In, "context", Kept, "context; by reference unless it is JSON"},
-		{In, "later contexts", NotTaken, "they stay in the session"},
-		{In, "target_participant", Moved, "to"},
-		{In, "extension caps", Carried, "caps"},
-		{In, "extension priority", Carried, "priority"},
-		{In, "extension replaces", Carried, "replaces"},
-		{In, "answer reason", Moved, "note"},
-		{In, "step note", Moved, "note"},
-		{In, "step result", Moved, "context"},
-		{In, "step retryable", Moved, "context.retryable"},
-		{Out, "id", Moved, "handoff_id"},
-		{Out, "title", Moved, "intent, scope"},
-		{Out, "context", Kept, "context"},
-		{Out, "context_hash", Moved, "context_id"},
-		{Out, "deadline", Moved, "ttl_ms, at most a day; the extension has all of it"},
-		{Out, "channel", Moved, "roots"},
-		{Out, "from", Moved, "initiator"},
-		{Out, "to", Moved, "target_participant"},
-		{Out, "caps", Carried, "caps"},
-		{Out, "priority", Carried, "priority"},
-		{Out, "replaces", Carried, "replaces"},
-		{Out, "answer note", Moved, "reason"},
-		{Out, "step verb", Carried, "verb"},
-		{Out, "step note", Carried, "note"},
-		{Out, "step context", Carried, "result, result_ref"},
-		{Out, "step signature", Carried, "sig"},
-		{Out, "reply_to", NotTaken, "the order of a session says it"},
+func Fidelity() []translate.Fidelity {
+	const (
+		in, out                                 = translate.In, translate.Out
+		kept, moved, carried, evident, notTaken = translate.Kept, translate.Moved, translate.Carried, translate.Evident, translate.NotTaken
+	)
+	row := translate.Row
+	return []translate.Fidelity{
+		row(in, "intent", moved, "title"),
+		row(in, "scope", evident, "title where the session has no intent"),
+		row(in, "reason", evident, ""),
+		row(in, "roots", evident, ""),
+		row(in, "context_id", evident, ""),
+		row(in, "expiry", moved, "deadline"),
+		row(in, "context", kept, "context; by reference unless it is JSON"),
+		row(in, "later contexts", notTaken, "they stay in the session"),
+		row(in, "target_participant", moved, "to"),
+		row(in, "extension caps", carried, "caps"),
+		row(in, "extension priority", carried, "priority"),
+		row(in, "extension replaces", carried, "replaces"),
+		row(in, "answer reason", moved, "note"),
+		row(in, "step note", moved, "note"),
+		row(in, "step result", moved, "context"),
+		row(in, "step retryable", moved, "context.retryable"),
+		row(out, "id", moved, "handoff_id"),
+		row(out, "title", moved, "intent, scope"),
+		row(out, "context", kept, "context"),
+		row(out, "context_hash", moved, "context_id"),
+		row(out, "deadline", moved, "ttl_ms, at most a day; the extension has all of it"),
+		row(out, "channel", moved, "roots"),
+		row(out, "from", moved, "initiator"),
+		row(out, "to", moved, "target_participant"),
+		row(out, "caps", carried, "caps"),
+		row(out, "priority", carried, "priority"),
+		row(out, "replaces", carried, "replaces"),
+		row(out, "answer note", moved, "reason"),
+		row(out, "step verb", carried, "verb"),
+		row(out, "step note", carried, "note"),
+		row(out, "step context", carried, "result, result_ref"),
+		row(out, "step signature", carried, "sig"),
+		row(out, "reply_to", notTaken, "the order of a session says it"),
 	}
 }

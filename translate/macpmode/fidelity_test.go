@@ -17,17 +17,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// placed returns the fields of a direction with a place, by the fidelity table.
-func placed(way macpmode.Way, places ...macpmode.Place) []string {
-	var fields []string
-	for _, f := range macpmode.Fidelity() {
-		if f.Way == way && slices.Contains(places, f.Place) {
-			fields = append(fields, f.Field)
-		}
-	}
-	return fields
-}
-
 // Each member of an offer of a session is in the handoff, or is reported as lost, as the table says.
 func TestNothingOfASessionIsLostInSilence(t *testing.T) {
 	t.Parallel()
@@ -66,7 +55,7 @@ func TestNothingOfASessionIsLostInSilence(t *testing.T) {
 				rt.Fatalf("%s is lost in silence: %v", field, losses)
 			}
 		}
-		evident := append(placed(macpmode.In, macpmode.Evident), "title")
+		evident := append(translate.Placed(macpmode.Fidelity(), translate.In, translate.Evident), "title")
 		for _, loss := range losses {
 			if !slices.Contains(evident, loss.Field) {
 				rt.Fatalf("%s is lost, and the table does not say so", loss.Field)
@@ -109,7 +98,7 @@ func TestAHandoffIsWholeInItsSession(t *testing.T) {
 	}
 	told := map[string]string{"step verb": "progress", "step note": "the note", "step context": `{"the":"context"}`, "step signature": "the signature"}
 	answers := []string{"answer note"} // the reason of an answer, which the runtime writes
-	for _, field := range placed(macpmode.Out, macpmode.Kept, macpmode.Moved, macpmode.Carried) {
+	for _, field := range translate.Placed(macpmode.Fidelity(), translate.Out, translate.Kept, translate.Moved, translate.Carried) {
 		inSession, inStep := find[field], told[field]
 		switch {
 		case slices.Contains(answers, field):

@@ -12,7 +12,7 @@
 // resolves the session. [Describe] returns the handoff that an offer is, [Fidelity] what each
 // direction loses.
 //
-// spec: RFC-MACP-0010, macp-proto 0.1.13
+// STATUS says which sections of the sources hold.
 package macpmode
 
 import (

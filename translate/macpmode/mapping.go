@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -262,9 +261,10 @@ type Asked struct {
 	HandoffID string          `json:"handoff_id"` // where the session has several offers
 }
 
-// asks are the steps that a participant takes by a signal. The others are messages of the mode.
-func asks() []federation.Verb {
-	return []federation.Verb{federation.Progress, federation.Complete, federation.Fail}
+// BySignal reports whether a participant takes a step by a signal. The others are messages of the
+// mode.
+func BySignal(verb federation.Verb) bool {
+	return verb == federation.Progress || verb == federation.Complete || verb == federation.Fail
 }
 
 // ReadStep reads the data of a signal that asks for a step.
@@ -273,7 +273,7 @@ func ReadStep(data []byte) (Asked, error) {
 	if err := json.Unmarshal(data, &a); err != nil {
 		return a, Refuse(InvalidEnvelope, "data: want JSON with verb, note, result and retryable")
 	}
-	if !slices.Contains(asks(), a.Verb) {
+	if !BySignal(a.Verb) {
 		return a, Refuse(InvalidEnvelope, "verb: want progress, complete or fail")
 	}
 	return a, nil

@@ -26,11 +26,8 @@ const (
 	claimName = "BATON_TEST_AGENT"
 )
 
-// claimants is how many processes claim each file, and rounds how many files there are.
-const (
-	claimants = 50
-	rounds    = 100
-)
+// claimants is how many processes claim each file.
+const claimants = 50
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(claimKind); kind != "" {

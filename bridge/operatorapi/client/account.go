@@ -3,22 +3,16 @@ package client
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
 	"baton/federation"
 )
-
-// maxProofs bounds the steps that an account remembers by their keys, a few kilobytes each. The
-// oldest are forgotten first.
-const maxProofs = 1024
 
 // Account is a participant at a gateway that an operator acts for. Where it has a key, it signs
 // each step in this process. It may be used concurrently.
@@ -27,16 +21,6 @@ type Account struct {
 
 	client *Client
 	key    *federation.SigningKey // nil where the gateway signs
-
-	mu     sync.Mutex
-	proofs map[string]proved
-	order  []string // the keys of proofs, the oldest first
-}
-
-// proved is a step that was signed for a request with an idempotency key.
-type proved struct {
-	digest [sha256.Size]byte
-	proof  contract.Proof
 }
 
 // Account returns the account of a DID. A key that is not nil is that of the DID.
@@ -62,7 +46,7 @@ func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Accoun
 		}
 		return text, nil
 	}
-	return &Account{Remote: participant.Remote{Post: post}, client: c, key: key, proofs: map[string]proved{}}
+	return &Account{Remote: participant.Remote{Post: post}, client: c, key: key}
 }
 
 // Offer opens a handoff, as [participant.Account.Offer] does.
@@ -79,11 +63,9 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 			return participant.Filed{}, bridge.UsageProblem("replaces: " + err.Error())
 		}
 	}
-	proof, err := a.sign(ctx, step, o.Context, o, key)
-	if err != nil {
-		return participant.Filed{}, err
-	}
-	return a.Remote.Offer(ctx, participant.Offer{Channel: o.Channel, Document: proof.Document, Signature: proof.Signature}, "")
+	return a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p contract.Proof) (participant.Filed, error) {
+		return a.Remote.Offer(ctx, participant.Offer{Channel: o.Channel, Document: p.Document, Signature: p.Signature}, "")
+	})
 }
 
 // Take takes a step in a handoff, as [participant.Account.Take] does.
@@ -95,47 +77,50 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 		return participant.Filed{}, err
 	}
 	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: contract.Ask{Note: s.Note}}
-	proof, err := a.sign(ctx, step, s.Context, []any{id, verb, s}, key)
-	if err != nil {
-		return participant.Filed{}, err
-	}
-	return a.Remote.Take(ctx, id, verb, participant.Step{Document: proof.Document, Signature: proof.Signature}, "")
+	return a.once(ctx, step, s.Context, participant.Unsigned{Key: key, ID: id, Verb: verb, Step: s}, func(p contract.Proof) (participant.Filed, error) {
+		return a.Remote.Take(ctx, id, verb, participant.Step{Document: p.Document, Signature: p.Signature}, "")
+	})
 }
 
-// sign signs a step, once for each key: what a request asks for tells whether it is the one that
-// the key was used for.
-func (a *Account) sign(ctx context.Context, step Step, content json.RawMessage, asked any, key string) (contract.Proof, error) {
+// once signs a step and files it. A step with a key gets the ID that the gateway keeps for the key:
+// a repeated step is the one on disk, also after this process was started again.
+func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
+	file func(contract.Proof) (participant.Filed, error),
+) (participant.Filed, error) {
 	if len(content) > 0 && json.Unmarshal(content, &step.Context) != nil {
 		step.Content = content
 	}
-	text, err := json.Marshal(asked)
-	if err != nil {
-		return contract.Proof{}, err
+	if u.Key == "" {
+		return a.sign(ctx, step, file)
 	}
-	digest := sha256.Sum256(text)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	kept, known := a.proofs[key]
-	switch {
-	case key != "" && known && kept.digest != digest:
-		return contract.Proof{}, &bridge.ProblemError{Status: http.StatusConflict, Code: participant.CodeOtherRequest, Detail: "this key was used for another request"}
-	case key != "" && known:
-		return kept.proof, nil
+	filed, err := a.reserved(ctx, &step, u, file)
+	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Code == string(federation.EventIDClockSkew) {
+		u.Stale = step.ID
+		filed, err = a.reserved(ctx, &step, u, file)
 	}
-	proof, err := a.client.Sign(ctx, step)
-	if err == nil && key != "" {
-		a.keep(key, proved{digest, proof})
-	}
-	return proof, told(err)
+	return filed, err
 }
 
-// keep remembers a step by its key.
-func (a *Account) keep(key string, p proved) {
-	if len(a.order) == maxProofs {
-		delete(a.proofs, a.order[0])
-		a.order = a.order[1:]
+// reserved files a step under the ID that the gateway keeps for its key.
+func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+	at, err := a.Reserve(ctx, u)
+	switch {
+	case err != nil:
+		return participant.Filed{}, err
+	case at.Filed != nil:
+		return *at.Filed, nil
 	}
-	a.proofs[key], a.order = p, append(a.order, key)
+	step.ID = at.Event
+	return a.sign(ctx, *step, file)
+}
+
+// sign signs a step and files it.
+func (a *Account) sign(ctx context.Context, step Step, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+	proof, err := a.client.Sign(ctx, step)
+	if err != nil {
+		return participant.Filed{}, told(err)
+	}
+	return file(proof)
 }
 
 // told returns an error of signing as a caller is told it: a member that does not fit is a mistake

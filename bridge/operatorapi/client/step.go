@@ -28,6 +28,7 @@ type Step struct {
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer that is signed here
+	ID       federation.EventID   // of a step that is signed here; zero for a new one
 	// Key signs the step in this process. Where it is nil, the gateway vouches for Ask.From.
 	Key *federation.SigningKey
 }
@@ -81,12 +82,13 @@ func (c *Client) Sign(ctx context.Context, s Step) (contract.Proof, error) {
 // process. The document is made here too: the gateway is only asked for the place of the step.
 func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contract.Ask, error) {
 	var none contract.Ask
-	now := time.Now()
-	eventID, err := federation.NewEventID(now, rand.Reader)
-	if err != nil {
-		return none, err
+	var err error
+	if s.ID.IsZero() {
+		if s.ID, err = federation.NewEventID(time.Now(), rand.Reader); err != nil {
+			return none, err
+		}
 	}
-	ev := federation.Event{ID: eventID, Verb: s.Verb, From: s.Key.DID, Note: s.Ask.Note, Context: content.text, Provenance: federation.Signed}
+	ev := federation.Event{ID: s.ID, Verb: s.Verb, From: s.Key.DID, Note: s.Ask.Note, Context: content.text, Provenance: federation.Signed}
 	if s.Verb == federation.Offer {
 		ev.Replaces = s.Replaces
 		ev, err = c.offer(ctx, ev, s.Ask)

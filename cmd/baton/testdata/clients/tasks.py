@@ -57,8 +57,11 @@ def request(text, data, immediately):
     return SendMessageRequest(message=message, configuration=SendMessageConfiguration(return_immediately=immediately))
 
 
-async def send(path, text, data):
-    async for event in clients[path].send_message(request(text, data, True)):
+async def send(path, text, data, handoff=None):
+    message = request(text, data, True)
+    if handoff:
+        message.message.metadata.update({"handoff": handoff})
+    async for event in clients[path].send_message(message):
         return MessageToDict(event)
 
 

@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"baton/federation/store/bare"
+)
+
+// kib is about as long as a signed step.
+const kib = 1024
+
+// floors are figures of the machine itself.
+type floors struct {
+	verifies float64 // of a signed KiB, in a second, on all cores
+}
+
+// measureFloors measures what the machine does without a gateway.
+func (r *run) measureFloors(context.Context) error {
+	verify, err := verifier()
+	if err != nil {
+		return err
+	}
+	r.floors.verifies = rate(r.floor, runtime.GOMAXPROCS(0), verify)
+	r.report.add(Row{What: "bare Ed25519 verifications of 1 KiB, all cores", Value: r.floors.verifies, Unit: "/s"})
+	file, err := os.Create(filepath.Join(r.dir, "floor"))
+	if err != nil {
+		return err
+	}
+	block := make([]byte, kib)
+	syncs := rate(r.floor, 1, func() error {
+		_, err := file.Write(block)
+		return errors.Join(err, file.Sync())
+	})
+	r.report.add(Row{What: "appends of 1 KiB with fsync, one after the other", Value: syncs, Unit: "/s"})
+	return file.Close()
+}
+
+// rate returns how often so many goroutines do something in a second; what fails is not
+// counted.
+func rate(lasts time.Duration, goroutines int, do func() error) float64 {
+	var done atomic.Int64
+	var all sync.WaitGroup
+	begun := time.Now()
+	for range goroutines {
+		all.Go(func() {
+			for time.Since(begun) < lasts {
+				if do() == nil {
+					done.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(done.Load()) / time.Since(begun).Seconds()
+}
+
+// verifier returns what verifies a good signature of 1 KiB.
+func verifier() (func() error, error) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	message := make([]byte, kib)
+	signature := ed25519.Sign(private, message)
+	return func() error {
+		if !ed25519.Verify(public, message, signature) {
+			return errors.New("a good signature is bad")
+		}
+		return nil
+	}, nil
+}
+
+// bareServer verifies what it is posted and files it as one row, with the HTTP server and the
+// database of a gateway.
+type bareServer struct {
+	address string
+	file    *bare.File
+	server  *http.Server
+	serving sync.WaitGroup
+}
+
+// bareAnswer is about what a gateway answers.
+const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
+
+// openBare starts a bare server. Close it.
+func openBare(ctx context.Context, dir string) (*bareServer, error) {
+	verify, err := verifier()
+	if err != nil {
+		return nil, err
+	}
+	file, err := bare.Open(ctx, filepath.Join(dir, "bare.db"))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	s := &bareServer{address: listener.Addr().String(), file: file}
+	s.server = &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var step struct{ Document, Signature string }
+		err := json.NewDecoder(r.Body).Decode(&step)
+		if err == nil {
+			err = verify()
+		}
+		if err == nil {
+			err = file.Put(step.Document + step.Signature)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, bareAnswer) // where the caller is gone, it has no use for it
+	})}
+	s.serving.Go(func() { _ = s.server.Serve(listener) }) // its error is that it was closed
+	return s, nil
+}
+
+// Close ends the server.
+func (s *bareServer) Close() error {
+	err := s.server.Close()
+	s.serving.Wait()
+	return errors.Join(err, s.file.Close())
+}
+
+// relay is what stands for a gateway between two sockets: it reads a KiB from one, appends
+// it to a file, and writes it to the other.
+type relay struct {
+	in, out  net.Conn // of the two ends
+	running  sync.WaitGroup
+	closings []io.Closer
+}
+
+// openRelay starts a relay that keeps a file in a folder. Close it.
+func openRelay(ctx context.Context, dir string) (_ *relay, err error) {
+	r := &relay{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r.closings = append(r.closings, listener)
+	var conns []net.Conn // near and far end of the one that writes, and of the one that reads
+	for range 2 {
+		near, err := (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		far, err := listener.Accept()
+		if err != nil {
+			return nil, errors.Join(err, near.Close())
+		}
+		conns = append(conns, near, far)
+		r.closings = append(r.closings, near, far)
+	}
+	file, err := os.Create(filepath.Join(dir, "relay"))
+	if err != nil {
+		return nil, err
+	}
+	r.closings = append(r.closings, file)
+	r.in, r.out = conns[0], conns[2]
+	r.running.Go(func() { carry(conns[1], file, conns[3]) })
+	return r, nil
+}
+
+// carry ends when a connection does.
+func carry(from io.Reader, file *os.File, to io.Writer) {
+	block := make([]byte, kib)
+	for {
+		if _, err := io.ReadFull(from, block); err != nil {
+			return
+		}
+		if _, err := file.Write(block); err != nil || file.Sync() != nil {
+			return
+		}
+		if _, err := to.Write(block); err != nil {
+			return
+		}
+	}
+}
+
+// cross sends a KiB and returns how long it took.
+func (r *relay) cross() (time.Duration, error) {
+	block, begun := make([]byte, kib), time.Now()
+	if _, err := r.in.Write(block); err != nil {
+		return 0, fmt.Errorf("cross bare sockets: %w", err)
+	}
+	if _, err := io.ReadFull(r.out, block); err != nil {
+		return 0, fmt.Errorf("cross bare sockets: %w", err)
+	}
+	return time.Since(begun), nil
+}
+
+// Close ends the relay.
+func (r *relay) Close() error {
+	var errs []error
+	for _, each := range r.closings {
+		errs = append(errs, each.Close())
+	}
+	r.running.Wait()
+	return errors.Join(errs...)
+}

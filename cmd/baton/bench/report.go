@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what a run measured.
+type Report struct {
+	Measured time.Time `json:"measured_at"`
+	System   string    `json:"system"`
+	Cores    int       `json:"cores"`
+	Quick    bool      `json:"quick"`
+	Rows     []Row     `json:"rows"`
+	Plots    []Plot    `json:"plots"`
+}
+
+// Row is one figure, and its floor where it has one.
+type Row struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Floor string  `json:"floor,omitempty"`
+	Bare  float64 `json:"floor_value,omitempty"` // of the floor, in the same unit
+	Ratio float64 `json:"ratio,omitempty"`       // of the value to that of the floor
+	Goal  string  `json:"goal,omitempty"`        // of the project, for the ratio, else for the value
+}
+
+// Plot is one diagram.
+type Plot struct {
+	Title  string   `json:"title"`
+	X      string   `json:"x"` // logarithmic
+	Y      string   `json:"y"` // from 0
+	Series []Series `json:"series"`
+}
+
+// Series is one line of a diagram.
+type Series struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"`
+}
+
+func (r *Report) add(row Row) {
+	if row.Bare > 0 {
+		row.Ratio = row.Value / row.Bare
+	}
+	r.Rows = append(r.Rows, row)
+}
+
+// Write prints the rows as a table.
+func (r *Report) Write(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WHAT\tMEASURED\tFLOOR\tTHE FLOOR'S\tRATIO\tGOAL")
+	for _, row := range r.Rows {
+		bare, ratio := "", ""
+		if row.Bare > 0 {
+			bare, ratio = figure(row.Bare, row.Unit), number(row.Ratio)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", row.What, figure(row.Value, row.Unit), row.Floor, bare, ratio, row.Goal)
+	}
+	return t.Flush()
+}
+
+func figure(value float64, unit string) string { return number(value) + " " + unit }
+
+// number writes three digits.
+func number(value float64) string {
+	if value >= 100 {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(value, 'g', 3, 64)
+}
+
+// percentile returns one of some times, which it sorts.
+func percentile(took []time.Duration, percent float64) time.Duration {
+	slices.Sort(took)
+	return took[int(float64(len(took)-1)*percent/100)]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// turns is how often a gateway and its floor are measured in turn.
+const turns = 4
+
+// reported reports whether so many callers have rows of their own.
+func reported(callers int) bool { return callers == 1 || callers == 64 || callers == 256 }
+
+// measureThroughput measures how many signed steps a second are filed over HTTP, by more and
+// more callers, and how long each waits.
+func (r *run) measureThroughput(ctx context.Context) (err error) {
+	dir, err := r.folder("bare")
+	if err != nil {
+		return err
+	}
+	server, err := openBare(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	g, err := r.openGateway(ctx, "throughput")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if size, told := g.resident(); told {
+		r.report.add(Row{What: "memory of an idle gateway", Value: size, Unit: "MiB", Goal: "<= 40"})
+	}
+	callers, err := logAllIn(ctx, g.public, slices.Max(r.callers))
+	if err != nil {
+		return err
+	}
+	filed := 0
+	rates, waits := r.newPlots()
+	for _, n := range r.callers {
+		at, err := r.throughputOf(ctx, n, callers[:n], server.address, g.public)
+		if err != nil {
+			return fmt.Errorf("%d callers: %w", n, err)
+		}
+		filed += len(at.took)
+		x := float64(n)
+		rates.add(0, x, at.gateway)
+		rates.add(1, x, at.bare)
+		for i, percent := range plottedPercentiles() {
+			waits.add(i, x, milliseconds(percentile(at.took, percent)))
+		}
+		r.reportThroughput(n, at)
+	}
+	r.report.Plots = append(r.report.Plots, *rates, *waits)
+	if err := g.kill(); err != nil {
+		return err
+	}
+	r.report.add(Row{
+		What: "processor time of a gateway for one of these steps", Value: g.worked().Seconds() * 1e6 / float64(filed), Unit: "µs",
+		Floor: "one bare verification", Bare: 1e6 * float64(runtime.GOMAXPROCS(0)) / r.floors.verifies,
+	})
+	return nil
+}
+
+func plottedPercentiles() []float64 { return []float64{50, 90, 99} }
+
+func (r *run) newPlots() (rates, waits *Plot) {
+	rates = &Plot{Title: "Signed steps filed over HTTP", X: "callers", Y: "steps a second", Series: []Series{{Name: "gateway"}, {Name: "verify and file one row"}}}
+	waits = &Plot{Title: "How long a caller waits until its step is on disk", X: "callers", Y: "milliseconds"}
+	for _, percent := range plottedPercentiles() {
+		waits.Series = append(waits.Series, Series{Name: fmt.Sprintf("p%.0f", percent)})
+	}
+	return rates, waits
+}
+
+func (p *Plot) add(series int, x, y float64) {
+	p.Series[series].Points = append(p.Series[series].Points, [2]float64{x, y})
+}
+
+// throughput is that of one number of callers.
+type throughput struct {
+	gateway, bare float64 // steps a second
+	took          []time.Duration
+}
+
+func (r *run) throughputOf(ctx context.Context, n int, callers []*caller, bare, gateway string) (t throughput, err error) {
+	steps := min(r.steps, r.steps/16*n) / turns // a few callers file fewer steps in the same time
+	var without, with time.Duration
+	for range turns {
+		requests, err := posts(ctx, callers, steps)
+		if err != nil {
+			return t, err
+		}
+		_, took, err := sendAll(ctx, bare, n, requests)
+		if err != nil {
+			return t, fmt.Errorf("bare server: %w", err)
+		}
+		without += took
+		each, took, err := sendAll(ctx, gateway, n, requests)
+		if err != nil {
+			return t, fmt.Errorf("gateway: %w", err)
+		}
+		with += took
+		t.took = append(t.took, each...)
+	}
+	filed := float64(steps * turns)
+	t.gateway, t.bare = filed/with.Seconds(), filed/without.Seconds()
+	return t, nil
+}
+
+func (r *run) reportThroughput(n int, at throughput) {
+	if !reported(n) {
+		return
+	}
+	what, goal := fmt.Sprintf("signed steps over HTTP, %d callers", n), ""
+	if n == 64 {
+		goal = ">= 0.60"
+	}
+	r.report.add(Row{What: what, Value: at.gateway, Unit: "/s", Floor: "server that verifies and files one row", Bare: at.bare, Goal: goal})
+	r.report.add(Row{What: what, Value: at.gateway, Unit: "/s", Floor: "bare verifications", Bare: r.floors.verifies})
+}
