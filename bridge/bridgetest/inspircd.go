@@ -34,7 +34,7 @@ type InspIRCdConfig struct {
 	Binary       string // of InspIRCd 4; "" for the InspIRCd 3 of Debian's package
 	Name, SID    string
 	LinkName     string   // the gateway's server name
-	Modules      []string // beside those that a link needs
+	Modules      []string // beside the modules of a link
 	Operator     string   // name and password of an operator that may do all; "" for none
 	SendPassword string   // what the server sends
 	RecvPassword string   // what it wants to be sent

@@ -18,7 +18,7 @@ import (
 const maxVisits = 20
 
 // onEncap acts on a command that is sent to this server alone, where it knows it. The SA
-// commands are those of operators, whose own server has checked that they may use them.
+// commands come from operators, and their own server has checked the right to them.
 func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
 	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {
 		return nil

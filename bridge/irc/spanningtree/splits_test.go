@@ -15,7 +15,7 @@ import (
 func behind(t *testing.T, peer *bridgetest.IRCd, protocol int) {
 	t.Helper()
 	ident := map[int]string{1205: "i", 1206: "i i"}[protocol]
-	for before, sid := "1AA", range3(); len(sid) > 0; before, sid = sid[0], sid[1:] {
+	for before, sid := "1AA", serversBehind(); len(sid) > 0; before, sid = sid[0], sid[1:] {
 		uuid := sid[0] + "AAAAAA"
 		for _, line := range []string{
 			fmt.Sprintf(":%s SERVER %s.example %s burst=1795226757000 hidden=0 :far", before, strings.ToLower(sid[0]), sid[0]),
@@ -31,13 +31,13 @@ func behind(t *testing.T, peer *bridgetest.IRCd, protocol int) {
 	settle(t, peer)
 }
 
-func range3() []string { return []string{"2BB", "3CC", "4DD"} }
+func serversBehind() []string { return []string{"2BB", "3CC", "4DD"} }
 
 // online returns which of the users behind are there, by account.
 func online(t *testing.T, h house) string {
 	t.Helper()
 	var there []string
-	for i, sid := range range3() {
+	for i, sid := range serversBehind() {
 		did := federation.DID(fmt.Sprintf("did:web:user%d.example", i))
 		h.gateway.bind("account"+sid, did, false)
 		if h.link.Online(waiting(t), federation.Binding{DID: did}) {
