@@ -3,6 +3,7 @@
 package bridgetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,12 +31,15 @@ const (
 
 // InspIRCdConfig describes a real server and the one server that may link to it.
 type InspIRCdConfig struct {
+	Binary       string // of InspIRCd 4; "" for the InspIRCd 3 of Debian's package
 	Name, SID    string
-	LinkName     string // the gateway's server name
-	SendPassword string // what the server sends
-	RecvPassword string // what it wants to be sent
-	Gateway      string // where the gateway listens, for a server that dials; else empty
-	Services     string // a second server that may link, with the same passwords; "" for none
+	LinkName     string   // the gateway's server name
+	Modules      []string // beside the modules of a link
+	Operator     string   // name and password of an operator that may do all; "" for none
+	SendPassword string   // what the server sends
+	RecvPassword string   // what it wants to be sent
+	Gateway      string   // where the gateway listens, for a server that dials; else empty
+	Services     string   // a second server that may link, with the same passwords; "" for none
 	TLS          *InspIRCdTLS
 }
 
@@ -45,8 +49,9 @@ type InspIRCdTLS struct {
 	Fingerprint       string // that it wants of the gateway
 }
 
-// InspIRCd is a running InspIRCd 3 on the loopback.
+// InspIRCd is a running InspIRCd 3 or 4 on the loopback.
 type InspIRCd struct {
+	binary     string
 	ClientAddr string
 	LinkAddr   string
 	config     string // path
@@ -57,10 +62,10 @@ type InspIRCd struct {
 // StartInspIRCd runs a server with its configuration in a directory, and waits
 // until it takes connections. It dies with this process.
 func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIRCd, error) {
-	if _, err := os.Stat(inspircdPath); err != nil {
+	d := &InspIRCd{binary: cmp.Or(cfg.Binary, inspircdPath), config: filepath.Join(dir, "inspircd.conf")}
+	if _, err := os.Stat(d.binary); err != nil {
 		return nil, fmt.Errorf("no InspIRCd here: apt-get install inspircd: %w", err)
 	}
-	d := &InspIRCd{config: filepath.Join(dir, "inspircd.conf")}
 	addrs, err := federationtest.FreeAddrs(ctx, 2)
 	if err != nil {
 		return nil, err
@@ -75,8 +80,13 @@ func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIR
 func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 	_, clients, _ := strings.Cut(d.ClientAddr, ":")
 	_, servers, _ := strings.Cut(d.LinkAddr, ":")
-	modules := []string{
-		"cap", "ircv3", "ircv3_ctctags", "ircv3_msgid", "ircv3_servertime", "ircv3_echomessage", "sha256", "spanningtree",
+	modules := append([]string{
+		"cap", "ircv3", "ircv3_ctctags", "ircv3_msgid", "ircv3_servertime", "ircv3_echomessage", "spanningtree",
+	}, cfg.Modules...)
+	if cfg.Binary == "" {
+		modules = append(modules, "sha256")
+	} else {
+		modules = append(modules, "sha2")
 	}
 	var b strings.Builder
 	bindTLS, linkTLS := "", ""
@@ -96,8 +106,8 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 <admin name="a" nick="a" email="a@test.example">
 <bind address="127.0.0.1" port=%q type="clients">
 <bind address="127.0.0.1" port=%q type="servers"%s>
-<connect allow="*" timeout="10" hardsendq="1048576" softsendq="1048576" recvq="65536" localmax="100" globalmax="100"
- commandrate="100000" threshold="1000" fakelag="no" useident="no" resolvehostnames="no">
+<connect name="main" allow="*" timeout="10" hardsendq="1048576" softsendq="1048576" recvq="1048576" localmax="100" globalmax="100"
+ commandrate="10000000" threshold="100000" fakelag="no" useident="no" resolvehostnames="no">
 <dns server="127.0.0.1" timeout="1">
 <performance netbuffersize="65534" quietbursts="yes">
 <options serverpingfreq="10" pingwarning="3">
@@ -106,6 +116,12 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 	if cfg.Services != "" {
 		fmt.Fprintf(&b, "<link name=%q ipaddr=\"127.0.0.1\" port=\"1\" allowmask=\"127.0.0.1/32\" recvpass=%q sendpass=%q>\n",
 			cfg.Services, cfg.RecvPassword, cfg.SendPassword)
+	}
+	if cfg.Operator != "" {
+		fmt.Fprintf(&b, `<class name="all" commands="*" usermodes="*" chanmodes="*" privs="*" snomasks="*">
+<type name="all" classes="all">
+<oper name=%q password=%q hash="plaintext" host="*@*" type="all">
+`, cfg.Operator, cfg.Operator)
 	}
 	for _, module := range modules {
 		fmt.Fprintf(&b, "<module name=%q>\n", module)
@@ -118,8 +134,8 @@ func (d *InspIRCd) start(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		args = append(args, "--runasroot")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), inspircdPath, args...) //nolint:gosec // a constant path and a file of our own
-	cmd.Dir = filepath.Dir(d.config)                                              // it may leave a core there when it is stopped
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.binary, args...) //nolint:gosec // a path that the operator of the tests names, and a file of our own
+	cmd.Dir = filepath.Dir(d.config)                                          // it may leave a core there when it is stopped
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start InspIRCd: %w", err)

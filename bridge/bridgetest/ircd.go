@@ -33,13 +33,15 @@ type IRCdConfig struct {
 	TLS          *tls.Config // of links in both directions; nil = plain
 	Plaintext    bool        // offer no CHALLENGE
 	Tagless      bool        // load no module for message tags
+	Protocol     int         // 1205, as InspIRCd 3, where it is zero, or 1206, as InspIRCd 4
 	Users        []string    // nicks
 	Channels     []string    // with all users in them
+	ChannelModes string      // of all of them; "" = +nt
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with
 // [IRCd.Dial]: it speaks spanning tree
-// 1205 over a socket as InspIRCd 3.15 does, with users and channels of its own and
+// 1205 or 1206 over a socket as InspIRCd 3.15 or 4.11 does, with users and channels of its own and
 // no listener for clients. It ends the link on whatever the real one ends it for,
 // and where that one only loses something, or lets harm be done, it does so too
 // and [IRCd.Err] says it.
@@ -74,9 +76,13 @@ type guest struct {
 
 type ircdChannel struct {
 	ts      int64
+	modes   string
 	guests  map[string]bool
 	members map[string]bool // nicks of the server's own users
 }
+
+// oldProtocol is the version that InspIRCd 3 speaks.
+const oldProtocol = 1205
 
 // ListenIRCd starts a server. It ends with ctx, or by [IRCd.Close].
 func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
@@ -105,6 +111,7 @@ func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
 
 // NewIRCd returns a server without a listener: [IRCd.Serve] gives it connections.
 func NewIRCd(cfg IRCdConfig) *IRCd {
+	cfg.Protocol = cmp.Or(cfg.Protocol, oldProtocol)
 	d := &IRCd{
 		cfg: cfg, started: time.Now().Unix(), received: newMessages(), linked: make(chan struct{}),
 		users: map[string]string{}, guests: map[string]*guest{}, channels: map[string]*ircdChannel{}, heldPongs: -1,
@@ -113,7 +120,7 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 		d.mintUser(nick)
 	}
 	for _, name := range cfg.Channels {
-		ch := &ircdChannel{ts: d.started - 60, guests: map[string]bool{}, members: map[string]bool{}}
+		ch := &ircdChannel{ts: d.started - 60, modes: cmp.Or(cfg.ChannelModes, "+nt"), guests: map[string]bool{}, members: map[string]bool{}}
 		for _, nick := range cfg.Users {
 			ch.members[nick] = true
 		}
@@ -124,7 +131,8 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 
 // mintUser gives a user an id.
 func (d *IRCd) mintUser(nick string) {
-	d.users[nick] = fmt.Sprintf("%sAAAAA%c", d.cfg.SID, 'A'+d.minted)
+	n := d.minted
+	d.users[nick] = fmt.Sprintf("%sAAAA%c%c", d.cfg.SID, 'A'+n/26, 'A'+n%26)
 	d.minted++
 }
 
@@ -301,7 +309,15 @@ func (d *IRCd) Leave(nick, channel string) {
 // lock.
 func (d *IRCd) uid(nick string) string {
 	return fmt.Sprintf(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s",
-		d.cfg.SID, d.users[nick], d.started-50, nick, nick, d.started-50, nick)
+		d.cfg.SID, d.users[nick], d.started-50, nick, d.idents(nick), d.started-50, nick)
+}
+
+// idents returns a user name as UID has it: 1206 has the real one and the shown one.
+func (d *IRCd) idents(ident string) string {
+	if d.cfg.Protocol == oldProtocol {
+		return ident
+	}
+	return ident + " " + ident
 }
 
 // members lists the server's users for an FJOIN. The caller holds the lock.
@@ -369,6 +385,29 @@ func (d *IRCd) Remake(channel string) {
 	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
+// Age returns when a channel was made, in unix seconds.
+func (d *IRCd) Age(channel string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.channels[strings.ToLower(channel)].ts
+}
+
+// Modes gives a channel other modes, which the next burst tells.
+func (d *IRCd) Modes(channel, modes string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.channels[strings.ToLower(channel)].modes = modes
+}
+
+// Older says that a channel was made so many seconds earlier, which voids its modes.
+func (d *IRCd) Older(channel string, seconds int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ch := d.channels[strings.ToLower(channel)]
+	ch.ts -= seconds
+	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
+}
+
 // UUID returns the id of one of the server's users.
 func (d *IRCd) UUID(nick string) string {
 	d.mu.Lock()
@@ -410,7 +449,7 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 		}
 	}()
 	peer := &ircdPeer{d: d, out: out, dialled: dialled, challenge: rand.Text()[:20]}
-	peer.say("CAPAB START 1205")
+	peer.say("CAPAB START %d", d.cfg.Protocol)
 	reader := bufio.NewReader(conn)
 	for {
 		text, err := reader.ReadString('\n')

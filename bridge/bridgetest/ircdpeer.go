@@ -128,8 +128,8 @@ func fittingTags(m ircmsg.Message) map[string]string {
 func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 	switch {
 	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "START":
-		if m.Params[1] != "1205" {
-			return p.fail("announced protocol %s: a server of version 3 would strip all tags", m.Params[1])
+		if m.Params[1] != strconv.Itoa(p.d.cfg.Protocol) {
+			return p.fail("announced protocol %s: a server of another version would strip all tags", m.Params[1])
 		}
 		p.capabilities()
 	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "CAPABILITIES":
@@ -147,7 +147,7 @@ func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 		return p.ended(m)
 	case m.Command == "CAPAB":
 		return p.fail("CAPAB negotiation failed: %q not matched", m.Params)
-	case m.Command == "SERVER" && len(m.Params) == 5:
+	case m.Command == "SERVER" && len(m.Params) == p.sidParam()+2:
 		return p.authenticate(conn, m)
 	default:
 		return p.fail("unexpected %s before SERVER", m.Command)
@@ -156,17 +156,24 @@ func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 }
 
 func (p *ircdPeer) capabilities() {
-	if p.d.cfg.Tagless {
-		p.say("CAPAB MODULES :m_cloaking.so")
-	} else {
-		p.say("CAPAB MODULES :m_cloaking.so m_ircv3_ctctags.so")
+	module, limits := "m_%s.so", "NICKMAX=30 CHANMAX=64 IDENTMAX=10"
+	if p.d.cfg.Protocol != oldProtocol {
+		module, limits = "%s", "MAXNICK=30 MAXCHANNEL=60 MAXUSER=10"
 	}
-	p.say("CAPAB MODSUPPORT :m_services_account.so ")
+	modules := fmt.Sprintf(module, "cloaking")
+	if !p.d.cfg.Tagless {
+		modules += " " + fmt.Sprintf(module, "ircv3_ctctags")
+	}
+	p.say("CAPAB MODULES :%s", modules)
+	p.say("CAPAB MODSUPPORT :%s ", fmt.Sprintf(module, "services_account"))
+	p.say("CAPAB CHANMODES :list:ban=b list:banexception=e list:invex=I param-set:limit=l param:key=k prefix:10000:voice=+v " +
+		"prefix:30000:op=@o simple:inviteonly=i simple:moderated=m simple:noextmsg=n simple:permanent=P simple:reginvite=R " +
+		"simple:regmoderated=M simple:secret=s simple:topiclock=t")
 	challenge := " CHALLENGE=" + p.challenge
 	if p.d.cfg.Plaintext {
 		challenge = ""
 	}
-	p.say("CAPAB CAPABILITIES :NICKMAX=30 CHANMAX=64 IDENTMAX=10 MAXREAL=128 MAXHOST=64 MAXLINE=512%s CASEMAPPING=rfc1459", challenge)
+	p.say("CAPAB CAPABILITIES :%s MAXREAL=128 MAXHOST=64 MAXLINE=512%s CASEMAPPING=rfc1459", limits, challenge)
 	p.say("CAPAB END")
 }
 
@@ -181,7 +188,7 @@ func (p *ircdPeer) proof(password, challenge string) string {
 }
 
 func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
-	name, password, sid := m.Params[0], m.Params[1], m.Params[3]
+	name, password, sid := m.Params[0], m.Params[1], m.Params[p.sidParam()]
 	switch {
 	case p.dialled && !p.asked:
 		return p.fail("SERVER from a server that was dialled, before ours")
@@ -204,9 +211,21 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
+// sidParam is where SERVER has the id: behind a number of hops in 1205.
+func (p *ircdPeer) sidParam() int {
+	if p.d.cfg.Protocol == oldProtocol {
+		return 3
+	}
+	return 2
+}
+
 // server introduces this server.
 func (p *ircdPeer) server() {
-	p.say("SERVER %s %s 0 %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), p.d.cfg.SID)
+	sid := p.d.cfg.SID
+	if p.d.cfg.Protocol == oldProtocol {
+		sid = "0 " + sid
+	}
+	p.say("SERVER %s %s %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), sid)
 }
 
 // ended keeps the last that the gateway says, for tests to look at.
@@ -224,7 +243,8 @@ func (p *ircdPeer) burst() {
 		p.say("%s", d.uid(nick))
 	}
 	for _, name := range d.cfg.Channels {
-		p.say(":%s FJOIN %s %d +nt :%s ", d.cfg.SID, name, d.channels[strings.ToLower(name)].ts, d.members())
+		ch := d.channels[strings.ToLower(name)]
+		p.say(":%s FJOIN %s %d %s :%s ", d.cfg.SID, name, ch.ts, ch.modes, d.members())
 		p.say(":%s METADATA %s %d maxlist :b 100", d.cfg.SID, name, d.started)
 	}
 	p.say(":%s ENDBURST ", d.cfg.SID)
@@ -239,7 +259,7 @@ func nickSyntax() *regexp.Regexp {
 // command holds a command of a linked gateway to what InspIRCd takes.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
-		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
+		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
 		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3,
 	}
 	least, known := fewest[m.Command]
@@ -280,7 +300,8 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 }
 
 func (p *ircdPeer) introduce(m ircmsg.Message) error {
-	uuid, nick, ident, ip, modes := m.Params[0], m.Params[2], m.Params[5], m.Params[6], m.Params[8]
+	last := len(m.Params) - 1 // what is behind the user names is read from there
+	uuid, nick, ident, ip, modes := m.Params[0], m.Params[2], m.Params[5], m.Params[last-3], m.Params[last-1]
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	_, badIP := netip.ParseAddr(ip)
 	switch {
@@ -296,7 +317,7 @@ func (p *ircdPeer) introduce(m ircmsg.Message) error {
 		return p.fail("Unknown modes in UID: %s", modes)
 	case !nickSyntax().MatchString(nick) && nick != uuid:
 		p.wrong("%q is no nick", nick)
-	case len(ident) > 10 || len(m.Params[3]) > 64 || len(m.Params[9]) > 128:
+	case len(ident) > 10 || len(m.Params[3]) > 64 || len(m.Params[last]) > 128:
 		p.wrong("longer than the limits of CAPAB: %q", m.Params)
 	}
 	p.d.guests[uuid] = &guest{nick: nick, ts: ts}

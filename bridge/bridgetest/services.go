@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
 )
 
 // servicesSID is the server id of [Services].
@@ -58,6 +60,52 @@ func (s *Services) LogIn(nick, account string) error {
 	s.say(":%s METADATA %s accountname :%s\r\n:%s PING %s", servicesSID, uuid, account, servicesSID, s.peer)
 	_, err := s.until(":" + s.peer + " PONG")
 	return err
+}
+
+// Order gives an order about a user, which had that nick when the services linked: a command in
+// which %s stands for its id. It returns when
+// the server has read that.
+func (s *Services) Order(nick, command string) error {
+	uuid := s.users[nick]
+	if uuid == "" {
+		return fmt.Errorf("order: no user %q", nick)
+	}
+	s.say(":%s "+command+"\r\n:%s PING %s", servicesSID, uuid, servicesSID, s.peer)
+	_, err := s.until(":" + s.peer + " PONG")
+	return err
+}
+
+// Introduce brings a number of users of the services' own, user0 and so on, into channels, and
+// returns when the server has read that.
+func (s *Services) Introduce(users int, channels []string) error {
+	now := time.Now().Unix()
+	for i := range users {
+		s.say(":%s UID %s %d user%d h.example h.example u%d 10.0.%d.%d %d + :user", servicesSID, servicesUUID(i), now, i, i, i/256, i%256, now)
+	}
+	for i, channel := range channels {
+		var members []string
+		for user := i; user < users; user += len(channels) {
+			members = append(members, fmt.Sprintf(",%s:%d", servicesUUID(user), i))
+		}
+		members = append(members, fmt.Sprintf(",%s:%d", servicesUUID(users-1), users)) // is in all of them
+		s.say(":%s FJOIN %s %d +nt :%s", servicesSID, channel, now, strings.Join(members, " "))
+	}
+	s.say(":%s PING %s", servicesSID, s.peer)
+	_, err := s.until(":" + s.peer + " PONG")
+	return err
+}
+
+// Say has one of those users send tags to a channel.
+func (s *Services) Say(user int, tags map[string]string, channel string) error {
+	m := ircmsg.MakeMessage(tags, servicesUUID(user), "TAGMSG", channel)
+	line, err := m.Line()
+	s.say("%s", strings.TrimSpace(line))
+	return err
+}
+
+// servicesUUID is the id of a user of the services.
+func servicesUUID(user int) string {
+	return fmt.Sprintf("%sAAA%c%c%c", servicesSID, 'A'+user/676, 'A'+user/26%26, 'A'+user%26)
 }
 
 // Close ends the link.

@@ -46,41 +46,41 @@ type cli struct {
 	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	Serve       serveCommand      `cmd:"" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
-	Demo        demoCommand       `cmd:"" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
-	Mcp         mcpCommand        `cmd:"" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
-	Healthcheck healthcheck       `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
-	ConfigCmd   configCommands    `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
-	Handoff     handoffCommands   `cmd:"" help:"Look at handoffs, and take steps in them."`
-	Explain     explainCommand    `cmd:"" help:"Explain one event: why it holds, its way, and what is next."`
-	Inbox       inboxCommands     `cmd:"" help:"Look at what reached a DID."`
-	Link        linkCommands      `cmd:"" help:"Look at links."`
-	Bind        bindCommands      `cmd:"" help:"Keep names that stand for DIDs."`
-	Block       blockCommands     `cmd:"" help:"Keep sources that nothing is taken from."`
-	Top         topCommand        `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
-	Feed        feedCommands      `cmd:"" help:"What is still to be delivered."`
-	Dead        deadCommands      `cmd:"" help:"Deliveries that were given up."`
-	Dir         dirCommands       `cmd:"" help:"The tasks of a .handoffs directory, without a gateway."`
-	Webhook     webhookCommands   `cmd:"" help:"Addresses that what reaches agents is posted to."`
-	Peer        peerCommands      `cmd:"" help:"Other registries."`
-	Relay       relayCommands     `cmd:"" help:"The NATS server that homes meet at."`
-	Policy      policyCommands    `cmd:"" help:"What steps are judged by."`
-	Reload      reloadCommand     `cmd:"" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
-	Log         logCommands       `cmd:"" help:"What the gateway logs."`
-	Doctor      doctorCommand     `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
-	Quickstart  quickstart        `cmd:"" help:"Write the configuration of a new gateway."`
-	Audit       auditCommands     `cmd:"" help:"What operators changed."`
-	Backup      backupCommand     `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
-	Restore     restoreCommand    `cmd:"" help:"Put record and keys of a backup in place."`
-	Verify      verifyCommand     `cmd:"" help:"Examine the whole record."`
-	Migrate     migrateCommand    `cmd:"" help:"Bring an older record forward, as serve does at its start."`
-	Bench       benchCommand      `cmd:"" example:"bench --quick -o report.html" help:"Measure what a gateway costs on this machine, as ratios."`
-	Conform     conformCommand    `cmd:"" help:"Hold a server to what its clients rely on."`
-	Keys        keysCommands      `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
-	Token       tokenCommands     `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
-	Version     versionCommand    `cmd:"" example:"version --json" help:"Print version, revision, Go and protocols."`
-	Completion  completionCommand `cmd:"" help:"Print the script with which a shell completes command lines."`
-	Man         manCommand        `cmd:"" help:"Write the man pages."`
+	Serve       serveCommand    `cmd:"" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
+	Demo        demoCommand     `cmd:"" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	Mcp         mcpCommand      `cmd:"" example:"mcp --as did:key:z6Mk…" help:"Serve the Model Context Protocol on standard input and output, for one agent."`
+	Healthcheck healthcheck     `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
+	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
+	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
+	Explain     explainCommand  `cmd:"" help:"Explain one event: why it holds, its way, and what is next."`
+	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
+	Link        linkCommands    `cmd:"" help:"Look at links."`
+	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
+	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
+	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
+	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
+	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
+	Dir         dirCommands     `cmd:"" help:"The tasks of a .handoffs directory, without a gateway."`
+	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
+	Peer        peerCommands    `cmd:"" help:"Other registries."`
+	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
+	Policy      policyCommands  `cmd:"" help:"What steps are judged by."`
+	Reload      reloadCommand   `cmd:"" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
+	Log         logCommands     `cmd:"" help:"What the gateway logs."`
+	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
+	Quickstart  quickstart      `cmd:"" help:"Write the configuration of a new gateway."`
+	Audit       auditCommands   `cmd:"" help:"What operators changed."`
+	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
+	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
+	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
+	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
+	Bench       benchCommand    `cmd:"" example:"bench --quick -o report.html" help:"Measure what a gateway costs on this machine, as ratios."`
+	Conform     conformCommand  `cmd:"" help:"Hold a server to what its clients rely on."`
+	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
+	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
+	Version     versionCommand  `cmd:"" example:"version --json" help:"Print version, revision, Go and protocols."`
+	Completion  completion      `cmd:"" help:"Print the script with which a shell completes command lines."`
+	Man         manCommand      `cmd:"" help:"Write the man pages."`
 }
 
 const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.

@@ -20,7 +20,7 @@ type command struct {
 
 // commands returns what a leaf has to act on. All else is passed over.
 //
-// spec: InspIRCd spanning tree 1205
+// spec: InspIRCd spanning tree 1205, 1206
 func commands() map[string]command {
 	return map[string]command{
 		"BURST":    {0, (*session).onBurst},
@@ -30,7 +30,7 @@ func commands() map[string]command {
 		"ERROR":    {0, (*session).onError},
 		"SERVER":   {2, (*session).onServer},
 		"SQUIT":    {1, (*session).onSplit},
-		"UID":      {uidParams, (*session).onUser},
+		"UID":      {3, (*session).onUser},
 		"NICK":     {1, (*session).onNick},
 		"QUIT":     {0, (*session).onQuit},
 		"KILL":     {1, (*session).onKill},
@@ -39,6 +39,14 @@ func commands() map[string]command {
 		"IJOIN":    {1, (*session).onEnter},
 		"PART":     {1, (*session).onPart},
 		"KICK":     {2, (*session).onKick},
+		"FMODE":    {3, (*session).onModes},
+		"LMODE":    {3, (*session).onMasks},
+		"INVITE":   {2, (*session).onInvite},
+		"ENCAP":    {2, (*session).onEncap},
+		"SVSNICK":  {3, (*session).onRename},
+		"SVSJOIN":  {2, (*session).onBring},
+		"SVSPART":  {2, (*session).onTakeOut},
+		"RSQUIT":   {1, (*session).onRemoteSplit},
 		"RESYNC":   {1, (*session).onResync},
 		"METADATA": {2, (*session).onMetadata},
 		"IDLE":     {1, (*session).onIdle},
@@ -47,15 +55,12 @@ func commands() map[string]command {
 		"MOTD":     {0, (*session).onQuestion},
 		"STATS":    {1, (*session).onQuestion},
 		"TIME":     {0, (*session).onQuestion},
+		"VERSION":  {0, (*session).onQuestion},
 		"TAGMSG":   {1, (*session).onMessage},
 		"PRIVMSG":  {1, (*session).onMessage},
 		"NOTICE":   {1, (*session).onMessage},
 	}
 }
-
-// uidParams is how many parameters UID has at least: id, age of the nick, nick,
-// real and shown host, ident, address, signon, modes, real name.
-const uidParams = 10
 
 // identParam is where UID has the ident: that of the user itself where the protocol knows
 // another one that is shown.
@@ -130,7 +135,7 @@ func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 
 func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 	uuid, nick := m.Params[0], m.Params[2]
-	if len(uuid) != uuidBytes || uuid[:sidBytes] != m.Source || s.net.knows(uuid) {
+	if len(m.Params) < s.protocol.uidParams() || len(uuid) != uuidBytes || uuid[:sidBytes] != m.Source || s.net.knows(uuid) {
 		s.badInput(ctx, malformed, m.Command)
 		return nil
 	}
@@ -188,8 +193,11 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	}
 	s.doubt(errKilled, func(r *row) bool { return r.uuid == p.uuid })
 	s.net.forget(p.uuid, p.Nick)
-	p.here, p.Nick = false, ""
+	p.here, p.Nick, p.given = false, "", false
 	p.LeaveChannels()
+	clear(p.memberships)
+	clear(p.visits)
+	s.changed = true
 	s.link.roster.mint(p)
 	s.thrownOut(p)
 	return nil
@@ -227,10 +235,17 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	if ch.ts == 0 || ts < ch.ts || !s.occupied(venue) {
-		ch.ours = ch.ours && ts == ch.ts
-		ch.name, ch.ts = m.Params[0], ts
+		if ts != ch.ts {
+			ch.ours, ch.ts, ch.rules = false, ts, newRules()
+		}
+		ch.name = m.Params[0]
+	}
+	if last := len(m.Params) - 1; ts == ch.ts && last > 2 && !s.change(ch, m.Params[2], m.Params[3:last]) {
+		s.badInput(ctx, malformed, m.Command)
 	}
 	s.fill(ch, m.Params[len(m.Params)-1])
+	s.readmit(ch)
+	s.changed = true
 	return nil
 }
 
@@ -241,10 +256,11 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 		s.left(venue, m.Params[1])
 		return nil
 	}
+	delete(p.visits, venue)
 	if !p.In[venue] {
 		return nil
 	}
-	p.In[venue] = false
+	s.outside(p, venue)
 	s.thrownOut(p)
 	return nil
 }
@@ -254,7 +270,7 @@ func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.All() {
 		if p.In[venue] {
-			s.join(p, venue)
+			s.join(p, s.net.channels[venue])
 		}
 	}
 	return nil
@@ -271,8 +287,10 @@ func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
 	}
 	if name, loaded := strings.CutPrefix(m.Params[2], "+"); loaded {
 		s.net.module(name, true)
+		s.changed = true
 	} else if name, unloaded := strings.CutPrefix(m.Params[2], "-"); unloaded {
 		s.net.module(name, false)
+		s.changed = true
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 var (
 	errKilled = errors.New("the step's user was killed, maybe before the step was read")
 	errAbsent = errors.New("no recipient is there")
-	errNoTags = errors.New("the other server has no message tags: load its ircv3_ctctags module")
+	errNoTags = errors.New("the other server has no message tags, so that steps are readable lines alone: load its ircv3_ctctags module")
 )
 
 // lineSuffix makes the message id of the line for people from that of its step:
@@ -34,7 +34,9 @@ type row struct {
 	tags  map[string]string // of the TAGMSG; nil for a step that the network has already
 	msgid string            // of the step
 	line  string            // for people in a channel; "" for none
-	told  *translate.Step   // of which a private line tells; nil for none
+	plain string            // the line that stands for the tags on a server without; "" for none
+	event federation.EventID
+	told  *translate.Step // of which a private line tells; nil for none
 	ref   federation.HandoffID
 	lines []ircmsg.Message // of private text; their source and target are set later
 	done  chan error       // has room for the one answer
@@ -64,6 +66,9 @@ type party struct {
 // that came from here goes to the other parties on this network that are logged in to a
 // bound account, or signed steps since the link is up. It waits for a party of this network
 // alone.
+//
+// On a server without message tags the line stands for the step. A step whose user may not
+// speak in its channel is refused.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" && r.lines == nil {
@@ -99,14 +104,17 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	step := irc.Named(ctx, l.ports.Gateway, d)
 	r := &row{
 		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
-		msgid: ev.WireID(), ref: ev.Handoff, done: make(chan error, 1),
+		msgid: ev.WireID(), event: ev.ID, ref: ev.Handoff, done: make(chan error, 1),
 	}
 	switch receipt := d.Entry.Version == 0; {
 	case receipt:
 	case private:
 		r.told = &step
-	case l.cfg.Summaries && d.Attempt == 0:
-		r.line = irc.Summary(step)
+	default:
+		r.plain = irc.Summary(step)
+		if l.cfg.Summaries && d.Attempt == 0 {
+			r.line = r.plain
+		}
 	}
 	if r.heard && !private {
 		return r, nil
@@ -169,18 +177,50 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		r.done <- s.link.unavailable(errAbsent)
 		return
 	case r.tags != nil && !s.net.tagmsg:
-		if !s.tagless {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
-		}
-		s.tagless = true
-		r.done <- s.link.unavailable(errNoTags) // a TAGMSG would end the link
+		s.strip(ctx, r)
+	}
+	from := s.speaker(r.from, r.name, r.venue)
+	if err := s.barred(from, r); err != nil {
+		r.done <- err
 		return
 	}
-	if err := s.putRow(r, targets); err != nil {
+	if r.tags == nil && s.text(r) == "" { // nothing is left to prove
+		r.done <- nil
+		return
+	}
+	if err := s.putRow(r, from, targets); err != nil {
 		r.done <- err
 		return
 	}
 	s.unproven = append(s.unproven, r)
+}
+
+// strip leaves the line of a row alone, for a peer without message tags: a TAGMSG would end
+// the link.
+func (s *session) strip(ctx context.Context, r *row) {
+	if !s.tagless {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
+	}
+	s.tagless = true
+	r.tags, r.line = nil, r.plain
+}
+
+// barred returns the refusal of a step whose user may not speak in the channel. A line about a
+// step that the channel has already is left out, which refuses nothing.
+func (s *session) barred(from *pseudo, r *row) error {
+	ch := s.net.channels[r.venue]
+	if ch == nil {
+		return nil
+	}
+	why := s.speech(from, ch)
+	switch {
+	case why == "":
+		return nil
+	case r.heard:
+		r.line = ""
+		return nil
+	}
+	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)
 }
 
 // targets returns the targets of a row: its channel, or its parties that are
@@ -204,8 +244,7 @@ func (s *session) targets(r *row) []string {
 }
 
 // putRow adds the messages of a row to what is to be written, side by side.
-func (s *session) putRow(r *row, targets []string) error {
-	from := s.speaker(r.from, r.name, r.venue)
+func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 	r.uuid = from.uuid
 	text := s.text(r)
 	for _, target := range targets {

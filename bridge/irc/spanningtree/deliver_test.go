@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/bridgetest"
-	"baton/bridge/irc/spanningtree"
 	"baton/federation"
 )
 
@@ -185,32 +183,6 @@ func TestDeliverDeclines(t *testing.T) {
 		if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
 			t.Errorf("error %v", err)
 		}
-	})
-	t.Run("for now, and never by TAGMSG, while the peer has no message tags", func(t *testing.T) {
-		h, _ := linked(t, func(_ *spanningtree.Config, peer *bridgetest.IRCdConfig) { peer.Tagless = true })
-		for range 2 {
-			err := h.link.Deliver(waiting(t), acceptRow(t))
-			if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
-				t.Errorf("error %v", err)
-			}
-		}
-		if n := strings.Count(h.log.String(), "peer takes no message tags"); n != 1 {
-			t.Errorf("told the log %d times", n)
-		}
-	})
-	t.Run("for now, after the peer unloaded the module, until it is back", func(t *testing.T) {
-		h, peer := linked(t, nil)
-		peer.Send(":1AA METADATA * modules :-m_ircv3_ctctags.so")
-		for h.link.Deliver(waiting(t), acceptRow(t)) == nil {
-			await(t, peer, "TAGMSG") // until the link has read it
-		}
-		peer.Send(":1AA METADATA * modules :+m_ircv3_ctctags.so")
-		for h.link.Deliver(waiting(t), acceptRow(t)) != nil {
-			if err := peer.Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		await(t, peer, "TAGMSG")
 	})
 	t.Run("for ever, more tags than a server carries", func(t *testing.T) {
 		h, _ := linked(t, nil)

@@ -1,6 +1,9 @@
 package spanningtree
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,9 +14,8 @@ import (
 // agreement is what both sides of a session know of each other once both bursts are
 // over. It never changes.
 type agreement struct {
-	words  map[string]string
-	skew   time.Duration
-	tagmsg bool
+	words map[string]string
+	skew  time.Duration
 }
 
 // agree returns what a session that is linked came to.
@@ -23,8 +25,8 @@ func (s *session) agree() *agreement {
 	if t.ascii {
 		casemapping = "ascii"
 	}
-	return &agreement{skew: s.skew, tagmsg: t.tagmsg, words: map[string]string{
-		"protocol": strconv.Itoa(protocol), "server": s.link.cfg.ServerName, "server_id": t.peer, "our_server_id": s.sid(),
+	return &agreement{skew: s.skew, words: map[string]string{
+		"protocol": strconv.Itoa(int(s.protocol)), "server": s.link.cfg.ServerName, "server_id": t.peer, "our_server_id": s.sid(),
 		"authentication": s.authentication(), "tls": strconv.FormatBool(s.link.tls != nil), "tagmsg": strconv.FormatBool(t.tagmsg),
 		"casemapping": casemapping, "nick_bytes": strconv.Itoa(t.nickBytes), "host_bytes": strconv.Itoa(t.hostBytes),
 	}}
@@ -45,11 +47,43 @@ func (l *Link) Describe() bridge.Description {
 		"a step to an absent user: it waits",
 	}}
 	if s := l.live.Load(); s != nil {
-		agreed := s.agreed
-		d.Negotiated, d.Skew = agreed.words, agreed.skew
-		if !agreed.tagmsg {
-			d.NotCarried = append(d.NotCarried, "all steps: the other server has no message tags")
-		}
+		d.Negotiated, d.Skew = s.agreed.words, s.agreed.skew
+		d.NotCarried = append(d.NotCarried, *s.notCarried.Load()...)
 	}
 	return d
+}
+
+// publish tells operators what the network keeps from being written, as of now.
+func (s *session) publish() {
+	var lost []string
+	if !s.net.tagmsg {
+		lost = append(lost, "tags: the other server has no message tags, so that each step is a readable line alone; load its ircv3_ctctags module")
+	}
+	for _, venue := range slices.Sorted(maps.Keys(s.net.channels)) {
+		ch := s.net.channels[venue]
+		for _, why := range s.bars(ch) {
+			lost = append(lost, "steps in "+ch.name+": "+string(why))
+		}
+	}
+	s.notCarried.Store(&lost)
+	s.changed = false
+}
+
+// bars returns each reason for which a user of ours that belongs in a channel may not enter it or
+// may not speak there, and the reason that a new one would have.
+func (s *session) bars(ch *channel) []bar {
+	found := map[bar]bool{}
+	for _, p := range append(s.link.roster.All(), &pseudo{}) {
+		there, belongs := p.In[ch.venue]
+		if !belongs && p.uuid != "" {
+			continue
+		}
+		why := bar("")
+		if !there {
+			why = s.entry(p, ch)
+		}
+		found[cmp.Or(why, s.voice(p, ch))] = true
+	}
+	delete(found, "")
+	return slices.Sorted(maps.Keys(found))
 }

@@ -1,8 +1,11 @@
 package spanningtree
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
+	"sync"
 
 	"baton/bridge/irc"
 )
@@ -16,8 +19,33 @@ const (
 	MaxSilence   = maxSilence
 	MaxPseudos   = irc.MaxPseudoClients
 	MaxSteps     = maxSteps
+	MaxVisits    = maxVisits
 	FirstReturn  = firstReturn
 )
 
 // Prove is the proof of a password.
 func Prove(password, challenge string) string { return prove(password, challenge) }
+
+// Read has a session act on lines of a peer that is linked, and returns what it writes for them.
+func Read(ctx context.Context, l *Link, protocol int, lines []string) string {
+	ours, theirs := net.Pipe()
+	var written bytes.Buffer
+	var reading sync.WaitGroup
+	reading.Go(func() { _, _ = io.Copy(&written, theirs) })
+	s := newSession(l, ours)
+	s.protocol, s.up, s.Submitting = version(protocol), func() {}, ctx
+	s.net.peer, s.net.servers["1AA"] = "1AA", ""
+	s.Start()
+	for _, text := range lines {
+		if s.take(ctx, line{text: text}) != nil {
+			break
+		}
+	}
+	s.publish()
+	s.lastWord(":" + s.sid() + " SQUIT " + s.sid())
+	s.link.live.Store(nil)
+	s.End()
+	reading.Wait()
+	l.roster.leave()
+	return written.String()
+}

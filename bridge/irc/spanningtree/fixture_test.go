@@ -421,3 +421,8 @@ func acceptRow(t *testing.T) federation.Delivery {
 		},
 	}
 }
+
+// from holds for messages of one nick.
+func from(nick string) func(bridgetest.IRCMessage) bool {
+	return func(m bridgetest.IRCMessage) bool { return m.Nick == nick }
+}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,11 +18,6 @@ import (
 
 	"baton/bridge/irc"
 )
-
-// protocol is the version that we speak. A server that speaks more must be
-// answered with exactly this: one that is told a higher number believes it and
-// writes lines that we do not read.
-const protocol = 1205
 
 // handshakeTimeout bounds the time to authentication. InspIRCd hangs up after as
 // much.
@@ -42,7 +36,7 @@ var errAuthentication = errors.New("the other server's name or password is wrong
 // meet takes a connection up to the point where the peer has authenticated. The
 // session that it returns reads and writes; [session.run] or [irc.Session.End] is next.
 //
-// spec: InspIRCd spanning tree 1205, "CAPAB", "SERVER"
+// spec: InspIRCd spanning tree 1205, 1206, "CAPAB", "SERVER"
 func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errors.New("no answer within "+handshakeTimeout.String()))
 	defer cancel()
@@ -74,7 +68,9 @@ func (s *session) burst() {
 		s.put("%s", s.hello)
 	}
 	s.put(":%s BURST %d", s.sid(), time.Now().Unix())
-	s.put(":%s SINFO version :Baton. %s :", s.sid(), s.link.ports.Home)
+	for _, item := range s.protocol.software(string(s.link.ports.Home)) {
+		s.put(":%s SINFO %s :%s", s.sid(), item[0], item[1])
+	}
 }
 
 // negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list
@@ -87,11 +83,11 @@ func (s *session) negotiate(ctx context.Context) error {
 	if len(start.Params) < 2 || start.Params[0] != "START" {
 		return fmt.Errorf("want CAPAB START, got %q", start.Params)
 	}
-	if theirs, err := strconv.Atoi(start.Params[1]); err != nil || theirs < protocol {
-		return fmt.Errorf("it speaks protocol %q, want %d or newer", start.Params[1], protocol)
+	if s.protocol, err = choose(start.Params[1]); err != nil {
+		return err
 	}
 	s.challenge = rand.Text()
-	s.put("CAPAB START %d", protocol)
+	s.put("CAPAB START %d", s.protocol)
 	s.put("CAPAB CAPABILITIES :CHALLENGE=%s", s.challenge)
 	s.put("CAPAB END")
 	for {
@@ -113,7 +109,7 @@ func (s *session) authenticate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.hello = fmt.Sprintf("SERVER %s %s 0 %s :Baton", s.link.ports.Home, password, s.sid())
+	s.hello = s.protocol.hello(string(s.link.ports.Home), password, s.sid())
 	if s.link.dials() {
 		s.put("%s", s.hello)
 	}
@@ -121,10 +117,10 @@ func (s *session) authenticate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(m.Params) < 4 {
+	name, given, sid, ok := s.protocol.readHello(m.Params)
+	if !ok {
 		return errors.New("its SERVER lacks parameters")
 	}
-	name, given, sid := m.Params[0], m.Params[1], m.Params[3]
 	nameGood := subtle.ConstantTimeCompare([]byte(name), []byte(s.link.cfg.ServerName))
 	if nameGood&s.passwordGood(given) != 1 {
 		return errAuthentication
@@ -223,6 +219,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	s.put(":%s ENDBURST", s.sid())
 	s.linked = true
 	s.agreed = s.agree()
+	s.publish()
 	s.link.live.Store(s)
 	s.Running.Go(func() {
 		s.WatchPresence(s.link.ports.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)

@@ -96,19 +96,21 @@ func scripted(t *testing.T, play func(s script)) (house, error) {
 }
 
 func TestHandshake(t *testing.T) {
-	t.Run("answers a newer peer with 1205 and sends no list but its challenge", func(t *testing.T) {
-		var heard []string
-		_, _ = scripted(t, func(s script) {
-			s.say("CAPAB START 1206")
-			heard = append(heard, s.hear(), s.hear(), s.hear())
-			_ = s.conn.Close()
+	for announced, answered := range map[string]string{"1205": "1205", "1206": "1206", "1207": "1206"} {
+		t.Run("answers a peer that speaks "+announced+" with "+answered+" and sends no list but its challenge", func(t *testing.T) {
+			var heard []string
+			_, _ = scripted(t, func(s script) {
+				s.say("CAPAB START " + announced)
+				heard = append(heard, s.hear(), s.hear(), s.hear())
+				_ = s.conn.Close()
+			})
+			heard[1], _, _ = strings.Cut(heard[1], "=")
+			want := []string{"CAPAB START " + answered, "CAPAB CAPABILITIES :CHALLENGE", "CAPAB END"}
+			if diff := cmp.Diff(want, heard); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
 		})
-		heard[1], _, _ = strings.Cut(heard[1], "=")
-		want := []string{"CAPAB START 1205", "CAPAB CAPABILITIES :CHALLENGE", "CAPAB END"}
-		if diff := cmp.Diff(want, heard); diff != "" {
-			t.Errorf("lines (-want +got):\n%s", diff)
-		}
-	})
+	}
 	t.Run("proves the password as InspIRCd did in a recorded link", func(t *testing.T) {
 		if got, want := spanningtree.Prove("labpass", "maqk_vjEPoiClasqG`Kk"), "qnxZyMtTP6bBo8lkMUQ17zxZv2jrAjohgg2phVHP65Y"; got != want {
 			t.Errorf("proof %q, want %q", got, want)

@@ -56,6 +56,7 @@ func openReal(t *testing.T, tweak ...func(*setup)) realServer {
 	for _, change := range tweak {
 		change(&s)
 	}
+	s.cfg.ServerName = s.ircd.Name
 	ircd, err := bridgetest.StartInspIRCd(waiting(t), t.TempDir(), s.ircd)
 	if err != nil {
 		t.Fatalf("start: %v", err)
@@ -101,14 +102,14 @@ func (r realServer) client(t *testing.T, nick string, caps ...string) *bridgetes
 	return c
 }
 
-// from holds for messages of one nick.
-func from(nick string) func(bridgetest.IRCMessage) bool {
-	return func(m bridgetest.IRCMessage) bool { return m.Nick == nick }
-}
-
 // TestInspIRCdGivesTheFirstUserOfAChannelItsOperator links before any client is there.
 func TestInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T) {
-	r := openReal(t)
+	eachInspIRCd(t, testInspIRCdGivesTheFirstUserOfAChannelItsOperator)
+}
+
+func testInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T, server func(*setup)) {
+	t.Helper()
+	r := openReal(t, server)
 	up := make(chan struct{}, 10)
 	t.Cleanup(keepRunning(r.house, func() { up <- struct{}{} }))
 	select {
@@ -131,9 +132,12 @@ func TestInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T) {
 	operator(bob, "bob")
 }
 
-func TestInspIRCd(t *testing.T) {
+func TestInspIRCd(t *testing.T) { eachInspIRCd(t, testInspIRCd) }
+
+func testInspIRCd(t *testing.T, server func(*setup)) {
+	t.Helper()
 	t.Run("shows a step to a client that reads tags, and one line to a client that does not", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatalf("deliver: %v\n%s", err, r.log)
 		}
@@ -163,7 +167,7 @@ func TestInspIRCd(t *testing.T) {
 	})
 
 	t.Run("carries a client's step with its tags and the id that all clients see", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		if err := r.tagged.Send(offerTags(), "TAGMSG", "#ops"); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +182,7 @@ func TestInspIRCd(t *testing.T) {
 	})
 
 	t.Run("tells a client what was refused, and a client whose tags were unreadable", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		r.gateway.answer = func(_ context.Context, ev federation.Event) error {
 			return federation.Refuse(ev, federation.SignatureInvalid, "")
 		}
@@ -199,7 +203,7 @@ func TestInspIRCd(t *testing.T) {
 	})
 
 	t.Run("takes the largest step that fits, and lines of people", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		d := acceptRow(t)
 		d.Entry.Event.Fields["handoff-context"] = `["` + strings.Repeat("x", 3300) + `"]`
 		d.View.Title = strings.Repeat("ü", 600)
@@ -216,7 +220,7 @@ func TestInspIRCd(t *testing.T) {
 	})
 
 	t.Run("yields nicks, comes back from KICK and answers WHOIS", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		r.client(t, "scholar")
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatalf("deliver: %v", err)
@@ -237,7 +241,7 @@ func TestInspIRCd(t *testing.T) {
 	})
 
 	t.Run("links again after the server was restarted, and delivers what was owed", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatalf("deliver: %v", err)
 		}
@@ -258,10 +262,13 @@ func TestInspIRCd(t *testing.T) {
 	})
 }
 
-func TestInspIRCdBothDialects(t *testing.T) {
+func TestInspIRCdBothDialects(t *testing.T) { eachInspIRCd(t, testInspIRCdBothDialects) }
+
+func testInspIRCdBothDialects(t *testing.T, server func(*setup)) {
+	t.Helper()
 	for name, tags := range map[string]map[string]string{"handoff": offerTags(), "act": actTags()} {
 		t.Run("carries a client's step in "+name+" tags to the gateway and to others exactly as it was signed", func(t *testing.T) {
-			r := startReal(t)
+			r := startReal(t, server)
 			other := r.client(t, "carol", "message-tags")
 			if err := r.tagged.Send(tags, "TAGMSG", "#ops"); err != nil {
 				t.Fatal(err)
@@ -278,9 +285,12 @@ func TestInspIRCdBothDialects(t *testing.T) {
 	}
 }
 
-func TestInspIRCdPrivate(t *testing.T) {
+func TestInspIRCdPrivate(t *testing.T) { eachInspIRCd(t, testInspIRCdPrivate) }
+
+func testInspIRCdPrivate(t *testing.T, server func(*setup)) {
+	t.Helper()
 	t.Run("a client's step to the gateway and to an agent comes in, its answer goes to that client alone", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil { // brings the agent here
 			t.Fatalf("deliver: %v", err)
 		}
@@ -310,7 +320,7 @@ func TestInspIRCdPrivate(t *testing.T) {
 		}
 	})
 	t.Run("an answer waits while the client is away, and is delivered when it is back", func(t *testing.T) {
-		r := startReal(t)
+		r := startReal(t, server)
 		r.tagged.Close()
 		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, false)
 		if err := r.link.Deliver(waiting(t), privateRow(t)); err == nil {
@@ -325,7 +335,10 @@ func TestInspIRCdPrivate(t *testing.T) {
 	})
 }
 
-func TestInspIRCdLinks(t *testing.T) {
+func TestInspIRCdLinks(t *testing.T) { eachInspIRCd(t, testInspIRCdLinks) }
+
+func testInspIRCdLinks(t *testing.T, server func(*setup)) {
+	t.Helper()
 	carries := func(t *testing.T, r realServer) {
 		t.Helper()
 		if err := r.tagged.Send(offerTags(), "TAGMSG", "#ops"); err != nil {
@@ -337,11 +350,11 @@ func TestInspIRCdLinks(t *testing.T) {
 		}
 		await(t, r.tagged, "TAGMSG", from("scholar"))
 	}
-	t.Run("over TLS", func(t *testing.T) { carries(t, startReal(t, securely(t))) })
-	t.Run("as the one that is dialled", func(t *testing.T) { carries(t, startReal(t, dials(t))) })
-	t.Run("as the one that is dialled, over TLS", func(t *testing.T) { carries(t, startReal(t, dials(t), securely(t))) })
+	t.Run("over TLS", func(t *testing.T) { carries(t, startReal(t, server, securely(t))) })
+	t.Run("as the one that is dialled", func(t *testing.T) { carries(t, startReal(t, server, dials(t))) })
+	t.Run("as the one that is dialled, over TLS", func(t *testing.T) { carries(t, startReal(t, server, dials(t), securely(t))) })
 	t.Run("as the one that is dialled, again after the server was restarted", func(t *testing.T) {
-		r := startReal(t, dials(t))
+		r := startReal(t, server, dials(t))
 		if err := r.ircd.Restart(waiting(t)); err != nil {
 			t.Fatalf("restart: %v", err)
 		}
@@ -353,25 +366,25 @@ func TestInspIRCdLinks(t *testing.T) {
 	wrongOfTheirs := func(s *setup) { s.cfg.TLSFingerprint = strings.Repeat("ab", 32) }
 	wrongOfOurs := func(s *setup) { s.ircd.TLS.Fingerprint = strings.Repeat("ab", 32) }
 	t.Run("never to a server with another certificate than the pinned one", func(t *testing.T) {
-		r := openReal(t, securely(t), wrongOfTheirs)
+		r := openReal(t, server, securely(t), wrongOfTheirs)
 		if err := runOnce(t, r); !strings.Contains(err.Error(), "another one than tls_fingerprint") {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("never to a server that pins another certificate", func(t *testing.T) {
-		r := openReal(t, securely(t), wrongOfOurs)
+		r := openReal(t, server, securely(t), wrongOfOurs)
 		if err := runOnce(t, r); !strings.Contains(err.Error(), "Invalid SSL certificate fingerprint") {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("never, being dialled, with a server that has another certificate than the pinned one", func(t *testing.T) {
-		r := openReal(t, dials(t), securely(t), wrongOfTheirs)
+		r := openReal(t, server, dials(t), securely(t), wrongOfTheirs)
 		stop := keepRunning(r.house, func() { t.Error("the link came up") })
 		awaitLog(t, r.house, "another one than tls_fingerprint")
 		stop()
 	})
 	t.Run("never, being dialled, with a server that pins another certificate", func(t *testing.T) {
-		r := openReal(t, dials(t), securely(t), wrongOfOurs)
+		r := openReal(t, server, dials(t), securely(t), wrongOfOurs)
 		if err := runOnce(t, r); !strings.Contains(err.Error(), "Invalid SSL certificate fingerprint") {
 			t.Errorf("error %v", err)
 		}

@@ -1,12 +1,16 @@
 // Package spanningtree links this gateway to an InspIRCd network as one more
 // server of it, in the protocol that InspIRCd calls spanning tree.
 //
-// It is version 1205 of the protocol, which InspIRCd 3 speaks and InspIRCd 4
-// still does; the gateway dials or is dialled, with or without TLS. It is not a
-// services package: it keeps no modes or bans, and forwards nothing, being
-// a leaf. No server holds the users of another one to the modes and bans of a
-// channel, so that users of the gateway may always speak in the channels that the
-// configuration gives it.
+// It is version 1205 of the protocol, which InspIRCd 3 speaks, or 1206, which InspIRCd 4
+// speaks: the newest that the peer knows. The gateway dials or is dialled, with or without TLS.
+// It is no services package, and forwards nothing, being a leaf.
+//
+// No server holds the users of another one to the modes and bans of a channel, so that this
+// package does it for the users of the gateway: a step of a user that may not speak is refused,
+// and operators read which channel is not carried and why. A user that comes back from a split
+// stays the member that it was, as on any server. Of extended bans these count: mute, unauthed,
+// realname, server and account. The users obey SVSNICK, SVSJOIN, SVSPART, SANICK, SAJOIN and
+// SAPART.
 //
 // The gateway's own user sits in the configured channels, because a server with no
 // user in a channel hears nothing from it. Each federated DID that speaks gets a
@@ -45,7 +49,7 @@
 // configuration says more. Steps are small, so that only a long backlog notices;
 // <performance netbuffersize="65534"> ends that.
 //
-// spec: InspIRCd spanning tree 1205, as in 3.15; ircv3 message-tags
+// spec: InspIRCd spanning tree 1205, as in 3.15, and 1206, as in 4.11; ircv3 message-tags
 package spanningtree
 
 import (

@@ -61,13 +61,17 @@ func (s *session) left(venue, uuid string) {
 }
 
 // remakeEmpty makes each channel anew that its last user left: the users of ours
-// leave it, which ends it, and come back in the same write.
+// leave it, which ends it, and come back in the same write. A permanent channel (+P) does not end.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {
-		if !s.linked || !ch.visited || len(ch.members) > 0 {
+		if ch.rules.limit > 0 { // there may be room now
+			s.readmit(ch)
+			s.changed = true
+		}
+		if !s.linked || !ch.visited || len(ch.members) > 0 || ch.rules.flags[permanentMode] {
 			continue
 		}
-		ch.visited, ch.ts, ch.ours = false, 0, false
+		ch.visited, ch.ts, ch.ours, ch.rules = false, 0, false, newRules()
 		var there []*pseudo
 		for _, p := range s.link.roster.All() {
 			if p.In[venue] {
@@ -76,7 +80,8 @@ func (s *session) remakeEmpty() {
 			}
 		}
 		for _, p := range there {
-			s.join(p, venue)
+			s.join(p, ch)
 		}
+		s.readmit(ch)
 	}
 }

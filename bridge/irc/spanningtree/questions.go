@@ -34,6 +34,8 @@ func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
 	case "STATS":
 		query := clip(m.Params[0], 1)
 		tell("219", "%s :End of /STATS report", query)
+	case "VERSION":
+		tell("351", "Baton %s :a gateway for handoffs between networks", name)
 	case "TIME":
 		tell("391", "%s :%s", name, time.Now().UTC().Format(time.RFC1123))
 	}

@@ -31,8 +31,22 @@ type pseudo struct {
 	nickTS int64 // unix seconds
 	signon int64 // unix seconds
 
-	here   bool // introduced in this session
-	losses int  // how often it was thrown out in this session
+	// memberships are of the channels of the link that it is in, or was in when the connection
+	// ended, by venue.
+	memberships map[string]membership
+	given       bool // the network gave it its nick
+
+	// Of this session.
+	here    bool            // introduced
+	losses  int             // how often it was thrown out
+	removed map[string]bool // venues that services took it out of
+	visits  map[string]bool // other channels that services brought it into, by venue
+}
+
+// membership is what a user has of a channel. It outlives a split, as on any server.
+type membership struct {
+	age    int64  // of the channel, unix seconds
+	status string // letters of prefix modes
 }
 
 // roster is all pseudo-clients of one link.
@@ -46,7 +60,7 @@ type roster struct {
 }
 
 func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
-	self := &pseudo{ident: "baton", real: fmt.Sprintf("Baton, the federation gateway %s", home)}
+	self := newPseudo("baton", fmt.Sprintf("Baton, the federation gateway %s", home))
 	self.DID, self.Name = home.DID(), cfg.Nick
 	r := &roster{Roster: irc.NewRoster(self, venues), cfg: cfg, home: home, byUUID: map[string]*pseudo{}}
 	r.mint(self)
@@ -70,6 +84,15 @@ func (r *roster) leave() {
 	r.LeaveChannels()
 	for _, p := range r.byUUID {
 		p.here, p.losses = false, 0
+		clear(p.removed)
+		clear(p.visits)
+	}
+}
+
+func newPseudo(ident, realName string) *pseudo {
+	return &pseudo{
+		ident: ident, real: realName,
+		memberships: map[string]membership{}, removed: map[string]bool{}, visits: map[string]bool{},
 	}
 }
 
@@ -78,8 +101,8 @@ func (r *roster) leave() {
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	r := s.link.roster
 	p := r.Speaker(did, venue, func() *pseudo {
-		added := &pseudo{suffix: r.cfg.NickSuffix, ident: did.Hash(), real: fmt.Sprintf("%s via Baton %s", irc.Plain(name), r.home)}
-		added.Name = name
+		added := newPseudo(did.Hash(), fmt.Sprintf("%s via Baton %s", irc.Plain(name), r.home))
+		added.Name, added.suffix = name, r.cfg.NickSuffix
 		r.mint(added)
 		return added
 	}, s.retire)
@@ -100,17 +123,20 @@ func (s *session) quit(p *pseudo, reason string) {
 		s.put(":%s QUIT :%s", p.uuid, reason)
 		s.net.forget(p.uuid, p.Nick)
 	}
+	for _, ch := range s.net.channels {
+		delete(ch.kept, p)
+	}
 	delete(s.link.roster.byUUID, p.uuid)
 	delete(s.displaced, p)
 }
 
-// present brings a user onto the network and into its channels, where it is not.
+// present brings a user onto the network and into its channels, where it is not and may be.
 func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
 	}
 	for _, venue := range p.Missing() {
-		s.join(p, venue)
+		s.admit(p, s.net.channels[venue])
 	}
 }
 
@@ -122,13 +148,13 @@ func (s *session) introduce(p *pseudo) {
 		p.signon = now
 	}
 	if p.Nick == "" || len(p.Nick) > s.net.nickBytes || s.net.owner(p.Nick) != "" {
-		p.Nick, p.nickTS = s.freeNick(p), now
+		p.Nick, p.nickTS, p.given = s.freeNick(p), now, false
 	}
 	s.net.name(p.uuid, "", p.Nick)
 	s.displace(p)
-	host := clip(string(s.link.ports.Home), s.net.hostBytes)
+	host := s.host()
 	s.put(":%s UID %s %d %s %s %s %s %s %d +i :%s", s.sid(), p.uuid, p.nickTS, p.Nick, host, host,
-		clip(p.ident, s.net.identBytes), pseudoIP, p.signon, irc.Cut(p.real, s.net.realBytes))
+		s.protocol.idents(clip(p.ident, s.net.identBytes)), pseudoIP, p.signon, irc.Cut(p.real, s.net.realBytes))
 	p.here = true
 }
 
@@ -147,12 +173,14 @@ func (s *session) freeNick(p *pseudo) string {
 
 // yield gives a user of ours another nick, because a user of the network has it.
 func (s *session) yield(p *pseudo) {
-	s.rename(p, s.freeNick(p))
+	p.given = false
+	s.rename(p, s.freeNick(p), time.Now().Unix())
 }
 
-// displace notes whether a user of ours has another nick than that of its name.
+// displace notes whether a user of ours has another nick than that of its name, which the
+// network did not give it.
 func (s *session) displace(p *pseudo) {
-	if s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
+	if p.given || s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
 		delete(s.displaced, p)
 		return
 	}
@@ -163,15 +191,15 @@ func (s *session) displace(p *pseudo) {
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
-			s.rename(p, best)
+			s.rename(p, best, time.Now().Unix())
 		}
 	}
 }
 
-// rename gives a user of ours another nick, as of now.
-func (s *session) rename(p *pseudo, nick string) {
+// rename gives a user of ours another nick, with its age in unix seconds.
+func (s *session) rename(p *pseudo, nick string, age int64) {
 	old := p.Nick
-	p.Nick, p.nickTS = nick, time.Now().Unix()
+	p.Nick, p.nickTS = nick, age
 	s.net.name(p.uuid, old, nick)
 	s.displace(p)
 	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
@@ -186,17 +214,31 @@ func (p *pseudo) best(maxBytes int) string {
 }
 
 // join brings a user into a channel. Its age is the one that the peer told, or now
-// for a new channel: a lower one would take the channel from its members.
+// for a new channel: a lower one would take the channel from its members. A user that comes
+// back from a split has the status that it had.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
-func (s *session) join(p *pseudo, venue string) {
-	ch := s.net.channels[venue]
+func (s *session) join(p *pseudo, ch *channel) {
 	if ch.ts == 0 {
 		ch.ts, ch.ours = time.Now().Unix(), true
 	}
-	s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), ch.name, ch.ts, p.uuid, s.memberships)
+	held := p.memberships[ch.venue]
+	if held.age != ch.ts {
+		held = membership{age: ch.ts}
+	}
+	held.status = s.net.prefixes(held.status)
+	s.put(":%s FJOIN %s %d + :%s,%s:%d", s.sid(), ch.name, ch.ts, held.status, p.uuid, s.memberships)
 	s.memberships++
-	p.In[venue] = true
+	p.In[ch.venue], p.memberships[ch.venue] = true, held
+	delete(p.removed, ch.venue)
+	s.changed = true
+}
+
+// outside notes that a user of ours is not in a channel any more.
+func (s *session) outside(p *pseudo, venue string) {
+	p.In[venue] = false
+	delete(p.memberships, venue)
+	s.changed = true
 }
 
 // occupied reports whether a user of ours is in a channel.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -46,7 +47,11 @@ type session struct {
 	// agreed is for operators, and never changes once the session takes rows.
 	agreed *agreement
 
+	// notCarried is what the network keeps from being written, for operators.
+	notCarried atomic.Pointer[[]string]
+
 	// Owned by the goroutine in run.
+	protocol    version
 	net         *tree
 	reading     string           // the line that is acted on
 	displaced   map[*pseudo]bool // have another nick than that of their name
@@ -55,6 +60,7 @@ type session struct {
 	challenge   string                   // ours
 	hello       string                   // our SERVER
 	linked      bool                     // both bursts are over
+	changed     bool                     // what decides about notCarried, since that was published
 	skew        time.Duration            // of our clock, ahead of the peer's
 	tagless     bool                     // told the log that the peer takes no tags
 	buffer      []byte                   // to be written
@@ -104,6 +110,9 @@ func (s *session) serve(ctx context.Context) error {
 	for {
 		s.flush()
 		s.JudgeAll()
+		if s.linked && s.changed {
+			s.publish()
+		}
 		select {
 		case <-ctx.Done():
 			return s.leave(ctx)

@@ -15,10 +15,11 @@ const (
 	defaultIdentBytes = 10
 	defaultHostBytes  = 64
 	defaultRealBytes  = 128
+	defaultChanBytes  = 64
 )
 
-// tagModules are the names of the module without which a server has no TAGMSG:
-// in protocol 1205, and as newer servers may list it.
+// tagModules are the names of the module without which a server has no TAGMSG: in 1205, and
+// from 1206 on.
 const (
 	tagModule      = "m_ircv3_ctctags.so"
 	tagModuleNewer = "ircv3_ctctags"
@@ -32,7 +33,9 @@ type tree struct {
 	tagmsg    bool   // the peer takes TAGMSG now
 	ascii     bool   // casemapping; else rfc1459
 
-	nickBytes, identBytes, hostBytes, realBytes int
+	nickBytes, identBytes, hostBytes, realBytes, chanBytes int
+
+	modes map[byte]chanMode // that a channel may have, by letter
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
 	users    map[string]*user          // of the network, by UUID
@@ -53,22 +56,28 @@ type user struct {
 
 // channel is one of ours, by venue.
 type channel struct {
+	venue   string
 	name    string          // as the network spells it
 	ts      int64           // when it was made, unix seconds; zero while it does not exist
 	ours    bool            // a user of ours made it
 	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
+	rules   rules
+	kept    map[*pseudo]bool // users of ours that its modes keep out
 }
 
 func newTree(channels []string) *tree {
 	t := &tree{
 		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
+		chanBytes: defaultChanBytes, modes: defaultModes(),
 		servers: map[string]string{}, users: map[string]*user{}, nicks: map[string]string{},
 		signers: map[federation.DID]string{}, accounts: map[string]string{}, channels: map[string]*channel{},
 	}
 	for _, name := range channels {
 		venue, _ := translate.Channel(name)
-		t.channels[venue] = &channel{name: name, members: map[string]bool{}}
+		t.channels[venue] = &channel{
+			venue: venue, name: name, members: map[string]bool{}, rules: newRules(), kept: map[*pseudo]bool{},
+		}
 	}
 	return t
 }
@@ -80,6 +89,8 @@ func (t *tree) capabilities(list, items string) {
 		switch list {
 		case "MODULES", "MODSUPPORT":
 			t.module(name, true)
+		case "CHANMODES":
+			t.chanMode(name, value)
 		case "CAPABILITIES":
 			t.capability(name, value)
 		}
@@ -103,14 +114,16 @@ func (t *tree) capability(name, value string) {
 		t.challenge = value
 	case "CASEMAPPING":
 		t.ascii = value == "ascii"
-	case "NICKMAX":
+	case "NICKMAX", "MAXNICK":
 		limit(&t.nickBytes)
-	case "IDENTMAX":
+	case "IDENTMAX", "MAXUSER":
 		limit(&t.identBytes)
 	case "MAXHOST":
 		limit(&t.hostBytes)
 	case "MAXREAL":
 		limit(&t.realBytes)
+	case "CHANMAX", "MAXCHANNEL":
+		limit(&t.chanBytes)
 	}
 }
 

@@ -1,0 +1,161 @@
+package spanningtree
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/translate"
+)
+
+// maxVisits bounds the channels outside of the configuration that one user of ours is brought
+// into, as InspIRCd bounds the channels of a client.
+const maxVisits = 20
+
+// onEncap acts on a command that is sent to this server alone, where it knows it. The SA
+// commands come from operators, and their own server has checked the right to them.
+func (s *session) onEncap(ctx context.Context, m ircmsg.Message) error {
+	if to := m.Params[0]; to != s.sid() && to != "*" && to != string(s.link.ports.Home) {
+		return nil
+	}
+	inner := ircmsg.MakeMessage(nil, m.Source, strings.ToUpper(m.Params[1]), m.Params[2:]...)
+	switch inner.Command {
+	case "SVSNICK", "SVSJOIN", "SVSPART":
+	case "SANICK", "SAJOIN", "SAPART":
+		inner.Command = "SVS" + strings.TrimPrefix(inner.Command, "SA")
+		if inner.Command == "SVSNICK" {
+			inner.Params = append(inner.Params, "")
+		}
+	default:
+		return nil
+	}
+	return s.dispatch(ctx, inner)
+}
+
+// ordered returns the user of ours that an order of the network is about, nil for none.
+func (s *session) ordered(ctx context.Context, m ircmsg.Message) *pseudo {
+	p := s.link.roster.byUUID[m.Params[0]]
+	if p == nil {
+		p = s.link.roster.byUUID[s.net.owner(m.Params[0])]
+	}
+	if p == nil || !p.here {
+		return nil
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "order of the network", slog.String("command", m.Command),
+		slog.String("nick", p.Nick), slog.String("to", m.Params[1]))
+	return p
+}
+
+// onRename gives a user of ours the nick and its age that services or an operator want. As on
+// InspIRCd, a nick that is taken or malformed leaves the user with its UUID. An order for a
+// nick that the user has given up meanwhile is void.
+func (s *session) onRename(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	age, ok := unixSeconds(m.Params[2])
+	if !ok {
+		age = time.Now().Unix()
+	}
+	if was, ok := param(m, 3); ok && was != p.nickTS {
+		return nil
+	}
+	nick := m.Params[1]
+	owner := s.net.owner(nick)
+	if !irc.ValidNick(nick) || len(nick) > s.net.nickBytes || owner != "" && owner != p.uuid {
+		nick = p.uuid
+	}
+	p.given = true
+	s.rename(p, nick, age)
+	return nil
+}
+
+// param returns a time among the parameters, if it is there.
+func param(m ircmsg.Message, at int) (seconds int64, ok bool) {
+	if len(m.Params) <= at {
+		return 0, false
+	}
+	return unixSeconds(m.Params[at])
+}
+
+// onBring brings a user of ours into channels, whatever their modes.
+func (s *session) onBring(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Params[1], ",") {
+		s.bring(p, name)
+	}
+	return nil
+}
+
+func (s *session) bring(p *pseudo, name string) {
+	venue, is := translate.Channel(name)
+	ch := s.net.channels[venue]
+	switch {
+	case !is || p.In[venue] || p.visits[venue]:
+	case ch != nil:
+		s.join(p, ch)
+	case len(name) <= s.net.chanBytes && len(p.visits) < maxVisits:
+		p.visits[venue] = true
+		s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), name, time.Now().Unix(), p.uuid, s.memberships)
+		s.memberships++
+	}
+}
+
+// onTakeOut takes a user of ours out of channels. It stays out until services or an invitation
+// bring it back, or until the end of the session.
+func (s *session) onTakeOut(ctx context.Context, m ircmsg.Message) error {
+	p := s.ordered(ctx, m)
+	if p == nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Params[1], ",") {
+		venue, _ := translate.Channel(name)
+		switch {
+		case p.In[venue]:
+			s.outside(p, venue)
+			p.removed[venue] = true
+		case p.visits[venue]:
+			delete(p.visits, venue)
+		default:
+			continue
+		}
+		s.put(":%s PART %s :ordered by the network", p.uuid, name)
+	}
+	return nil
+}
+
+// onInvite brings a user of ours into a channel of the link that it was invited to. An
+// invitation is above each mode but +R.
+func (s *session) onInvite(_ context.Context, m ircmsg.Message) error {
+	p := s.link.roster.byUUID[m.Params[0]]
+	venue, _ := translate.Channel(m.Params[1])
+	ch := s.net.channels[venue]
+	if p != nil && p.here && ch != nil && !p.In[venue] && !ch.rules.flags[regInviteMode] {
+		s.join(p, ch)
+	}
+	return nil
+}
+
+// onRemoteSplit ends the link where an operator of the network takes this server off it. No
+// server is behind this one.
+func (s *session) onRemoteSplit(ctx context.Context, m ircmsg.Message) error {
+	if name := m.Params[0]; name != string(s.link.ports.Home) && name != s.sid() {
+		return nil
+	}
+	operator := m.Source
+	if u := s.net.users[m.Source]; u != nil {
+		operator = u.nick
+	}
+	s.log.LogAttrs(ctx, slog.LevelWarn, "taken off the network", slog.String("operator", operator))
+	s.lastWord(":" + s.sid() + " SQUIT " + s.sid() + " :RSQUIT by " + operator)
+	return s.lost(errors.New("an operator of the network sent RSQUIT"))
+}
