@@ -52,16 +52,6 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
-// Known returns the remembered value of a key, and whether there is one.
-func (r *Cache[K, V]) Known(key K) (value V, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if kept := r.kept[key]; kept != nil {
-		return *kept, true
-	}
-	return value, false
-}
-
 // remember keeps what was found, unless it may have changed since.
 func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.mu.Lock()

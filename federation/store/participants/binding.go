@@ -1,11 +1,9 @@
 package participants
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"fmt"
-	"time"
 
 	"baton/federation"
 	"baton/federation/store/engine"
@@ -63,17 +61,9 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 	return did, nil
 }
 
-// seenEach is how old the time in a binding may become before a step that changes nothing else
-// of it writes it again: a row for each step costs as much as the step's own.
-const seenEach = 10 * time.Second
-
 // KeepBinding keeps the newest of everything but the first name. A step without a key
-// leaves the one that verified last. KeepBinding writes nothing where the cache has a binding
-// that the step repeats: that binding is the last one that a caller was told of.
+// leaves the one that verified last.
 func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federation.Binding) error {
-	if kept, known := s.bindings.Known(b.DID); known && repeats(kept, b) {
-		return nil
-	}
 	q.Then(func() { s.bindings.Forget(b.DID) })
 	err := q.Put(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -84,13 +74,6 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 		return fmt.Errorf("write binding: %w", err)
 	}
 	return nil
-}
-
-// repeats reports whether a step shows its signer where the binding that is kept has it, soon
-// after the step that showed it last.
-func repeats(kept, shown federation.Binding) bool {
-	return shown.Network == kept.Network && shown.Link == kept.Link && shown.Name == kept.Name &&
-		(len(shown.Key) == 0 || bytes.Equal(shown.Key, kept.Key)) && shown.Seen.Sub(kept.Seen) < seenEach
 }
 
 // OwnKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
