@@ -76,7 +76,7 @@ func tablesIn(value any) []map[string]any {
 	}
 	var tables []map[string]any
 	for i := range list.Len() {
-		table, ok := list.Index(i).Interface().(map[string]any)
+		table, ok := reflect.TypeAssert[map[string]any](list.Index(i))
 		if !ok {
 			return nil
 		}

@@ -88,12 +88,12 @@ func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.
 		return ctx, func(error) {}
 	}
 	root := t.derived(d.Entry.Event.ID, t.rootOf(d.View.Home))
-	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, root), "deliver", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes( //nolint:spancheck // the caller ends it
+	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, root), "deliver", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("network", link.Network()), attribute.String("link", link.Name()), attribute.Int("attempt", d.Attempt+1),
 		attribute.String("handoff_id", d.View.ID.String()), attribute.String("event_id", d.Entry.Event.ID.String()),
 		attribute.String("verb", string(d.Entry.Event.Verb)), attribute.Int64("waited_ms", time.Since(d.Entry.Filed).Milliseconds()),
 	))
-	return ctx, func(err error) { //nolint:spancheck // the caller calls it
+	return ctx, func(err error) {
 		note(span, err)
 		span.End()
 	}

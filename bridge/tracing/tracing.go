@@ -49,9 +49,9 @@ const complainEach = time.Minute
 
 // Tracer exports spans. Open one with [Open]. It implements [bridge.Tracer].
 type Tracer struct {
-	home     federation.HomeID
-	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
+	home   federation.HomeID
+	tracer trace.Tracer
+	flush  func() // exports what was recorded
 }
 
 // Wanted reports whether the environment configures an exporter of traces.
@@ -84,7 +84,12 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	}
 	logErrors(ctx, log)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(described))
-	return &Tracer{home: home, provider: provider, tracer: provider.Tracer("baton")}, nil
+	flush := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
+		defer cancel()
+		_ = provider.Shutdown(ctx) // a collector that is down loses the last spans
+	}
+	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
 }
 
 // logErrors has the errors of the exporter in the log, one a minute. OpenTelemetry has one place for
@@ -101,10 +106,7 @@ func logErrors(ctx context.Context, log *slog.Logger) {
 
 // Close exports what was recorded, for a second at most. A nil tracer has nothing to close.
 func (t *Tracer) Close() {
-	if t == nil {
-		return
+	if t != nil {
+		t.flush()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime) //nolint:forbidigo // the context of the gateway has ended
-	defer cancel()
-	_ = t.provider.Shutdown(ctx) // a collector that is down loses the last spans
 }

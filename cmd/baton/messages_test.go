@@ -350,7 +350,7 @@ func (b *talkative) asker(t *testing.T, text string) (handle string) {
 func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
-	id := b.http.offer(t, map[string]any{"to": string(b.scout.DID), "title": "cite three sources"})
+	id := b.http.offer(t, map[string]any{"to": b.scout.DID, "title": "cite three sources"})
 	b.http.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": "alice@lab", "text": "about the offer", "handoff": id}, nil)
 	m := b.labReads(t, "alice", "about the offer")
 	if ref := m.Tags["+freeq.at/ref"]; ref != id {

@@ -60,8 +60,8 @@ func VerifyMessage(ev federation.Event) error {
 	if err != nil {
 		return err
 	}
-	if document != ev.Signature.Document || len(ev.Signature.Key) != ed25519.PublicKeySize ||
-		!ed25519.Verify(ev.Signature.Key, []byte(document), ev.Signature.Bytes) {
+	key, err := federation.ParsePublicKey(ev.Signature.Key)
+	if err != nil || document != ev.Signature.Document || !ed25519.Verify(key, []byte(document), ev.Signature.Bytes) {
 		return errMessage
 	}
 	return nil

@@ -52,7 +52,7 @@ func StatusOf(state federation.State, was Status) Status {
 			return Failed
 		}
 		return Rejected
-	case federation.None:
+	case federation.None, federation.MessageState:
 	}
 	return was
 }

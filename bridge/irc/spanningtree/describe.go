@@ -72,7 +72,7 @@ func (s *session) publish() {
 // bars returns each reason for which a user of ours that belongs in a channel may not enter it or
 // may not speak there, and the reason that a new one would have.
 func (s *session) bars(ch *channel) []bar {
-	found := map[bar]bool{}
+	var found []bar
 	for _, p := range append(s.link.roster.All(), &pseudo{}) {
 		there, belongs := p.In[ch.venue]
 		if !belongs && p.uuid != "" {
@@ -82,8 +82,10 @@ func (s *session) bars(ch *channel) []bar {
 		if !there {
 			why = s.entry(p, ch)
 		}
-		found[cmp.Or(why, s.voice(p, ch))] = true
+		if why = cmp.Or(why, s.voice(p, ch)); why != "" {
+			found = append(found, why)
+		}
 	}
-	delete(found, "")
-	return slices.Sorted(maps.Keys(found))
+	slices.Sort(found)
+	return slices.Compact(found)
 }

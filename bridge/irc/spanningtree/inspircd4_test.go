@@ -28,6 +28,7 @@ func eachInspIRCd(t *testing.T, test func(t *testing.T, server func(*setup))) {
 
 func TestEachInspIRCdSpeaksItsOwnProtocol(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		r := startReal(t, server)
 		want := map[string]string{"irc.lab.example": "1205", "irc4.lab.example": "1206"}
 		agreed := r.link.Describe().Negotiated
@@ -47,6 +48,7 @@ func TestEachInspIRCdSpeaksItsOwnProtocol(t *testing.T) {
 
 func TestUsersOfInspIRCdAskThisServer(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		r := startReal(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatal(err)
@@ -96,6 +98,7 @@ func operated(t *testing.T, server func(*setup)) realServer {
 
 func TestOurUsersObeyAnOperatorOfInspIRCd(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		r := operated(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatal(err)
@@ -141,6 +144,7 @@ func TestOurUsersObeyAnOperatorOfInspIRCd(t *testing.T) {
 // from speaking, and awaits the refusal of the step.
 func TestInspIRCdModesHoldOurUsers(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		r := operated(t, server)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatal(err)

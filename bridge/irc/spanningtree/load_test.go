@@ -23,6 +23,7 @@ const (
 
 func TestALinkCarriesAThousandStepsASecond(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		r := startReal(t, server)
 		sender := r.client(t, "sender", "message-tags")
 		pace := rate.NewLimiter(loadPace, loadPace/20)
@@ -73,6 +74,7 @@ func TestALinkCarriesAThousandStepsASecond(t *testing.T) {
 // TestABurstThroughInspIRCd has services bring 500 users into 50 channels before the gateway links.
 func TestABurstThroughInspIRCd(t *testing.T) {
 	eachInspIRCd(t, func(t *testing.T, server func(*setup)) {
+		t.Helper()
 		const users, channels = 500, 50
 		r := openReal(t, server, func(s *setup) {
 			s.ircd.Services = "services.example"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ergochat/irc-go/ircmsg"
 
@@ -75,7 +76,7 @@ func (t *tree) chanMode(description, letters string) {
 // any other.
 func (t *tree) prefixes(letters string) string {
 	return strings.Map(func(letter rune) rune {
-		if t.modes[byte(letter)].kind == prefixKind {
+		if letter < utf8.RuneSelf && t.modes[byte(letter)].kind == prefixKind { //nolint:gosec // G115: it is one byte
 			return letter
 		}
 		return -1

@@ -33,6 +33,7 @@ func settle(t *testing.T, peer *bridgetest.IRCd) {
 
 func TestBothProtocols(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol int) {
+		t.Helper()
 		newer := protocol == 1206
 		t.Run("link, where the gateway dials", func(t *testing.T) {
 			h, peer := linked(t, speaking(protocol))

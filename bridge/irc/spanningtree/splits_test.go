@@ -49,6 +49,7 @@ func online(t *testing.T, h house) string {
 
 func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol int) {
+		t.Helper()
 		h, peer := linked(t, speaking(protocol))
 		behind(t, peer, protocol)
 		if got := online(t, h); got != "2BB 3CC 4DD" {
@@ -81,6 +82,7 @@ func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
 
 func TestTheGatewayComesBackFromALossWithItsUsersAndTheAgesOfChannels(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol int) {
+		t.Helper()
 		h, peer := linked(t, speaking(protocol))
 		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatal(err)
@@ -153,6 +155,7 @@ func TestEachCollisionOfNicksEndsWithOneOwner(t *testing.T) {
 // A burst of many users in many channels, both ways, with the bounds of the link.
 func TestABurstOfManyUsersInManyChannels(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, protocol int) {
+		t.Helper()
 		const users, channels = 500, 50
 		h, peer := linked(t, func(cfg *spanningtree.Config, peer *bridgetest.IRCdConfig) {
 			peer.Protocol, peer.Channels, cfg.Channels = protocol, nil, nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -45,7 +46,7 @@ func followsOf(node *kong.Node, above []candidate) []follows {
 		if _, long, short := strings.Cut(name, ", "); short {
 			name = long
 		}
-		flags = append(flags[:len(flags):len(flags)], candidate{name, f.help})
+		flags = append(slices.Clip(flags), candidate{name, f.help})
 	}
 	own := follows{at: node.FullPath()}
 	var below []follows
