@@ -184,7 +184,7 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		r.done <- err
 		return
 	}
-	if r.tags == nil && s.text(r) == "" { // nothing is left to prove
+	if r.tags == nil && r.lines == nil && s.text(r) == "" { // nothing is left to prove
 		r.done <- nil
 		return
 	}
