@@ -206,7 +206,14 @@ func TestAnAgentAndPeopleOfEachNetworkConverse(t *testing.T) {
 	b.send(t, got["from"].(string), "good", http.StatusCreated)
 	clientReads(t, zoe, "good")
 
-	// REST.
+	// REST, and one line to two participants.
+	b.write(t, "zoe@client", "and me?", http.StatusCreated)
+	other := clientReads(t, zoe, "and me?")
+	if err := zoe.Send(nil, "PRIVMSG", nickOf(reply)+",absent,"+nickOf(other), "both of you"); err != nil {
+		t.Fatal(err)
+	}
+	b.scoutReads(t, "both of you")
+	b.httpReads(t, "both of you")
 	b.write(t, "scout_7", "hello there", http.StatusCreated)
 	b.send(t, b.asker(t, "hello there"), "hello back", http.StatusCreated) // which accepts the caller
 	b.scoutReads(t, "hello there")

@@ -16,25 +16,40 @@ var _ bridge.Messenger = (*Link)(nil)
 // tried again by the clock alone.
 const maxMissed = 4096
 
-// toRemote has the client's reader file text to a nick that no client has: that of a
-// participant of another network. It reports whether the message is one that it files.
+// remoteText is text of a client to a nick that no client has: that of a participant of another
+// network.
+type remoteText struct {
+	message message
+	words   irc.Words
+
+	known bool // the nick is one of a participant
+	err   error
+}
+
+// toRemote has the client's reader file text to a nick that no client has, after that to the
+// targets before it in the same line. It reports whether the message is one that it files.
 func (s *server) toRemote(ctx context.Context, u *user, m message, ref string) bool {
 	nick := m.params[0]
-	if m.command != "PRIVMSG" || u.work != nil || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
+	if m.command != "PRIVMSG" || u.work != nil && len(u.texts) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
 		return false
 	}
-	words := irc.Words{
+	u.texts = append(u.texts, &remoteText{message: m, words: irc.Words{
 		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Ref: ref,
 		Line:    strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: m.at},
+	}})
+	if len(u.texts) > 1 {
+		return true // the work that the first one left takes them all
 	}
 	answer := u.answer
 	u.answer = nil
 	u.work = func() {
 		submitting, cancel := irc.Outlive(ctx)
-		known, err := s.speak(submitting, words, nick)
+		for _, t := range u.texts { // the owner takes no other line of the client meanwhile
+			t.known, t.err = s.speak(submitting, t.words, t.message.params[0])
+		}
 		cancel()
-		s.post(func() { s.spoken(ctx, u, m, answer, known, err) })
+		s.post(func() { s.spoken(ctx, u, answer) })
 	}
 	return true
 }
@@ -56,23 +71,25 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known boo
 	return !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken tells a client what became of its text: the message as it is echoed, or why it was
-// refused.
-func (s *server) spoken(ctx context.Context, u *user, m message, answer *answers, known bool, err error) {
-	u.work = nil
+// spoken tells a client what became of its texts: each as it is echoed, or why it was refused.
+func (s *server) spoken(ctx context.Context, u *user, answer *answers) {
+	texts := u.texts
+	u.work, u.texts = nil, nil
 	if u.over {
 		return
 	}
 	u.answer = answer
-	switch {
-	case !known:
-		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
-	case err != nil:
-		if reply, has := s.link.replies.To(ctx, err); has {
-			s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
+	for _, t := range texts {
+		switch {
+		case !t.known:
+			s.reply(u, errNoSuchNick, clipParam(t.message.params[0]), "No such nick")
+		case t.err != nil:
+			if reply, has := s.link.replies.To(ctx, t.err); has {
+				s.fail(u, t.message.command, reply.Code, reply.Subject, reply.Sentence)
+			}
+		default:
+			s.echo(u, t.message)
 		}
-	default:
-		s.echo(u, m)
 	}
 	s.close(u)
 }
