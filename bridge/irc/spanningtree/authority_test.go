@@ -96,6 +96,7 @@ func TestModesOfAChannelApplyToOurUsers(t *testing.T) {
 			if n := countOf(peer, "TAGMSG"); tt.refused != "" && n != 0 {
 				t.Errorf("%d messages were sent", n)
 			}
+			settle(t, peer) // operators are told after the delivery is answered
 			if got := uncarried(h); tt.uncarried == "" != (got == "") || !strings.Contains(got, tt.uncarried) {
 				t.Errorf("not carried %q, want %q", got, tt.uncarried)
 			}
@@ -106,6 +107,7 @@ func TestModesOfAChannelApplyToOurUsers(t *testing.T) {
 			if got := policy(t, h); got != "" {
 				t.Errorf("refused after %s: %s", tt.unset, got)
 			}
+			settle(t, peer)
 			if got := uncarried(h); got != "" {
 				t.Errorf("not carried after %s: %q", tt.unset, got)
 			}
@@ -183,6 +185,7 @@ func TestTheGatewaysUserStaysOutOfAChannelThatItMayNotEnter(t *testing.T) {
 	}
 	mode(t, peer, "#ops", "-i")
 	await(t, peer, "FJOIN")
+	settle(t, peer)
 	if got := uncarried(h); got != "" {
 		t.Errorf("not carried %q", got)
 	}
