@@ -204,7 +204,6 @@ func TestTheRestOfWhatIsRefusedOnAIRC(t *testing.T) {
 		{"a handoff that nobody knows", tw.finn, alice, answerPayload("accept", ulid.Make().String()), 404, "unknown_handoff"},
 		{"two handoffs", tw.finn, alice, payload("ack", map[string]any{"replyTo": another.handoff, "status": "received", "handoff": map[string]any{"id": addressed.handoff}}), 400, "bad_request"},
 		{"an answer to somebody else", tw.finn, handleOf(newPerson(t).did), answerPayload("accept", addressed.handoff), 404, "identity_not_found"},
-		{"a text to somebody on IRC", tw.finn, alice, nil, 400, "unsupported_payload"},
 		{"a type that is no step", tw.finn, alice, payload("weather", map[string]any{}), 400, "unsupported_payload"},
 		{"an offer without a title", tw.finn, alice, payload("task:request", map[string]any{}), 400, "bad_request"},
 		{"an offer due in a year", tw.finn, alice, payload("task:request", map[string]any{"description": "x", "deadline": time.Now().AddDate(1, 0, 0).Unix()}), 400, "bad_request"},

@@ -14,10 +14,15 @@ import (
 // filed. It uses no key source and no clock: the same step always gives the same result. The key is the
 // key of a did:key, which didKey returns, else the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
+	key := filedKey{ev, didKey}
 	if ev.IsMessage() {
-		return VerifyMessage(ev)
+		keys, err := key.Keys(ctx, federation.KeyQuery{DID: ev.From})
+		if err != nil {
+			return err
+		}
+		return verifyMessage(ev, keys[0])
 	}
-	again, _, err := Verify(ctx, filedKey{ev, didKey}, ev)
+	again, _, err := Verify(ctx, key, ev)
 	switch {
 	case err != nil:
 		return err

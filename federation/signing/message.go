@@ -54,14 +54,13 @@ func messageDocument(ev federation.Event) (string, error) {
 // errMessage says that a message is not as it was signed.
 var errMessage = errors.New("signing: the message is not what was signed")
 
-// VerifyMessage returns nil for a message that is as [SealMessage] signed it.
-func VerifyMessage(ev federation.Event) error {
+// verifyMessage returns nil for a message that is as [SealMessage] signed it with a key.
+func verifyMessage(ev federation.Event, key ed25519.PublicKey) error {
 	document, err := messageDocument(ev)
 	if err != nil {
 		return err
 	}
-	key, err := federation.ParsePublicKey(ev.Signature.Key)
-	if err != nil || document != ev.Signature.Document || !ed25519.Verify(key, []byte(document), ev.Signature.Bytes) {
+	if document != ev.Signature.Document || !ed25519.Verify(key, []byte(document), ev.Signature.Bytes) {
 		return errMessage
 	}
 	return nil
