@@ -159,7 +159,7 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		for u := range c.members {
 			asLine := u.replay != nil && u.caps.reads(ev.Dialect) == ""
-			if (!asLine || u.seen.Add(ev.WireID())) && !yield(u) {
+			if (!asLine || u.seen.Add(ev.WireID()+lineSuffix)) && !yield(u) {
 				return
 			}
 		}

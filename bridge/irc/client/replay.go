@@ -284,13 +284,12 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		}
 		m := s.stepMessage(ev, target, e.name)
 		m.tags, m.batch = e.tags, ref
-		if !u.seen.Add(m.msgid) {
-			continue
-		}
 		if e.line != "" {
 			m = m.inWords(ev.Handoff, e.line)
 		}
-		s.put(u, m, "")
+		if u.seen.Add(m.msgid) { // a client that reads tags since it was sent the line has both
+			s.put(u, m, "")
+		}
 	}
 	if ref != "" {
 		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
