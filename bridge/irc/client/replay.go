@@ -49,7 +49,6 @@ type replay struct {
 	// The owner's.
 	page  []step // that is under way
 	token string // of the PING after it
-	sent  uint64 // pages
 }
 
 // step is one entry of an inbox as a client is sent it.
@@ -265,8 +264,8 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	if u.over || u.replay != r {
 		return
 	}
-	r.sent++
-	r.page, r.token = page, "handoff-"+strconv.FormatUint(r.sent, 10)
+	u.pages++
+	r.page, r.token = page, "handoff-"+strconv.FormatUint(u.pages, 10)
 	ref := ""
 	if batched && u.caps.has(capBatch) && u.caps.reads(federation.HandoffTags) != "" {
 		ref = s.reference()

@@ -42,6 +42,7 @@ type user struct {
 	texts  []*remoteText // that the work files
 	answer *answers      // to the labelled command that is acted on; nil without one
 	seen   irc.Recent
+	pages  uint64                  // of its inbox that it was sent, over all replays
 	replay *replay                 // of its inbox; nil for none
 	proofs map[string]chan<- error // of text that it was sent, by the token of the PING behind it
 
