@@ -138,12 +138,28 @@ func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge strin
 	if err != nil {
 		return nil, err
 	}
-	if err = c.authenticate(ctx, prove); err == nil {
+	return c.logIn(ctx, prove, caps)
+}
+
+// LogInMutedIRC is [LogInIRC] for a client that answers no PING from the start, as
+// [IRCClient.Mute] has it.
+func LogInMutedIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
+	c, err := connectIRC(ctx, addr, nick)
+	if err != nil {
+		return nil, err
+	}
+	c.Mute()
+	return c.logIn(ctx, prove, caps)
+}
+
+func (c *IRCClient) logIn(ctx context.Context, prove func(challenge string) (string, error), caps []string) (*IRCClient, error) {
+	err := c.authenticate(ctx, prove)
+	if err == nil {
 		err = c.register(ctx, caps)
 	}
 	if err != nil {
 		c.Close()
-		return nil, fmt.Errorf("log in %s: %w", nick, err)
+		return nil, fmt.Errorf("log in %s: %w", c.Nick, err)
 	}
 	return c, nil
 }

@@ -86,11 +86,11 @@ func TestAPageComesAgainUntilItIsAcknowledged(t *testing.T) {
 // mute connects a client that answers no PING.
 func (s *homeServer) mute(t *testing.T, nick string, p person) *bridgetest.IRCClient {
 	t.Helper()
-	client := s.login(t, nick, p, "sasl", "message-tags", "batch", "server-time")
-	client.Mute()
-	if err := client.Send(nil, "CAP", "REQ", "freeq.at/handoff"); err != nil {
+	client, err := bridgetest.LogInMutedIRC(t.Context(), s.irc, nick, p.prove, "sasl", "message-tags", "batch", "server-time", "freeq.at/handoff")
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(client.Close)
 	return client
 }
 

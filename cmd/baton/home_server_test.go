@@ -46,22 +46,24 @@ func agentCaps(d ...dialect) []string {
 // login connects a client that proves a DID, as the published rules of SASL say.
 func (s *homeServer) login(t *testing.T, nick string, p person, caps ...string) *bridgetest.IRCClient {
 	t.Helper()
-	prove := func(challenge string) (string, error) {
-		document, err := base64.RawURLEncoding.DecodeString(challenge)
-		if err != nil {
-			return "", err
-		}
-		answer, err := json.Marshal(map[string]string{
-			"did": p.did, "signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(p.key, document)),
-		})
-		return base64.RawURLEncoding.EncodeToString(answer), err
-	}
-	client, err := bridgetest.LogInIRC(t.Context(), s.irc, nick, prove, caps...)
+	client, err := bridgetest.LogInIRC(t.Context(), s.irc, nick, p.prove, caps...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	return client
+}
+
+// prove returns the answer of a person to a challenge.
+func (p person) prove(challenge string) (string, error) {
+	document, err := base64.RawURLEncoding.DecodeString(challenge)
+	if err != nil {
+		return "", err
+	}
+	answer, err := json.Marshal(map[string]string{
+		"did": p.did, "signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(p.key, document)),
+	})
+	return base64.RawURLEncoding.EncodeToString(answer), err
 }
 
 // guest connects a client that proves nothing, and joins the channel.
