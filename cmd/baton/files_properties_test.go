@@ -423,7 +423,7 @@ func (w *propertyWorld) messageOfOthers(t *testing.T) {
 	_, offer := w.offered(t)
 	mallory := w.lab.hire(t, fmt.Sprintf("mallory_%d", time.Now().UnixNano()%1_000_000))
 	theft := payload("ack", map[string]any{"replyTo": offer.ID, "status": "received", "handoff": map[string]any{"id": about(offer).ID, "event": "accept"}})
-	if got := post(t, mallory.Agent, write(t, mallory.Agent, mallory.Envelope(offer.From, "", theft))); got.Handoff.ID != "" {
+	if got := post(t, mallory.Agent, write(t, mallory.Agent, mallory.Envelope(offer.From, "", theft))); got.Error != "unknown_handoff" {
 		t.Errorf("the accept of another agent is answered %+v", got)
 	}
 }
