@@ -233,7 +233,7 @@ func (w *taskWorld) state(t *testing.T, session string) macpv1.SessionState {
 }
 
 // asks has bob commit the transfer, and ask the guest for the task.
-func (w *taskWorld) asks(t *testing.T, transfer, task, context, id string) {
+func (w *taskWorld) asks(t *testing.T, transfer, task, contextID, id string) {
 	t.Helper()
 	ack, err := w.bob.Send(t.Context(), transfer, macpmode.TypeCommitment, "c1", &macpv1.CommitmentPayload{
 		CommitmentId: "c1", Action: "handoff.accepted", AuthorityScope: "research", Reason: "done", ModeVersion: macpmode.ModeVersion, ConfigurationVersion: "test",
@@ -244,7 +244,7 @@ func (w *taskWorld) asks(t *testing.T, transfer, task, context, id string) {
 	}
 	w.between()
 	w.says(t, task, macpmode.TypeSessionStart, "start", &macpv1.SessionStartPayload{
-		Intent: "Cite three sources", Participants: []string{"bob", "baton"}, ModeVersion: macpmode.ModeVersion, ConfigurationVersion: "test", TtlMs: 600_000, ContextId: context,
+		Intent: "Cite three sources", Participants: []string{"bob", "baton"}, ModeVersion: macpmode.ModeVersion, ConfigurationVersion: "test", TtlMs: 600_000, ContextId: contextID,
 	})
 	w.says(t, task, macpmode.TypeTaskRequest, "request", &taskv1.TaskRequestPayload{TaskId: id, Title: "Cite three sources", RequestedAssignee: "baton"})
 }
