@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"math"
 	"strings"
 	"time"
 
@@ -119,8 +120,8 @@ func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
 	if p.GetMessage() != "" && p.GetStatus() != "" {
 		members["status"] = p.GetStatus()
 	}
-	if p.GetProgress() != 0 {
-		members["progress"] = p.GetProgress()
+	if at := p.GetProgress(); at != 0 && !math.IsNaN(at) && !math.IsInf(at, 0) { // JSON has no other number
+		members["progress"] = at
 	}
 	switch output := p.GetPartialOutput(); {
 	case len(output) == 0:
@@ -146,7 +147,7 @@ func inline(content []byte) string {
 	return text.String()
 }
 
-// object writes members as JSON. A number that JSON does not have leaves "".
+// object writes members as JSON.
 func object(members map[string]any) string {
 	text, err := json.Marshal(members)
 	if err != nil {
