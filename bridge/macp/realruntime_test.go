@@ -17,6 +17,12 @@ func TestAGuestOfARealRuntime(t *testing.T) {
 	takesPart(t, realRuntime(t), token)
 }
 
+// TestWorkGoesOnInATaskOfARealRuntime plays tasks on that runtime.
+func TestWorkGoesOnInATaskOfARealRuntime(t *testing.T) {
+	t.Parallel()
+	playTasks(t, realRuntime)
+}
+
 // realRuntime runs the runtime and returns its address. The participants are bob, and baton, which
 // may use the given modes alone; none for all.
 func realRuntime(t *testing.T, modes ...string) string {

@@ -1,15 +1,19 @@
 package macp_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"baton/bridge"
 	"baton/bridge/bridgetest"
+	"baton/bridge/macp"
 	"baton/federation"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
+	"baton/translate/macpmode/taskv1"
 )
 
 // A runtime without the task mode is told of work by signals, and operators read why.
@@ -43,5 +47,55 @@ func TestWorkIsToldBySignalsWhereTheTaskModeIsAbsent(t *testing.T) {
 	g.take(t, answer(offer.Handoff, federation.Progress, "half"))
 	if env := <-signalled; env.GetSender() != "baton" {
 		t.Errorf("bob is told %v", env)
+	}
+}
+
+// brokenJournals fail each write while they are broken.
+type brokenJournals struct {
+	macp.Journals
+
+	broken atomic.Bool
+}
+
+// WriteJournals implements [macp.Journals].
+func (j *brokenJournals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
+	if j.broken.Load() {
+		return &federation.UnavailableError{What: "record"}
+	}
+	return j.Journals.WriteJournals(ctx, writes)
+}
+
+// A report that was too old for its own ID is filed once, although the gateway ended before it could
+// note that the report is filed.
+func TestALateReportIsFiledOnce(t *testing.T) {
+	t.Parallel()
+	w := newTaskWorld(t, fakeRuntime, false)
+	w.stop()
+	journals := &brokenJournals{Journals: w.deps.Journals}
+	w.deps.Journals = journals
+	w.start(t)
+	id, session := w.handedOver(t)
+	var refused atomic.Pointer[federation.EventID]
+	w.gateway.mu.Lock()
+	w.gateway.late = func(id federation.EventID) bool {
+		if refused.CompareAndSwap(nil, &id) || *refused.Load() == id {
+			return true
+		}
+		journals.broken.Store(true) // the step is filed, and nothing after it is written
+		return false
+	}
+	w.gateway.mu.Unlock()
+	w.says(t, session, macpmode.TypeTaskAccept, "t1", &taskv1.TaskAcceptPayload{TaskId: id.String()})
+	w.says(t, session, macpmode.TypeTaskUpdate, "t2", &taskv1.TaskUpdatePayload{TaskId: id.String(), Message: "half"})
+	w.last(t, id, 3)
+	w.stop()
+	journals.broken.Store(false)
+	w.gateway.mu.Lock()
+	w.gateway.late = func(id federation.EventID) bool { return *refused.Load() == id }
+	w.gateway.mu.Unlock()
+	w.start(t)
+	w.says(t, session, macpmode.TypeTaskComplete, "t3", &taskv1.TaskCompletePayload{TaskId: id.String()})
+	if ev := w.last(t, id, 4); ev.Verb != federation.Complete {
+		t.Errorf("filed: %v", w.steps(id))
 	}
 }

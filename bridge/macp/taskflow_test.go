@@ -1,5 +1,3 @@
-//go:build long
-
 package macp_test
 
 import (
@@ -18,8 +16,31 @@ import (
 	"baton/translate/macpmode/taskv1"
 )
 
-// taskWorld is a guest with the profile task-follow-on, and bob, on the runtime of the authors of
-// the protocol.
+// The work of a handoff goes on in a task, both ways. The runtime judges no message; that of the
+// authors of the protocol plays the same in the long tests.
+func TestWorkGoesOnInATask(t *testing.T) {
+	t.Parallel()
+	playTasks(t, fakeRuntime)
+}
+
+// playTasks plays all flows of tasks on a runtime.
+func playTasks(t *testing.T, runtime runtimeOf) {
+	t.Helper()
+	for name, play := range map[string]func(*testing.T, runtimeOf){
+		"a foreign assignee": foreignAssigneeReports, "ends": taskEnds, "our assignee": ourAssigneeReports, "without a handoff": strayTask, "refused": refusedTask,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, runtime)
+		})
+	}
+}
+
+// runtimeOf runs a runtime with the task mode and returns its address. Its participants are bob, and
+// baton, which may use the given modes alone; none for all.
+type runtimeOf func(t *testing.T, modes ...string) string
+
+// taskWorld is a guest with the profile task-follow-on, and bob.
 type taskWorld struct {
 	*guest
 
@@ -27,9 +48,9 @@ type taskWorld struct {
 	between func() // any two messages
 }
 
-func newTaskWorld(t *testing.T, restarts bool, modes ...string) *taskWorld {
+func newTaskWorld(t *testing.T, runtime runtimeOf, restarts bool, modes ...string) *taskWorld {
 	t.Helper()
-	address := realRuntime(t, modes...)
+	address := runtime(t, modes...)
 	w := &taskWorld{guest: newGuestWith(t, address, token("baton"), "task-follow-on"), bob: bridgetest.NewMACPClient(address, "bob", token("bob"))}
 	t.Cleanup(w.bob.Close)
 	w.between = func() {}
@@ -143,14 +164,14 @@ func (w *taskWorld) last(t *testing.T, id federation.HandoffID, steps int) feder
 	return filed[len(filed)-1]
 }
 
-// What bob says about a task of the guest is what the offerer reads, however often the gateway
-// starts again in between.
-func TestAForeignAssigneeReportsInATask(t *testing.T) {
-	t.Parallel()
+// foreignAssigneeReports checks that what bob says about a task of the guest is what the offerer reads, however
+// often the gateway starts again in between.
+func foreignAssigneeReports(t *testing.T, runtime runtimeOf) {
+	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newTaskWorld(t, restarts)
+			w := newTaskWorld(t, runtime, restarts)
 			id, session := w.handedOver(t)
 			w.says(t, session, macpmode.TypeTaskAccept, "t1", &taskv1.TaskAcceptPayload{TaskId: id.String(), Assignee: "bob"})
 			w.says(t, session, macpmode.TypeTaskUpdate, "t2", &taskv1.TaskUpdatePayload{TaskId: id.String(), Status: "reading", Progress: 0.5, Message: "half", PartialOutput: []byte("raw")})
@@ -171,12 +192,12 @@ func TestAForeignAssigneeReportsInATask(t *testing.T) {
 	}
 }
 
-// A task that fails, one that bob rejects, and one whose work bob ends by a signal.
-func TestATaskEndsWithItsWork(t *testing.T) {
-	t.Parallel()
+// taskEnds plays a task that fails, one that bob rejects, and one whose work bob ends by a signal.
+func taskEnds(t *testing.T, runtime runtimeOf) {
+	t.Helper()
 	t.Run("fail", func(t *testing.T) {
 		t.Parallel()
-		w := newTaskWorld(t, false)
+		w := newTaskWorld(t, runtime, false)
 		id, session := w.handedOver(t)
 		w.says(t, session, macpmode.TypeTaskAccept, "t1", &taskv1.TaskAcceptPayload{TaskId: id.String()})
 		w.says(t, session, macpmode.TypeTaskFail, "t2", &taskv1.TaskFailPayload{TaskId: id.String(), ErrorCode: "E7", Reason: "no library", Retryable: true})
@@ -189,7 +210,7 @@ func TestATaskEndsWithItsWork(t *testing.T) {
 	})
 	t.Run("reject", func(t *testing.T) {
 		t.Parallel()
-		w := newTaskWorld(t, false)
+		w := newTaskWorld(t, runtime, false)
 		id, session := w.handedOver(t)
 		w.says(t, session, macpmode.TypeTaskReject, "t1", &taskv1.TaskRejectPayload{TaskId: id.String(), Reason: "not now"})
 		if ev := w.last(t, id, 3); ev.Verb != federation.Fail || ev.Note != "not now" {
@@ -201,7 +222,7 @@ func TestATaskEndsWithItsWork(t *testing.T) {
 	})
 	t.Run("signal", func(t *testing.T) {
 		t.Parallel()
-		w := newTaskWorld(t, false)
+		w := newTaskWorld(t, runtime, false)
 		id, session := w.handedOver(t)
 		w.signals(t, w.opened(t, macpmode.Mode, func() {}).GetSessionId(), "complete")
 		if ev := w.last(t, id, 3); ev.Verb != federation.Complete {
@@ -249,14 +270,14 @@ func (w *taskWorld) asks(t *testing.T, transfer, task, contextID, id string) {
 	w.says(t, task, macpmode.TypeTaskRequest, "request", &taskv1.TaskRequestPayload{TaskId: id, Title: "Cite three sources", RequestedAssignee: "baton"})
 }
 
-// What the participant of the gateway does for bob is said in the task that bob asks for, with the
-// steps from before the request.
-func TestOurAssigneeReportsInATask(t *testing.T) {
-	t.Parallel()
+// ourAssigneeReports checks that what the participant of the gateway does for bob is said in the
+// task that bob asks for, with the steps from before the request.
+func ourAssigneeReports(t *testing.T, runtime runtimeOf) {
+	t.Helper()
 	for name, restarts := range map[string]bool{"at once": false, "with restarts": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newTaskWorld(t, restarts)
+			w := newTaskWorld(t, runtime, restarts)
 			transfer, task := bobOffers(t, w.bob, 1), session(9)
 			offer := w.offered(t, 1)[0]
 			w.take(t, answer(offer.Handoff, federation.Accept, "gladly"))
@@ -308,10 +329,10 @@ func (w *taskWorld) history(t *testing.T, session string) string {
 	return strings.Join(all, " ")
 }
 
-// A task that follows no accepted handoff is rejected, with the reason.
-func TestATaskWithoutAHandoffIsRejected(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, false)
+// strayTask checks that a task that follows no accepted handoff is rejected, with the reason.
+func strayTask(t *testing.T, runtime runtimeOf) {
+	t.Helper()
+	w := newTaskWorld(t, runtime, false)
 	w.says(t, session(9), macpmode.TypeSessionStart, "start", &macpv1.SessionStartPayload{
 		Intent: "Anything", Participants: []string{"bob", "baton"}, ModeVersion: macpmode.ModeVersion, ConfigurationVersion: "test", TtlMs: 600_000,
 	})
@@ -322,10 +343,11 @@ func TestATaskWithoutAHandoffIsRejected(t *testing.T) {
 	}
 }
 
-// A runtime that does not let the participant use the task mode is told of the work by signals.
-func TestARefusedTaskLeavesTheWorkToSignals(t *testing.T) {
-	t.Parallel()
-	w := newTaskWorld(t, false, macpmode.Mode)
+// refusedTask checks that a runtime that does not let the participant use the task mode is told of
+// the work by signals.
+func refusedTask(t *testing.T, runtime runtimeOf) {
+	t.Helper()
+	w := newTaskWorld(t, runtime, false, macpmode.Mode)
 	id := federation.EventID{1, 2, 3}
 	offered := w.opened(t, macpmode.Mode, func() { w.take(t, offerToBob(id)) })
 	ack, err := w.bob.Send(t.Context(), offered.GetSessionId(), macpmode.TypeAccept, "a1", &handoffv1.HandoffAcceptPayload{HandoffId: id.String()})
