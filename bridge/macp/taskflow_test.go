@@ -230,6 +230,15 @@ func taskEnds(t *testing.T, runtime runtimeOf) {
 		}
 		await(t, "the task to be cancelled", func() bool { return w.state(t, session) == macpv1.SessionState_SESSION_STATE_CANCELLED })
 	})
+	t.Run("expire", func(t *testing.T) {
+		t.Parallel()
+		w := newTaskWorld(t, runtime, false)
+		id, session := w.handedOver(t)
+		w.take(t, federation.Event{ID: federation.EventID{7}, Handoff: id, Kind: federation.Handoff, Verb: federation.Expire, From: "did:web:gw.example"})
+		if state := w.state(t, session); state != macpv1.SessionState_SESSION_STATE_CANCELLED {
+			t.Errorf("the task is %s", state)
+		}
+	})
 }
 
 // signals has bob ask for a step by a signal.

@@ -76,7 +76,7 @@ func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Jud
 	}
 	next, ok := map[string]federation.State{
 		" offer": "offered", "offered accept": "assigned", "offered decline": "declined", "offered cancel": "cancelled",
-		"assigned progress": "assigned", "assigned complete": "completed", "assigned fail": "failed",
+		"assigned progress": "assigned", "assigned complete": "completed", "assigned fail": "failed", "assigned expire": "expired",
 	}[string(v.State)+" "+string(ev.Verb)]
 	if !ok {
 		return federation.Judgement{}, federation.Refuse(ev, federation.IllegalStep, "")
