@@ -32,11 +32,12 @@ func RunMACPRuntime(ctx context.Context, address, folder string, tokens ...MACPT
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(folder, "log"))
+	log, err := os.Create(filepath.Join(folder, "log")) //nolint:gosec // the test names the folder
 	if err != nil {
 		return nil, err
 	}
-	r := &MACPRuntime{cmd: exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(os.Getenv("BATON_CLIENTS"), "macp", "bin", "macp-runtime")), log: log}
+	binary := filepath.Join(os.Getenv("BATON_CLIENTS"), "macp", "bin", "macp-runtime")
+	r := &MACPRuntime{cmd: exec.CommandContext(context.WithoutCancel(ctx), binary), log: log} //nolint:gosec // the test names the folder of clients
 	r.cmd.Env = append(os.Environ(),
 		"MACP_ALLOW_INSECURE=1", "MACP_AUTH_TOKENS_JSON="+string(text), "MACP_BIND_ADDR="+address, "MACP_MEMORY_ONLY=1", "MACP_DATA_DIR="+folder)
 	r.cmd.Dir, r.cmd.SysProcAttr, r.cmd.Stdout, r.cmd.Stderr = folder, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}, log, log

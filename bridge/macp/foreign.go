@@ -331,7 +331,7 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	defer stream.Close()
 	for stream.Receive() {
 		s := stream.Msg().GetEvent().GetSession()
-		if !c.follows(s.GetMode()) || s.GetInitiator() != c.cfg.Participant && !slices.Contains(s.GetParticipants(), c.cfg.Participant) {
+		if !c.follows(s) {
 			continue
 		}
 		if err := c.follow(ctx, s.GetSessionId()); err != nil {
@@ -341,9 +341,18 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
 }
 
-// follows reports whether sessions of a mode are followed.
-func (c *foreignConn) follows(mode string) bool {
-	return mode == macpmode.Mode || c.tasks && mode == macpmode.TaskMode
+// follows reports whether a session is followed: one of our participant in a mode that is in use. A
+// session of another owner that is over is none. Its copy, if there is one, is on record, and was
+// removed otherwise: a new copy would file its offers again.
+func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
+	ours := s.GetInitiator() == c.cfg.Participant
+	switch {
+	case s.GetMode() != macpmode.Mode && (!c.tasks || s.GetMode() != macpmode.TaskMode):
+		return false
+	case !ours && !slices.Contains(s.GetParticipants(), c.cfg.Participant):
+		return false
+	}
+	return ours || s.GetState() == macpv1.SessionState_SESSION_STATE_OPEN || s.GetState() == macpv1.SessionState_SESSION_STATE_SUSPENDED
 }
 
 // errStreamEnded is the error of a stream that the runtime ended.

@@ -337,7 +337,13 @@ func (m *mirror) retire(ctx context.Context) error {
 		if err != nil || view.Exists() && !view.Over {
 			return err
 		}
-		gone = append(gone, m.handoffJournal(id), m.workJournal(id))
+		w, err := m.readWork(ctx, id)
+		if err != nil {
+			return err
+		}
+		if gone = append(gone, m.handoffJournal(id), m.workJournal(id)); w.session != "" {
+			gone = append(gone, m.sessionJournal(w.session))
+		}
 	}
 	for _, offer := range m.s.Offers {
 		gone = append(gone, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), offer.ID)))

@@ -2,8 +2,11 @@ package macp_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -97,5 +100,40 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 	w.says(t, session, macpmode.TypeTaskComplete, "t3", &taskv1.TaskCompletePayload{TaskId: id.String()})
 	if ev := w.last(t, id, 4); ev.Verb != federation.Complete {
 		t.Errorf("filed: %v", w.steps(id))
+	}
+}
+
+// A session that ended, and whose copy was removed, is not copied again: its offer would become
+// another handoff.
+func TestARemovedSessionStaysRemoved(t *testing.T) {
+	t.Parallel()
+	w := newTaskWorld(t, fakeRuntime, false)
+	w.stop()
+	w.deps.Bounds = bounds{Finished: time.Nanosecond, ClockSkew: 2 * time.Minute}
+	w.start(t)
+	transfer, task := bobOffers(t, w.bob, 1), session(9)
+	offer := w.offered(t, 1)[0]
+	w.take(t, answer(offer.Handoff, federation.Accept, "gladly"))
+	w.asks(t, transfer, task, "", "h1")
+	awaits(t, w.bob, task, macpmode.TypeTaskAccept)
+	w.take(t, answer(offer.Handoff, federation.Complete, "three found"))
+	w.says(t, task, macpmode.TypeCommitment, "c2", &macpv1.CommitmentPayload{CommitmentId: "c2", Action: "task.completed", OutcomePositive: true})
+	names := func() []string {
+		all, err := w.deps.Journals.JournalNames(t.Context(), "macp/", "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	await(t, "the copies to be removed", func() bool {
+		w.stop()
+		w.start(t)
+		return len(names()) == 0
+	})
+	w.stop()
+	w.start(t)
+	bobOffers(t, w.bob, 2) // the runtime tells of it after the first session
+	if offers := w.offered(t, 2); len(offers) != 2 || slices.ContainsFunc(names(), func(name string) bool { return strings.HasSuffix(name, transfer) || strings.HasSuffix(name, task) }) {
+		t.Errorf("%d offers are filed, the journals are %v", len(offers), names())
 	}
 }
