@@ -118,6 +118,7 @@ func MACPWatch[Req, Res any](ctx context.Context, c *MACPClient, method string, 
 	if err != nil {
 		return err
 	}
+	_ = stream.ResponseHeader() // it waits for the answer
 	up()
 	defer func() { _ = stream.Close() }()
 	defer cancel()

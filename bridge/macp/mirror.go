@@ -68,7 +68,9 @@ func (m *mirror) run(ctx context.Context) error {
 			}
 			again.Reset(0)
 		case <-again.C:
-			if err := m.file(ctx); err != nil {
+			if err := m.file(ctx); errors.Is(err, federation.ErrStale) {
+				return err // a connection before has written: the next one reads the copy again
+			} else if err != nil {
 				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
 				again.Reset(retryAfter)
 			} else if at, waits := m.s.Pending(); waits {

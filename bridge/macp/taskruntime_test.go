@@ -188,12 +188,12 @@ func (r *taskRuntime) watchSessions(ctx context.Context, _ *connect.Request[macp
 }
 
 func (r *taskRuntime) watchSignals(ctx context.Context, _ *connect.Request[macpv1.WatchSignalsRequest], to *connect.ServerStream[macpv1.WatchSignalsResponse]) error {
-	if err := to.Send(nil); err != nil {
-		return err
-	}
 	r.mu.Lock()
 	from := len(r.signals)
 	r.mu.Unlock()
+	if err := to.Send(nil); err != nil {
+		return err
+	}
 	return shows(ctx, r, from, func() []*macpv1.Envelope { return r.signals }, func(env *macpv1.Envelope) error {
 		return to.Send(&macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
 	})
