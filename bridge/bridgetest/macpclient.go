@@ -57,12 +57,17 @@ func (c *MACPClient) Envelope(session, kind, id string, payload proto.Message) (
 	return env, err
 }
 
-// Send sends a message and returns the answer.
+// Send sends a message of the handoff mode, or a signal, and returns the answer.
 func (c *MACPClient) Send(ctx context.Context, session, kind, id string, payload proto.Message) (*macpv1.Ack, error) {
 	env, err := c.Envelope(session, kind, id, payload)
 	if err != nil {
 		return nil, err
 	}
+	return c.SendEnvelope(ctx, env)
+}
+
+// SendEnvelope sends an envelope and returns the answer.
+func (c *MACPClient) SendEnvelope(ctx context.Context, env *macpv1.Envelope) (*macpv1.Ack, error) {
 	answer, err := MACPCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
 	return answer.GetAck(), err
 }
@@ -113,6 +118,7 @@ func MACPWatch[Req, Res any](ctx context.Context, c *MACPClient, method string, 
 	if err != nil {
 		return err
 	}
+	_ = stream.ResponseHeader() // it waits for the answer
 	up()
 	defer func() { _ = stream.Close() }()
 	defer cancel()

@@ -210,6 +210,7 @@ func (f *filer) note(ctx context.Context, session string, filed uint64) error {
 type indexed struct {
 	Session string `json:"session"`
 	Offer   string `json:"offer"`
+	Handoff string `json:"handoff,omitempty"` // under the key of a task
 }
 
 // index returns the session of a handoff, or [federation.ErrNotFound].

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,7 +29,12 @@ type Runtime struct {
 	TokenFile   string `toml:"token_file"`
 	Participant string `toml:"participant"`
 	DID         string `toml:"did"`
+	Profile     string `toml:"profile"`
 }
+
+// taskFollowOn is the profile of a runtime that has the task mode: the responsibility has moved, and
+// the work goes on in a session of that mode.
+const taskFollowOn = "task-follow-on"
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
 func (r Runtime) check() error {
@@ -49,6 +55,9 @@ func (r Runtime) check() error {
 	if _, err := federation.ParseDID(r.DID); err != nil {
 		mistake("did", "want a DID, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
 	}
+	if r.Profile != transfer && r.Profile != taskFollowOn {
+		mistake("profile", fmt.Sprintf("want %q or %q", transfer, taskFollowOn))
+	}
 	return errors.Join(mistakes...)
 }
 
@@ -58,7 +67,7 @@ func Runtimes(deps Deps) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "macp.runtimes", Many: true,
 		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
-			var cfg Runtime
+			cfg := Runtime{Profile: transfer}
 			t.Decode(&cfg)
 			if err := cfg.check(); err != nil {
 				return nil, err
@@ -83,9 +92,14 @@ type Foreign struct {
 	deps  Deps
 	log   *slog.Logger
 	conn  *foreignConn // while Run runs
+	// noTasks says that the profile needs the task mode, and that the runtime does not have it.
+	noTasks atomic.Bool
 }
 
-var _ bridge.InboxReader = (*Foreign)(nil)
+var (
+	_ bridge.InboxReader = (*Foreign)(nil)
+	_ bridge.Describer   = (*Foreign)(nil)
+)
 
 // Name implements [bridge.Link].
 func (f *Foreign) Name() string { return f.cfg.Name }
@@ -95,6 +109,16 @@ func (*Foreign) Network() string { return network }
 
 // ReadsInbox implements [bridge.InboxReader]: an offer to a sender of the runtime needs no channel.
 func (*Foreign) ReadsInbox() {}
+
+// Describe implements [bridge.Describer].
+func (f *Foreign) Describe() bridge.Description {
+	if !f.noTasks.Load() {
+		return bridge.Description{}
+	}
+	return bridge.Description{Obstacles: []string{
+		"work is reported by signals: the runtime does not have " + macpmode.TaskMode + ", which the profile " + taskFollowOn + " needs; set profile = \"" + transfer + "\"",
+	}}
+}
 
 // prefix is what the names of the journals of the link begin with.
 func (f *Foreign) prefix() string { return network + "/at/" + f.cfg.Name + "/" }
@@ -180,6 +204,7 @@ type foreignConn struct {
 	group    *errgroup.Group
 	mu       sync.Mutex
 	followed map[string]bool // sessions that a goroutine follows
+	tasks    bool            // work goes on in sessions of the task mode
 }
 
 // maxFollowed bounds the sessions that one link follows at a time.
@@ -227,7 +252,8 @@ func clientOptions() []connect.ClientOption {
 	return []connect.ClientOption{connect.WithGRPC(), connect.WithReadMaxBytes(maxBodyBytes)}
 }
 
-// initialize agrees on the version, and refuses a runtime without the handoff mode.
+// initialize agrees on the version, and refuses a runtime without the handoff mode. A runtime
+// without the task mode is told of work by signals.
 func (c *foreignConn) initialize(ctx context.Context) error {
 	answer, err := foreignCall[macpv1.InitializeRequest, macpv1.InitializeResponse](ctx, c, "Initialize", &macpv1.InitializeRequest{
 		SupportedProtocolVersions: []string{macpmode.Version}, ClientInfo: &macpv1.ClientInfo{Name: "baton", Version: c.deps.Version},
@@ -237,6 +263,12 @@ func (c *foreignConn) initialize(ctx context.Context) error {
 	}
 	if !slices.Contains(answer.GetSupportedModes(), macpmode.Mode) {
 		return fmt.Errorf("the runtime does not have %s; its modes are %v", macpmode.Mode, answer.GetSupportedModes())
+	}
+	wanted := c.cfg.Profile == taskFollowOn
+	c.tasks = wanted && slices.Contains(answer.GetSupportedModes(), macpmode.TaskMode)
+	if c.noTasks.Store(wanted && !c.tasks); wanted && !c.tasks {
+		c.ports.Metrics.BadInput.WithLabelValues(network, c.cfg.Name, "no-task-mode").Inc()
+		c.log.LogAttrs(ctx, slog.LevelWarn, "work is reported by signals", slog.String("reason", "the runtime does not have "+macpmode.TaskMode))
 	}
 	return nil
 }
@@ -299,7 +331,7 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 	defer stream.Close()
 	for stream.Receive() {
 		s := stream.Msg().GetEvent().GetSession()
-		if s.GetMode() != macpmode.Mode || s.GetInitiator() != c.cfg.Participant && !slices.Contains(s.GetParticipants(), c.cfg.Participant) {
+		if !c.follows(s) {
 			continue
 		}
 		if err := c.follow(ctx, s.GetSessionId()); err != nil {
@@ -307,6 +339,20 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("watch sessions: %w", orEnded(stream.Err()))
+}
+
+// follows reports whether a session is followed: one of our participant in a mode that is in use. A
+// session of another owner that is over is none. Its copy, if there is one, is on record, and was
+// removed otherwise: a new copy would file its offers again.
+func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
+	ours := s.GetInitiator() == c.cfg.Participant
+	switch {
+	case s.GetMode() != macpmode.Mode && (!c.tasks || s.GetMode() != macpmode.TaskMode):
+		return false
+	case !ours && !slices.Contains(s.GetParticipants(), c.cfg.Participant):
+		return false
+	}
+	return ours || s.GetState() == macpv1.SessionState_SESSION_STATE_OPEN || s.GetState() == macpv1.SessionState_SESSION_STATE_SUSPENDED
 }
 
 // errStreamEnded is the error of a stream that the runtime ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type guest struct {
 	cfg     macp.Runtime
 	deps    macp.Deps
 	secrets bridgetest.Secrets
+	metrics *bridge.Metrics
 	link    bridge.Link
 	stop    func()
 }
@@ -46,10 +48,16 @@ const (
 
 func newGuest(t *testing.T, address, token string) *guest {
 	t.Helper()
+	return newGuestWith(t, address, token, "transfer")
+}
+
+// newGuestWith starts a guest with a profile.
+func newGuestWith(t *testing.T, address, token, profile string) *guest {
+	t.Helper()
 	record := storetest.Open(t)
 	g := &guest{
 		gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{"token": token},
-		cfg:  macp.Runtime{Name: "research", URL: "http://" + address, TokenFile: "token", Participant: "baton", DID: string(guestDID)},
+		cfg:  macp.Runtime{Name: "research", URL: "http://" + address, TokenFile: "token", Participant: "baton", DID: string(guestDID), Profile: profile},
 		deps: macp.Deps{Journals: record, Steps: record, Bounds: bounds{Finished: time.Hour, ClockSkew: 2 * time.Minute}, Version: "test"},
 	}
 	g.start(t)
@@ -60,26 +68,31 @@ func newGuest(t *testing.T, address, token string) *guest {
 func (g *guest) start(t *testing.T) {
 	t.Helper()
 	ports := bridgetest.Ports(g.gateway)
-	ports.Secrets = g.secrets
+	ports.Secrets, g.metrics = g.secrets, ports.Metrics
 	link, err := macp.Runtimes(g.deps).Open(runtimeTable(g.cfg), ports)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	up, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- link.Run(ctx, func() { close(up) }) }()
+	connected := sync.OnceFunc(func() { close(up) })
+	go func() {
+		var err error
+		for ctx.Err() == nil { // the gateway dials again, as after a write of the connection before
+			err = link.Run(ctx, connected)
+		}
+		ended <- err
+	}()
+	g.link = link
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
 	select {
 	case <-up:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	g.link = link
-	stopped := false
-	g.stop = func() {
-		if cancel(); !stopped {
-			stopped = true
-			<-ended
-		}
+	case <-time.After(patience):
+		g.stop()
+		t.Fatal("the link does not connect")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"baton/bridge/stepbuilder"
@@ -37,16 +38,26 @@ func (f *Foreign) Deliver(ctx context.Context, d federation.Delivery) error {
 	case federation.Decline:
 		err = c.tell(ctx, found.Session, macpmode.TypeDecline, id, &handoffv1.HandoffDeclinePayload{HandoffId: found.Offer, DeclinedBy: f.cfg.Participant, Reason: ev.Note})
 	case federation.Cancel:
+		if err := c.endTask(ctx, d.View, ev.Note); err != nil {
+			return err
+		}
 		return c.cancel(ctx, found.Session, ev.Note)
+	case federation.Expire:
+		return c.endTask(ctx, d.View, "the handoff has expired")
 	case federation.Progress, federation.Complete, federation.Fail:
-		return c.tellStep(ctx, d, found.Session)
+		return c.report(ctx, d, found.Session)
 	}
 	return err
 }
 
-// tell sends a message of the participant.
+// tell sends a message of the participant in a session of the handoff mode, or a signal.
 func (c *foreignConn) tell(ctx context.Context, session, kind, id string, payload proto.Message) error {
-	env, err := c.envelope(session, kind, id, payload)
+	return c.tellIn(ctx, macpmode.Mode, session, kind, id, payload)
+}
+
+// tellIn sends a message of the participant in a session of a mode.
+func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string, payload proto.Message) error {
+	env, err := c.envelope(mode, session, kind, id, payload)
 	if err != nil {
 		return err
 	}
@@ -81,7 +92,7 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 		return nil
 	}
 	names := macpmode.Parties{Owner: c.cfg.Participant, Target: target}
-	payloads, err := macpmode.OpenOffer(d.Entry.Event, d.View, names, macpmode.CarryOf(d.View, transfer, ""), time.Now())
+	payloads, err := macpmode.OpenOffer(d.Entry.Event, d.View, names, macpmode.CarryOf(d.View, c.cfg.Profile, ""), time.Now())
 	if err != nil {
 		return err
 	}
@@ -93,9 +104,13 @@ func (c *foreignConn) sendOffer(ctx context.Context, d federation.Delivery, sess
 	return nil
 }
 
-// cancel cancels the session of our participant. A session of another owner is left to it.
+// cancel cancels the session of our participant. A session of another owner is left to it, and a
+// session that the runtime has forgotten is over.
 func (c *foreignConn) cancel(ctx context.Context, session, reason string) error {
 	answer, err := foreignCall[macpv1.CancelSessionRequest, macpv1.CancelSessionResponse](ctx, c, "CancelSession", &macpv1.CancelSessionRequest{SessionId: session, Reason: reason})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return nil
+	}
 	if err != nil {
 		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
 	}
@@ -107,7 +122,7 @@ func (c *foreignConn) cancel(ctx context.Context, session, reason string) error 
 
 // tellStep sends a signal that tells a step.
 func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, session string) error {
-	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, transfer, href(c.ports, d.View.ID)))
+	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, c.cfg.Profile, href(c.ports, d.View.ID)))
 	if err != nil {
 		return err
 	}
@@ -151,10 +166,14 @@ func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error
 			return err
 		}
 		now := signalTime(env, time.Now(), c.deps.Bounds.Bounds().ClockSkew)
-		return c.steps().vouch(ctx, stepbuilder.Draft{
+		err = c.steps().vouch(ctx, stepbuilder.Draft{
 			ID: stepID(now, "signal", c.cfg.Name, env.GetSender(), env.GetMessageId()), From: c.senderDID(env.GetSender()), Verb: asked.Verb, Proved: true,
 			Original: document, Note: asked.Note, Context: asked.Context(),
 		}, view, now)
+		if err == nil && asked.Verb != federation.Progress {
+			err = c.endTask(ctx, view, "the work has ended")
+		}
+		return err
 	}
 	return errNoHistory
 }

@@ -1,6 +1,7 @@
 package macp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +68,9 @@ func (m *mirror) run(ctx context.Context) error {
 			}
 			again.Reset(0)
 		case <-again.C:
-			if err := m.file(ctx); err != nil {
+			if err := m.file(ctx); errors.Is(err, federation.ErrStale) {
+				return err // a connection before has written: the next one reads the copy again
+			} else if err != nil {
 				m.log.LogAttrs(ctx, slog.LevelWarn, "session not filed", slog.String("session", m.id), slog.Any("err", err))
 				again.Reset(retryAfter)
 			} else if at, waits := m.s.Pending(); waits {
@@ -253,6 +256,10 @@ func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 		return m.fileAnswer(ctx, step)
 	case macpmode.TypeSessionCancel:
 		return m.fileCancel(ctx, step)
+	case macpmode.TypeTaskRequest:
+		return m.fileRequest(ctx, step)
+	case macpmode.TypeTaskUpdate, macpmode.TypeTaskComplete, macpmode.TypeTaskFail, macpmode.TypeTaskReject:
+		return m.fileReport(ctx, step)
 	}
 	return nil
 }
@@ -323,8 +330,8 @@ func (m *mirror) retire(ctx context.Context) error {
 		return nil
 	}
 	gone := []string{m.sessionJournal(m.id)}
-	for _, offer := range m.s.Offers {
-		id, err := federation.ParseEventID(offer.Handoff)
+	for _, name := range m.handoffs() {
+		id, err := federation.ParseEventID(name)
 		if err != nil {
 			continue // the offer is no handoff
 		}
@@ -332,7 +339,16 @@ func (m *mirror) retire(ctx context.Context) error {
 		if err != nil || view.Exists() && !view.Over {
 			return err
 		}
-		gone = append(gone, m.handoffJournal(id))
+		w, err := m.readWork(ctx, id)
+		if err != nil {
+			return err
+		}
+		if gone = append(gone, m.handoffJournal(id), m.workJournal(id)); w.session != "" {
+			gone = append(gone, m.sessionJournal(w.session))
+		}
+	}
+	for _, offer := range m.s.Offers {
+		gone = append(gone, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), offer.ID)))
 	}
 	return m.deps.Journals.RemoveJournals(ctx, gone)
 }
@@ -350,8 +366,16 @@ func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (fe
 	if err != nil {
 		return id, at, err
 	}
+	more := []federation.JournalWrite{{Name: m.handoffJournal(id), Entries: [][]byte{index}}}
+	if m.tasks {
+		key, err := m.writeTaskKey(ctx, offer, id)
+		if err != nil {
+			return id, at, err
+		}
+		more = append(more, key)
+	}
 	note := &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: id.String()}}
-	return id, at, m.write(ctx, note, federation.JournalWrite{Name: m.handoffJournal(id), Entries: [][]byte{index}})
+	return id, at, m.write(ctx, note, more...)
 }
 
 // describe returns an offer of the session as a draft, with its envelopes as evidence.
@@ -413,22 +437,30 @@ func (m *mirror) fileAnswer(ctx context.Context, step said) error {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", m.id), slog.String("handoff_id", id.String()), slog.Any("err", err))
 		action, positive, note, err = "handoff.failed", false, refused.Code.Upper(), nil
 	}
-	if err != nil || m.s.Initiator != m.cfg.Participant || m.s.Over() {
+	if err != nil || m.s.Initiator != m.cfg.Participant {
 		return err
 	}
-	if note == "" {
-		note = string(verb)
+	if !m.s.Over() {
+		err = m.say(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, cmp.Or(note, string(verb)), positive))
 	}
-	return m.say(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, note, positive))
+	if err == nil && positive && m.tasks {
+		err = m.openTask(ctx, id, offer)
+	}
+	return err
 }
 
-// fileCancel files that the owner cancelled the session of a pending offer.
+// fileCancel files that the owner cancelled the session of a pending offer, or the task of its work.
 func (m *mirror) fileCancel(ctx context.Context, step said) error {
-	offer := m.s.Current()
-	if offer == nil || offer.Handoff == "" || offer.Disposition != macpmode.Offered || m.s.Initiator == m.cfg.Participant {
+	handoff := ""
+	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
+		handoff = offer.Handoff
+	} else if m.s.Task != nil {
+		handoff = m.s.Task.Handoff
+	}
+	if handoff == "" || m.s.Initiator == m.cfg.Participant {
 		return nil
 	}
-	id, err := federation.ParseEventID(offer.Handoff)
+	id, err := federation.ParseEventID(handoff)
 	if err != nil {
 		return err
 	}
@@ -443,10 +475,7 @@ func (m *mirror) fileCancel(ctx context.Context, step said) error {
 // say sends a message of our participant. A session that is not open takes none, which is no
 // error of the session.
 func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
-	env, err := m.envelope(m.id, kind, id, payload)
-	if err == nil {
-		err = m.send(ctx, env)
-	}
+	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "message refused", slog.String("session", m.id), slog.String("verb", kind), slog.Any("err", err))
 		return nil
@@ -454,14 +483,14 @@ func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message
 	return err
 }
 
-// envelope returns a message of our participant; a signal has no session.
-func (f *Foreign) envelope(session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
+// envelope returns a message of our participant; a signal has neither a session nor a mode.
+func (f *Foreign) envelope(mode, session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
 	env := &macpv1.Envelope{
 		MacpVersion: macpmode.Version, MessageType: kind, MessageId: id, Sender: f.cfg.Participant, TimestampUnixMs: time.Now().UnixMilli(), Payload: text,
 	}
 	if kind != macpmode.TypeSignal {
-		env.Mode, env.SessionId = macpmode.Mode, session
+		env.Mode, env.SessionId = mode, session
 	}
 	return env, err
 }

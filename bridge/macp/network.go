@@ -59,7 +59,7 @@ func (c Config) check(p bridge.Ports) error {
 		mistake("tls", "needs a certificate in [tls]")
 	}
 	if c.Profile != transfer && c.Profile != holdOpen {
-		mistake("profile", fmt.Sprintf("want %q or %q; task-follow-on needs the task mode, which this runtime does not have", transfer, holdOpen))
+		mistake("profile", fmt.Sprintf("want %q or %q; this runtime has no task mode: %q is a profile of a table [[macp.runtimes]]", transfer, holdOpen, taskFollowOn))
 	}
 	names, dids := map[string]bool{}, map[string]bool{}
 	for i, each := range c.Participants {

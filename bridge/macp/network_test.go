@@ -63,8 +63,8 @@ func TestOpenNamesEveryMistake(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := macp.Runtimes(macp.Deps{}).Open(runtimeTable{URL: "ftp://x"}, ports)
-	if diff := cmp.Diff([]string{"name", "url", "token_file", "participant", "did"}, keys(err)); diff != "" {
+	_, err := macp.Runtimes(macp.Deps{}).Open(runtimeTable{URL: "ftp://x", Profile: "hold-open"}, ports)
+	if diff := cmp.Diff([]string{"name", "url", "token_file", "participant", "did", "profile"}, keys(err)); diff != "" {
 		t.Errorf("runtimes (-want +got):\n%s", diff)
 	}
 }

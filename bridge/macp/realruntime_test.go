@@ -3,44 +3,39 @@
 package macp_test
 
 import (
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
+	"context"
 	"testing"
 
+	"baton/bridge/bridgetest"
 	"baton/federation/federationtest"
 )
 
 // TestAGuestOfARealRuntime plays against the runtime of the authors of the protocol, which
-// .ci/run installs. Without credentials of its own it takes each token for the name of its sender.
+// .ci/run installs.
 func TestAGuestOfARealRuntime(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(os.Getenv("BATON_CLIENTS"), "macp", "bin", "macp-runtime")
+	takesPart(t, realRuntime(t), token)
+}
+
+// TestWorkGoesOnInATaskOfARealRuntime plays tasks on that runtime.
+func TestWorkGoesOnInATaskOfARealRuntime(t *testing.T) {
+	t.Parallel()
+	playTasks(t, realRuntime)
+}
+
+// realRuntime runs the runtime and returns its address. The participants are bob, and baton, which
+// may use the given modes alone; none for all.
+func realRuntime(t *testing.T, modes ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	address := federationtest.FreeAddr(t)
-	cmd := exec.CommandContext(t.Context(), binary)
-	cmd.Env = append(os.Environ(), "MACP_ALLOW_INSECURE=1", "MACP_BIND_ADDR="+address, "MACP_MEMORY_ONLY=1", "MACP_DATA_DIR="+t.TempDir())
-	cmd.Dir, cmd.SysProcAttr = t.TempDir(), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	runtime, err := bridgetest.RunMACPRuntime(ctx, address, t.TempDir(),
+		bridgetest.MACPToken{Token: token("bob"), Sender: "bob", Starts: true},
+		bridgetest.MACPToken{Token: token("baton"), Sender: "baton", Modes: modes, Starts: true})
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
 		t.Fatalf("%v: run .ci/run install full", err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-	})
-	await(t, "the runtime to listen", func() bool {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-	takesPart(t, address, func(name string) string { return name })
+	t.Cleanup(runtime.Stop)
+	return address
 }

@@ -54,7 +54,8 @@ type gateway struct {
 	mu    sync.Mutex
 	views map[federation.HandoffID]federation.View
 	steps []federation.Event
-	away  bool // nothing can be filed now
+	away  bool                          // nothing can be filed now
+	late  func(federation.EventID) bool // whether an ID is too old; nil for none
 }
 
 // Submit implements [bridge.Gateway].
@@ -65,9 +66,17 @@ func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Jud
 		return federation.Judgement{}, &federation.UnavailableError{What: "record"}
 	}
 	v := g.views[ev.Handoff]
+	for _, step := range g.steps {
+		if step.ID == ev.ID {
+			return federation.Judgement{View: v, Entry: federation.Entry{Event: step, Version: v.Version, State: v.State}, Duplicate: true}, nil
+		}
+	}
+	if g.late != nil && g.late(ev.ID) {
+		return federation.Judgement{}, federation.Refuse(ev, federation.EventIDClockSkew, "")
+	}
 	next, ok := map[string]federation.State{
 		" offer": "offered", "offered accept": "assigned", "offered decline": "declined", "offered cancel": "cancelled",
-		"assigned progress": "assigned", "assigned complete": "completed", "assigned fail": "failed",
+		"assigned progress": "assigned", "assigned complete": "completed", "assigned fail": "failed", "assigned expire": "expired",
 	}[string(v.State)+" "+string(ev.Verb)]
 	if !ok {
 		return federation.Judgement{}, federation.Refuse(ev, federation.IllegalStep, "")

@@ -1,6 +1,10 @@
 package main
 
-import "baton/bridge/macp"
+import (
+	"time"
+
+	"baton/bridge/macp"
+)
 
 // macpDeps returns what the MACP runtime needs beside the ports of each link.
 func (p *program) macpDeps(record boundRecord) macp.Deps {
@@ -11,4 +15,6 @@ func (p *program) macpDeps(record boundRecord) macp.Deps {
 type sessionBounds struct{ *program }
 
 // Bounds implements [macp.BoundSource].
-func (b sessionBounds) Bounds() macp.Bounds { return *b.sessions.Load() }
+func (b sessionBounds) Bounds() macp.Bounds {
+	return macp.Bounds{Finished: time.Duration(b.finished.Load()), ClockSkew: b.limits.Load().ClockSkew}
+}

@@ -21,7 +21,6 @@ import (
 	"baton/bridge/files"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
-	"baton/bridge/macp"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
 	"baton/bridge/tracing"
@@ -85,7 +84,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	sessions      atomic.Pointer[macp.Bounds]
+	finished      atomic.Int64 // nanoseconds for which what has ended is kept; 0 for ever
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *gateway.PeerModes
 

@@ -36,7 +36,7 @@ func (p *program) limit(file *configs.File) {
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.sessions.Store(&macp.Bounds{Finished: file.Retention.Finished, ClockSkew: file.Limits.ClockSkew})
+	p.finished.Store(int64(file.Retention.Finished))
 	p.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,

@@ -9,6 +9,7 @@ import (
 	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/historyv1"
 	"baton/translate/macpmode/macpv1"
+	"baton/translate/macpmode/taskv1"
 )
 
 // Apply makes the change of one entry that is in the history. It judges nothing: the entry was
@@ -34,8 +35,12 @@ func (s *Session) note(entry *historyv1.Entry) {
 		if offer := s.Offer(opened.GetOffer()); offer != nil {
 			offer.Handoff = opened.GetHandoff()
 		}
+		if s.Task != nil && s.Task.ID == opened.GetOffer() {
+			s.Task.Handoff = opened.GetHandoff()
+		}
 	}
 	s.Filed = max(s.Filed, entry.GetFiled())
+	s.Planned = entry.GetEvent()
 }
 
 func (s *Session) apply(entry *historyv1.Entry, env *macpv1.Envelope) error {
@@ -79,7 +84,7 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	if base <= 0 {
 		base = at
 	}
-	s.ID, s.Initiator, s.Start, s.Policy = env.GetSessionId(), env.GetSender(), start, policy
+	s.ID, s.Mode, s.Initiator, s.Start, s.Policy = env.GetSessionId(), env.GetMode(), env.GetSender(), start, policy
 	s.State, s.Started, s.Expires, s.maxSuspend = macpv1.SessionState_SESSION_STATE_OPEN, at, base+start.GetTtlMs(), entry.GetMaxSuspendMs()
 	s.seen, s.activity = map[string]int64{}, map[string]*macpv1.ParticipantActivity{}
 	return nil
@@ -109,7 +114,7 @@ func Files(entry *historyv1.Entry, env *macpv1.Envelope) bool {
 		return false
 	}
 	switch env.GetMessageType() {
-	case TypeOffer, TypeAccept, TypeDecline:
+	case TypeOffer, TypeAccept, TypeDecline, TypeTaskRequest, TypeTaskReject, TypeTaskUpdate, TypeTaskComplete, TypeTaskFail:
 		return entry.GetSource() == historyv1.Source_SOURCE_PARTICIPANT
 	case TypeSessionCancel, TypeSessionExpire:
 		return entry.GetSource() == historyv1.Source_SOURCE_RUNTIME
@@ -166,6 +171,12 @@ func (s *Session) message(at int64, env *macpv1.Envelope) error {
 		if offer := s.Offer(p.GetHandoffId()); offer != nil {
 			offer.Disposition = Declined
 		}
+	case TypeTaskRequest:
+		var p taskv1.TaskRequestPayload
+		if err := proto.Unmarshal(env.GetPayload(), &p); err != nil {
+			return err
+		}
+		s.Task = &Task{ID: p.GetTaskId(), Assignee: p.GetRequestedAssignee(), Title: p.GetTitle()}
 	case TypeCommitment:
 		s.end(macpv1.SessionState_SESSION_STATE_RESOLVED, at)
 		s.Resolution = env.GetPayload()

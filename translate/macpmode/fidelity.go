@@ -45,3 +45,30 @@ func Fidelity() []translate.Fidelity {
 		row(out, "reply_to", notTaken, "the order of a session says it"),
 	}
 }
+
+// TaskFidelity returns the fidelity table of the task mode: what becomes of each member of a report
+// in each direction. The handoff itself has what its request says.
+func TaskFidelity() []translate.Fidelity {
+	const in, out = translate.In, translate.Out
+	row := translate.Row
+	return []translate.Fidelity{
+		row(in, "update message", translate.Moved, "note"),
+		row(in, "update status", translate.Moved, "context.status; note where there is no message"),
+		row(in, "update progress", translate.Moved, "context.progress"),
+		row(in, "update partial_output", translate.Moved, "context where the update has nothing else for it; else context.result, or context.result_b64 where it is no JSON"),
+		row(in, "complete summary", translate.Moved, "note"),
+		row(in, "complete output", translate.Moved, "context; by reference unless it is JSON"),
+		row(in, "fail reason", translate.Moved, "note"),
+		row(in, "fail error_code", translate.Moved, "context.error_code"),
+		row(in, "fail retryable", translate.Moved, "context.retryable"),
+		row(in, "reject reason", translate.Moved, "note of a fail"),
+		row(in, "assignee", translate.Evident, "the sender says it"),
+		row(out, "progress note", translate.Moved, "message"),
+		row(out, "progress context", translate.Moved, "partial_output; status and progress as members too"),
+		row(out, "complete note", translate.Moved, "summary"),
+		row(out, "complete context", translate.Moved, "output"),
+		row(out, "fail note", translate.Moved, "reason"),
+		row(out, "fail context", translate.Moved, "error_code, retryable; its other members are lost, which the log says"),
+		row(out, "signature", translate.NotTaken, "no message has a member for it; the gateway has it at the href of the extension"),
+	}
+}

@@ -242,12 +242,15 @@ func contextID(ev federation.Event) string {
 
 // Commitment returns the commitment with which the gateway resolves a session that it opened.
 func (s *Session) Commitment(offer *Offer, action, reason string, positive bool) *macpv1.CommitmentPayload {
-	scope := offer.Scope
+	return s.commitment(offer.ID, offer.Scope, action, reason, positive)
+}
+
+func (s *Session) commitment(id, scope, action, reason string, positive bool) *macpv1.CommitmentPayload {
 	if strings.TrimSpace(scope) == "" {
 		scope = Untitled
 	}
 	return &macpv1.CommitmentPayload{
-		CommitmentId: "commit:" + offer.ID, Action: action, AuthorityScope: scope, Reason: reason, OutcomePositive: positive,
+		CommitmentId: "commit:" + id, Action: action, AuthorityScope: scope, Reason: reason, OutcomePositive: positive,
 		ModeVersion: s.Start.GetModeVersion(), PolicyVersion: s.Policy.ID, ConfigurationVersion: s.Start.GetConfigurationVersion(),
 	}
 }

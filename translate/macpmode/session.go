@@ -34,10 +34,11 @@ type Offer struct {
 	Implicit    bool   // the runtime accepted it after the timeout of the policy
 }
 
-// Session is one session of the handoff mode. The zero Session does not exist. All times are
-// unix milliseconds.
+// Session is one session of the handoff mode, or the copy of a session of the task mode. The zero
+// Session does not exist. All times are unix milliseconds.
 type Session struct {
 	ID        string
+	Mode      string
 	Initiator string
 	Start     *macpv1.SessionStartPayload
 	Policy    Policy
@@ -46,12 +47,16 @@ type Session struct {
 	Expires   int64 // moves when a suspended session is resumed
 	Ended     int64 // when the session became final; 0 before
 	Offers    []Offer
+	Task      *Task // of a session of the task mode, after its request; else nil
 	// Resolution is the payload of the Commitment that resolved the session.
 	Resolution []byte
 	// Length counts the entries of the history, Sequence the envelopes on the stream.
 	Length, Sequence uint64
 	// Filed is the entry up to which the steps of the session are filed as steps of handoffs.
 	Filed uint64
+	// Planned is the ID with which the step of the next entry is filed, where it is not the ID of
+	// that entry; "" for none.
+	Planned string
 	// Signal is the last signal about the work of the session, a serialized envelope.
 	Signal []byte
 

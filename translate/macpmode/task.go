@@ -1,0 +1,230 @@
+package macpmode
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/macpmode/macpv1"
+	"baton/translate/macpmode/taskv1"
+)
+
+// TaskMode is the task mode. The gateway uses it on runtimes of other operators alone: the work of
+// a handoff goes on in a session of that mode after the transfer.
+//
+// spec: RFC-MACP-0009
+const TaskMode = "macp.mode.task.v1"
+
+// The messages of the task mode. A Commitment ends it, too.
+const (
+	TypeTaskRequest  = "TaskRequest"
+	TypeTaskAccept   = "TaskAccept"
+	TypeTaskReject   = "TaskReject"
+	TypeTaskUpdate   = "TaskUpdate"
+	TypeTaskComplete = "TaskComplete"
+	TypeTaskFail     = "TaskFail"
+)
+
+// Task is the task of a session of the task mode.
+type Task struct {
+	ID       string
+	Assignee string // the participant that is asked; "" for any
+	Title    string
+	Handoff  string // the ID of the handoff whose work the task is; "" before it is known
+}
+
+// TaskKey is what the offer of a handoff and the task of its work have in common on a runtime: the
+// context of their sessions, or the ID of the offer where that session has no context.
+func TaskKey(contextID, offerOrTask string) string { return cmp.Or(contextID, offerOrTask) }
+
+// OpenTask returns the payloads of the messages that open the task of a handoff: the start and the
+// request. The context is the context_id of the session of the offer, the input what the offer
+// has as context.
+func OpenTask(v federation.View, names Parties, context string, input []byte, c Carry, now time.Time) (*macpv1.SessionStartPayload, *taskv1.TaskRequestPayload, error) {
+	carry, err := json.Marshal(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	start := &macpv1.SessionStartPayload{
+		Intent: v.Title, Participants: []string{names.Owner, names.Target}, ModeVersion: ModeVersion, ConfigurationVersion: ConfigurationVersion,
+		TtlMs: ttl(v.Deadline, now), ContextId: context, Extensions: map[string][]byte{CarryExtension: carry},
+	}
+	request := &taskv1.TaskRequestPayload{TaskId: v.ID.String(), Title: v.Title, Instructions: v.Title, RequestedAssignee: names.Target, Input: input}
+	if !v.Deadline.IsZero() {
+		request.DeadlineUnixMs = v.Deadline.UnixMilli()
+	}
+	return start, request, nil
+}
+
+// IsReport reports whether a message of the task mode is a step of the work.
+func IsReport(kind string) bool {
+	switch kind {
+	case TypeTaskReject, TypeTaskUpdate, TypeTaskComplete, TypeTaskFail:
+		return true
+	}
+	return false
+}
+
+// Report is a message of the task mode as a step of the work.
+type Report struct {
+	Task    string
+	Verb    federation.Verb
+	Note    string
+	Context string // inline JSON; "" for none
+	Content []byte // of an output that is no such JSON, to be stored and referred to
+	Action  string // of the commitment that ends the session after the report; "" for none
+}
+
+// ReadReport returns the step that a message of the task mode is.
+func ReadReport(env *macpv1.Envelope) (Report, error) {
+	switch env.GetMessageType() {
+	case TypeTaskUpdate:
+		var p taskv1.TaskUpdatePayload
+		err := decode(env, &p)
+		return Report{Task: p.GetTaskId(), Verb: federation.Progress, Note: cmp.Or(p.GetMessage(), p.GetStatus()), Context: contextOfUpdate(&p)}, err
+	case TypeTaskComplete:
+		var p taskv1.TaskCompletePayload
+		err := decode(env, &p)
+		r := Report{Task: p.GetTaskId(), Verb: federation.Complete, Note: p.GetSummary(), Action: "task.completed"}
+		if r.Context = inline(p.GetOutput()); r.Context == "" {
+			r.Content = p.GetOutput()
+		}
+		return r, err
+	case TypeTaskFail:
+		var p taskv1.TaskFailPayload
+		err := decode(env, &p)
+		members := map[string]any{"retryable": p.GetRetryable()}
+		if p.GetErrorCode() != "" {
+			members["error_code"] = p.GetErrorCode()
+		}
+		return Report{Task: p.GetTaskId(), Verb: federation.Fail, Note: p.GetReason(), Context: object(members), Action: "task.failed"}, err
+	case TypeTaskReject: // the assignee accepted the handoff, and does not do the work
+		var p taskv1.TaskRejectPayload
+		err := decode(env, &p)
+		return Report{Task: p.GetTaskId(), Verb: federation.Fail, Note: p.GetReason(), Context: `{"error_code":"rejected"}`, Action: "task.rejected"}, err
+	}
+	return Report{}, Refuse(InvalidEnvelope, "%s is no report", env.GetMessageType())
+}
+
+// contextOfUpdate returns what a progress says beside its note: the status, where the message is
+// the note, the progress, and the partial output, in base64 where that is no JSON.
+func contextOfUpdate(p *taskv1.TaskUpdatePayload) string {
+	members := map[string]any{}
+	if p.GetMessage() != "" && p.GetStatus() != "" {
+		members["status"] = p.GetStatus()
+	}
+	if at := p.GetProgress(); at != 0 && !math.IsNaN(at) && !math.IsInf(at, 0) { // JSON has no other number
+		members["progress"] = at
+	}
+	switch output := p.GetPartialOutput(); {
+	case len(output) == 0:
+	case len(members) == 0 && inline(output) != "":
+		return inline(output)
+	case json.Valid(output):
+		members["result"] = json.RawMessage(output)
+	default:
+		members["result_b64"] = output
+	}
+	if len(members) == 0 {
+		return ""
+	}
+	return object(members)
+}
+
+// inline returns bytes as the inline context of a step; "" where they are none.
+func inline(content []byte) string {
+	var text bytes.Buffer
+	if json.Compact(&text, content) != nil || !federation.InlineContext(text.String()) {
+		return ""
+	}
+	return text.String()
+}
+
+// object writes members as JSON.
+func object(members map[string]any) string {
+	text, err := json.Marshal(members)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// WriteReport returns the message of the task mode that a step of the assignee is, and what the
+// message cannot say. It returns "" for a step of another kind.
+func WriteReport(ev federation.Event, task, assignee string) (kind string, payload proto.Message, losses []translate.Loss) { //nolint:ireturn // each kind has a payload of its own
+	switch ev.Verb { //nolint:exhaustive // the other steps are not about the work
+	case federation.Progress:
+		p := &taskv1.TaskUpdatePayload{TaskId: task, Status: "in_progress", Message: ev.Note, PartialOutput: output(ev)}
+		p.Progress, _ = member[float64](ev.Context, "progress")
+		if status, there := member[string](ev.Context, "status"); there {
+			p.Status = status
+		}
+		return TypeTaskUpdate, p, nil
+	case federation.Complete:
+		return TypeTaskComplete, &taskv1.TaskCompletePayload{TaskId: task, Assignee: assignee, Output: output(ev), Summary: ev.Note}, nil
+	case federation.Fail:
+		p := &taskv1.TaskFailPayload{TaskId: task, Assignee: assignee, ErrorCode: "failed", Reason: ev.Note}
+		p.Retryable, _ = member[bool](ev.Context, "retryable")
+		if code, there := member[string](ev.Context, "error_code"); there {
+			p.ErrorCode = code
+		}
+		if !saysAll(ev.Context, "retryable", "error_code") {
+			losses = append(losses, translate.Loss{Field: "context", Fate: translate.Cut, Why: "a TaskFail has a reason, error_code and retryable alone"})
+		}
+		return TypeTaskFail, p, losses
+	}
+	return "", nil, nil
+}
+
+// output returns the context of a step as the output of a task: the JSON itself, or a [Reference]
+// to it.
+func output(ev federation.Event) []byte {
+	if ev.Context == "" || federation.InlineContext(ev.Context) {
+		return []byte(ev.Context)
+	}
+	text, err := json.Marshal(Reference{URI: ev.Context, SHA256: ev.ContextHash})
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// member returns a member of a context that is a JSON object.
+func member[T any](context, name string) (value T, there bool) {
+	text, there := membersOf(context)[name]
+	return value, there && json.Unmarshal(text, &value) == nil
+}
+
+// saysAll reports whether a context has no members but the given ones.
+func saysAll(context string, names ...string) bool {
+	members := membersOf(context)
+	for _, name := range names {
+		delete(members, name)
+	}
+	return context == "" || len(members) == 0 && strings.HasPrefix(context, "{")
+}
+
+// membersOf returns the members of a context; none where it is no JSON object.
+func membersOf(context string) map[string]json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(context), &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// TaskCommitment returns the commitment with which the gateway resolves a task that it asked for.
+func (s *Session) TaskCommitment(action, reason string) *macpv1.CommitmentPayload {
+	id, scope := "", ""
+	if s.Task != nil {
+		id, scope = s.Task.ID, s.Task.Title
+	}
+	return s.commitment(id, scope, action, cmp.Or(reason, action), endsIn(action, "completed"))
+}
