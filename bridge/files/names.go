@@ -42,6 +42,22 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
+// nativeOf is native for a DID of any form: a network whose steps have no other signer names such an
+// agent by the did:key that the gateway keeps for it. Those keys are known for the names in the
+// configuration alone. It blocks on the record.
+func (b *base) nativeOf(ctx context.Context, did federation.DID) string {
+	if did.Method() != "key" {
+		return b.native(did)
+	}
+	i := slices.IndexFunc(b.known, func(name string) bool {
+		return b.ports.Gateway.Same(ctx, did, federation.DID(b.nativePrefix()+escape(name)))
+	})
+	if i < 0 {
+		return ""
+	}
+	return b.known[i]
+}
+
 // didOf returns the DID of an agent of the directory: that of the configuration, of a binding,
 // or one that is made of the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
@@ -66,7 +82,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 			return name, nil
 		}
 	}
-	if name := b.native(did); name != "" {
+	if name := b.nativeOf(ctx, did); name != "" {
 		return name, nil
 	}
 	names, err := b.ports.Bindings.Of(ctx, did)

@@ -17,6 +17,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -74,7 +75,7 @@ func Voice(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir, cfg.StateDir = deps.path(cfg.Dir), deps.path(cfg.StateDir)
-			return newVoiceLink(cfg, secrets, newBase(cfg.Name, dids, deps, p)), nil
+			return newVoiceLink(cfg, secrets, newBase(cfg.Name, dids, cfg.named(), deps, p)), nil
 		},
 	}
 }
@@ -91,7 +92,7 @@ func Tasks(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir = deps.path(cfg.Dir)
-			return newTasksLink(cfg, newBase(cfg.Name, dids, deps, p)), nil
+			return newTasksLink(cfg, newBase(cfg.Name, dids, cfg.Trusted, deps, p)), nil
 		},
 	}
 }
@@ -100,6 +101,7 @@ func Tasks(deps Deps) bridge.Network {
 type base struct {
 	name   string
 	agents map[string]federation.DID // of the configuration
+	known  []string                  // the names in the configuration of agents that the directory alone knows
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger
@@ -107,9 +109,13 @@ type base struct {
 	calls  chan call
 }
 
-func newBase(name string, agents map[string]federation.DID, deps Deps, p bridge.Ports) *base {
+func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {
+	named = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(named))), func(name string) bool {
+		_, represented := agents[name]
+		return represented
+	})
 	return &base{
-		name: name, agents: agents, deps: deps, ports: p, calls: make(chan call),
+		name: name, agents: agents, known: named, deps: deps, ports: p, calls: make(chan call),
 		log: p.Log.With(slog.String("network", network), slog.String("link", name)),
 		steps: stepbuilder.Builder{
 			Network: network, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
