@@ -215,3 +215,29 @@ func (w *filesWorld) crossAIRC(t *testing.T, d born) {
 	}
 	d.works(t, w, func(verb string) { w.agent.next(t, "the "+verb, isAbout(verb, filed.Handoff.ID)) })
 }
+
+// A record to anyone is an open offer in the channel, which an IRC user claims.
+func TestAnIRCUserClaimsARecordToAnyone(t *testing.T) {
+	t.Parallel()
+	w := newFilesWorld(t)
+	path := filepath.Join(w.tasks, "task-for-anyone.json")
+	drop(t, path, []byte(`{"task_id":"task-for-anyone","from_agent":"scanner","to_agent":"","status":"offered","description":"Look at it",
+"created_at":"2026-11-23T10:00:00Z","updated_at":"2026-11-23T10:00:00Z"}`))
+	offer := next(t, w.alice, "the open offer", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "TAGMSG" && m.Tags[vendor+"handoff"] == "offer" && m.Tags[vendor+"handoff-task"] == "Look at it"
+	})
+	if offer.Params[0] != channel || offer.Tags[vendor+"handoff-to"] != "" {
+		t.Errorf("it is offered in %s to %q", offer.Params[0], offer.Tags[vendor+"handoff-to"])
+	}
+	for _, step := range []struct{ verb, status string }{{"claim", "accepted"}, {"complete", "completed"}} {
+		send(t, w.alice, rfcTags.step(w.key, channel, step.verb, offer.Tags[vendor+"handoff-id"], nil).tags)
+		await(t, "the record to be "+step.status, func() bool {
+			var r struct {
+				Status string
+				To     string `json:"to_agent"`
+			}
+			text, err := os.ReadFile(path)
+			return err == nil && json.Unmarshal(text, &r) == nil && r.Status == step.status && r.To == w.key.did
+		})
+	}
+}
