@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/bridge/files/directory"
 	"baton/federation"
+	"baton/translate/taskfile"
 )
 
 // filesWorld is a gateway with an IRC network, a registry, a voice directory and a ".handoffs"
@@ -133,16 +136,14 @@ func offerTask(t *testing.T, w *filesWorld, toIRC bool) func(t *testing.T) {
 
 func workTask(t *testing.T, w *filesWorld, told func(verb string)) {
 	t.Helper()
-	var path string
+	tasks, path := directory.Tasks{Path: w.tasks}, ""
 	await(t, "a record that is offered", func() bool {
-		for _, name := range filesIn(t, w.tasks) {
-			text, err := os.ReadFile(filepath.Join(w.tasks, name))
-			if err == nil && strings.Contains(string(text), `"status": "offered"`) {
-				path = filepath.Join(w.tasks, name)
-				return true
-			}
+		items, _, err := tasks.List()
+		i := slices.IndexFunc(items, func(item directory.Task) bool { return item.Status == taskfile.Offered })
+		if err == nil && i >= 0 {
+			path = tasks.PathOf(items[i].ID)
 		}
-		return false
+		return path != ""
 	})
 	for _, move := range []struct{ from, to, verb string }{{"offered", "accepted", "accept"}, {"accepted", "completed", "complete"}} {
 		text, err := os.ReadFile(path)
