@@ -17,7 +17,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"path/filepath"
-	"slices"
+	"sync"
 	"time"
 
 	"baton/bridge"
@@ -100,8 +100,8 @@ func Tasks(deps Deps) bridge.Network {
 // base is what both links share. The goroutine in Run owns what changes.
 type base struct {
 	name   string
-	agents map[string]federation.DID // of the configuration
-	known  []string                  // the names in the configuration of agents that the directory alone knows
+	agents map[string]federation.DID        // of the configuration
+	kept   func() map[federation.DID]string // see keptFor
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger
@@ -110,18 +110,16 @@ type base struct {
 }
 
 func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {
-	named = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(named))), func(name string) bool {
-		_, represented := agents[name]
-		return represented
-	})
-	return &base{
-		name: name, agents: agents, known: named, deps: deps, ports: p, calls: make(chan call),
+	b := &base{
+		name: name, agents: agents, deps: deps, ports: p, calls: make(chan call),
 		log: p.Log.With(slog.String("network", network), slog.String("link", name)),
 		steps: stepbuilder.Builder{
 			Network: network, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
 			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
 		},
 	}
+	b.kept = sync.OnceValue(func() map[federation.DID]string { return b.keptFor(named) })
+	return b
 }
 
 // Name implements [bridge.Link].
