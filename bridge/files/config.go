@@ -23,6 +23,14 @@ type VoiceConfig struct {
 	Pairs         []PairConfig      `toml:"pairs"`
 }
 
+// named returns the names of the agents that have a secret.
+func (c VoiceConfig) named() (names []string) {
+	for _, p := range c.Pairs {
+		names = append(names, p.Agents...)
+	}
+	return names
+}
+
 // PairConfig is one [[files.voice.pairs]] table: the secret of two agents.
 type PairConfig struct {
 	Agents       []string `toml:"agents"`

@@ -42,6 +42,27 @@ func (b *base) native(did federation.DID) string {
 	return name
 }
 
+// nativeOf is native also for the did:key that the gateway keeps for such an agent: a network whose
+// steps name the signer alone knows the agent by it. Those keys are known for the names in the
+// configuration.
+func (b *base) nativeOf(did federation.DID) string {
+	if name := b.native(did); name != "" {
+		return name
+	}
+	return b.kept()[did]
+}
+
+// keptFor returns some names by the did:keys that the gateway keeps for the agents with these names.
+func (b *base) keptFor(names []string) map[federation.DID]string {
+	kept := map[federation.DID]string{}
+	for _, name := range names {
+		if _, represented := b.agents[name]; !represented {
+			kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+escape(name)).DID] = name
+		}
+	}
+	return kept
+}
+
 // didOf returns the DID of an agent of the directory: that of the configuration, of a binding,
 // or one that is made of the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
@@ -66,7 +87,7 @@ func (b *base) nameOf(ctx context.Context, did federation.DID) (string, error) {
 			return name, nil
 		}
 	}
-	if name := b.native(did); name != "" {
+	if name := b.nativeOf(did); name != "" {
 		return name, nil
 	}
 	names, err := b.ports.Bindings.Of(ctx, did)

@@ -17,6 +17,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"baton/bridge"
@@ -74,7 +75,7 @@ func Voice(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir, cfg.StateDir = deps.path(cfg.Dir), deps.path(cfg.StateDir)
-			return newVoiceLink(cfg, secrets, newBase(cfg.Name, dids, deps, p)), nil
+			return newVoiceLink(cfg, secrets, newBase(cfg.Name, dids, cfg.named(), deps, p)), nil
 		},
 	}
 }
@@ -91,7 +92,7 @@ func Tasks(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir = deps.path(cfg.Dir)
-			return newTasksLink(cfg, newBase(cfg.Name, dids, deps, p)), nil
+			return newTasksLink(cfg, newBase(cfg.Name, dids, cfg.Trusted, deps, p)), nil
 		},
 	}
 }
@@ -99,7 +100,8 @@ func Tasks(deps Deps) bridge.Network {
 // base is what both links share. The goroutine in Run owns what changes.
 type base struct {
 	name   string
-	agents map[string]federation.DID // of the configuration
+	agents map[string]federation.DID        // of the configuration
+	kept   func() map[federation.DID]string // see keptFor
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger
@@ -107,8 +109,8 @@ type base struct {
 	calls  chan call
 }
 
-func newBase(name string, agents map[string]federation.DID, deps Deps, p bridge.Ports) *base {
-	return &base{
+func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {
+	b := &base{
 		name: name, agents: agents, deps: deps, ports: p, calls: make(chan call),
 		log: p.Log.With(slog.String("network", network), slog.String("link", name)),
 		steps: stepbuilder.Builder{
@@ -116,6 +118,8 @@ func newBase(name string, agents map[string]federation.DID, deps Deps, p bridge.
 			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
 		},
 	}
+	b.kept = sync.OnceValue(func() map[federation.DID]string { return b.keptFor(named) })
+	return b
 }
 
 // Name implements [bridge.Link].

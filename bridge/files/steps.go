@@ -29,7 +29,7 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 		b.reportLoss(ctx, ev.Handoff, loss)
 	}
 	ev.Arrival.Link = b.name
-	if b.native(ev.Actor()) != "" {
+	if b.nativeOf(ev.Actor()) != "" {
 		ev.Arrival.Name = name
 	}
 	_, err = b.ports.Gateway.Submit(ctx, ev)
@@ -171,7 +171,7 @@ func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.Vi
 // lapse ends the waiting of a step in the inbox of an agent that reads the directory.
 func (b *base) lapse(ctx context.Context, d federation.Delivery, agents ...federation.DID) error {
 	for _, did := range agents {
-		if b.native(did) == "" {
+		if b.nativeOf(did) == "" {
 			continue
 		}
 		if err := b.deps.Record.Lapse(ctx, did, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {

@@ -414,7 +414,7 @@ func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federatio
 	if party != "" && named != party && !l.ports.Gateway.Same(ctx, named, party) {
 		return "", nil
 	}
-	if party != "" {
+	if party != "" && l.native(named) == "" {
 		return party, nil
 	}
 	return named, nil

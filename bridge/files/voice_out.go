@@ -102,7 +102,7 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 	if err != nil {
 		return err
 	}
-	if !view.Exists() || view.Offeree != agent {
+	if !view.Exists() || !l.ports.Gateway.Same(ctx, view.Offeree, agent) {
 		return nil // a file that names a handoff of other parties
 	}
 	l.see(v.path, id, file)

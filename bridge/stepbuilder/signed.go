@@ -64,13 +64,16 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 		return s.Signer.Kept("airc:" + agent.Handle), agent.StandsFor(view), nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return federation.SigningKey{}, "", fmt.Errorf("look up agent: %w", err)
-	case d.Proved:
-		return s.Signer.Kept("person:" + string(d.From)), d.From, nil
+	case !d.Proved:
+		if err := s.checkBound(ctx, d.From); err != nil {
+			return federation.SigningKey{}, "", err
+		}
 	}
-	if err := s.checkBound(ctx, d.From); err != nil {
-		return federation.SigningKey{}, "", err
+	key := s.Signer.Kept("person:" + string(d.From))
+	if slices.Contains(view.Others(""), key.DID) {
+		return key, "", nil // the handoff names the participant by that key
 	}
-	return s.Signer.Kept("person:" + string(d.From)), d.From, nil
+	return key, d.From, nil
 }
 
 // checkBound returns a refusal for a DID that no operator bound with vouch.

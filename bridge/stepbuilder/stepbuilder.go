@@ -141,6 +141,9 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	if err != nil {
 		return ev, err
 	}
+	if tags == federation.ActTags && federation.Private(place.Venue) {
+		place.Venue = s.Pair(ev.From, ev.To) // a server of these tags takes the signer for one of the pair
+	}
 	ev.Dialect, ev.Arrival.Place, ev.Venue = tags, place, place.Venue
 	if ev.Venue == "" {
 		ev.Venue = s.Pair(ev.From, ev.To)

@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/bridge/files/directory"
 	"baton/federation"
+	"baton/translate/taskfile"
 )
 
 // filesWorld is a gateway with an IRC network, a registry, a voice directory and a ".handoffs"
@@ -133,16 +136,14 @@ func offerTask(t *testing.T, w *filesWorld, toIRC bool) func(t *testing.T) {
 
 func workTask(t *testing.T, w *filesWorld, told func(verb string)) {
 	t.Helper()
-	var path string
+	tasks, path := directory.Tasks{Path: w.tasks}, ""
 	await(t, "a record that is offered", func() bool {
-		for _, name := range filesIn(t, w.tasks) {
-			text, err := os.ReadFile(filepath.Join(w.tasks, name))
-			if err == nil && strings.Contains(string(text), `"status": "offered"`) {
-				path = filepath.Join(w.tasks, name)
-				return true
-			}
+		items, _, err := tasks.List()
+		i := slices.IndexFunc(items, func(item directory.Task) bool { return item.Status == taskfile.Offered })
+		if err == nil && i >= 0 {
+			path = tasks.PathOf(items[i].ID)
 		}
-		return false
+		return path != ""
 	})
 	for _, move := range []struct{ from, to, verb string }{{"offered", "accepted", "accept"}, {"accepted", "completed", "complete"}} {
 		text, err := os.ReadFile(path)
@@ -214,4 +215,30 @@ func (w *filesWorld) crossAIRC(t *testing.T, d born) {
 		t.Fatalf("the offer is answered %+v", filed)
 	}
 	d.works(t, w, func(verb string) { w.agent.next(t, "the "+verb, isAbout(verb, filed.Handoff.ID)) })
+}
+
+// A record to anyone is an open offer in the channel, which an IRC user claims.
+func TestAnIRCUserClaimsARecordToAnyone(t *testing.T) {
+	t.Parallel()
+	w := newFilesWorld(t)
+	path := filepath.Join(w.tasks, "task-for-anyone.json")
+	drop(t, path, []byte(`{"task_id":"task-for-anyone","from_agent":"scanner","to_agent":"","status":"offered","description":"Look at it",
+"created_at":"2026-11-23T10:00:00Z","updated_at":"2026-11-23T10:00:00Z"}`))
+	offer := next(t, w.alice, "the open offer", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "TAGMSG" && m.Tags[vendor+"handoff"] == "offer" && m.Tags[vendor+"handoff-task"] == "Look at it"
+	})
+	if offer.Params[0] != channel || offer.Tags[vendor+"handoff-to"] != "" {
+		t.Errorf("it is offered in %s to %q", offer.Params[0], offer.Tags[vendor+"handoff-to"])
+	}
+	for _, step := range []struct{ verb, status string }{{"claim", "accepted"}, {"complete", "completed"}} {
+		send(t, w.alice, rfcTags.step(w.key, channel, step.verb, offer.Tags[vendor+"handoff-id"], nil).tags)
+		await(t, "the record to be "+step.status, func() bool {
+			var r struct {
+				Status string
+				To     string `json:"to_agent"`
+			}
+			text, err := os.ReadFile(path)
+			return err == nil && json.Unmarshal(text, &r) == nil && r.Status == step.status && r.To == w.key.did
+		})
+	}
 }

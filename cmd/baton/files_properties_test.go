@@ -265,21 +265,9 @@ func (w *propertyWorld) recordTwice(t *testing.T) {
 func (w *propertyWorld) recordOfOthers(t *testing.T) {
 	t.Helper()
 	id := w.scholar.offer(t, map[string]any{"to": native("research", "reviewer"), "title": "others"})
-	var path string
-	await(t, "the record", func() bool {
-		for _, name := range filesIn(t, w.tasks) {
-			text, err := os.ReadFile(filepath.Join(w.tasks, name))
-			if err == nil && bytes.Contains(text, []byte(id)) {
-				path = filepath.Join(w.tasks, name)
-			}
-		}
-		return path != ""
-	})
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stolen := strings.NewReplacer(`"status": "offered"`, `"status": "accepted"`, `"to_agent": "reviewer"`, `"to_agent": "mallory"`).Replace(string(text))
+	record := w.recordOf(t, "others")
+	path := directory.Tasks{Path: w.tasks}.PathOf(record.ID)
+	stolen := strings.NewReplacer(`"status": "offered"`, `"status": "accepted"`, `"to_agent": "reviewer"`, `"to_agent": "mallory"`).Replace(string(record.Raw))
 	drop(t, path, []byte(stolen))
 	await(t, "the theft to be counted", func() bool {
 		return w.counters(t)[`baton_bad_input_total{link="research",network="files",reason="conflict"}`] == 1
