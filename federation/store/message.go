@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -32,6 +33,21 @@ func (s *Record) FileMessage(ctx context.Context, m federation.MessageFiling) (e
 		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
 	}
 	return entry, known, nil
+}
+
+// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
+// number.
+func (s *Record) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
+	if most <= 0 {
+		return true, nil
+	}
+	var waiting int
+	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM (SELECT 1 FROM outbox WHERE handoff = ? AND link = ?`+engine.AtMost+`) AS waiting`,
+		[]any{order.String(), link, most}, &waiting)
+	if err != nil {
+		return false, fmt.Errorf("count deliveries to %s: %w", link, err)
+	}
+	return waiting < most, nil
 }
 
 // fileMessage writes a message and everything that goes with it.
@@ -177,4 +193,21 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 		}
 	}
 	return nil
+}
+
+// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
+// messageID, or begins it before a dot: lines of one message differ behind the dot. It returns
+// [federation.ErrNotFound] where there is none.
+func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Event, error) {
+	own, _, _ := strings.Cut(messageID, ".")
+	if id, err := federation.ParseEventID(own); err == nil {
+		own = id.String()
+	}
+	var body []byte
+	err := s.db.Reads().Row(ctx, `SELECT body FROM (SELECT seq, body FROM event WHERE id = ?1 UNION ALL SELECT seq, body FROM event WHERE message = ?2) AS found
+		ORDER BY seq LIMIT 1`, []any{own, messageID}, &body)
+	if err != nil {
+		return federation.Event{}, fmt.Errorf("read message %s: %w", messageID, err)
+	}
+	return handoffs.DecodeEvent(body)
 }
