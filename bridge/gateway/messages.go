@@ -20,12 +20,18 @@ type Messages interface {
 	// FileMessage files a message with all that goes with it, once: known says that it was on
 	// file before.
 	FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error)
+	// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
+	// number.
+	HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error)
 	// Use returns what waits in an inbox, of all senders and of one.
 	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
 	// Contact returns what a person decided about a sender.
 	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
 	// SetContact notes what a person decided about a sender.
 	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
+	// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
+	// messageID, or begins it before a dot.
+	WithMessageID(ctx context.Context, messageID string) (federation.Event, error)
 	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
 	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
 	// HurryMessages makes the pending messages of a link to a DID due at once; "" is all.
@@ -76,7 +82,7 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 			return said, ev, err
 		}
 	}
-	if ev, err = g.sealMessage(ctx, ev, m.Original); err != nil {
+	if ev, err = g.sealMessage(ctx, ev, g.deps.Kept("person:"+string(ev.For)), m.Original); err != nil {
 		return said, ev, err
 	}
 	if err := g.checkInbox(ctx, ev); err != nil {
@@ -249,9 +255,8 @@ func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now ti
 	return g.deps.Messages.SetContact(ctx, c, now)
 }
 
-// sealMessage signs a message with the key that the gateway keeps for its sender, with the
-// original as evidence.
-func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, original signing.Original) (federation.Event, error) {
+// sealMessage signs a message with a key that the gateway keeps, with the original as evidence.
+func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, key federation.SigningKey, original signing.Original) (federation.Event, error) {
 	evidence, err := original.Evidence(g.deps.PublicURL)
 	if err == nil {
 		evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, g.deps.Kept(signing.EvidenceSecret))
@@ -259,7 +264,6 @@ func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, original
 	if err != nil {
 		return ev, fmt.Errorf("keep original of %s: %w", ev.ID, err)
 	}
-	key := g.deps.Kept("person:" + string(ev.For))
 	ev.From, ev.Evidence = key.DID, &evidence
 	return signing.SealMessage(ctx, key, ev)
 }
@@ -370,4 +374,20 @@ func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) err
 // About implements [bridge.Messages].
 func (g *Gateway) About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error) {
 	return g.deps.Messages.MessagesAbout(ctx, id, maxMentions)
+}
+
+// Answered implements [bridge.Messages].
+func (g *Gateway) Answered(ctx context.Context, messageID string) (federation.HandoffID, error) {
+	ev, err := g.deps.Messages.WithMessageID(ctx, messageID)
+	if err != nil {
+		return federation.HandoffID{}, err
+	}
+	id := ev.Handoff
+	if ev.IsMessage() {
+		id = ev.About()
+	}
+	if id.IsZero() {
+		return id, federation.ErrNotFound
+	}
+	return id, nil
 }

@@ -27,7 +27,7 @@ type row struct {
 	line  string            // for people in a channel; "" for none
 	told  *translate.Step   // of which a private line tells; nil for none
 	to    federation.DID    // the recipient of that line
-	text  *federation.Event // private text; nil for a step
+	text  *federation.Event // private text, or text in a channel; nil for a step
 	guest string            // the nick of its recipient, where that has no DID
 	about string            // of a line that a later one makes needless
 	step  federation.EventID
@@ -53,6 +53,10 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
+	}
+	if ev := d.Entry.Event; ev.IsChat() {
+		r := l.chatRow(ev)
+		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	if d.Entry.Event.IsMessage() {
 		r := l.textRow(ctx, d.Entry.Event)
@@ -246,7 +250,11 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 // deliver queues a row. It is answered once the log of the peer shows its steps or, where it
 // has none, its line.
 func (s *session) deliver(r *row) {
-	if r.text != nil {
+	switch {
+	case r.text != nil && r.text.IsChat():
+		s.deliverChat(r)
+		return
+	case r.text != nil:
 		s.deliverText(r)
 		return
 	}

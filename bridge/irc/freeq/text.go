@@ -36,7 +36,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
-	words := &irc.Words{To: to, Text: m.Text, Ref: m.Tags[irc.RefTag], Arrival: federation.Arrival{
+	words := &irc.Words{To: to, Text: m.Text, Refs: irc.RefsIn(m.Tags), Arrival: federation.Arrival{
 		Network: network, Link: s.link.cfg.Name, Name: m.From, Received: time.Now(),
 	}}
 	if from := s.theirs.named(m.From); from != nil {

@@ -15,9 +15,8 @@ var _ bridge.Messenger = (*Link)(nil)
 
 // onWords queues private text to a pseudo-client.
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
-	_, ref := m.GetTag(irc.RefTag)
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
-		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Ref: ref,
+		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()),
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, Received: time.Now()},
 	}})
 }
