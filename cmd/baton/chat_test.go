@@ -322,3 +322,108 @@ func TestPeopleOfTwoRealNetworksTalk(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLinesOfALinkThatIsDownAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBabel(t, "[limits]\ninbox_events = 5\n")
+	b.prints(t, "link", "down", "lib")
+	for n := range 8 {
+		b.lab.Say("alice", fmt.Sprintf("PRIVMSG %s :line %d", channel, n))
+	}
+	b.reads(t, "client", "line 7") // a link that is up misses nothing
+	told := func() (all []string) {
+		for _, m := range b.lab.Received() {
+			if m.Command == "NOTICE" && m.Params[0] == b.lab.UUID("alice") {
+				all = append(all, m.Params[1])
+			}
+		}
+		return all
+	}
+	await(t, "the author to be told", func() bool { return len(told()) > 0 })
+	const full = `baton_chat_lines_total{link="lab",network="spanningtree",outcome="full"}`
+	await(t, "the lines to be counted", func() bool { return b.counters(t)[full] == 3 })
+	if all := told(); len(all) != 1 || !strings.HasPrefix(all[0], "INBOX_FULL") || !strings.Contains(all[0], "link lib") {
+		t.Errorf("the author was told %q", all)
+	}
+	b.prints(t, "link", "up", "lib")
+	b.reads(t, "lib", "line 4")
+	b.lab.Say("alice", "PRIVMSG "+channel+" :line after it")
+	b.reads(t, "lib", "line after it")
+	if got, _ := numbered(t, b.lib); !slices.Equal(got, []string{"line 0", "line 1", "line 2", "line 3", "line 4", "line after it"}) {
+		t.Errorf("lib reads %q", got)
+	}
+}
+
+func TestTheGatewaySpeaksForAuthorsInAModeratedChannel(t *testing.T) {
+	t.Parallel()
+	b := newBabel(t)
+	b.lib.Send(fmt.Sprintf(":2LI FMODE %s %d +m", channel, b.lib.Age(channel)))
+	b.lib.Say("alice", "PRIVMSG "+channel+" :it is moderated")
+	b.reads(t, "lab", "it is moderated")
+	b.lab.Say("alice", "PRIVMSG "+channel+" :unheard")
+	await(t, "the refusal", func() bool { return b.counters(t)[`baton_outcomes_total{network="spanningtree",outcome="refused"}`] == 1 })
+	b.lib.Send(fmt.Sprintf(":2LI FMODE %s %d +v 9GWAAAAAA", channel, b.lib.Age(channel)))
+	b.lib.Say("alice", "PRIVMSG "+channel+" :but for the gateway")
+	b.reads(t, "lab", "but for the gateway")
+	b.lab.Say("alice", "PRIVMSG "+channel+" :\x01ACTION waves\x01")
+	b.reads(t, "lib", "\x01ACTION <alice@lab> waves\x01")
+	if got := chatIn(b.lib.Received()); len(got) != 1 || !strings.HasPrefix(got[0], "Baton ") {
+		t.Errorf("lib reads %q", got)
+	}
+}
+
+func TestTwoRealGatewaysShowEachLineOnceEach(t *testing.T) {
+	t.Parallel()
+	first, second := newHouse(t), newHouse(t)
+	lab, lib := newNetwork(t, first, "lab", "1LA"), newNetwork(t, first, "lib", "2LI")
+	for _, n := range []*network{lab, lib} {
+		second.keep(t, n.name+".send", "planted-send-"+n.name)
+		second.keep(t, n.name+".recv", "planted-recv-"+n.name)
+	}
+	first.configure(t, lab.table+relaying, lib.table+relaying)
+	second.configure(t, strings.ReplaceAll(lab.table+relaying+lib.table+relaying, "9GW", "8GW"))
+	second.rewrite(t, `"gw.test"`, fmt.Sprintf("%q", servicesName))
+	for _, h := range []*house{first, second} {
+		h.start(t)
+		h.ready(t)
+	}
+	ann, bob := lab.join(t, "ann", "message-tags"), lib.join(t, "bob", "message-tags")
+	const lines = 10
+	for n := range lines {
+		if err := ann.Send(nil, "PRIVMSG", channel, fmt.Sprintf("from ann %d", n)); err != nil {
+			t.Fatal(err)
+		}
+		if err := bob.Send(nil, "PRIVMSG", channel, fmt.Sprintf("from bob %d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(c *bridgetest.IRCClient, text string) (times int) {
+		for _, m := range c.Received() {
+			if m.Command == "PRIVMSG" && strings.EqualFold(m.Params[0], channel) && strings.HasPrefix(m.Params[1], text) {
+				times++
+			}
+		}
+		return times
+	}
+	await(t, "all lines", func() bool { return count(bob, "from ann") >= 2*lines && count(ann, "from bob") >= 2*lines })
+	const duplicate = `outcome="duplicate"}`
+	await(t, "each gateway to know the lines of the other", func() bool {
+		known := 0.0
+		for _, h := range []*house{first, second} {
+			for name, n := range h.counters(t) {
+				if strings.HasPrefix(name, "baton_chat_lines_total{") && strings.HasSuffix(name, duplicate) {
+					known += n
+				}
+			}
+		}
+		return known == 4*lines
+	})
+	for text, c := range map[string]*bridgetest.IRCClient{"from ann": bob, "from bob": ann} {
+		if n := count(c, text); n != 2*lines {
+			t.Errorf("lines that start with %q came %d times, want %d", text, n, 2*lines)
+		}
+	}
+	if a, b := count(ann, "from ann"), count(bob, "from bob"); a+b > 0 {
+		t.Errorf("%d and %d lines came back to the network of their author", a, b)
+	}
+}
