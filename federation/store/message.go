@@ -204,8 +204,8 @@ func (s *Record) WithMessageID(ctx context.Context, messageID string) (federatio
 		own = id.String()
 	}
 	var body []byte
-	err := s.db.Reads().Row(ctx, `SELECT body FROM (SELECT seq, body FROM event WHERE id = ?1 UNION ALL SELECT seq, body FROM event WHERE message = ?2) AS found
-		ORDER BY seq LIMIT 1`, []any{own, messageID}, &body)
+	err := s.db.Reads().Row(ctx, `SELECT body FROM (SELECT 0 AS given, seq, body FROM event WHERE id = ?1 UNION ALL SELECT 1, seq, body FROM event WHERE message = ?2) AS found
+		ORDER BY given, seq LIMIT 1`, []any{own, messageID}, &body)
 	if err != nil {
 		return federation.Event{}, fmt.Errorf("read message %s: %w", messageID, err)
 	}
