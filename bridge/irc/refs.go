@@ -21,6 +21,7 @@ const (
 type Refs struct {
 	Handoff string // of the tag [RefTag]; may be empty, or anything
 	Reply   string // the ID of the message that it answers; likewise
+	Step    string // the ID of the step that has Reply as the ID of its line, if Reply is one
 }
 
 // RefsIn reads the tags of a message.
@@ -43,6 +44,9 @@ func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID
 		return federation.HandoffID{}, nil
 	}
 	id, err := p.Messages.Answered(ctx, r.Reply)
+	if errors.Is(err, federation.ErrNotFound) && r.Step != "" {
+		id, err = p.Messages.Answered(ctx, r.Step)
+	}
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.HandoffID{}, nil
 	}

@@ -4,6 +4,8 @@ package main_test
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -361,7 +363,9 @@ func TestTheGatewaySpeaksForAuthorsInAModeratedChannel(t *testing.T) {
 	b.lib.Say("alice", "PRIVMSG "+channel+" :it is moderated")
 	b.reads(t, "lab", "it is moderated")
 	b.lab.Say("alice", "PRIVMSG "+channel+" :unheard")
-	await(t, "the refusal", func() bool { return b.counters(t)[`baton_outcomes_total{network="spanningtree",outcome="refused"}`] == 1 })
+	await(t, "the refusal", func() bool {
+		return b.counters(t)[`baton_outcomes_total{network="spanningtree",outcome="refused"}`] == 1
+	})
 	b.lib.Send(fmt.Sprintf(":2LI FMODE %s %d +v 9GWAAAAAA", channel, b.lib.Age(channel)))
 	b.lib.Say("alice", "PRIVMSG "+channel+" :but for the gateway")
 	b.reads(t, "lab", "but for the gateway")
@@ -425,5 +429,72 @@ func TestTwoRealGatewaysShowEachLineOnceEach(t *testing.T) {
 	}
 	if a, b := count(ann, "from ann"), count(bob, "from bob"); a+b > 0 {
 		t.Errorf("%d and %d lines came back to the network of their author", a, b)
+	}
+}
+
+func TestAnswersToMessagesOfAHandoffAreAboutTheHandoff(t *testing.T) {
+	t.Parallel()
+	b := newTalkative(t, offersOverREST)
+	id := b.http.offer(t, map[string]any{"to": b.scout.DID, "title": "cite three sources", "channel": channel})
+	line, err := b.lab.Next(patient(t), func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && strings.EqualFold(m.Params[0], channel) && m.Tags["+freeq.at/ref"] == id
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// On IRC: to the readable line, to the tags and to a message.
+	b.send(t, "alice@lab", "which of them?", http.StatusCreated)
+	m := b.labReads(t, "alice", "which of them?")
+	say := func(reply, text string) {
+		b.lab.Send("@msgid=1LA~" + strings.ReplaceAll(text, " ", "_") + ";+draft/reply=" + reply + " :" + b.lab.UUID("alice") + " PRIVMSG " + m.Source + " :" + text)
+	}
+	say(line.Tags["msgid"], "to the line")
+	say(id, "to the tags")
+	say("1LA~to_the_line", "to the answer")
+	say("1LA~unknown", "to nothing")
+	beside, err := b.freeq.AwaitLine(patient(t), "the line beside the offer", func(m map[string]any) bool {
+		tags, _ := m["tags"].(map[string]any)
+		return m["type"] == "privmsg" && m["target"] == channel && tags["+freeq.at/ref"] == id
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.send(t, "finn@fq", "and you?", http.StatusCreated)
+	b.freeq.Say(b.freeq.Event(map[string]any{
+		"type": "privmsg", "from": "finn", "target": b.freeqReads(t, "and you?")["from"], "text": "to the line on freeq", "tags": map[string]any{"+reply": beside["msgid"]},
+	}))
+	b.scoutReads(t, "to the line on freeq")
+	got := b.scoutReads(t, "to nothing")
+	if _, has := got["payload"]; has {
+		t.Errorf("text about no handoff has a payload: %v", got)
+	}
+	answer := b.scoutReads(t, "to the answer")
+	// On AIRC: replyTo of the message, and of its payload.
+	for _, c := range []struct {
+		text    string
+		members map[string]any
+	}{
+		{"in the message", map[string]any{"replyTo": answer["id"]}},
+		{"in the payload", map[string]any{"payload": map[string]any{"type": "at.freeq:message", "replyTo": answer["id"]}}},
+	} {
+		envelope := b.scout.Envelope(answer["from"].(string), c.text, nil)
+		maps.Copy(envelope, c.members)
+		signed, err := b.scout.Sign(envelope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, answer, err := b.scout.Post(t.Context(), signed); err != nil || status != http.StatusCreated {
+			t.Fatalf("%s: %d %v, %v", c.text, status, answer, err)
+		}
+		b.labReads(t, "alice", c.text)
+	}
+	shown := b.prints(t, "handoff", "show", id)
+	for _, text := range []string{"to the line", "to the tags", "to the answer", "to the line on freeq", "in the message", "in the payload"} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("handoff show lacks %q:\n%s", text, shown)
+		}
+	}
+	if strings.Contains(shown, "to nothing") {
+		t.Errorf("handoff show has an answer to nothing:\n%s", shown)
 	}
 }

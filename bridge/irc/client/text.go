@@ -66,7 +66,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	words := irc.Words{
 		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Refs: irc.RefsIn(m.tags),
 		Line:    evidence(m),
-		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: m.at},
+		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}
 	var known bool
 	var err error

@@ -50,7 +50,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		text = strings.ReplaceAll(text, `\n`, "\n")
 	}
 	chat := &irc.Chat{
-		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: irc.RefsIn(m.Tags),
+		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags),
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now()},
 	}
 	if from := s.theirs.named(m.From); from != nil {

@@ -1,9 +1,7 @@
 package freeq
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -302,11 +300,25 @@ func (s *session) queueLine(r *row, from string) {
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server
-// drops a line whose ID it has.
+// drops a line whose ID it has. It has the clock of the step, and the inverse of the rest, so
+// that lineID of that ID is the ID of the step.
 func lineID(step federation.EventID) string {
-	hash := sha256.Sum256([]byte("line of " + step.String()))
-	id, _ := federation.NewEventID(step.Time(), bytes.NewReader(hash[:])) // there are enough bytes
-	return id.String()
+	for i := clockBytes; i < len(step); i++ {
+		step[i] = ^step[i]
+	}
+	return step.String()
+}
+
+// clockBytes is how much of an ID is a clock.
+const clockBytes = 6
+
+// refsIn reads the tags of a message, which may answer the line beside a step.
+func refsIn(tags map[string]string) irc.Refs {
+	refs := irc.RefsIn(tags)
+	if id, err := federation.ParseEventID(refs.Reply); err == nil {
+		refs.Step = lineID(id)
+	}
+	return refs
 }
 
 // repeat answers a step that its sender routed again: it has not had the receipt.
