@@ -49,10 +49,11 @@ func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
 	if c.Manner != "" {
 		ev.Fields = map[string]string{federation.Manner: c.Manner}
 	}
-	err := g.refuseBlocked(ctx, ev)
-	if err != nil {
-		g.noteChat(ctx, ev, chatRefused, err)
-		return asChat(err)
+	if err := g.refuseBlocked(ctx, ev); err != nil {
+		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+			g.noteChat(ctx, ev, chatRefused, err)
+		}
+		return withoutHandoff(err)
 	}
 	to, full, err := g.relays(ctx, ev)
 	if err != nil {
@@ -65,7 +66,7 @@ func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
 		}
 		g.noteChat(ctx, ev, outcome, nil)
 	}
-	return asChat(full)
+	return withoutHandoff(full)
 }
 
 // relays returns the links that a line of a channel goes to. The second result is the refusal
@@ -86,11 +87,12 @@ func (g *Gateway) relays(ctx context.Context, ev federation.Event) (to []string,
 			to = append(to, name)
 			continue
 		}
-		g.deps.Metrics.Chat.WithLabelValues(ev.Arrival.Network, ev.Arrival.Link, chatFull).Inc()
+		var why error // told once, until there is space again
 		if g.full.note(name, ev.Handoff, true) {
-			full = federation.Refuse(ev, federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
-			g.noteChat(ctx, ev, chatRefused, full)
+			why = federation.Refuse(ev, federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
+			full = why
 		}
+		g.noteChat(ctx, ev, chatFull, why)
 	}
 	return to, full, nil
 }
@@ -119,23 +121,19 @@ func (g *Gateway) fileChat(ctx context.Context, ev federation.Event, c bridge.Ch
 	return chatRelayed, nil
 }
 
-// noteChat counts a line of a channel, and logs a refused one. A log of every line would be a
-// log of what people say.
+// noteChat counts a line of a channel, and logs a refused one. A log of all lines would be a log
+// of what people say.
 func (g *Gateway) noteChat(ctx context.Context, ev federation.Event, outcome string, err error) {
 	g.deps.Metrics.Chat.WithLabelValues(ev.Arrival.Network, ev.Arrival.Link, outcome).Inc()
-	level, message := slog.LevelDebug, "line judged"
-	if err != nil {
-		level, message = slog.LevelWarn, "line of a channel is not relayed"
+	if err == nil {
+		return
 	}
-	attrs := append(stepAttrs(ev), slog.String("channel", ev.Venue), slog.String("outcome", outcome))
-	if err != nil {
-		attrs = append(attrs, slog.String("reason", err.Error()))
-	}
-	g.deps.Log.LogAttrs(ctx, level, message, attrs...)
+	g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "line of a channel is not relayed", append(stepAttrs(ev),
+		slog.String("channel", ev.Venue), slog.String("outcome", outcome), slog.String("reason", err.Error()))...)
 }
 
-// asChat returns an error without the order of a channel in the place of a handoff.
-func asChat(err error) error {
+// withoutHandoff returns an error about text, which is in no handoff.
+func withoutHandoff(err error) error {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		refused.Handoff = federation.HandoffID{}
 	}
