@@ -174,7 +174,7 @@ func (s *session) take(ctx context.Context, l line) error {
 		s.badInput(ctx, wrong, m.Command)
 	}
 	switch wrong {
-	case tooLong, malformed, unknownSource:
+	case tooLong, malformed, unknownSource, noMessageID:
 		return nil
 	case unreadable:
 		return s.takeTagless(ctx, m)
