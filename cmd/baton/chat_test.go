@@ -172,6 +172,9 @@ func TestALineOfAChannelAppearsOnceInEachOtherPlace(t *testing.T) {
 			}
 		}
 	}
+	if out := b.prints(t, "verify"); strings.Contains(out, "message") {
+		t.Errorf("verify finds fault with a line: %s", out)
+	}
 	if n := b.counters(t)[`baton_bad_input_total{link="fq",network="freeq",reason="no_msgid"}`]; n != 1 {
 		t.Errorf("%v lines without a message ID were counted, want 1", n)
 	}

@@ -34,7 +34,8 @@ func (l *Link) Relays() []string { return l.relayed }
 // toLinks has text filed for the links that relay a channel, in the order of the channel. It
 // reports whether it does: the client has its echo after that.
 func (s *server) toLinks(ctx context.Context, u *user, venue string, m message) bool {
-	if !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
+	step := u.work != nil && len(u.later) == 0 // its line for people is written by each link
+	if step || !slices.Contains(s.link.relayed, venue) || s.link.ports.Messages == nil {
 		return false
 	}
 	line := &chatLine{filed: make(chan error, 1), chat: irc.Chat{
