@@ -146,19 +146,31 @@ const prunable = `SELECT e.seq, e.body FROM event e WHERE e.state = 'said' AND e
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.handoff = e.handoff AND f.event = e.seq)
 	AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.event = e.seq)
-	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)
-	ORDER BY e.filed, e.seq`
+	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)`
+
+// idleChat narrows prunable down to text of channels that names no handoff.
+const idleChat = ` AND e.body ->> 'to' IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
 // PruneConversations deletes up to limit messages that wait nowhere and were filed at or before
 // a time, and returns how many.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.pruneMessages(ctx, prunable, before, limit)
+}
+
+// PruneChat deletes up to limit lines of channels that wait nowhere, name no handoff and were filed
+// at or before a time, and returns how many.
+func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.pruneMessages(ctx, prunable+idleChat, before, limit)
+}
+
+func (s *Record) pruneMessages(ctx context.Context, which string, before time.Time, limit int) (int, error) {
 	type old struct {
 		seq  int64
 		body []byte
 	}
 	scan := func(row engine.Scanner) (o old, err error) { err = row.Scan(&o.seq, &o.body); return o, err }
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
-		found, err := engine.Rows(ctx, q, scan, prunable+engine.AtMost, engine.Stamp(before), max(limit, 0))
+		found, err := engine.Rows(ctx, q, scan, which+` ORDER BY e.filed, e.seq`+engine.AtMost, engine.Stamp(before), max(limit, 0))
 		for _, o := range found {
 			if err == nil {
 				err = forgetMessage(ctx, q, o.seq, o.body)

@@ -150,6 +150,15 @@ func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, be
 	}
 }
 
+// chatLine returns text of a channel as the gateway files it.
+func chatLine(n int, about federation.HandoffID, links []string) federation.MessageFiling {
+	m := said(n, "did:web:gw.example", "", "", about)
+	m.Event.Handoff, m.Event.For, m.Event.Venue = federation.ChatOrder("lab", "#ops"), "did:web:amy.example", "#ops"
+	m.Event.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "amy", MessageID: "1LA~" + federationtest.ID(n).String(), Received: federationtest.At(n)}
+	m.View, m.Inboxes, m.Links = federation.MessageView(m.Event), nil, links
+	return m
+}
+
 // chat holds a record to what it promises about text in channels.
 func chat(t *testing.T, record *registry.Record) {
 	t.Helper()
@@ -158,11 +167,7 @@ func chat(t *testing.T, record *registry.Record) {
 	about := federationtest.ID(99)
 	for n := 1; n <= 3; n++ {
 		for _, want := range []bool{false, true} {
-			m := said(n, "did:web:gw.example", "", "", about)
-			m.Event.Handoff, m.Event.For, m.Event.Venue = order, "did:web:amy.example", "#ops"
-			m.Event.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "amy", MessageID: "1LA~" + federationtest.ID(n).String(), Received: federationtest.At(n)}
-			m.View, m.Inboxes, m.Links = federation.MessageView(m.Event), nil, []string{"lib", "client"}
-			if _, known, err := record.FileMessage(ctx, m); err != nil || known != want {
+			if _, known, err := record.FileMessage(ctx, chatLine(n, about, []string{"lib", "client"})); err != nil || known != want {
 				t.Fatalf("FileMessage %d: %t, %v; want known %t", n, known, err, want)
 			}
 		}
@@ -193,6 +198,21 @@ func chat(t *testing.T, record *registry.Record) {
 	}
 	if n, err := record.ExpireMessages(ctx, federationtest.At(50), federationtest.At(60), 10); n != 6 || err != nil {
 		t.Errorf("ExpireMessages: %d, %v", n, err)
+	}
+	private := said(9, "did:web:amy.example", "did:web:ben.example", "", federation.HandoffID{})
+	if _, _, err := record.FileMessage(ctx, private); err != nil {
+		t.Fatal(err)
+	}
+	plain := chatLine(8, federation.HandoffID{}, nil)
+	if _, _, err := record.FileMessage(ctx, plain); err != nil {
+		t.Fatal(err)
+	}
+	newest := chatLine(10, federation.HandoffID{}, nil)
+	if _, _, err := record.FileMessage(ctx, newest); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := record.PruneChat(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the others name a handoff, are private or the newest
+		t.Errorf("PruneChat: %d, %v; want 1", n, err)
 	}
 	if told, err := record.Untold(ctx, "lab", federationtest.At(70), 10); len(told) != 0 || err != nil {
 		t.Errorf("an author is told of a line of a channel: %+v, %v", told, err)

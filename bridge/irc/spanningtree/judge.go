@@ -65,7 +65,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		return func() { s.heardOut(ctx, in, err) }
 	}
 	if in.chat != nil {
-		err := s.relay(ctx, in)
+		err := s.relay(in)
 		return func() { s.relayed(ctx, in, err) }
 	}
 	s.FetchKey(in.ev)
