@@ -7,7 +7,7 @@ import (
 	"baton/federation/signing"
 )
 
-// Messages carries private text between participants. A message is not a step. Its methods
+// Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
 	// Say files a message. When Say returns nil the message is on disk. A repeated message,
@@ -15,6 +15,12 @@ type Messages interface {
 	// [*federation.RefusalError] for a message that is refused, and wraps
 	// [federation.ErrNotFound] where no link reaches the recipient.
 	Say(ctx context.Context, m Message) (Said, error)
+	// Relay files a line of a channel for the other links that relay the channel. When Relay
+	// returns nil the line is on disk. A line with the ID of an earlier one changes nothing, so
+	// that text that returns over another gateway ends there. The error is a
+	// [*federation.RefusalError] for a line that is refused, and for the first of the lines that
+	// a link has no space for: all other links have that line.
+	Relay(ctx context.Context, c Chat) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
 	// where there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
@@ -27,6 +33,10 @@ type Messages interface {
 	// Back has the pending messages to a DID tried now, because the DID came to a link; "" is
 	// all messages of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
+	// Answered returns the handoff that a message is about which has an ID on its network: that
+	// of the step that it brought, or the one that it names. It returns
+	// [federation.ErrNotFound] where there is none.
+	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
 	// About returns the messages that name a handoff, oldest first.
 	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
 }
@@ -50,6 +60,19 @@ type Message struct {
 	Original signing.Original // as the sender wrote it
 }
 
+// Chat is one line of a channel on its way in.
+type Chat struct {
+	ID      federation.EventID // of [federation.ChatID]
+	From    federation.DID
+	Venue   string // the channel, as this federation calls it
+	Text    string
+	Manner  string // [federation.Action], [federation.NoticeText], or "" for a plain line
+	About   federation.HandoffID
+	Arrival federation.Arrival
+
+	Original signing.Original // as the author wrote it
+}
+
 // Said is the answer to a message.
 type Said struct {
 	Entry federation.Entry
@@ -67,4 +90,13 @@ type Messenger interface {
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
 	// DID.
 	Here(ctx context.Context, to Recipient) bool
+}
+
+// Relayer is a [Link] that relays the text of channels. It delivers a line that
+// [federation.Event.IsChat] as [Link.Deliver] does a step.
+type Relayer interface {
+	Link
+	// Relays returns the channels whose text the link exchanges with other links, as venues of
+	// this federation. It does not block.
+	Relays() []string
 }

@@ -23,6 +23,7 @@ type Metrics struct {
 	Resent     *prometheus.CounterVec // network link
 	Relays     *prometheus.CounterVec // peer outcome
 	Strangers  *prometheus.CounterVec // reason
+	Chat       *prometheus.CounterVec // network link outcome
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -53,9 +54,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
 	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
+	m.Chat = counter("chat_lines_total", "Lines of channels that a link brought for other links, by what came of them.", "network", "link", "outcome")
 	for _, reason := range federation.StrangerReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
-	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
+	reg.MustRegister(m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
 }

@@ -14,6 +14,20 @@ const Message Verb = "message"
 // MessageState is the state of a message in the record, in the place of that of a handoff.
 const MessageState State = "said"
 
+// Manner is the field of channel text that was no plain line. Its values are [Action] and
+// [NoticeText].
+const Manner = "manner"
+
+// The manners of channel text.
+const (
+	Action     = "action" // what the author does, as in "/me waves"
+	NoticeText = "notice" // text that asks for no answer
+)
+
+// MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
+// author has space for both.
+const MaxChatBytes = 320
+
 // MaxMessageBytes bounds the text of one message: about ten lines of IRC.
 const MaxMessageBytes = 4096
 
@@ -26,6 +40,28 @@ func (e Event) Text() string { return e.Note }
 
 // IsMessage reports whether an event is private text, and no step.
 func (e Event) IsMessage() bool { return e.Verb == Message }
+
+// IsChat reports whether an event is text in a channel. Such a message has no recipient, and
+// other links show it in the channel of the same name.
+func (e Event) IsChat() bool { return e.IsMessage() && e.To == "" }
+
+// ChatID returns the ID of channel text with a message ID of a network. Each gateway computes
+// the same ID, so that a line which returns over another gateway is a known line.
+func ChatID(messageID string) EventID {
+	if id, err := ParseEventID(messageID); err == nil {
+		return id
+	}
+	sum := sha256.Sum256([]byte("chat " + messageID))
+	var id EventID
+	copy(id[:], sum[:])
+	return id
+}
+
+// ChatOrder returns the ID under which the text of a channel on a link is kept. Text with one
+// such ID is delivered in order.
+func ChatOrder(link, venue string) HandoffID {
+	return Conversation(DID("link "+link), DID("channel "+venue))
+}
 
 // About returns the handoff that a message names, the zero ID for none.
 func (e Event) About() HandoffID {

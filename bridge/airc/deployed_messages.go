@@ -146,6 +146,14 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errA == nil && errB == nil && bytes.Equal(first, second)
 }
 
+// orNone returns a payload, which is no member of a message without one.
+func orNone(payload json.RawMessage) any {
+	if payload == nil {
+		return nil
+	}
+	return payload
+}
+
 func orJSONNull(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 {
 		return json.RawMessage("null")
@@ -159,13 +167,13 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 		m.id = newMessageID("msg_")
 	}
 	sealed, err := l.seal(ctx, outgoing{
-		ID: m.id, From: agent.Handle, To: m.to, Body: m.text, Payload: m.payload, ReplyTo: m.replyTo,
+		ID: m.id, From: agent.Handle, To: m.to, Body: m.text, Payload: orNone(m.payload), ReplyTo: m.replyTo,
 		Assurance: assuranceToken, Scheme: m.scheme,
 	}, now)
 	if err != nil {
 		return answer{}, err
 	}
-	d := l.sealedDelivery(agent, sealed, envelope{to: m.to, body: m.text, payload: m.payload}, now)
+	d := l.sealedDelivery(agent, sealed, envelope{to: m.to, body: m.text, payload: m.payload, replyTo: m.replyTo}, now)
 	status, done, err := l.dispatchCharged(ctx, d)
 	if err != nil {
 		return answer{}, err

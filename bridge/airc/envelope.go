@@ -30,6 +30,7 @@ const messageIDBytes = 16
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string
+	replyTo                string // the message that it answers; "" for none
 	nonce                  string // of Appendix B, which has no kid and no aud
 	timestamp              time.Time
 	body                   string
@@ -51,6 +52,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	version := o.text("v")
 	e := envelope{
 		id: o.text("id"), from: o.text("from"), to: o.text("to"),
+		replyTo:   o.first("replyTo", "reply_to"),
 		signature: o.text("signature"), payload: o.nested("payload"), raw: text,
 	}
 	if appendixB && !o.has("kid") && !o.has("aud") && o.has("nonce") {
@@ -114,7 +116,7 @@ type outgoing struct {
 	To        string `json:"to"`
 	Timestamp int64  `json:"timestamp"` // unix seconds
 	Body      string `json:"body"`
-	Payload   any    `json:"payload"`
+	Payload   any    `json:"payload,omitempty"`
 
 	Evidence *proofOfText `json:"evidence,omitempty"` // of text from another network
 

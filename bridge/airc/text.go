@@ -2,6 +2,7 @@ package airc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,9 +32,15 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	if d.recipient.did() == "" || l.deps.Messages == nil {
 		return answer{}, errNoText()
 	}
-	about, ok := aircmsg.Mentions(d.payload)
+	about, replyTo, ok := aircmsg.Mentions(d.payload)
 	if !ok || d.body == "" {
 		return answer{}, errNoText()
+	}
+	if about.IsZero() {
+		var err error
+		if about, err = l.answered(ctx, d, cmp.Or(replyTo, d.replyTo)); err != nil {
+			return answer{}, err
+		}
 	}
 	id, err := textID(d)
 	if err != nil {
@@ -61,6 +68,25 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: "the recipient is away: the message waits"}}, nil
 	}
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
+}
+
+// answered returns the handoff that the message is about which some text answers: the message as
+// its sender knows it. The zero ID is none.
+func (l *Link) answered(ctx context.Context, d *delivery, replyTo string) (id federation.HandoffID, err error) {
+	if replyTo == "" {
+		return id, nil
+	}
+	m, err := l.deps.Registry.Messages.Named(ctx, d.from, replyTo)
+	if err == nil && !m.Event.IsZero() {
+		replyTo = m.Event.String()
+	}
+	if err == nil || errors.Is(err, federation.ErrNotFound) {
+		id, err = l.deps.Messages.Answered(ctx, replyTo)
+	}
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return id, fmt.Errorf("look up message: %w", err)
+	}
+	return id, nil
 }
 
 // arrivalOf returns how text arrived, with the ID that its sender knows it by.
@@ -102,7 +128,7 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting
 	}
 	now := time.Now()
 	m, err := l.seal(ctx, outgoing{
-		ID: newMessageID(""), From: author.handle, To: agent.Handle, Body: ev.Text(), Payload: mention(ev),
+		ID: newMessageID(""), From: author.handle, To: agent.Handle, Body: ev.Text(), Payload: orNone(mention(ev)),
 		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
 	}, now)
 	if err != nil {

@@ -80,6 +80,7 @@ type Gateway struct {
 	deferred  atomic.Pointer[federation.DeferralLimits]
 	senders   Senders
 	growth    *growthWatch
+	full      fullQueues // of channel text
 
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.

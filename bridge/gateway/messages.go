@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,12 +19,18 @@ type Messages interface {
 	// FileMessage files a message with all that goes with it, once: known says that it was on
 	// file before.
 	FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error)
+	// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
+	// number.
+	HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error)
 	// Use returns what waits in an inbox, of all senders and of one.
 	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
 	// Contact returns what a person decided about a sender.
 	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
 	// SetContact notes what a person decided about a sender.
 	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
+	// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
+	// messageID, or begins it before a dot.
+	WithMessageID(ctx context.Context, messageID string) (federation.Event, error)
 	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
 	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
 	// HurryMessages makes the pending messages of a link to a DID due at once; "" is all.
@@ -43,9 +48,7 @@ var _ bridge.Messages = (*Gateway)(nil)
 func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error) {
 	now := time.Now()
 	said, ev, err := g.say(ctx, m, now)
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		refused.Handoff = federation.HandoffID{} // a conversation is none
-	}
+	err = withoutHandoff(err)
 	g.noteMessage(ctx, ev, said, err)
 	if err != nil || said.Known {
 		return said, err
@@ -76,7 +79,7 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 			return said, ev, err
 		}
 	}
-	if ev, err = g.sealMessage(ctx, ev, m.Original); err != nil {
+	if ev, err = g.sealMessage(ctx, ev, g.deps.Kept("person:"+string(ev.For)), m.Original); err != nil {
 		return said, ev, err
 	}
 	if err := g.checkInbox(ctx, ev); err != nil {
@@ -153,105 +156,8 @@ func (g *Gateway) newcomer(ctx context.Context, ev federation.Event, now time.Ti
 	return ev.For, nil
 }
 
-// reach returns where a recipient is: on a link that shows messages, or at its inbox alone. The
-// error wraps [federation.ErrNotFound] for a DID that the record does not know, and for one whose
-// mailbox is at another home.
-func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (bridge.Recipient, bridge.Messenger, error) { //nolint:ireturn // links are of many types
-	if to.Place.Link == "" {
-		_, err := g.deps.Participants.WithDID(ctx, to.DID)
-		if err == nil {
-			return to, nil, nil // the registry has it as an effect
-		}
-		if !errors.Is(err, federation.ErrNotFound) {
-			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
-		}
-		b, err := g.deps.Participants.Binding(ctx, to.DID)
-		switch {
-		case errors.Is(err, federation.ErrNotFound):
-			return to, nil, g.known(ctx, to.DID)
-		case err != nil:
-			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
-		}
-		to.Place = federation.Place{Link: b.Link, Venue: b.Name}
-	}
-	link := to.Place.Link
-	messenger, ok := g.links.Named(link).(bridge.Messenger)
-	switch {
-	case ok:
-		return to, messenger, nil
-	case g.links.isHome(link), g.links.Named(link) == nil:
-		return to, nil, fmt.Errorf("no link of this gateway reaches %s: %w", to.DID, federation.ErrNotFound)
-	}
-	to.Place = federation.Place{}
-	return to, nil, nil
-}
-
-// known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a
-// name that an operator bound is known.
-func (g *Gateway) known(ctx context.Context, did federation.DID) error {
-	_, known, err := g.home.Load().Acquaintances.Acquainted(ctx, did)
-	if err == nil && !known {
-		err = fmt.Errorf("no link of this gateway reaches %s: %w", did, federation.ErrNotFound)
-	}
-	return err
-}
-
-// introduce refuses a message to a person that blocked its sender. The first message of a sender
-// is marked: the person is told with it how to allow and to block the sender.
-func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
-	c, err := g.contact(ctx, ev.To, ev.For)
-	switch {
-	case err != nil:
-		return federation.Contact{}, err
-	case c.State == federation.ContactBlocked:
-		return federation.Contact{}, federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
-	case c.State == federation.ContactUnknown:
-		ev.Fields = map[string]string{federation.Introduces: "1"}
-		c.State = federation.ContactIntroduced
-		return c, nil
-	}
-	return federation.Contact{}, nil
-}
-
-// contact returns what a person decided about a sender. Each participant counts under its first
-// DID, so that a block of an agent holds for all DIDs of the agent.
-func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
-	if c.Person, err = g.firstDID(ctx, person); err != nil {
-		return c, err
-	}
-	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
-		return c, err
-	}
-	c.State, err = g.deps.Messages.Contact(ctx, c.Person, c.Sender)
-	return c, err
-}
-
-// firstDID returns the first DID of the participant that has a DID.
-func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
-	known, err := g.deps.Participants.WithDID(ctx, did)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return did, fmt.Errorf("look up %s: %w", did, err)
-	}
-	if err == nil && len(known.DIDs) > 0 {
-		return known.DIDs[0], nil
-	}
-	return did, nil
-}
-
-// answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
-// that DID.
-func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
-	c, err := g.contact(ctx, ev.For, ev.To)
-	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
-		return err
-	}
-	c.State = federation.ContactAllowed
-	return g.deps.Messages.SetContact(ctx, c, now)
-}
-
-// sealMessage signs a message with the key that the gateway keeps for its sender, with the
-// original as evidence.
-func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, original signing.Original) (federation.Event, error) {
+// sealMessage signs a message with a key that the gateway keeps, with the original as evidence.
+func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, key federation.SigningKey, original signing.Original) (federation.Event, error) {
 	evidence, err := original.Evidence(g.deps.PublicURL)
 	if err == nil {
 		evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, g.deps.Kept(signing.EvidenceSecret))
@@ -259,7 +165,6 @@ func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, original
 	if err != nil {
 		return ev, fmt.Errorf("keep original of %s: %w", ev.ID, err)
 	}
-	key := g.deps.Kept("person:" + string(ev.For))
 	ev.From, ev.Evidence = key.DID, &evidence
 	return signing.SealMessage(ctx, key, ev)
 }
@@ -323,41 +228,6 @@ func (g *Gateway) noteMessage(ctx context.Context, ev federation.Event, said bri
 	g.deps.Log.LogAttrs(ctx, level, "message judged", append(attrs, slog.String("outcome", outcome))...)
 }
 
-// Guest implements [bridge.Messages].
-func (g *Gateway) Guest(link, nick string) federation.DID {
-	return g.deps.Kept("guest:" + link + " " + strings.ToLower(nick)).DID
-}
-
-// Addressee implements [bridge.Messages].
-func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipient, error) {
-	at := strings.LastIndexByte(address, '@')
-	if at < 0 {
-		return bridge.Recipient{}, federation.ErrNotFound
-	}
-	nick, link := address[:at], address[at+1:]
-	messenger, ok := g.links.Named(link).(bridge.Messenger)
-	if !ok {
-		return bridge.Recipient{}, federation.ErrNotFound
-	}
-	did, valid := messenger.Addressee(ctx, nick)
-	if !valid {
-		return bridge.Recipient{}, federation.ErrNotFound
-	}
-	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
-}
-
-// Decide implements [bridge.Messages].
-func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, allow bool) error {
-	c, err := g.contact(ctx, person, sender)
-	if err != nil {
-		return err
-	}
-	if c.State = federation.ContactBlocked; allow {
-		c.State = federation.ContactAllowed
-	}
-	return g.deps.Messages.SetContact(ctx, c, time.Now())
-}
-
 // Back implements [bridge.Messages].
 func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) error {
 	n, err := g.deps.Messages.HurryMessages(ctx, link, did)
@@ -370,4 +240,20 @@ func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) err
 // About implements [bridge.Messages].
 func (g *Gateway) About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error) {
 	return g.deps.Messages.MessagesAbout(ctx, id, maxMentions)
+}
+
+// Answered implements [bridge.Messages].
+func (g *Gateway) Answered(ctx context.Context, messageID string) (federation.HandoffID, error) {
+	ev, err := g.deps.Messages.WithMessageID(ctx, messageID)
+	if err != nil {
+		return federation.HandoffID{}, err
+	}
+	id := ev.Handoff
+	if ev.IsMessage() {
+		id = ev.About()
+	}
+	if id.IsZero() {
+		return id, federation.ErrNotFound
+	}
+	return id, nil
 }

@@ -98,6 +98,8 @@ type Pruner interface {
 	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	// PruneConversations deletes messages that wait nowhere.
 	PruneConversations(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+	// PruneChat deletes lines of channels that wait nowhere and name no handoff.
+	PruneChat(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 	// PruneIDs forgets the ids of deleted steps.
 	PruneIDs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 	// PruneDead deletes dead letters.

@@ -72,10 +72,8 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 			return gone, fmt.Errorf("finished handoffs: %w", err)
 		}
 	}
-	if keep.Finished > 0 {
-		if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
-			return gone, fmt.Errorf("messages: %w", err)
-		}
+	if err = pruneText(ctx, record, keep, now); err != nil {
+		return gone, err
 	}
 	if keep.AIRCMessages > 0 {
 		gone.Messages, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
@@ -103,6 +101,22 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 		return gone, fmt.Errorf("blobs: %w", err)
 	}
 	return gone, err
+}
+
+// pruneText deletes messages, and before that the lines of channels, which are kept only as long as they
+// may return.
+func pruneText(ctx context.Context, record Pruner, keep Retention, now time.Time) error {
+	if keep.Messages > 0 {
+		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
+			return fmt.Errorf("lines of channels: %w", err)
+		}
+	}
+	if keep.Finished > 0 {
+		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
+			return fmt.Errorf("messages: %w", err)
+		}
+	}
+	return nil
 }
 
 // pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.

@@ -44,6 +44,10 @@ const (
 	MaxTags = 61
 )
 
+// LineSuffix makes the message ID of the line for people from that of its step: unlike it, and
+// the same on all servers of a network.
+const LineSuffix = ".line"
+
 // ellipsis ends a text that was cut.
 const ellipsis = "…"
 

@@ -18,7 +18,7 @@ type Words struct {
 	To   federation.DID
 	Text string
 	Line string // the message as it came: the evidence
-	Ref  string // of the tag [RefTag]: the handoff that it names; may be empty
+	Refs Refs
 
 	Arrival federation.Arrival // names the network, the link and the nick
 }
@@ -51,8 +51,11 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 	if w.From == "" {
 		w.From = p.Messages.Guest(w.Arrival.Link, w.Arrival.Name)
 	}
-	about, _ := federation.ParseEventID(w.Ref) // a tag of clients, which may hold anything
-	_, err := p.Messages.Say(ctx, bridge.Message{
+	about, err := w.Refs.handoff(ctx, p)
+	if err != nil {
+		return err
+	}
+	_, err = p.Messages.Say(ctx, bridge.Message{
 		From: w.From, To: bridge.Recipient{DID: w.To}, Text: text, About: about, Arrival: w.Arrival,
 		Original: signing.Original{Network: w.Arrival.Network, Received: w.Arrival.Received, Document: w.Line},
 	})

@@ -380,9 +380,9 @@ func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
 }
 
 // prints returns what a command prints.
-func (b *talkative) prints(t *testing.T, args ...string) string {
+func (h *house) prints(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := b.command(t, args...).CombinedOutput()
+	out, err := h.command(t, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("baton %v: %v: %s", args, err, out)
 	}

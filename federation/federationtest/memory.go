@@ -461,3 +461,6 @@ func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, e
 
 // PruneConversations deletes nothing: the fake keeps no messages.
 func (*Memory) PruneConversations(context.Context, time.Time, int) (int, error) { return 0, nil }
+
+// PruneChat deletes nothing: the fake keeps no messages.
+func (*Memory) PruneChat(context.Context, time.Time, int) (int, error) { return 0, nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -32,6 +33,21 @@ func (s *Record) FileMessage(ctx context.Context, m federation.MessageFiling) (e
 		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
 	}
 	return entry, known, nil
+}
+
+// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
+// number.
+func (s *Record) HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error) {
+	if most <= 0 {
+		return true, nil
+	}
+	var waiting int
+	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM (SELECT 1 FROM outbox WHERE handoff = ? AND link = ?`+engine.AtMost+`) AS waiting`,
+		[]any{order.String(), link, most}, &waiting)
+	if err != nil {
+		return false, fmt.Errorf("count deliveries to %s: %w", link, err)
+	}
+	return waiting < most, nil
 }
 
 // fileMessage writes a message and everything that goes with it.
@@ -130,19 +146,31 @@ const prunable = `SELECT e.seq, e.body FROM event e WHERE e.state = 'said' AND e
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.handoff = e.handoff AND f.event = e.seq)
 	AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.event = e.seq)
-	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)
-	ORDER BY e.filed, e.seq`
+	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)`
+
+// idleChat narrows prunable down to text of channels that names no handoff.
+const idleChat = ` AND e.body ->> 'to' IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
 // PruneConversations deletes up to limit messages that wait nowhere and were filed at or before
 // a time, and returns how many.
 func (s *Record) PruneConversations(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.pruneMessages(ctx, prunable, before, limit)
+}
+
+// PruneChat deletes up to limit lines of channels that wait nowhere, name no handoff and were filed
+// at or before a time, and returns how many.
+func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.pruneMessages(ctx, prunable+idleChat, before, limit)
+}
+
+func (s *Record) pruneMessages(ctx context.Context, which string, before time.Time, limit int) (int, error) {
 	type old struct {
 		seq  int64
 		body []byte
 	}
 	scan := func(row engine.Scanner) (o old, err error) { err = row.Scan(&o.seq, &o.body); return o, err }
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
-		found, err := engine.Rows(ctx, q, scan, prunable+engine.AtMost, engine.Stamp(before), max(limit, 0))
+		found, err := engine.Rows(ctx, q, scan, which+` ORDER BY e.filed, e.seq`+engine.AtMost, engine.Stamp(before), max(limit, 0))
 		for _, o := range found {
 			if err == nil {
 				err = forgetMessage(ctx, q, o.seq, o.body)
@@ -177,4 +205,21 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 		}
 	}
 	return nil
+}
+
+// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
+// messageID, or begins it before a dot: lines of one message differ behind the dot. It returns
+// [federation.ErrNotFound] where there is none.
+func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Event, error) {
+	own, _, _ := strings.Cut(messageID, ".")
+	if id, err := federation.ParseEventID(own); err == nil {
+		own = id.String()
+	}
+	var body []byte
+	err := s.db.Reads().Row(ctx, `SELECT body FROM (SELECT 0 AS given, seq, body FROM event WHERE id = ?1 UNION ALL SELECT 1, seq, body FROM event WHERE message = ?2) AS found
+		ORDER BY given, seq LIMIT 1`, []any{own, messageID}, &body)
+	if err != nil {
+		return federation.Event{}, fmt.Errorf("read message %s: %w", messageID, err)
+	}
+	return handoffs.DecodeEvent(body)
 }

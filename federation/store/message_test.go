@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -15,6 +16,10 @@ import (
 
 func TestMessages(t *testing.T) {
 	messages(t, open(t, t.TempDir(), prometheus.NewRegistry()))
+}
+
+func TestTextOfChannels(t *testing.T) {
+	chat(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 
 // said returns a message as the gateway files it.
@@ -142,5 +147,74 @@ func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, be
 		if got, err := record.Contact(ctx, ben, amy); got != step.want || err != nil {
 			t.Errorf("after %q: %q, %v; want %q", step.state, got, err, step.want)
 		}
+	}
+}
+
+// chatLine returns text of a channel as the gateway files it.
+func chatLine(n int, about federation.HandoffID, links []string) federation.MessageFiling {
+	m := said(n, "did:web:gw.example", "", "", about)
+	m.Event.Handoff, m.Event.For, m.Event.Venue = federation.ChatOrder("lab", "#ops"), "did:web:amy.example", "#ops"
+	m.Event.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "amy", MessageID: "1LA~" + federationtest.ID(n).String(), Received: federationtest.At(n)}
+	m.View, m.Inboxes, m.Links = federation.MessageView(m.Event), nil, links
+	return m
+}
+
+// chat holds a record to what it promises about text in channels.
+func chat(t *testing.T, record *registry.Record) {
+	t.Helper()
+	ctx := t.Context()
+	order := federation.ChatOrder("lab", "#ops")
+	about := federationtest.ID(99)
+	for n := 1; n <= 3; n++ {
+		for _, want := range []bool{false, true} {
+			if _, known, err := record.FileMessage(ctx, chatLine(n, about, []string{"lib", "client"})); err != nil || known != want {
+				t.Fatalf("FileMessage %d: %t, %v; want known %t", n, known, err, want)
+			}
+		}
+	}
+	for most, want := range map[int]bool{0: true, 3: false, 4: true} {
+		if has, err := record.HasSpace(ctx, "lib", order, most); has != want || err != nil {
+			t.Errorf("HasSpace for %d: %t, %v", most, has, err)
+		}
+	}
+	if has, err := record.HasSpace(ctx, "freeq", order, 1); !has || err != nil {
+		t.Errorf("HasSpace of a link for which nothing waits: %t, %v", has, err)
+	}
+	second := federationtest.ID(2).String()
+	for _, id := range []string{second, second + ".1", second + ".line", "1LA~" + second} {
+		if ev, err := record.WithMessageID(ctx, id); err != nil || ev.ID != federationtest.ID(2) || ev.About() != about || !ev.IsChat() {
+			t.Errorf("WithMessageID %s: %v, %v", id, ev.ID, err)
+		}
+	}
+	if _, err := record.WithMessageID(ctx, "1LA~9"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("WithMessageID of none: %v", err)
+	}
+	pending, err := record.PendingOf(ctx, "lib", order, 10)
+	if err != nil || len(pending) != 3 || pending[0].Entry.Event.ID != federationtest.ID(1) || pending[0].Entry.Event.Arrival.Name != "amy" {
+		t.Fatalf("the outbox: %+v, %v", pending, err)
+	}
+	if n, err := record.Delay(ctx, federationtest.At(50), federationtest.At(60), 10); n != 6 || err != nil {
+		t.Errorf("Delay: %d, %v", n, err)
+	}
+	if n, err := record.ExpireMessages(ctx, federationtest.At(50), federationtest.At(60), 10); n != 6 || err != nil {
+		t.Errorf("ExpireMessages: %d, %v", n, err)
+	}
+	private := said(9, "did:web:amy.example", "did:web:ben.example", "", federation.HandoffID{})
+	if _, _, err := record.FileMessage(ctx, private); err != nil {
+		t.Fatal(err)
+	}
+	plain := chatLine(8, federation.HandoffID{}, nil)
+	if _, _, err := record.FileMessage(ctx, plain); err != nil {
+		t.Fatal(err)
+	}
+	newest := chatLine(10, federation.HandoffID{}, nil)
+	if _, _, err := record.FileMessage(ctx, newest); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := record.PruneChat(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the others name a handoff, are private or the newest
+		t.Errorf("PruneChat: %d, %v; want 1", n, err)
+	}
+	if told, err := record.Untold(ctx, "lab", federationtest.At(70), 10); len(told) != 0 || err != nil {
+		t.Errorf("an author is told of a line of a channel: %+v, %v", told, err)
 	}
 }

@@ -49,6 +49,7 @@ func keepsJournals(t *testing.T, server *postgrestest.Server) {
 func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	messages(t, openPostgres(t, server.Record(t)))
+	chat(t, openPostgres(t, server.Record(t)))
 }
 
 // TestPostgres has one server for all that is asked of the record there.

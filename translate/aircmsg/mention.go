@@ -11,8 +11,9 @@ const TypeMessage = "at.freeq:message"
 
 // mentioned is the payload of such a message.
 type mentioned struct {
-	Type string `json:"type"`
-	Data struct {
+	Type    string `json:"type"`
+	ReplyTo string `json:"replyTo,omitempty"` // the id of a message about the handoff, in the place of the id
+	Data    struct {
 		Handoff struct {
 			ID string `json:"id"`
 		} `json:"handoff"`
@@ -27,16 +28,19 @@ func Mention(id federation.HandoffID) json.RawMessage {
 	return text
 }
 
-// Mentions returns the handoff that a payload of text names, the zero ID for none, and false for
-// a payload that is not one of text. Text may have no payload.
-func Mentions(payload json.RawMessage) (federation.HandoffID, bool) {
+// Mentions returns the handoff that a payload of text names, the zero ID for none, the message that
+// the text answers, and false for a payload that is not one of text. Text may have no payload.
+func Mentions(payload json.RawMessage) (id federation.HandoffID, replyTo string, ok bool) {
 	if payload == nil {
-		return federation.HandoffID{}, true
+		return id, "", true
 	}
 	var m mentioned
 	if json.Unmarshal(payload, &m) != nil || m.Type != TypeMessage {
-		return federation.HandoffID{}, false
+		return id, "", false
+	}
+	if m.Data.Handoff.ID == "" && m.ReplyTo != "" {
+		return id, m.ReplyTo, true
 	}
 	id, err := federation.ParseEventID(m.Data.Handoff.ID)
-	return id, err == nil
+	return id, m.ReplyTo, err == nil
 }

@@ -22,6 +22,7 @@ type Config struct {
 	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at the path of [Path] on the HTTP listener
 	Network             string             `toml:"network"`              // NETWORK= in 005
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
+	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
 	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
 	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included
@@ -85,6 +86,8 @@ func (c Config) check(secure, web bool) error {
 	}
 	if err := checkChannels(c.Channels); err != nil {
 		wrong("channels", err.Error())
+	} else if _, err := irc.Relayed(c.RelayChat, venues(c.Channels)); err != nil {
+		wrong("relay_chat", err.Error())
 	}
 	return errors.Join(errs...)
 }
@@ -112,6 +115,16 @@ func checkChannels(names []string) error {
 		venues = append(venues, venue)
 	}
 	return nil
+}
+
+// venues returns valid channels as venues.
+func venues(names []string) []string {
+	var all []string
+	for _, name := range names {
+		venue, _ := channelName(name)
+		all = append(all, venue)
+	}
+	return all
 }
 
 // channelName returns a channel as venues spell it, and whether it may be one here:

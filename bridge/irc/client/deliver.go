@@ -14,9 +14,6 @@ import (
 
 var errNotListening = errors.New("not listening")
 
-// lineSuffix makes the message id of the line for people from that of its step.
-const lineSuffix = ".line"
-
 // row is one delivery on its way to a channel.
 type row struct {
 	d     federation.Delivery
@@ -32,6 +29,9 @@ type row struct {
 // It leaves out the parties of the handoff that take steps, as their inbox brings the step
 // to them in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	if d.Entry.Event.IsChat() {
+		return l.deliverChat(d.Entry.Event)
+	}
 	if d.Entry.Event.IsMessage() {
 		return l.deliverText(ctx, d.Entry.Event)
 	}
@@ -159,7 +159,7 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		for u := range c.members {
 			asLine := u.replay != nil && u.caps.reads(ev.Dialect) == ""
-			if (!asLine || u.seen.Add(ev.WireID()+lineSuffix)) && !yield(u) {
+			if (!asLine || u.seen.Add(ev.WireID()+irc.LineSuffix)) && !yield(u) {
 				return
 			}
 		}
@@ -177,7 +177,7 @@ func (s *server) stepMessage(ev federation.Event, target, name string) message {
 // inWords returns the line for people that stands beside the message of a step.
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
-	line.account, line.at, line.msgid = m.account, m.at, m.msgid+lineSuffix
+	line.account, line.at, line.msgid = m.account, m.at, m.msgid+irc.LineSuffix
 	line.tags = map[string]string{irc.RefTag: handoff.String()}
 	return line
 }

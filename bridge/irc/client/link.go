@@ -5,8 +5,8 @@
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
 // configuration are permanent, have no operators and the modes +nt, and carry the same steps
 // as the channels of links that list them: a step in one is written to all others, with a
-// line for people. Channel text stays on this server, because no link relays it; private text
-// to the nick of a participant of another network reaches that participant. The first client
+// line for people. Text in the channels of relay_chat is exchanged with the links that list
+// them, in the order in which it was said; other text stays on this server. Private text to the nick of a participant of another network reaches that participant. The first client
 // that joins any other channel creates it and is its operator; an operator with a DID is
 // operator again when the DID returns. A ban may name a DID. Channels and their modes end
 // with the gateway.
@@ -70,6 +70,7 @@ type Link struct {
 	log      *slog.Logger
 	tls      *tls.Config // nil = none
 	channels []string    // as venues
+	relayed  []string    // venues whose text is exchanged with links
 	chatops  irc.ChatOps
 	replies  irc.Replies
 
@@ -101,11 +102,10 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}
-	for _, name := range cfg.Channels {
-		venue, _ := channelName(name)
-		l.channels = append(l.channels, venue)
-	}
-	return l, nil
+	l.channels = venues(cfg.Channels)
+	var err error
+	l.relayed, err = irc.Relayed(cfg.RelayChat, l.channels)
+	return l, err
 }
 
 // Name implements [bridge.Link]. There is one listener, and this is its name.
@@ -171,7 +171,7 @@ func (l *Link) Replays() {}
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{Channels: l.channels, NotCarried: []string{
-		"what people say in channels: it stays on this server",
+		"what people say in channels that relay_chat does not list: it stays on this server",
 	}}
 	if s := l.live.Load(); s != nil {
 		d.Negotiated = map[string]string{"casemapping": "ascii"}

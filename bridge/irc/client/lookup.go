@@ -157,7 +157,7 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 	case r.message == "":
 		return point{federation.Mark{At: r.at}, federation.Mark{At: r.at.Add(timePrecision)}}, nil
 	}
-	id := strings.TrimSuffix(r.message, lineSuffix)
+	id := strings.TrimSuffix(r.message, irc.LineSuffix)
 	mark, err := s.link.deps.Record.Mark(ctx, place, id)
 	if err == nil {
 		return point{mark, mark}, nil

@@ -52,6 +52,8 @@ type server struct {
 	judges  irc.Slots     // of steps
 	lookups chan struct{} // one token for each inquiry into the past
 
+	chat chan *chatLine // of channels that links relay, to be filed in this order
+
 	todo    chan func()
 	running sync.WaitGroup // readers, and goroutines that work for a client
 	writers sync.WaitGroup
@@ -65,7 +67,7 @@ func newServer(l *Link, ports []port) *server {
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
 		missed:  map[string]federation.DID{},
-		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
+		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), chat: make(chan *chatLine, maxChatLines), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
 	s.listed = l.listed(versionWithValues, nil)
@@ -81,6 +83,7 @@ func newServer(l *Link, ports []port) *server {
 func (s *server) run(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
+	s.running.Go(func() { s.fileChat(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

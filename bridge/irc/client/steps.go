@@ -49,7 +49,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 		in.ev.Arrival.MessageID = newMessageID(in.ev.Arrival.Received)
 	}
 	u.seen.Add(in.ev.WireID()) // it is told of it in answer, and not with the others
-	u.seen.Add(in.ev.WireID() + lineSuffix)
+	u.seen.Add(in.ev.WireID() + irc.LineSuffix)
 	u.spoke = in.ev.Arrival.Received
 	in.answer, u.answer = u.answer, nil
 	u.work = func() {

@@ -81,7 +81,7 @@ func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target stri
 	out.msgid, out.at = newMessageID(time.Now()), time.Now()
 	u.spoke = time.Now()
 	if strings.HasPrefix(target, "#") {
-		s.sayIn(u, out)
+		s.sayIn(ctx, u, out)
 		return
 	}
 	s.sayTo(ctx, u, out)
@@ -103,9 +103,9 @@ func newMessageID(now time.Time) string {
 	return id.String()
 }
 
-// sayIn passes a message on to a channel.
-func (s *server) sayIn(u *user, m message) {
-	_, c := s.visible(u, m.params[0])
+// sayIn passes a message on to a channel, and its text to the links that relay the channel.
+func (s *server) sayIn(ctx context.Context, u *user, m message) {
+	venue, c := s.visible(u, m.params[0])
 	silent := m.command == "NOTICE" // which gets no error: RFC 2812 §3.3.2
 	switch {
 	case c == nil && !silent:
@@ -122,7 +122,9 @@ func (s *server) sayIn(u *user, m message) {
 		to = having(capTags, to)
 	}
 	s.spread(m, to)
-	s.echo(u, m)
+	if m.command == "TAGMSG" || !s.toLinks(ctx, u, venue, m) {
+		s.echo(u, m)
+	}
 }
 
 // sayTo passes a message on to one client.
@@ -134,7 +136,7 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	}
 	to := s.nicks[fold(m.params[0])]
 	if to == nil || !to.welcome {
-		if s.toRemote(ctx, u, m, m.tags[irc.RefTag]) {
+		if s.toRemote(ctx, u, m) {
 			return
 		}
 		if m.command != "NOTICE" {

@@ -16,42 +16,70 @@ var _ bridge.Messenger = (*Link)(nil)
 // tried again by the clock alone.
 const maxMissed = 4096
 
-// remoteText is text of a client to a nick that no client has: that of a participant of another
-// network.
-type remoteText struct {
-	message message
-	words   irc.Words
-
-	known bool // the nick is one of a participant
-	err   error
+// later is work of a client's line that its reader does, and what the owner does with the
+// result.
+type later struct {
+	do   func(ctx context.Context)
+	note func()
 }
 
-// toRemote has the client's reader file text to a nick that no client has, after that to the
-// targets before it in the same line. It reports whether the message is one that it files.
-func (s *server) toRemote(ctx context.Context, u *user, m message, ref string) bool {
-	nick := m.params[0]
-	if m.command != "PRIVMSG" || u.work != nil && len(u.texts) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
-		return false
-	}
-	u.texts = append(u.texts, &remoteText{message: m, words: irc.Words{
-		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Ref: ref,
-		Line:    strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
-		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: m.at},
-	}})
-	if len(u.texts) > 1 {
-		return true // the work that the first one left takes them all
+// wait has the client's reader do work, after the work that the same line gave it before. The
+// owner takes no other line of the client meanwhile.
+func (s *server) wait(ctx context.Context, u *user, l *later) {
+	u.later = append(u.later, l)
+	if len(u.later) > 1 {
+		return // the work that the first one left does them all
 	}
 	answer := u.answer
 	u.answer = nil
 	u.work = func() {
 		submitting, cancel := irc.Outlive(ctx)
-		for _, t := range u.texts { // the owner takes no other line of the client meanwhile
-			t.known, t.err = s.speak(submitting, t.words, t.message.params[0])
+		for _, l := range u.later {
+			l.do(submitting)
 		}
 		cancel()
-		s.post(func() { s.spoken(ctx, u, answer) })
+		s.post(func() { s.waited(u, answer) })
 	}
+}
+
+// waited does with the results of a line's work what is to be done.
+func (s *server) waited(u *user, answer *answers) {
+	all := u.later
+	u.work, u.later = nil, nil
+	if u.over {
+		return
+	}
+	u.answer = answer
+	for _, l := range all {
+		l.note()
+	}
+	s.close(u)
+}
+
+// toRemote has the client's reader file text to a nick that no client has: that of a
+// participant of another network. It reports whether the message is one that it files.
+func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
+	nick := m.params[0]
+	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
+		return false
+	}
+	words := irc.Words{
+		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Refs: irc.RefsIn(m.tags),
+		Line:    evidence(m),
+		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
+	}
+	var known bool
+	var err error
+	s.wait(ctx, u, &later{
+		do:   func(ctx context.Context) { known, err = s.speak(ctx, words, nick) },
+		note: func() { s.spoken(ctx, u, m, known, err) },
+	})
 	return true
+}
+
+// evidence returns a message as it was said.
+func evidence(m message) string {
+	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
 // speak files text, and reports whether the nick is one of a participant. It may not be called
@@ -71,27 +99,24 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known boo
 	return !errors.Is(err, federation.ErrNotFound), err
 }
 
-// spoken tells a client what became of its texts: each as it is echoed, or why it was refused.
-func (s *server) spoken(ctx context.Context, u *user, answer *answers) {
-	texts := u.texts
-	u.work, u.texts = nil, nil
-	if u.over {
-		return
+// spoken tells a client what became of its text: it is echoed, or refused. The nick of its
+// recipient may be unknown.
+func (s *server) spoken(ctx context.Context, u *user, m message, known bool, err error) {
+	switch {
+	case !known:
+		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
+	case err != nil:
+		s.unsaid(ctx, u, m, err)
+	default:
+		s.echo(u, m)
 	}
-	u.answer = answer
-	for _, t := range texts {
-		switch {
-		case !t.known:
-			s.reply(u, errNoSuchNick, clipParam(t.message.params[0]), "No such nick")
-		case t.err != nil:
-			if reply, has := s.link.replies.To(ctx, t.err); has {
-				s.fail(u, t.message.command, reply.Code, reply.Subject, reply.Sentence)
-			}
-		default:
-			s.echo(u, t.message)
-		}
+}
+
+// unsaid tells a client why its text was refused. A notice gets no answer.
+func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
+	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
+		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
 	}
-	s.close(u)
 }
 
 // lines returns a message of a participant of another network as a client is sent it.

@@ -38,9 +38,9 @@ type user struct {
 	spoke  time.Time // when it last sent a message to another user or a channel
 	asked  bool      // whether it lives, since it was heard
 	meter  irc.Meter
-	work   func()        // what the line that is acted on leaves to the reader; nil for nothing
-	texts  []*remoteText // that the work files
-	answer *answers      // to the labelled command that is acted on; nil without one
+	work   func()   // what the line that is acted on leaves to the reader; nil for nothing
+	later  []*later // that the work does
+	answer *answers // to the labelled command that is acted on; nil without one
 	seen   irc.Recent
 	pages  uint64                  // of its inbox that it was sent, over all replays
 	replay *replay                 // of its inbox; nil for none

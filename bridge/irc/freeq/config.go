@@ -34,6 +34,7 @@ type Config struct {
 	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
 	Channels      []string  `toml:"channels"`       // of this federation there, as [irc.ParseChannels] reads them; the first for offers that name none
+	RelayChat     []string  `toml:"relay_chat"`     // channels whose text is exchanged with other links that list them
 	NickSuffix    string    `toml:"nick_suffix"`    // appended to the nick of everybody from elsewhere
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
@@ -81,8 +82,10 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if _, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
+	if channels, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
+	} else if _, err := channels.Relayed(c.RelayChat); err != nil {
+		wrong("relay_chat", err.Error())
 	}
 	if err := c.checkTransport(); err != nil {
 		errs = append(errs, err)

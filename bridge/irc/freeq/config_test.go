@@ -30,6 +30,7 @@ func TestMistakesInTheTableNameTheirKeys(t *testing.T) {
 		"an API without a scheme":    {func(c *freeq.Config) { c.PeerAPI = "irc.example" }, "peer_api"},
 		"an API with a last slash":   {func(c *freeq.Config) { c.PeerAPI += "/" }, "peer_api"},
 		"no channels":                {func(c *freeq.Config) { c.Channels = nil }, "channels"},
+		"a relayed channel of none":  {func(c *freeq.Config) { c.RelayChat = []string{"#elsewhere"} }, "relay_chat"},
 		"a channel twice":            {func(c *freeq.Config) { c.Channels = []string{"#a", "#A"} }, "channels"},
 		"a channel without its mark": {func(c *freeq.Config) { c.Channels = []string{"ops"} }, "channels"},
 		"a suffix that no nick has":  {func(c *freeq.Config) { c.NickSuffix = "@gw" }, "nick_suffix"},

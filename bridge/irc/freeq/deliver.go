@@ -1,9 +1,7 @@
 package freeq
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -27,7 +25,7 @@ type row struct {
 	line  string            // for people in a channel; "" for none
 	told  *translate.Step   // of which a private line tells; nil for none
 	to    federation.DID    // the recipient of that line
-	text  *federation.Event // private text; nil for a step
+	text  *federation.Event // private text, or text in a channel; nil for a step
 	guest string            // the nick of its recipient, where that has no DID
 	about string            // of a line that a later one makes needless
 	step  federation.EventID
@@ -53,6 +51,10 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
+	}
+	if ev := d.Entry.Event; ev.IsChat() {
+		r := l.chatRow(ev)
+		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	if d.Entry.Event.IsMessage() {
 		r := l.textRow(ctx, d.Entry.Event)
@@ -246,7 +248,11 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 // deliver queues a row. It is answered once the log of the peer shows its steps or, where it
 // has none, its line.
 func (s *session) deliver(r *row) {
-	if r.text != nil {
+	switch {
+	case r.text != nil && r.text.IsChat():
+		s.deliverChat(r)
+		return
+	case r.text != nil:
 		s.deliverText(r)
 		return
 	}
@@ -294,11 +300,25 @@ func (s *session) queueLine(r *row, from string) {
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server
-// drops a line whose ID it has.
+// drops a line whose ID it has. It has the clock of the step, and the inverse of the rest, so
+// that lineID of that ID is the ID of the step.
 func lineID(step federation.EventID) string {
-	hash := sha256.Sum256([]byte("line of " + step.String()))
-	id, _ := federation.NewEventID(step.Time(), bytes.NewReader(hash[:])) // there are enough bytes
-	return id.String()
+	for i := clockBytes; i < len(step); i++ {
+		step[i] = ^step[i]
+	}
+	return step.String()
+}
+
+// clockBytes is how much of an ID is a clock.
+const clockBytes = 6
+
+// refsIn reads the tags of a message, which may answer the line beside a step.
+func refsIn(tags map[string]string) irc.Refs {
+	refs := irc.RefsIn(tags)
+	if id, err := federation.ParseEventID(refs.Reply); err == nil {
+		refs.Step = lineID(id)
+	}
+	return refs
 }
 
 // repeat answers a step that its sender routed again: it has not had the receipt.

@@ -20,6 +20,7 @@ const maxSteps = 4096
 type inbound struct {
 	command *irc.Command // nil for a step
 	words   *irc.Words   // private text; nil for a step
+	chat    *irc.Chat    // text in a channel; nil for a step
 
 	ev     federation.Event
 	to     federation.DID // of a private step: the user of ours it was sent to
@@ -50,6 +51,9 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	}
 	if in.words != nil {
 		return s.speak(ctx, in)
+	}
+	if in.chat != nil {
+		return s.relay(ctx, in)
 	}
 	s.FetchKey(in.ev)
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })

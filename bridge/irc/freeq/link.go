@@ -83,6 +83,7 @@ type Link struct {
 	reach    *reach            // owned by the goroutine in Run
 	chatops  irc.ChatOps
 	channels irc.Channels
+	relayed  []string                       // venues of this federation whose text is exchanged with other links
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
 	heard    time.Time                      // up to when the whole log of the server was read; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
@@ -116,6 +117,10 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	relayed, err := channels.Relayed(cfg.RelayChat)
+	if err != nil {
+		return nil, err
+	}
 	if len(d.Endpoint.Public) > 0 && peer.Equal(d.Endpoint.Public) {
 		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
 	}
@@ -124,6 +129,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
+		relayed:  relayed,
 		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record},
 		channels: channels,
 		roster:   newRoster(channels.There()), peers: newPeers(), presenceEvery: irc.PresenceEvery,

@@ -64,7 +64,12 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 		}
 	case *said:
 		to := s.addressed(m)
+		here, relayed := s.relayed(m)
 		switch {
+		case relayed:
+			if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
+				s.onChat(ctx, m, here)
+			}
 		case m.Type == typePrivmsg && to == "" && !s.toSelf(m): // chat of others is nothing for this gateway
 		case !s.ours(ctx, m.Origin) || !s.fresh(ctx, m.EventID, m.Origin):
 		case m.Type == typePrivmsg && s.toSelf(m):

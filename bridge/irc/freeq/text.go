@@ -36,8 +36,8 @@ func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
-	words := &irc.Words{To: to, Text: m.Text, Ref: m.Tags[irc.RefTag], Arrival: federation.Arrival{
-		Network: network, Link: s.link.cfg.Name, Name: m.From, Received: time.Now(),
+	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Arrival: federation.Arrival{
+		Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now(),
 	}}
 	if from := s.theirs.named(m.From); from != nil {
 		if ok, _ := from.meter.Take(s.link.deps.Limits.Current().UserEventsPerMinute, time.Now()); !ok {
@@ -125,7 +125,7 @@ func textID(ev federation.Event, line int) string {
 		return ev.ID.String()
 	}
 	id := federation.Conversation(federation.DID(irc.TextID(ev, line)), ev.To)
-	copy(id[:6], ev.ID[:6]) // the clock
+	copy(id[:clockBytes], ev.ID[:clockBytes])
 	return id.String()
 }
 

@@ -192,6 +192,7 @@ const (
 	foreign     reason = "foreign_origin"
 	repeated    reason = "repeated"
 	flooded     reason = "flooded"
+	noMessageID reason = "no_msgid"
 )
 
 // read decodes the JSON of one message that is not an envelope. It returns nil for

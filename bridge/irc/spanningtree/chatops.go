@@ -17,10 +17,10 @@ import (
 // there.
 const maxRooms = 64
 
-// onText queues a command that a user writes to the gateway's own user, or text that it writes
-// to a pseudo-client. Both run in the order of the user's steps.
+// onText queues text in a channel that the link relays, a command that a user writes to the
+// gateway's own user, or text that it writes to a pseudo-client. The last two run in the order of the user's steps.
 func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
-	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" {
+	if len(m.Params) < 2 || m.Params[1] == "" || s.onChat(ctx, m, from) || m.Command != "PRIVMSG" {
 		return
 	}
 	to := s.private(m.Params[0])

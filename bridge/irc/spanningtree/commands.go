@@ -75,6 +75,7 @@ const (
 	malformed     reason = "malformed"
 	unreadable    reason = "unreadable_tags"
 	unknownSource reason = "unknown_source"
+	noMessageID   reason = "no_msgid"
 )
 
 // badInput counts and logs a line that could not be read. The link lives on.

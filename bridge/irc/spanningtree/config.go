@@ -24,6 +24,7 @@ type Config struct {
 	TLS                bool               `toml:"tls"`                 // from the first byte
 	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
 	Channels           []string           `toml:"channels"`            // of this federation on that network, as [irc.ParseChannels] reads them; the first for offers that name none
+	RelayChat          []string           `toml:"relay_chat"`          // channels whose text is exchanged with other links that list them
 	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
 	Nick               string             `toml:"nick"`                // the gateway's own user
 	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
@@ -75,8 +76,10 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if _, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
+	if channels, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
+	} else if _, err := channels.Relayed(c.RelayChat); err != nil {
+		wrong("relay_chat", err.Error())
 	}
 	return errors.Join(errs...)
 }

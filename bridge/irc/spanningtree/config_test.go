@@ -58,6 +58,7 @@ func TestOpen(t *testing.T) {
 		{"wants channels", func(c *spanningtree.Config) { c.Channels = nil }, []string{"channels"}},
 		{"wants channels with a #", func(c *spanningtree.Config) { c.Channels = []string{"ops"} }, []string{"channels"}},
 		{"wants channels with a name", func(c *spanningtree.Config) { c.Channels = []string{"#"} }, []string{"channels"}},
+		{"relays channels of the link", func(c *spanningtree.Config) { c.RelayChat = []string{"#elsewhere"} }, []string{"relay_chat"}},
 		{"takes a channel once in any case", func(c *spanningtree.Config) { c.Channels = []string{"#ops", "#OPS"} }, []string{"channels"}},
 		{"wants a nick", func(c *spanningtree.Config) { c.Nick = "1st" }, []string{"nick"}},
 		{"wants a suffix that a nick may end in", func(c *spanningtree.Config) { c.NickSuffix = "!gw" }, []string{"nick_suffix"}},

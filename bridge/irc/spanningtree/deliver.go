@@ -20,10 +20,6 @@ var (
 	errNoTags = errors.New("the other server has no message tags, so that steps are readable lines alone: load its ircv3_ctctags module")
 )
 
-// lineSuffix makes the message id of the line for people from that of its step:
-// unlike it, and the same on all servers of the network.
-const lineSuffix = ".line"
-
 // row is one delivery on its way through the session.
 type row struct {
 	from  federation.DID // whose user speaks
@@ -38,7 +34,8 @@ type row struct {
 	event federation.EventID
 	told  *translate.Step // of which a private line tells; nil for none
 	ref   federation.HandoffID
-	lines []ircmsg.Message // of private text; their source and target are set later
+	lines []ircmsg.Message // of text; their source and target are set later
+	named []ircmsg.Message // the same as the gateway's own user says it in a channel
 	done  chan error       // has room for the one answer
 
 	// Set when it was written.
@@ -94,6 +91,9 @@ func (l *Link) unavailable(err error) error {
 // a refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
+	if ev.IsChat() {
+		return l.chatRow(ev), nil
+	}
 	if ev.IsMessage() {
 		return l.textRow(ctx, ev)
 	}
@@ -180,7 +180,11 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		s.strip(ctx, r)
 	}
 	from := s.speaker(r.from, r.name, r.venue)
-	if err := s.barred(from, r); err != nil {
+	err := s.barred(from, r)
+	if err != nil && r.named != nil && s.barred(s.link.roster.Self, r) == nil {
+		from, r.lines, err = s.link.roster.Self, r.named, nil
+	}
+	if err != nil {
 		r.done <- err
 		return
 	}
@@ -262,7 +266,7 @@ func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 		if text == "" {
 			continue
 		}
-		tags := map[string]string{"msgid": r.msgid + lineSuffix, irc.RefTag: r.ref.String()}
+		tags := map[string]string{"msgid": r.msgid + irc.LineSuffix, irc.RefTag: r.ref.String()}
 		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, text)
 		line.ForceTrailing()
 		if err := s.putMessage(line); err != nil {

@@ -17,6 +17,7 @@ type inbound struct {
 	user    string       // UUID
 	command *irc.Command // nil for a step
 	words   *irc.Words   // private text; nil for a step
+	chat    *irc.Chat    // text in a channel; nil for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
 	to            federation.DID   // of a private step: whose user of ours it was sent to
@@ -26,6 +27,15 @@ type inbound struct {
 	whose bool                 // it is known whose step it is, and where it was said
 	after *inbound             // an offer of another user that may open its handoff; nil for none
 	done  chan struct{}        // closed once it was judged
+}
+
+// lane returns what is judged in the order in which it came: what one user did, and what was
+// said in one channel.
+func (in *inbound) lane() string {
+	if in.chat != nil {
+		return in.chat.Venue
+	}
+	return in.user
 }
 
 // enter has a step wait for its turn.
@@ -53,6 +63,10 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.words != nil {
 		err := s.speak(in)
 		return func() { s.heardOut(ctx, in, err) }
+	}
+	if in.chat != nil {
+		err := s.relay(in)
+		return func() { s.relayed(ctx, in, err) }
 	}
 	s.FetchKey(in.ev)
 	s.awaitOffer(in)

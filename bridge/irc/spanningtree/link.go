@@ -96,7 +96,8 @@ type Link struct {
 	chatops   irc.ChatOps
 	replies   irc.Replies
 	channels  irc.Channels
-	roster    *roster // owned by the goroutine in Run
+	relayed   []string // venues of this federation whose text is exchanged with other links
+	roster    *roster  // owned by the goroutine in Run
 
 	presenceEvery time.Duration
 
@@ -126,6 +127,10 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	relayed, err := channels.Relayed(cfg.RelayChat)
+	if err != nil {
+		return nil, err
+	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
 	return &Link{
@@ -141,6 +146,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 			return dialer.DialContext(ctx, "tcp", cfg.Address)
 		},
 		channels: channels,
+		relayed:  relayed,
 		roster:   newRoster(cfg, p.Home, channels.There()),
 
 		presenceEvery: irc.PresenceEvery,

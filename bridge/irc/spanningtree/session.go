@@ -32,7 +32,7 @@ const leaveTimeout = 2 * time.Second
 const maxBufferBytes = 1 << 20
 
 // judging is what [irc.Session] is for this dialect: the steps of one user are judged in
-// the order in which they came.
+// the order in which they came, and so is the text of one channel.
 type judging = irc.Session[line, *inbound, string]
 
 // session is one connection to the peer, from dialling to its end.
@@ -81,7 +81,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,
 		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },
 	}
-	s.judging = irc.NewSession(l.ports, l.log, wire, 0, irc.NewLanes(maxSteps, func(in *inbound) string { return in.user }))
+	s.judging = irc.NewSession(l.ports, l.log, wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
 	return s
 }
 
@@ -174,7 +174,7 @@ func (s *session) take(ctx context.Context, l line) error {
 		s.badInput(ctx, wrong, m.Command)
 	}
 	switch wrong {
-	case tooLong, malformed, unknownSource:
+	case tooLong, malformed, unknownSource, noMessageID:
 		return nil
 	case unreadable:
 		return s.takeTagless(ctx, m)

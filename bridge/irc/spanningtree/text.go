@@ -15,10 +15,10 @@ var _ bridge.Messenger = (*Link)(nil)
 
 // onWords queues private text to a pseudo-client.
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
-	_, ref := m.GetTag(irc.RefTag)
+	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
-		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Ref: ref,
-		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, Received: time.Now()},
+		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()),
+		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()},
 	}})
 }
 

@@ -139,11 +139,11 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 
 // Reference implements [federationtest.Store]. An event ID goes before a message id, and the
 // first use of a message id before later ones: any sender may choose the text of a message
-// id.
+// id. Text is in no handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string
-	err := s.db.Reads().Row(ctx, `SELECT handoff FROM event WHERE id = ?1 OR message = ?1
+	err := s.db.Reads().Row(ctx, `SELECT handoff FROM event WHERE (id = ?1 OR message = ?1) AND state <> 'said'
 		ORDER BY id = ?1 DESC, seq LIMIT 1`, []any{ref}, &text)
 	if err == nil {
 		err = id.UnmarshalText([]byte(text))

@@ -37,7 +37,7 @@ const snapshotQuery = `SELECT 0, CAST(h.view AS text), '', h.head, h.version, 0,
 	UNION ALL SELECT 3, CAST(n.body AS text), n.state, NULL, n.version, n.filed, 0, 0
 		FROM event n WHERE n.id = ?5 AND n.handoff = ?1 AND n.version IS NOT NULL
 	UNION ALL SELECT 4, CAST(r.view AS text), '', NULL, 0, 0, 0, 0 FROM handoff r WHERE r.id = ?6
-	UNION ALL SELECT 5, NULL, coalesce((SELECT a.handoff FROM event a WHERE a.id = ?7 OR a.message = ?7
+	UNION ALL SELECT 5, NULL, coalesce((SELECT a.handoff FROM event a WHERE (a.id = ?7 OR a.message = ?7) AND a.state <> 'said'
 		ORDER BY a.id = ?7 DESC, a.seq LIMIT 1), ''), NULL, 0, 0, 0, 0 WHERE ?7 <> ''
 	UNION ALL SELECT 6, NULL, '', NULL, (SELECT count(*) FROM handoff o WHERE o.offerer = ?8 AND o.over = 0), 0, 0, 0 WHERE ?8 <> ''
 	UNION ALL SELECT 7, NULL, m.did, NULL, m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)

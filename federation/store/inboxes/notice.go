@@ -152,6 +152,9 @@ func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) 
 	if err != nil {
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
+	if entry.Event.IsChat() {
+		return nil // a line of a channel has no recipient that its author counts on
+	}
 	n.Event = entry.Event
 	body, err := encodeNotice(n)
 	if err != nil {

@@ -1,0 +1,142 @@
+package irc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+)
+
+// maxMessageIDBytes bounds the message ID of a line: servers use some 30 bytes.
+const maxMessageIDBytes = 256
+
+// Chat is what a user said in a channel that a link relays.
+type Chat struct {
+	From    federation.DID // "" for a user that has proved none
+	Venue   string         // as this federation calls the channel
+	Command string         // PRIVMSG or NOTICE
+	Text    string
+	Line    string // the message as it came: the evidence
+	Refs    Refs
+
+	Arrival federation.Arrival // names the network, the link, the nick and the message
+}
+
+// ErrNoMessageID is returned for a line without a message ID. Two gateways that link the same
+// networks would send it round for ever.
+var ErrNoMessageID = errors.New("irc: the line has no message ID: its server must load the module for msgid")
+
+// Relay files what a user said for other links, in parts that each network shows as one line.
+// The error is that of [bridge.Messages], or [ErrNoMessageID]. A CTCP message other than an
+// action is no text, and is not filed. Neither is the line for people beside a step, which another
+// gateway wrote.
+func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
+	text, manner := manner(c.Command, c.Text)
+	switch {
+	case text == "" || p.Messages == nil, strings.HasSuffix(c.Arrival.MessageID, LineSuffix):
+		return nil
+	case c.Arrival.MessageID == "" || len(c.Arrival.MessageID) > maxMessageIDBytes:
+		return ErrNoMessageID
+	}
+	if c.From == "" {
+		c.From = p.Messages.Guest(c.Arrival.Link, c.Arrival.Name)
+	}
+	about, err := c.Refs.handoff(ctx, p)
+	if err != nil {
+		return err
+	}
+	var refused error // by one link that is full, while others have the line
+	for i, part := range federation.SplitText(text, federation.MaxChatBytes) {
+		err := p.Messages.Relay(ctx, bridge.Chat{
+			ID: federation.ChatID(partID(c.Arrival.MessageID, i)), From: c.From, Venue: c.Venue, Text: part, Manner: manner, About: about,
+			Arrival:  c.Arrival,
+			Original: signing.Original{Network: c.Arrival.Network, Received: c.Arrival.Received, Document: c.Line},
+		})
+		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
+			return err
+		}
+		refused = errors.Join(refused, err)
+	}
+	return refused
+}
+
+// partID returns the message ID of a part of a line.
+func partID(messageID string, part int) string {
+	if part == 0 {
+		return messageID
+	}
+	return messageID + "." + strconv.Itoa(part)
+}
+
+// manner returns the text of a line without formatting, and how it was said; "" where only a
+// program would read it.
+func manner(command, text string) (plain, manner string) {
+	if command == "NOTICE" {
+		manner = federation.NoticeText
+	}
+	if rest, isCTCP := strings.CutPrefix(text, ctcp); isCTCP {
+		action, isAction := strings.CutPrefix(strings.TrimSuffix(rest, ctcp), "ACTION ")
+		if !isAction {
+			return "", ""
+		}
+		text, manner = action, federation.Action
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") { // freeq has messages of many lines
+		lines = append(lines, Plain(line))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n")), manner
+}
+
+// ChatLine returns the command and the text with which a network shows a line of a channel.
+func ChatLine(ev federation.Event) (command, text string) {
+	text = Text(ev.Text())
+	switch ev.Fields[federation.Manner] {
+	case federation.Action:
+		return "PRIVMSG", ctcp + "ACTION " + text + ctcp
+	case federation.NoticeText:
+		return "NOTICE", text
+	}
+	return "PRIVMSG", text
+}
+
+// NamedChatLine returns the same for a line that the gateway's own user says in the place of
+// its author.
+func NamedChatLine(ev federation.Event) (command, text string) {
+	name := "<" + ev.Arrival.Name + "@" + ev.Arrival.Link + "> "
+	if ev.Fields[federation.Manner] == federation.Action {
+		return "PRIVMSG", ctcp + "ACTION " + Text(name+ev.Text()) + ctcp
+	}
+	command, _ = ChatLine(ev)
+	return command, Text(name + ev.Text())
+}
+
+// Relayed returns the venues of the channels that relay_chat lists, each by its name in this
+// federation. Its error says which of them is no channel of the link.
+func (c Channels) Relayed(entries []string) ([]string, error) {
+	return Relayed(entries, c.here)
+}
+
+// Relayed returns the venues that relay_chat lists among the channels of a link.
+func Relayed(entries, channels []string) ([]string, error) {
+	var venues []string
+	for _, entry := range entries {
+		name, _, _ := strings.Cut(entry, called)
+		venue, _ := translate.Channel(name)
+		switch {
+		case !slices.Contains(channels, venue):
+			return nil, fmt.Errorf("%q is not in channels", entry)
+		case slices.Contains(venues, venue):
+			return nil, fmt.Errorf("%q is there twice", entry)
+		}
+		venues = append(venues, venue)
+	}
+	return venues, nil
+}

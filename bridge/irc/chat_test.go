@@ -1,0 +1,174 @@
+package irc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// heard is a [bridge.Messages] that keeps what is relayed. The record knows one message.
+type heard struct {
+	bridge.Messages
+
+	known   map[string]federation.HandoffID
+	lines   []bridge.Chat
+	refusal error // of each line
+}
+
+func (h *heard) Guest(link, nick string) federation.DID {
+	return federation.DID("did:key:" + link + "-" + nick)
+}
+
+func (h *heard) Relay(_ context.Context, c bridge.Chat) error {
+	h.lines = append(h.lines, c)
+	return h.refusal
+}
+
+func (h *heard) Answered(_ context.Context, messageID string) (federation.HandoffID, error) {
+	if id, ok := h.known[messageID]; ok {
+		return id, nil
+	}
+	return federation.HandoffID{}, federation.ErrNotFound
+}
+
+// said is a line of alice on lab.
+func said(command, text, messageID string) irc.Chat {
+	return irc.Chat{Venue: "#ops", Command: command, Text: text, Arrival: federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", MessageID: messageID}}
+}
+
+func TestALineIsRelayedAsItWasSaid(t *testing.T) {
+	t.Parallel()
+	type line struct{ Manner, Text string }
+	for text, c := range map[string]struct {
+		command, text string
+		want          []line
+	}{
+		"a line":           {"PRIVMSG", "hello \x02you\x02", []line{{"", "hello you"}}},
+		"an action":        {"PRIVMSG", "\x01ACTION waves\x01", []line{{federation.Action, "waves"}}},
+		"a notice":         {"NOTICE", "be warned", []line{{federation.NoticeText, "be warned"}}},
+		"a question":       {"PRIVMSG", "\x01VERSION\x01", nil},
+		"an answer":        {"NOTICE", "\x01VERSION x\x01", nil},
+		"formatting alone": {"PRIVMSG", "\x02\x0f", nil},
+		"lines of freeq":   {"PRIVMSG", "one\ntwo", []line{{"", "one"}, {"", "two"}}},
+	} {
+		var h heard
+		if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said(c.command, c.text, "1LA~1")); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		var got []line
+		for _, each := range h.lines {
+			got = append(got, line{each.Manner, each.Text})
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestEachPartOfALineHasAnIDThatEveryGatewayGivesIt(t *testing.T) {
+	t.Parallel()
+	var h heard
+	if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "one\ntwo", "1LA~1")); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.lines) != 2 || h.lines[0].ID != federation.ChatID("1LA~1") || h.lines[1].ID == h.lines[0].ID {
+		t.Fatalf("the lines are %+v", h.lines)
+	}
+	for _, each := range h.lines { // the ID is that of the line where another network has it
+		if again := federation.ChatID(each.ID.String()); again != each.ID {
+			t.Errorf("%s becomes %s", each.ID, again)
+		}
+	}
+	if from := h.lines[0].From; from != "did:key:lab-alice" {
+		t.Errorf("the author is %s", from)
+	}
+}
+
+func TestALineWithoutAMessageIDAndALineBesideAStepAreNotRelayed(t *testing.T) {
+	t.Parallel()
+	var h heard
+	if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "hello", "")); !errors.Is(err, irc.ErrNoMessageID) {
+		t.Errorf("without a message ID: %v", err)
+	}
+	if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("NOTICE", "offered: x", "01K0A3V9M7Q2X5R8T1W4Y6Z0AB"+irc.LineSuffix)); err != nil {
+		t.Errorf("beside a step: %v", err)
+	}
+	if len(h.lines) > 0 {
+		t.Errorf("relayed: %+v", h.lines)
+	}
+}
+
+func TestAllPartsOfALineAreRelayedWhereALinkIsFull(t *testing.T) {
+	t.Parallel()
+	h := heard{refusal: &federation.RefusalError{Code: federation.InboxFull}}
+	err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said("PRIVMSG", "one\ntwo", "1LA~1"))
+	if _, ok := errors.AsType[*federation.RefusalError](err); !ok || len(h.lines) != 2 {
+		t.Errorf("%d lines, %v", len(h.lines), err)
+	}
+}
+
+func TestALineNamesTheHandoffOfTheMessageThatItAnswers(t *testing.T) {
+	t.Parallel()
+	id, err := federation.ParseEventID("01K0A3V9M7Q2X5R8T1W4Y6Z0AB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		tags map[string]string
+		want federation.HandoffID
+	}{
+		"by its ID":      {map[string]string{irc.RefTag: id.String()}, id},
+		"by an answer":   {map[string]string{"+draft/reply": "1LA~9"}, id},
+		"by +reply":      {map[string]string{"+reply": "1LA~9"}, id},
+		"another answer": {map[string]string{"+draft/reply": "1LA~8"}, federation.HandoffID{}},
+		"no ID":          {map[string]string{irc.RefTag: "the first one"}, federation.HandoffID{}},
+		"none":           {nil, federation.HandoffID{}},
+	} {
+		h := heard{known: map[string]federation.HandoffID{"1LA~9": id}}
+		chat := said("PRIVMSG", "about that", "1LA~1")
+		chat.Refs = irc.RefsIn(c.tags)
+		if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, chat); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(h.lines) != 1 || h.lines[0].About != c.want {
+			t.Errorf("%s: %+v, want %s", name, h.lines, c.want)
+		}
+	}
+}
+
+func TestALineInThePlaceOfItsAuthorFitsALine(t *testing.T) {
+	t.Parallel()
+	ev := federation.Event{Note: "waves", Arrival: federation.Arrival{Name: "alice", Link: "lab"}, Fields: map[string]string{federation.Manner: federation.Action}}
+	if command, text := irc.NamedChatLine(ev); command != "PRIVMSG" || text != "\x01ACTION <alice@lab> waves\x01" {
+		t.Errorf("%s %q", command, text)
+	}
+	ev.Fields[federation.Manner] = federation.NoticeText
+	if command, text := irc.NamedChatLine(ev); command != "NOTICE" || text != "<alice@lab> waves" {
+		t.Errorf("%s %q", command, text)
+	}
+}
+
+func TestRelayChatNamesChannelsOfTheLink(t *testing.T) {
+	t.Parallel()
+	channels, err := irc.ParseChannels([]string{"#ops as #agents", "#Dev"}, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entries := range [][]string{{"#ops", "#dev"}, {"#OPS as #agents", "#Dev"}} {
+		got, err := channels.Relayed(entries)
+		if diff := cmp.Diff([]string{"#ops", "#dev"}, got); err != nil || diff != "" {
+			t.Errorf("%q: %v %s", entries, err, diff)
+		}
+	}
+	for _, entries := range [][]string{{"#agents"}, {"#other"}, {"ops"}, {"#ops", "#ops"}} {
+		if got, err := channels.Relayed(entries); err == nil {
+			t.Errorf("%q gives %q", entries, got)
+		}
+	}
+}
