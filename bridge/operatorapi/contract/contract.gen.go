@@ -342,6 +342,9 @@ type ReloadConfigJSONRequestBody = Act
 // SettleDeadJSONRequestBody defines body for SettleDead for application/json ContentType.
 type SettleDeadJSONRequestBody = Act
 
+// EraseJSONRequestBody defines body for Erase for application/json ContentType.
+type EraseJSONRequestBody = EraseAsk
+
 // ChangeFeedJSONRequestBody defines body for ChangeFeed for application/json ContentType.
 type ChangeFeedJSONRequestBody = Act
 
@@ -573,6 +576,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 	ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseWithBody Erase the content of what a DID took part in
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Erase Erase the content of what a DID took part in
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	Erase(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	//
@@ -1178,6 +1195,40 @@ func (c *Client) Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*h
 // Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 func (c *Client) ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExamineOnlineRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseWithBody Erase the content of what a DID took part in
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *Client) EraseWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Erase Erase the content of what a DID took part in
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *Client) Erase(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2798,6 +2849,46 @@ func NewExamineOnlineRequest(server string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewEraseRequest calls the generic Erase builder with application/json body
+func NewEraseRequest(server string, body EraseJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEraseRequestWithBody constructs an http.Request for the Erase method, with any body, and a specified content type
+func NewEraseRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -5051,6 +5142,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 	ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error)
 
+	// EraseWithBodyWithResponse Erase the content of what a DID took part in
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseResponse, error)
+
+	// EraseWithResponse Erase the content of what a DID took part in
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithResponse(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseResponse, error)
+
 	// ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6116,6 +6221,54 @@ func (r ExamineOnlineResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ExamineOnlineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Erased
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EraseResponse) GetJSON200() *Erased {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EraseResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8063,6 +8216,32 @@ func (c *ClientWithResponses) ExamineOnlineWithResponse(ctx context.Context, req
 	return ParseExamineOnlineResponse(rsp)
 }
 
+// EraseWithBodyWithResponse Erase the content of what a DID took part in
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *ClientWithResponses) EraseWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseResponse, error) {
+	rsp, err := c.EraseWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseResponse(rsp)
+}
+
+// EraseWithResponse Erase the content of what a DID took part in
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *ClientWithResponses) EraseWithResponse(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseResponse, error) {
+	rsp, err := c.Erase(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseResponse(rsp)
+}
+
 // ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9197,6 +9376,39 @@ func ParseExamineOnlineResponse(rsp *http.Response) (*ExamineOnlineResponse, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest DiagnosisPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseResponse parses an HTTP response from a EraseWithResponse call
+func ParseEraseResponse(rsp *http.Response) (*EraseResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Erased
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -10445,6 +10657,9 @@ type ServerInterface interface {
 	// ExamineOnline Check the same, and offer a canary to each peer
 	// (POST /operator/v1/doctor)
 	ExamineOnline(w http.ResponseWriter, r *http.Request)
+	// Erase Erase the content of what a DID took part in
+	// (POST /operator/v1/erasures)
+	Erase(w http.ResponseWriter, r *http.Request)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(w http.ResponseWriter, r *http.Request, id string)
@@ -11132,6 +11347,20 @@ func (siw *ServerInterfaceWrapper) ExamineOnline(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ExamineOnline(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Erase operation middleware
+func (siw *ServerInterfaceWrapper) Erase(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Erase(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12851,6 +13080,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/erasures", wrapper.Erase)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/doctor", wrapper.Examine)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/doctor", wrapper.ExamineOnline)
@@ -13555,6 +13785,45 @@ type ExamineOnlinedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExamineOnlinedefaultApplicationProblemPlusJSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseRequestObject struct {
+	Body *EraseJSONRequestBody
+}
+
+type EraseResponseObject interface {
+	VisitEraseResponse(w http.ResponseWriter) error
+}
+
+type Erase200JSONResponse Erased
+
+func (response Erase200JSONResponse) VisitEraseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ErasedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ErasedefaultApplicationProblemPlusJSONResponse) VisitEraseResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15241,6 +15510,9 @@ type StrictServerInterface interface {
 	// ExamineOnline Check the same, and offer a canary to each peer
 	// (POST /operator/v1/doctor)
 	ExamineOnline(ctx context.Context, request ExamineOnlineRequestObject) (ExamineOnlineResponseObject, error)
+	// Erase Erase the content of what a DID took part in
+	// (POST /operator/v1/erasures)
+	Erase(ctx context.Context, request EraseRequestObject) (EraseResponseObject, error)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(ctx context.Context, request ExplainEventRequestObject) (ExplainEventResponseObject, error)
@@ -15795,6 +16067,37 @@ func (sh *strictHandler) ExamineOnline(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ExamineOnlineResponseObject); ok {
 		if err := validResponse.VisitExamineOnlineResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Erase operation middleware
+func (sh *strictHandler) Erase(w http.ResponseWriter, r *http.Request) {
+	var request EraseRequestObject
+
+	var body EraseJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Erase(ctx, request.(EraseRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Erase")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EraseResponseObject); ok {
+		if err := validResponse.VisitEraseResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -16860,136 +17163,143 @@ var swaggerSpec = []string{
 	"eAcETzASIZcZu5lsYLpQankzcYPdTNB3fDM5enpWTWjwsNXo0Qk+l8qICC9rHh3KQu6YUNAM1LVQTu84",
 	"kSisYQXFNkEPrWKFClhNd9/buryLzPOr3hMHWa8ciJSTlJ14Pckms10xeZx43Sy6F8YnoRDNgd0lAqHq",
 	"aYTI488NaeAkghouyP+64cTAplAKwDAKeYhgM6FJRB5nb9pdx1qJHDK24qKcqndZ4yfTSKJimORgNIJC",
-	"iBWYuCi5WWx7pEiv1PcfgrdB0SSZh4hfIk0QOxIMaRvrXZfe2owqjxMHvUO9gymdGdaiAG962x0nPKGj",
-	"D1hJ7hteEnNAp47XOZiISOjkWo4SkFqXxw0m7qUsjBKF0Luq5EJC8SNEzqj7NBDIJXhVZA1azESwyTcS",
-	"SmNHONzNUqTsoNNS5G+WsSWQwEf7OKR16NE5DoYlykGdaZpPkzCRZLOLg4Qeon4W4tSEYUupNjJwDlRG",
-	"IpZlL9ZG4dCrwEAH0/puZIORKR/IfqRT1qAnb+TpIJaC/ks0EioeQ9V+9RH600JVEf4cxCaj2IzrjKmy",
-	"AGNZuP+DuMkPqorxEQcmK2wE5574Jw3V9ioiUm20HuxCMBrd4bG596i6l89ztoREsOBVBdI0NImzWa1R",
-	"Q/PUexAkfnYTREBxJA5Nq9rCcO79wr0eNdK4FxKhbr2q1acHwuEIb6TaHBslKrwO0Oxiz0yUglTKCCIf",
-	"MgTVPGD3vctUQw6iCqYVFBYm2RCrQpTHKulxdaN0gQP6FTsx15qjXLcT6LcTABj2th//11ypHZRq4UTL",
-	"zFoq2D34Bj/o7rTiZ3t2nkr4mxKj3Y9DLOguIPDnwME8e7cqqGeNZQ1V7oxJtXFy0RRmSoO3SOAbPpJr",
-	"j6TXFGae8A/3EnU830jywArCYlFcpEP0EhtSWbdsXI/Dm6wNo5JKQpQcJRYQjK8xJSTMk6Of1LGFnGu9",
-	"DbjpEAV2qfDR6MC0Opq8Y7jLiKCPmzd8a1AVbhbrGRieJNuCvfJWIiVZIcyShJXf6mIOBeNzLiRTTkjj",
-	"KNcQzDVcMJQc/Z1scUR4FLkYZng5jJNtNKoGZ3qsxI99UNIeKiu93PWfNvZsr1xYKEvD7Ea15vsL9p2y",
-	"C8a1k9+qiFyCEttwYb/PkZokfO4KBbv7llVc2yGkLekkbYkQLT4Gwh/ade5dMQ+7HUBy45CFIszixnV0",
-	"DkQM6QbFnshVJr2TKAmldeRQ2YxxlpdcrNByIhnfcB01zo6Pvx0fVFoIXqacuIE+DSUnyVAHb8CNXOSf",
-	"/JNA8Cot1tw6LH7nQ5YlX4Hp8uhdMfCC/axYxY2plKaDEojgg2QVP3sMkhQMNBiMvWYJJ3hRWtquOoj4",
-	"xOaKNQFJuyaKKCnH0NkYsnnJXUNQQgLRUhVIiqtIBdnSmHGPhPt6DCSUrhZcvkkHVGwDTcYXHcd1hLYC",
-	"VZXxxfn3Dsd65p8QI6DtWuMjfnejSLyhZQFcF56wF3yL3N3hjKPC/jjUzGPQITNP8y/8dLCI/NIJ7RGc",
-	"68vXkDUco7djiSmyJm9aCaypJate+KSZWzrRIktYr6dTDaaEu9NDkU9hJQzE/Q7ZCJ0qGhH3qjZ7iiwL",
-	"FCOfsCGMs9x/pOX9Ad4REqM6msjAGEdUY9Z4s0mkdrdMbbrubEy9vQp/u3e8iyNjFFhWZKyI+rjcpCph",
-	"fXCj6tbz0rgTG+cEPQuriA++jfk6cHW8/IthuSpG+GDiMXXksnD78J6YGLZEbXIdUxwZtFCSom05GdZL",
-	"5z6lJhkeH9WBDeh13HhTiCJunzv6JcgCs3ff9Mwb3onaUcaG8w+yJj5ATckjCuQa4lYDETXtvnj8kP39",
-	"73//z10PDfe2L7YEx0W8rXScUw7DkRMewMbw6vBNKzfGcQewzyEgA2jaQ/YjbE9Bkb0d665Q46ewhtKH",
-	"uu8uKjzpRrOX7rdwvUo1Hxk2jJ93/XIFTOs5psrPVOuhI/f861igBs+X8fgPtAKUBeg2y2mqRTGHS6Hz",
-	"y5kG+D3AE7dSlqNCJfagSxuJwtOHruzBUkivsDqOs6tkRTOZJZQjlZ5jITXuMQp+w9kmlmA4Ho4m5PIp",
-	"vdmfYTRXVnCfEx53RqW32QK4L1MJkd3JaCNUFmXf5FxrH2U1HN5qaizPy5g6h6YjooCeyQp3oXWwbBoK",
-	"93b6mht8jPGIlL4R4TpL2LwxkCtZRBY63XprhKo1y5ssocWOyCHr1ZTsq2maveHCRjPYSJvwSglKeDsh",
-	"WCmh3JPsNg8sSOZhoh18T93Dpw3+Ht5GetbxSePFLMH9Ji/Y/wOtfAok3oLDW+ref4PSqXlTgfZAjjt/",
-	"awO6+y4lW8be3fddxj/MUrOnIHEKxoaU7S5xNjVHFhZDgPAIrYE4P/356ZztUGgpS+bZlr8InEJZECKJ",
-	"eET//qdQyijH6gwdB5mJQsuYA2trGze8H0/M7Z4x4RCUx9ygfA29pGRv8gU3wxxESbNsZ2x3Og5pP94u",
-	"u+8fwu3EwP1TKprVP3BAT5kCm8OI2LFTGfIp/0dUZAk0G8P4plEZPvD6A5x3lJXXdqGi2lAoX3CScLwB",
-	"LgjvmMMwOc9YcMtZyKWxKU/aTz4WcUTojPvkMKfdV7ZRM7ZSxWcr37Py24nITZu4LQFzzjsFIDrx1N1Q",
-	"CYr62HYVyIFVg7qHhcuLH8MqmtpwjXFTGROSBXWUcjRWoiyFl3rw8T9fPexK/0kP4U9qPf7A15ED945B",
-	"ZhWaRRgPQWfd1L54Csnt4ELSqzH0tHCA+GlFayThz428FYKDHRYNL18QdxWHsCvTwBjRchOlPdznWey5",
-	"qKRFGZ1sCyAt46WS83iUQUrW3RnEsRFjRVkGZnKEd1CFg2BhxFW2U8XA/DNsXqnoZsIT4tkW/xlPAY7o",
-	"nhqCijYw4WRsJnBSQTS5qlIVVKL7tKosKKVJUYjFIDMQTZM1O223ECaKQzsWluR+DWZrn2iqWB691d1U",
-	"okOcyuOFG5610fNtLMyVrzbYZHbrWhpMWLQLkBepKNYj6TZvThYlH1TpQ49XI+h7YLAZ99WxhsXKP+ua",
-	"ranQU2PTzvBPsuej+OHhTSSR/IxOjgoSvpDLC/ZqAchCAv12KkX4sjGb44+FCPGqqCd2mV9dXQx3CtxM",
-	"/PpvJhm7mWAQhvunnwvPutHKm9gXkIU5FqDl/QGDLO8NMsZQ/Xk0Gcr9igRlLymKKk71MzTgqbJ8rds9",
-	"mu6RzrsqVD21I4LpMS49orzOlF5GVB4Jm9EhlhiqEpliAWWRUBpPb7JbRbNnsLZpRpaMjC0c3Qw1X4bL",
-	"9e5WFWrFhcQzDz7mC09Xx5UUGmnGaksQRX0nuOuoHm0XMcdcybfojbO2iob2frTVjHnlJ98FbceE1kRr",
-	"RzdSAegrlis5E3NfMiHzhkOlQ4B5t44BLwonVdleF0t0KqJjigl7xeoqQwoXsiEKtYmWd4jH2/eIRCHk",
-	"pbEALnwIAko4Wci8OHzuLaUfZSv02OBxpmsz9L5UvJEp0ncKUxmS0DtkKnPrjTFt+r23PMJugTnKgujI",
-	"906RknMWM6DmTXmU3pID9BZWVYR8eYJaBSHZ9/gB7kETP2zWkYKjvwcjNEj/Va8SyYviCJdFGv/Gm4si",
-	"urJ7/Nwbk9pIIbSkBWLi1PjO77woNATTX7BDNbmXPgj/1dOXcQXzs1fl88QqXclGA88XbrY2oQAZRjYg",
-	"oSh6+iWPkXb8uQ15C3Uf221vtLDWUUMsRio9c/GykV8r5TtSfnhMX06HL6aCpvY2tR/hFN2gKkUeiSig",
-	"33fKW4dqpijgGjbdxhwowTszjKbiJFRqPnKrdR11xfn8AqULJ77KbvAtmv6dsvKgJatOkUPMQMC4W/hr",
-	"hfO+HioF0jJf1GUknnIP5LTkxs2ahniivn7nYVBCO8Evlk9LYL/S4K9jCZVlMlbXhwbCjNel7UnsiWmS",
-	"kUHvpwbsmuap6P6B5GpCisiOUHQ8VxKjTmhQKsI88atLgxkPLQFl96xBcBJZJGBYGMktM2HNBbuWnlsj",
-	"B5+hHlqWadifEH6OOY2MGGh059HfIZwjXhRfvsKndGZNwrYTKUHG44AwWm3kCtagp6M+OSB27vsAtB1I",
-	"tCtqNzoAgXyThAO5MV7N4BXicwGsLWvAS2SrtROXEXD3UNLKWC3JkyL+vw8SnoqicNxCcwv38HoDvbbm",
-	"onSXPvN2lUTB5Z50fKu3b1DQjOQDSuYVogdst49HLdH8fxFFS6eD1AmjVyrQd++w/BBtoG2Tip+ToN9d",
-	"d+JwqP7zGJnMfeNLplKlcHfpyWLUlGVxygovy5AczeBdDpVlD31FCMfOX6B8MjIHdicR8IAe+oopG6GP",
-	"2zyjSWZRGDVlGPfggL+zXNXSNqESWLORgldxk4VWVeUjXFGqGWUDghlonWrc0FTNivsn0WZGJW0XqH3P",
-	"QEd1xoxieuOTdBMzDp+q2ia+3Ne2cIbOcJ3NNbqnH62zs9hxvIBS8SJ2IOFJJ3JF40+B7+/wSS9E9x6N",
-	"l7OHx+2DtanEm74QiQTT2wOip7RhUVHgKNskpo+40uGzTjyjV6iWEBFP1Rp0yav++rlNBfZG8FVlgVKY",
-	"pxrCsLlSxdhYw8ie65hWhz93dAuMg25EwBCuQflApq17QW+32iTFwTRk/FOccb5UkyiBSUXW66YsgFXY",
-	"vSZlrhpXvjVlSXNHslON4DiRbF1vMXR7ifLA4UT0+65HE+P6nCD+6MmjrFGglU7UOpqmivj6AnylmgtJ",
-	"VexyJSXk7rE5qGb6F+ML/frsgSj9w/p3SWtgYBQ0WaizwHz8EiX2DAqx8QJJzOpKxZumkPPagE/S2qDN",
-	"SynsBBQdMOkvDJuNb2mne8aOQAKxGgtNDQtcEOXGDjY9BvC04A9QyJojDgeQxrBTGB49rt4h02PgJpHr",
-	"hQ+6mi2lgKNSFxhbxA4Wl1+5Ya+e/fR0N10h1HLxnjwD7lpt2UrpqDuBUlhHjh2S7kw8vQJms6gHDBu3",
-	"OfnKonc7Y9NtQwN8Ajxa8He0fS6BynpPtygXGEsJxiHc3g9KGg8Nhv+m916fTNFv0jR6AZu6VaS7e2Bn",
-	"/kD9lA3Aori04FVkVfhz03Gszhdt1QBErQKMFdI7Wxzk5jHzajRxd6tqOcfLwSX7apWxb1cZ+2qRsa+/",
-	"WZA9D3MSIiHeXT1ouMMwVRdzrD8t2MBHVAAPCau4upg4ozZmgJCMr2UTLx8nPTF4ZiehiIgTd4kgWogI",
-	"nS99XQeHr5SQiPpoRM/yqYQjKlH6NMAIjE5fjGlkm7o/Uu2m5ZHw2YFu9Cas0lNusu6E8pitF7PPn94T",
-	"qRuCXU/Wf6+pV3RgWCdbuuiWro13xhqVqju+zlC6YE+0M18L4t0o4Einvm7VnrYwjyB1Ply0+CVWUYcq",
-	"/X5YhMd3bA1FixG5V3xLPdbcC9FgPR+49oaPSQhqqukdyDCkMppFKIKObd4GNncbHi3QV50v624pBtdE",
-	"xGMb7tgJjcBgvta5h1ISvZdomvEHjH0cG8KYhNn4Zkbhs276J8LvEHBxQnczuZlQrCKuF3HHqBX0YExf",
-	"m410dKgt+4w0WafJ3Ra4fsD+4+v7x528NF8SnqcQTQiZ75Bo8ipW+fkVFX3GyvE+rBOpWOuD2CNayXg3",
-	"HyWV8BUMZyL7l4aGbeh8Omfwl1QYk38Qa0YgjA/zJg/9ihcwssnAFBbRYrWd0i0hrCwY9PDQQ3BissVP",
-	"Mr3K6xf707Wkc6HKgkyGHd0oOlVfQQPHhx/s1K7vyGhBgDMsEWv2sS0CQgHJcYrQ+Sv/D2s2jLJFU4y+",
-	"rU/vkWSvfn1SffIIewoqFS7FHaJTv1A1l8ia6IGXFIJ51nYr/Zlu4240i1fKWCiYVVGjQKrlSgnZTgWq",
-	"OVia1H3yF8M6TqJoU9yUsyykkycUi4+IW/ZA6dMDk51XheHTURpd+OKNrzAzNEdxD9U+2QAy0tkwIPB1",
-	"SJkp8jR4kdd3kNuLTu3B53T3hb0X9lJSSKfYtLivNsEjyMd2xEGn7+gaiSlOdITGjyPlapZqCxPKSOGe",
-	"E/woXhJuLJEfXdtzD0vUrFPr4KA7SQ9unITSe7J5Zyg9hg/ltRZ2+xK1c3KqAdcxpn69rxtetFr9Vfiq",
-	"mWNhbTX58OGDr00TyT3FzVq+BMPeor/nLao4b2m5by/YL8Iu2NsNt/nibWjhKAEKFH/Qi5GF6ppN1rz7",
-	"x42suOYrcHAjE4Fh//Xy2c+sFBJMRkGKFlYMeL7IfPtWygnD6l4l8DWYK+IC+ADB6Q1ObvQ5ZJgshiPQ",
-	"WM1NAKz7G9wr7LqJQqbuZ6xdG6qEFPvS8NAbmStpNc8tKxT4coN87aMq0T12wb53N558zhUFTnX8j399",
-	"8fgh+89vvv2Pv13cyBv59t09VMXeBqMJKZOeqJFCj0C9Ym818OJtxt7SMcNbt8K3vFgJ+faCPfONhlS+",
-	"BNvAIsSpShWMAxTYB8XFDbYLEjlIg1eLCjvPhMOtyXXF8wXc+/rifjAs7fyGfSFXK4xvn/yCydMe9Qwz",
-	"4OO+wtxN0DyGpa741kP/ool5upo8C5h7/fxJp7jA1eSrUJ2SV2JyNfn7xVe4pIrbBd6GyzDx5fqrS14X",
-	"FEg6B/wfPRNKPimwLIqx1/iG+96fsplc/RoJX8M+hSW3oK+a3OsL9tgB3KrqrUPsoICzKc+X5BnHrrP4",
-	"r69WTmH6aoFFSt2Yv9dUis7DMnBHok1RwnmQHSjbUPbUsKFrZu+wMRrZwuMyhCAffZGKnQ558xdHIyYf",
-	"XqMvrlLSECX7+v59iiFE4yDy5opqJgslL3/zppJ2L8c7diKbcERtf6Byd6S9fg+OSjjiEwQLpBiIw5V3",
-	"lu2D8UN20AJGwoWP98Ig1sR6GwBcPuairDUtt71MDknptrQ3qglyiojAls8Nuj4RsV9nE09PMCKBFzj6",
-	"zh1x2FqjB6bydcF3b8l39HzUUb27Z7nehXATSjEVmOByiyB8qKptKAipdNEkyC5hazoQwz93AIakNAIx",
-	"apRvegnLd+GlA9py6ut2zlvkd+Gv0XmRPDiKvIKK1eLQDvvoyaPuOTXgH4Lc/t3L994L8uHyvZvjg/cd",
-	"Akmvu8f3T+k++5lsz72MAel/QVyYM7LmOjrhfmIltrszD7oVUejKYm2bmU+BxosaKjDFaHjbg7uPiGM6",
-	"FFaw/2/KLLC6jvQ5QgcML8USOjlH3ZSj2ApCmGPPEtxRzNU99+s9sxTVPVWR3f0eFvl0MgRa3c+KrdT6",
-	"6Yx4+r0sGGceqY6ipCcfBziEIPaZVx7CrY+u1QroAHsPPTYSoe3wYV5nk6qO0f32DniJ+DtFzetORlno",
-	"qHaX+uH81OycGOKmYJwc3ths5NGTR0MR5YB4lYqyPuKMGX2r35VqOkB8dcvw4WS/18ryEDmNTlgf7D5L",
-	"i5FqQzECvVg0DEtUbsHeM1YDX32EhHAMWb46GbJ4l3YEV35Cn8en4wrO0HqekSP47HDVeMI7yNONoG+R",
-	"xyt/UfTx+cNpIYVeudsiitvDrQgoPrTVJ2DsiCQEx4hAkqWkal8w4Syk1Y19bZa3Tl596G/kHK5ZobdM",
-	"1xIP45TXtGfSU91TnIJxf+4+6V/YRZsXRAqasMw3ge/DiyP39fK9G+uYfOqx50/h9O4Ip9e5jaPpiYXT",
-	"UIllCAoOEU19CaURAuU+YlOG1iWlbaXlGcr0eogvn4kyXqMV/VaJYpPZdsaTf+Fu9GEuHLY6I3Ll1r9t",
-	"+1r6m0VpS93yBbqWXb5GtQAGCavBh5uUNR5RPuBdIVn7/KsCSIrHvlDKv56Rte3q/4UYWruI1mteDb7r",
-	"YwYo997le1F8SN6N/wPhatzCMZ2dClF+SQNEkpO69QkHwHAIVxLFp/Gk5lwu369BT/F4Tj5r3ELjg7TH",
-	"WWjiFgCwtoQGe74Ifnl2MekFVL4cXqFVtY+wTa0n8iMX7MYJrzcTBhho4sMmkgicFO4LhZ64FBH4/h1f",
-	"UbrX+YiA4HOpjDDn1pWxEFlXqmhLlVK2rfsrVCJpQEnwGaFBe5A9k+WXBzjDQ3E5Kp3FGRWPY1ZRCIOX",
-	"OPqgl0RF6qJBxA+oG3kPXuLz79ek157Pct9pv39OFYm249vuQUU1dX3OC6Ep4uumCQ55Z48a4G6Pac0A",
-	"in6D3mN844iUfd1k58eEWZ8kdKvC8f54bc9XHXrFhZDwJ49SE7W1gkfM9X8x0oxxjCIylhlF9S34XF11",
-	"YjqShnGf7fqvJ/p3I67vvtxfAfplOu2rOteert0AYR9fvDQhK7v3lmKe7h03vbdJy2eN3qhl7IDYdNvN",
-	"1iAzxxw+/tzuujZAEU8Ot+4YA3j9p/Iy9DL84EuZa3DsCjA7q7kCDxhWhqNyeI2Cg9VuOl352vDw/quS",
-	"lB+7JcqSJO6H8NJRVHyU5uiUPjAKEZumB2GVyYBLH3Q+avSlIEHk2OChvfaYsX0XzLad57+pKjmBf3n0",
-	"HLziU1EKu+1UQyYNwye9Jidsvhw35x8zdPZasiePQlF/DNM34p07Ac1zh6ju0UppjFfHylZYTU4XTcM8",
-	"DFNOLgi4zhf/klJht9P73ZcKwzXfsQSv1BqwGua+SfiIdhjl2c/c5fuhUVzOwgaHBgKczif/GCtL9Hnk",
-	"v77/9flnexUazLTlj3y7dO3/0DV1gJi13T1OgDvPvM2m07zm4yJ4wutHHQgtBt1hbSJs4jZcFCGxHJUG",
-	"pC4BCUJtuz+KzWcHBy6VrhZcXgLlz59+9qSxVRbPcOovx9FwC+hGERlNVVKs/4gxmKGLKzWNFce5SMLp",
-	"voscFTemUtr2UYrn4Z1RkF3L4mLKrZIXYY5/PwT2Z8zwaAIgZhTQwC3DqkZmBBX+XFf6DlscXvElYPm2",
-	"PyWXL0NycQfqy3FdMZ7nUNmMFZA7oTxjecnFKnM3a67BmIy5kUuw0Focci5zVEs/UuLBKhRgLt8XfRKP",
-	"E86f+OLjvdaFl5Zr25TLE4YVsBbYnCZpcsAX/iV1t2utxRqKL0R3Q/c91jTBRaAWTynpe32WmJC7HNjj",
-	"4Mdyh+JT2cPOHbjk1Cf1DPOmqPp1vgyX6zyi3vL2zbLLc+Lbdb6UalNCMYcI2rG6okwgX9bhCKINI42X",
-	"K9+4+xbx4ie1hnMiBvYiv2XMoN7dZ8QN7JaOLTt9q+4GLfb6oh/Di4QGgEnLfXzyR0pyvsN2gR9he2v5",
-	"x1U9LUWOXSUaW68Dcfh3E9GkleUW0JhgGF8pKlG+6k0njzsf3Xs+KfmSRh12rz8q0TMeeI+z/ohVyM9x",
-	"sZv+Jbd8ud2Ozh1ImEOQzHcQ5GPKCmCAXO9dfopvnP0y/yGkUbfXL0QULf2xBYygvweQBnyxU7AgZdR5",
-	"Sh77s57FrZhlQ4HqY4DKzkIf+8A/ykwzeurbCQ1p0OTPWIshWPlI8BLrlckleaMLYXwTESYs+2uhNvJv",
-	"6BoG6Rtj/rWu/taPv0nxvlTzyxLWUPYk/IN9quZP8aXzHCOO/Rkyh8O2zHnDq33SG8X2lmo+p0aSoZyc",
-	"hHdYdkbbIylwyUN0cqPIRcUxwBoVtffNGcaIx6HZrzOEL/qWW3MVdIb9dsNGzCXaB32oLLf+p+m2U/b9",
-	"BFphnEI1e+sdq+nG0+rJk2zCsctACEDPOuG7izZ2qGkxiHpaNsFgFZSAum4M0Gs02Xm5a4llRhdKmEiL",
-	"n0My33SSTcpdz32ywh1WoppO/+cWdnYKSQugjA/sude9VAjQEXES10XxnMIIz0H2Qhv7W6Z6btrzsrAn",
-	"0lSOXXUNDdimjwlL+SUGMCGnyTDpP6SE5oJvDiis9QLcPfYH+WftgrtTuwCP7KwKgEMMxskxvt/u0SEs",
-	"tdo5iplZ2vEdyMedBZHXkfZSv/pI6S3oSN2rj9vh+tbtVw9p2jMyiM+g3vhNFedNrcA52EIYq5BZU83j",
-	"DrcgzafhFKHOTcnz5RGGnhaSuyiz8v3ibxNfXhI1+Cl0Uz+HK6OAzyFNnNXL5fhgxrDyd4YdU7Dxpq+N",
-	"dJwqpWSHkufQG7GELwwscYesA5WEpIffN0cbF8O+q31RyLxAxSuUfaf+2lsEdnxirOX2eVMCzioj4Dmd",
-	"EQEfCyRA2Pdb+jPAFu9sCmyjhbUgB0Z5HSAhKfl9WEhvnBN+NMNtRMnpuvSKGd5mX3AXrzSS+6b+ARbg",
-	"b/B+y3LV6bjYYyCJQ1lDydNAxuz3F/jKnda0cR/nVrV98QMqFgB67XQP6+NbqMH9CsAOERP3Dwm7AvSb",
-	"Q17RK3f6lNqmdmc3iOz04DCRBo3Y52FloFzvGEn8SYywkjzE/ojUZu88gk3TW/GW4zJ/ho3vHni+Mo8E",
-	"vcOWmkeOJCHX0KuNYx/Wann7jn2c9Zz48GUWCHJQOx0eVEeIaXVMuC1EkTXN25TuTd6e3tH8zC8yhuEl",
-	"yOKLKY1HoobbkGkFROwzu58yla6GvH85fI+2fnHjl/DSmVPJ75L40u2CdvbmMy38wwk3P40446NJjKEd",
-	"252WK5uecrdgCQ4dDg+TGKNlbPoO7TbSnnYQ4e4XWkmi61kLXPjSHViggHo6PmC8LLstqL2NRGCUw0oY",
-	"0+OAUrM/K7Oc6lb6S0fB/h7ZfXgQn5awm2QSv4ytzbzT6hGRKjR5/PW1OxRS+QndsFXr5HLy4fWH/wkA",
-	"AP//",
+	"iBWYuCi5WWx7pEiv1PcfgrdB0SSZh4hfIk0QOxIMaRvrXZfe2owqjxMHvUO9gymdGTQ3MN5aHj5rreUO",
+	"HKC5qbVnHBVoo+Sd8QQOdPfhxiPYSb+310Q2wAB80hpsY1wTnfIR6u6UVyhY80JMHM9VFSAbZU4mY05E",
+	"Jn3KXV4fEuAg51kvqoxugV5MNV2N6GjERPJAvQQc2xcFcDRvOIyhRbhFashBOA1QoHxpmlChOAD6jd1r",
+	"UYA3Le9JJeiI5KVhU1gIWTD0UAYFOjqTk2gju5lCqTas4Ja/KYQOBt8QD4g3A4MujBVleUVae2PLBLIH",
+	"7+uhR6HegCRKsX5TtXZ7i5gUGouIgzkYI5T0GIHYwpYAVUbmksb8QAexigKlwZmDqSot1tzS5rMghGjI",
+	"lSbe4X+xfFrScrzrOA58VYHssZCQykiCBlNr0A+6IgddQncyJR6IBnyXy+0ooKNOebgIqazIwWRsCZX1",
+	"VMlkzIuEJmMF5CUnK3p8c7qWMhpFsHtCcyd8E7XD61vCzDIy8mzdhkZtZsOFjc7pLTbC7QjlWAbS0p8F",
+	"zEBrH3tVAUU4eItTAbxgJepF5ri1iaICOhe7JRcdnOpc4GzSIYNh7eFIOhjfUMRwX6NkPEkWwhMi5UEY",
+	"C8SCWFuXUjARMUxRRFX0FGpdHuc+7qUsjBJd/7uq5EJC8SNERJPu06AXLMFb4NzJzkRgmo1i3pjPD3ez",
+	"FCn337QU+ZtlbAlk56B9HIr4GMhwHAxLxJHONM2nSZhIclXFQUIP0SwZwrOFYUupNjIoTGiDiwgtHjmj",
+	"cOi123UZUJ8g2mBkyvW/H+CbNejJGzNSsMaA/ks0ADgeOtx+9RFmw4WqIqQ/WAuMYjOuM6bKAoxlQewd",
+	"pET9oKoY2XJgssJGcO6Jf9JIYd4yisoKGs13IRgNavTY3HtU3cvnFbqEIrzgVQXSNKI4Z7Nao2HSKy2D",
+	"IPGzmyACiiPh11rVFoYrrS/c61HfhHshEeHda1H89PhvHOGNVJtjo0RtNgMMmrFnJkpBKmUEkQ8ZYkkf",
+	"sPs+UsiLrEGkcWL2JBtiTI+qlkp6XN04UckN6FfMNBhrjiqbnfj2nbj3sLf9sPfmSu2gVAsnWmbLoifd",
+	"g2/wg+5Oa3Vpz85TCX9TYrT7cUiB2AUE/hw4mNdqrQpWycahhJbmjEm1cUrMFGZKgzfE4xs+gHmPpNeU",
+	"XQUpxaGHqOP5RnLmVhAWi1YSOkRvqEAq65aN63F4k7XRw1JJiJKjxAKCzzFmewvz5KgmO7aQc623rQD+",
+	"ew27VPioqJi2wibvGO4yYt/CzRu+NWgBbhbrGRieJNuCvfLOESVZIcyShJXf6mLuZM85F5IpJ6RxlGsI",
+	"5houGBpM/J1scUR4FLkY5m84TA9pDIkNzvQ4Rx/7WNw9VFZ6uRs21LhxvU3NQlkaZjeq9VpfsO+UXaCq",
+	"4lSLiGXNSWzDbVx98UNJwueuUHA3b1nFtR1C2pKxQS0RosXHQPhDu869K+ZhtwNIbhyyUGB13KeMGkrE",
+	"f2xQ7IlcZTK3EiWhbMYcKpsxzvKSixU6DCTjG66jPsnxaSfjcykKwctU7FKgT0PJSTLCL63c/+SfBILX",
+	"Vfbp1klOtqaGR++KgRfsZ8UqbkylNB2UQAQfJKv42WOQpBjYwWDstcY7wYuysXfVQbJVoTbuHZy7lvko",
+	"KceMkRiyecmdDKcUskRES1UgKZwwlVtCY8Yd8e7rMZBQulpw+SYdR7gNNBlfdBzXEdoKVFXGF+ffOxzr",
+	"mX9CjIC2a41PdNkNnvT+hQVwXXjCXvAtcneHM44KB/vlzGPQITNP8y8y9g0VkV86oT2Cc31pirKGY/R2",
+	"LDFF1uQ9CoE1tWTVC580c0snWmQJ6/V0qsGUcHd6KPIpnGOBuN8h15hTRSPiXtUmDZNlgVLDEjaEcQ7r",
+	"j3Q4P8A7QmJURxMZGNqPaswabzaJ1O6WqU03igsrTlyFv9073rOfMYqnLsgSGJ9UJawPblTdBhw0UTSN",
+	"T56ehVXEB9/GXPy4Ol7+xbBcFSNCD+Kh5OSpd/vwAQgxbIna5DqmODJooSRF23IyrJfOfSZp0m0W1YEN",
+	"6HXceFOIIm6fO/olyAKLVrzpmTe8E7WjjM1iG2RNfICakkcUyDXErQYiatp98fgh+/vf//6fu4EJ3Nu+",
+	"0PHR2ErHxaJgFk4i8KUxvDp808qNcTzuyafOkQE0HRjyI2xPQZG9HeuuUOOnsIbS+6x3FxWedJO4Svdb",
+	"uF6lmo/MlsHPu+EoBUzrOVaImak2MIWi0l7H4hN5voyHPaIVoCxAt8m9Uy2KOVwKnV/ONMDvAZ64lbIc",
+	"FSG4B13aSBSePmJzD5ZCeoXVcZxdJStawENCOVLpORZJ6h6j4DecbWLloeNR2EIun9Kb/Ym1c2UF96VQ",
+	"4uER6W22AO5L0EVkdzLaCJVF2Tc519oHF49wX06N5XnUh42mI6KArfvPMcvGGY9ZTk5fI7/biFlR6RsR",
+	"pbqEzRsDuZJFzNm+9dYIVWuWN8mxix2RQ9arKdlX0zQ76f4kbcIrJSjh7UQep4RyT7Lb9Ocgmbe+yg6+",
+	"p+7h0wZ/D28jPeuEYuHFLAEjJS7Y/wOtfOY/3oLDW+ref4PSqXlTgfZAjkcQ1AZ0912qMRB7d993Gf8w",
+	"S82egsQpGBtStrvE2dQcWVgMAcIjtAbi/PTnp3O2Q6GlLJlnW3uBFQ4iiTB8//6nUMoox+oMHQeZiULL",
+	"mANra5sus59Gw+2eMeEQlMfcoHwNvaRkb/IFN8McREmzbGdsdzoOaT/eLrvvH8LtxMD9UyqJwz9wQE+Z",
+	"ApvDiNixU4VhUv6PqMgSaDZGr0+jMnzg9Qc47ygrr+1CRbWhULXnJFHoA1wQ3jGH0eGeseCWs5BCalOe",
+	"tJ98CP6IYE73yWEpF1/QTc3YShWfrWrdym8nIjdt4rYELLXSqXvUSSPqhkpQ1Me2q0B+RJgoLi9+DKto",
+	"Rt81hgtnTEgW1FGKtVuJshRe6sHH/3z1sCv9Jz2EP6n1+ANfRw7cOwaZVWgWYTzEWncz2uOZk7eDC0mv",
+	"xtDTwgHipxUtDYg/N/JWyIlxWDQ8rDnuKg5hV6aBMaLlJkp7+DIW+ehj8kIwr7SMl0rO41EGKVl3ZxDH",
+	"RjBGNTCTYSF83sKIq2ynioH5Z9i8UtHNhCfEsy3+M175IqJ7aggq2sA8y7EFMJIKoslVlSocFt2nVWVB",
+	"mbyKQiwGmYFomqzZabuFMFEc2rGwJPdrMFv7+gqK5dFb3c2gjcSdx+sVPWuTxtpYmCtfZLcpaKJraTBP",
+	"3y5AXqSSN45kmb45WXJYUKUPPV6NoO+BwWbcF4UcliL2rGu2pvqGjU07wz/Jno/ih4c3kUTyMzo5Kkj4",
+	"Qi4v2KsFIAsJ9NupFOHLxmyOPxYixKuinthlfnV1MdwpcBMCgm8mGbuZYBCG+6efC8+60cqb2BeQhTkW",
+	"oOX9AYMs7w0yxlD9eTQH2P2KBGUvF5gKLfYzNOCparSt2z2a5ZhONy5UPbUjcsgwHSuivM4wRP7Qiwyb",
+	"0SGWGKoSSy6Askgojac32a2iSaNY0jsjS0bGFo5uhlJnw+V6d6sKteJC4pkHH/OFp6vjKumNNGO1lfei",
+	"vhPcdVSPtouYY67kW/TGWVtFQ3s/2mrGvPKT74K2Y0JrorWjG6kA9BXLlZyJua8UlHnDodIhwLxbvocX",
+	"hZOqbK+LJToV0THFhL1idZUhhQtJgIXaRKsaxePte0SiEPLSWAAXPgQBJZwsJBwePveW0o+yFXps8DjT",
+	"tRl6XyreyBTpO4WpDEnoHTKVufXGmDb93lsVaLeuKmVBdOR7p0jJOYsZUPOmKlhvpR16C4sJQ748QYme",
+	"UOPi+AHuQRM/bNaRgqO/ByM0SP9VrxLJi+IIl0Ua/8abiyK6snv83BuT2kihnfw5p8Z3fudFoSGY/oId",
+	"qik54IPwXz19GVcwP3sxWk+s0gXcNPB84WZrEwqQYWQDEoqip1/yGGnHn9uQt1DuuN32RgtrwaeiCemZ",
+	"i5eN/FopzZ9SPWP6cjp8MRU0tbep/Qin6AZVKfJIRAH9vtPVIRTxRgHXsOk25kAJ3plhNBUnoQ4rkVut",
+	"66grzucXKF048VV2g2/R9O+UlQctWXWKHGIGAsbdwl8rnPf1UCmQlvmiLiPxlHsgpyU3btY0xBNtZToP",
+	"gxLaCX7BTFD2Kw3+OlZHoEzG6vrQQJjxurQ9iT0xTTIy6P3UgF3TPPWaOZBcQ77srlB0vEQARp3QoJS7",
+	"OPGrS4MZDy0BZfesQXASWSRgWBjJLTNhzQW7lp5bIwefoR5almnYnxB+mJY+zoPd6M6jv0M4pzLRs5DS",
+	"mTVJw5ibLeNxQBitNnIFa9DTUZ8cEDv3fQDaDiTaFbUbHYBAvjfQgdwYL+LzCvG5ANZW8+ElstXaicsI",
+	"uHsoaWWsluRJEf/fBwlPRVE4bqG5hXt4vYFeW3NRukufebtKos9ATxUaq7dvUNCM5ANK5hWiB2y3fVUt",
+	"0fx/EUVLp4PUCaNXKtB377D8EG2gbVOBJidBv7vuxOFQ24MxMpn7xlcKp/oK7tKTxaipRuaUFV6WoSYI",
+	"g3c5VJY99IWQHDt/gfLJyBzYnUTAA3roC4VthD5u84wmmUVh1FQf3oMD/s5yVUvbhEpgqWIKXsVNFlpV",
+	"VX9Zjh4bkM+Cjz/tVmaI+CfRZkaV3Beofc9AR3XGjGJ645N0EzMitRJqm/hyX9vCGXYS7pvNNbqnH62z",
+	"s9hxvIBS8SJ2IOFJJ3JF40+B7+/wSS9E91dMITl7eNw+WJtKvOkLkUgwvT0gekobFhUFjrJNYvqIKx0+",
+	"68QzeoVqCRHxVK1Bl7zqLxvfNB5pBF9VFiiFeaohDJsrVYyNNYzsuY5pdfhzR7fAOOhGBAzhGpQPZNpy",
+	"T/R2q01SHExDxj/FGecrFIoSmFRkvW7KAlhFRVxEf6DxwMi2hCXNHclONYLjRLJ1vcXQ7SXKA4cT0e+7",
+	"Hk2M63OC+KMnj7JGgVY6UeJvmqpd76uAlGouJNXxyZWUkNu2fEnHCvgX4+vb++yBKP3Dsq9Ja2BbPchN",
+	"FuosMB+/FKr4DCloSgJJzOpKNQunkPPahMIxWHnFKoUN8KIDJv2FYbPxLe00jdoRSCBWY6GpYYELotzY",
+	"wabHAJ4W/AEKWXPE4QDSGHYKw6PH1TtkegzcJHK98EFXs6UUcFTqAmOL2MHi8is37NWzn57upiuEWi7e",
+	"k2fAXastWykddSdQCuvIsUPSnYmnV8BsFvWAYb9SJ19Z9G5nbLptaIBPgEcL/o62zyVQN4vpFuUCYynB",
+	"OITb+0FJ46HB8N/03uuTKfpNmkYvYFO3inR3D+zMH6ifsgFYFJcWvIqsCn9uGm3W+aKtGoCoVYCxQnpn",
+	"i4PcPGZejSbublUt53g5uGRfrTL27SpjXy0y9vU3C7LnYU5CJMS7qwcNdximykGP9acFG/iIxhchYRVX",
+	"FxNn1MYMEJLxtWzi5eOkJwbP7CQUEXHiLhFECxGh86Wv6+DwlRISUR+N6Fk+lXBEAWafBhiB0emLMY3s",
+	"zvpHqt20PBI+O9CN3oRVespN1p1QFbr1Yvb503sidUOw68nazjb1ig4M62RLF92K7fGGkKNSdcfXGUoX",
+	"7Ik2pG1BvBsFHGlQ263a0xbmEaTOh4sWv8Qq6lCl3w+L8PhG5aFWPyL3im+ptah7IRqs5wPX3vAxCUFN",
+	"Nb0DGYZURrMIvT+wQODAnqbDowX6qvNl3S3F4JqIeGzDHTuhERjM1zr3UEqi9xK9ov6AsY9jQxiTMBtf",
+	"lTh81k3/RPgdAi5O6G4mNxOKVcT1Iu4YtYIejOnrLpWODrVln5Em6/R23QLXD9h/fH3/uJOX5kvC8xSi",
+	"CSHzHRJNXsUaHryiXgfYMMWHdSIVa30Qe0QrGe/mo6QSvoLhTGT/0tCwDZ1P5wz+kgpj8g9iPXiE8WHe",
+	"5KFf8QJG9tahisnpris+Rx/j7bxBDw89BCcmO9sl06u8frE/XUs6F6osyGTY0Y2iU/UVNHB8+MFOy5aO",
+	"jBYEOMMSsWYf2xknFJAcpwidv+HNsB77KFs0PVjatiweSfbatiTVJ4+wp6BS4VLcITr1C1VziayJHnhJ",
+	"IZhnbbfSH8YbcOlrNXMNrFLGQsGsihoFUp3GSsh2KlDNwdKk7pO/mG51+Ggv+JSzLKSTJxSLj4hb9kDp",
+	"0wOTVemF4dNRGl344o2vMDM0R3EP1T7ZADLS2TAg8HVImSnyNHiR1zdO3YtO7cHndNOhvRf2UlJIp9i0",
+	"uK82wSPIxzaCQ6fv6BqJKU50hMaPI+VqluqGFspI4Z4T/CheEm4skR9d23MPS9SsU+vgoClXD26chNJ7",
+	"snlnKD2GD+W1Fnb7ErVzcqoB1zGmfr2vG160Wv1V+KqZY2FtNfnw4YOvTRPJPcXNWr4Ew96iv+ctqjhv",
+	"ablvL9gvwi7Y2w23+eJtaGQhAQoUf9CLkYXqmk3WvPvHjay45itwcPP9D9h/vXz2MyuFBJNRkKKFFQOe",
+	"LzLftZxywrC6Vwl8DeaKuAA+QHB6g5MbfQ4ZJovhCDRWcxMA6/4G9wq7bqKQqekna9eGKiHFvjQ89Ebm",
+	"SlrNc8sKBb7cIF/7qEp0j12w792NJ59zRYFTHf/jX188fsj+85tv/+NvFzfyRr59dw9VsbfBaELKpCdq",
+	"pNAjUK/YWw28eJuxt3TM8Nat8C0vVkK+vWDPfH89lS/BNrAIcapSBeMABfZBcXGDXfJEDtLg1aLCzjPh",
+	"cGtyXfF8Afe+vrgfDEs7v2E75NUK49snv2DytEc9wwz4uK8wdxM0j2GpK7710L9oYp6uJs8C5l4/f9Ip",
+	"LnA1+SpUp+SVmFxN/n7xFS6p4naBt+EyTHy5/uqS1wUFks4B/0fPhJJPCiyLYuw1vuG+96dsJle/RsLX",
+	"sD1vyS3oqyb3+oI9dgC3qnrrEDso4GzK8yV5xrHZOv7rq5VTmL5aYJFSN+bvNZWi87AM3JFoU5RwHmQH",
+	"yjaUPTVsaBbdO2yMRrbwuAwhyEdfpGKnQ978xdGIyYfX6IurlDREyb6+f79paURyJjrwcgTr5W/eVNLu",
+	"5XijamQTjqjtD1TujrTX78FRCUd8gmCBFIMaU3ln2T4YP2QHnc8kXPh4LwxiTay3AcDlYy7KWtNy28vk",
+	"kJRuS3ujmiCniAhs+dyg6xMR+3U28fQEIxJ4gaPv3BGHrTV6YCpfF3z3lnxHz0cd1bt7lutdCDehFFOB",
+	"CS63CMKHqtrutw/y3mrTgRj+uQMwJKURiAlsXWN6Cct34aUD2nLq63bOW+R34a/ReZE8OIq8gorV4tAO",
+	"++jJo+45NeAfgtz+3cv33gvy4fK9m+OD9x0CSa+7x/dP6T77mWzPvYwB6X9BXJgzsuY6OtHtZvSgWxEl",
+	"axt6hb53eFFDBaYYDW862PYScUyHwgr2/02ZBVbXkfZ+6IDhpVhCJ+eom3IUW0EIc+xZgjuKubrnfr1n",
+	"lqK6pyqyu9/DIp9OhkCr+1mxlToenhFPv5cF48wj1VGU9OTjAIcQxD7zykO49dG1WgEdYO+hx0YitB0+",
+	"zOtsUtUxut/eAS8Rf6eoZ+vJKAsd1e5SP5yfmp0TQ9wUjJPDG5uNPHryaCiiHBCvUlHWR5wxo2/1u1JN",
+	"B4ivbhk+nOz3WlkeIqfRCeuD3WdpMVJtKEagF4uGYYnKLdh7xmrgq4+QEI4hy1cnQxbv0o7gyk/o8/h0",
+	"XMEZWs8zcgSfHa4aT3gHeboR9C3yeOUvij4+fzgtpNArd1tEcXu4FQHFh7b6BIwdkYTgGBFIspRU7Qsm",
+	"nIW0urGvzfLWyasP/Y2cwzUr9JbpWuJhnPKa9kx6qnuKUzDuz90n/Qu7aPOCSEETlhnfAb4HL47c18v3",
+	"bqxj8qnHnj+F07sjnF7nNo6mJxZOQyWWISg4RDT1JZRGCJT7iE0ZWpeUtpWWZyjT6yG+fCbKeI1W9Fsl",
+	"ik1m2xlP/oW70Ye5cNjqjMiVW/+27Wvpb1bT0bgxzepadvka1QIYJKwGH25S1nhE+YB3hWTt868KICke",
+	"+0Ip/3pGVnemT/FYvhBDaxfRes2rwXd9zADl3rt8L4oPybvxfyBcjVs4prNTIcovaYBIclK3PuEAGA7h",
+	"SqL4NJ7UnMvl+zXoKR7PyWeNW2h8kPY4C03cAgDWltBgzxfBL88uJr2AypfDK7Sq9hG2qfVEfuSC3Tjh",
+	"9WbCAANNfNhEEoGTwn2h0BOXIgLfv+MrSvc6HxEQfC6VEebcujIWIutKFW2pUsq2dX+FSiQNKAk+IzRo",
+	"D7JnsvzyAGd4KC5HpbM4o+JxzCoKYfASRx/0kqgImpvah/EnQKu5OZfdF8f+DMYJnDdJWKiq646R4lO1",
+	"MTffjpkVW0ZgFMejJ4+YVWpJXdywZmO/jS8hc1M/FGJjQH3leygMPv9+TRaK88HZzeMDqM+p7NJ2fANF",
+	"qKg6ss9eIoKDlGfThPm8s0fBfHvixwyg6DfNPsY3juhL102dhZha4tO9blXN2R+v7d6rQ9e/ENz/5FFq",
+	"orbq84i5/i/GDDKO8WDGMqOoUgmfq6tOdE7SxeHzlv/1lLhu7Pzd1+AqQA9bpxFZ59rTtRugtuGLlybk",
+	"1/feUsy4vuNOlDb9/KxxOLWMHRCbbrt5N2SwmsPHn9td1+sods3h1h1jAK//VEOHXoYffFF6DY5dAebZ",
+	"NVfgAcMaf1TYsFFVsW5Rp79iG+jff1WSmkC32FySxP0QXjqKio/SHJ0SQUYhYtO+IqwyGTrr0wdGjb4U",
+	"JIgcGzw0Sh8ztu9n2jZm/TdVJSfwL4+eg1d8Kkpht5261qQr+vTl5ITNl+Pm/GMGQV9L9uRRaM+ACRdG",
+	"vHMnoHnuENU9WimNmQdYowzrAuqiaX2IAefJBQHX+eJfUirs9uy/+1JhuOY7Nv2VWgPWNd037h/RDqM8",
+	"+5m7fD80istZ2OBQq8npoiseY42QvtiKr+9/ff7ZXoVWQW0hK9/4Xvs/dE29PGZtn5YT4M4zb33rtCH6",
+	"uFis8PpRV1CLQXdYmwibuA1nUygRgEoDUpeABKFK4R/F5rODA5dKVwsuL4EqIZx+9qTZXBbPcOovx2V0",
+	"C+hGsTVNfVms5InRtKEfL7X/FfZjTbm7yFFxYyqlbR+leB7eGQXZtSwuptwqeRHm+PdDYH/GXJ0mlGVG",
+	"oSncMqxPZUZQ4c91pe+wxeEVXwIW4vtTcvkyJBd3oL6w2hXjeQ6VzVgBuRPKM5aXXKwyd7PmGozJmBu5",
+	"BAutxSHnMke19CMlHqwnAubyfdEn8Tjh/IkvI99rXXhpubZN4UNhWAFrgW2GkiYHfOFfUne71lqsofhC",
+	"dDcMxMDqNLgI1OKpuMBexywm5C4H9jj4sdyh+FT2sHMHLjl1vD3DvCmqfp0vw+U6j6i3vH2z7PKc+Had",
+	"L6XalFDMIYJ2rK4op8sX6DiCaMNI4+XKt2C/Rbz4Sa3hnIiBXeVvGTOoC/sZcQP73mPzVd90vUGLvQ73",
+	"x/AioQFg+nkfn/yR0tXvsF3gR9jeWiZ5VU9LkWOETWPrdSAO/25i07Sy3AIaEwzjK0XF5le9hQHizkf3",
+	"nk8vv6RRh93rj0rZjadQ4Kw/Yj35c1zsphPNLV9ut6Nzh4TmECTzHQT5mAIRGOrYe5ef4htnv8x/CGnU",
+	"7fULEUVLf2wBI+jvAaQBX+yUnkgZdZ6Sx/6sZ3ErZtlQavwYoLKz0Mc+8I8y04ye+nZCQxo0+TPWYghW",
+	"PhK8xMpzckne6EIY3w6GCcv+WqiN/Bu6hkH6Fqd/rau/9eNvUrwv1fyyhDWUPaUbwD5V86f40nmOEcf+",
+	"DGHWYVvmvIHyPn2RYntLNZ9TS9BQGFDCOywgpO2RZMbkITq5UeSi4hhgjYra++YMY8Tj0OzXGcKX78ut",
+	"uQo6w37jaCPmEu2DPlSWW//TdNsp4H8CrTBOoZq99Y7V9FVq9eRJNuHYLyIEoGed8N1FGzvUNItEPS2b",
+	"YLAKSkBdNwboNZrsvNy1xIKxCyVMpFnTIZlvegIn5a7nPu3kDitRbgu3okXtlAQXQLk72D2xe6kQoCPi",
+	"JK6L4jmFEZ6D7LmhB9eKOe2ZnJeFPZGmcuyqa2jAhotMWMoUMoCpVU2uUP8hJTQXfHNAibQX4O6xP8g/",
+	"q1DcnSoUeGRnVQAcYjBOjvH9xp0OYalp0lHMzNKO70A+7iyIvI60l8TXR0pvQUfqXn3cDte3br96SNOe",
+	"kUF8BvXGb6o4b2oFzsEWwliFzJqqV3e4BWk+DacIFYtKni+PMPS0kNxFmZXv/H+b+PKSqMFPoS/+OVwZ",
+	"BXwOaeKsXi7HBzOGNdwz7H2DLVR9lavjVCklO5Q8h96IJXxhYLFCZB2oJCQ9/L7N3bgY9l3ti0LmBSpe",
+	"oYA/dUrfIrDjE2NVvs+bEnBWGQHP6YwI+FggAcIO7tKfATbrZ1NgGy2sBTkwyusACUnJ78NCeuOc8KMZ",
+	"biNKTtelV8zwNvvSyXilkdw3lSywlUKD91uWq07vzB4DSRzKGkqeBjLWMXiBr9xpTRv3cW5V25exoLIP",
+	"oNdO97A+vgWVbbYCsEPExP1Dwv4O/eaQV/TKnT6ltj3h2Q0iO91UTKTVJnbsWBko1ztGEn8SI6wkD7HT",
+	"JTVMPI9g03TJvOW4zJ9h4/tAnq9gJ0HvsDnqkSNJyDX0auPYh7Va3r5jH2c9Jz58maWeHNROhwfVEWJa",
+	"HRNuC1FkTRs+pXuTt6d3ND/zi4xheAmy+GKKHJKo4TZkWgEROwbvp0yl61rvXw7fba9f3PglvHTmVPK7",
+	"JL50+9mdvY1QC/9wws1PI874aBJjaKx3p+XKpjvgLViCQ6/KwyTGaBmbvkO7jbSnHUS4+4VWkuh61gIX",
+	"vnQHFiig7pwPGC/LbjNxbyMRGOWwEsb0OKDU7M/KLKe6lf7SUbC/R3YfHsSnJewmmcQvY2sz7zTtRKQK",
+	"7Tp/fe0OhVR+Qjdsuju5nHx4/eF/AgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
