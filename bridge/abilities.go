@@ -101,9 +101,9 @@ type Dismisser interface {
 // Eraser is a [Link] that keeps text of handoffs in journals.
 type Eraser interface {
 	Link
-	// EraseJournals removes the histories with any of some handoffs that are over, or where dry
-	// counts them. It returns the names of those that go on, and stay. It blocks on the record,
-	// and its error is that of the record.
+	// EraseJournals removes the histories of sessions that are over and had any of some handoffs,
+	// or where dry counts them. It returns the names of the sessions that go on: their histories
+	// stay. It blocks on the record, and its error is that of the record.
 	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
 }
 

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/handoffv1"
@@ -68,4 +69,33 @@ func TestAnErasureRemovesTheHistoriesOfEndedSessions(t *testing.T) {
 	}
 	w.report(t, session(1), "complete")
 	await(t, "the other session to be removed", func() bool { erase(false); return length(1) == 0 })
+}
+
+// The copy of a session on another runtime goes, with its names, once its handoff is over.
+func TestAnErasureRemovesTheCopyOfASessionElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "bob", "baton")
+	bob := bridgetest.NewMACPClient(w.cfg.Listen, "bob", token("bob"))
+	t.Cleanup(bob.Close)
+	g := newGuest(t, w.cfg.Listen, token("baton"))
+	guestOffers(t, g, bob)
+	eraser, able := g.link.(bridge.Eraser)
+	if !able {
+		t.Fatal("the link erases nothing")
+	}
+	ids := []federation.HandoffID{{1, 2, 3}}
+	if n, running, err := eraser.EraseJournals(t.Context(), ids, false); n != 0 || len(running) != 1 || err != nil {
+		t.Errorf("with open work the erasure removes %d, the rest is %v, %v", n, running, err)
+	}
+	done := answer(ids[0], federation.Complete, "done")
+	done.From = bobDID
+	g.take(t, done)
+	await(t, "the copy to be removed", func() bool {
+		n, _, err := eraser.EraseJournals(t.Context(), ids, false)
+		return n == 1 && err == nil
+	})
+	left, err := g.deps.Journals.JournalNames(t.Context(), "macp/", "", 10)
+	if err != nil || len(left) > 0 {
+		t.Errorf("the journals left are %v, %v", left, err)
+	}
 }
