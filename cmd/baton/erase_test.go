@@ -75,6 +75,43 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	}
 }
 
+func TestAnErasureThatWasCutShortGoesOn(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t)
+	v.stop(t)
+	v.death = whileErasing
+	v.start(t)
+	v.ready(t)
+	eliza, bob := logIn(t, v.url()), logIn(t, v.url())
+	id := eliza.offer(t, map[string]any{"title": zebra, "to": string(bob.did), "context": map[string]any{"topic": zebra}})
+	bob.step(t, id, "decline", map[string]any{"note": zebra})
+	eliza.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": string(bob.did), "text": zebra, "handoff": id}, nil)
+	erase := []string{"erase", string(eliza.did), "--yes", "--reason", "she asked"}
+	cut := v.command(t, erase...)
+	if out, err := cut.Output(); err == nil || cut.ProcessState.ExitCode() != 4 {
+		t.Errorf("an erasure in which the gateway dies ends with %v: %s", cut.ProcessState, out)
+	}
+	v.wait(t)
+	v.death = ""
+	v.start(t)
+	v.ready(t)
+	v.verifies(t, 2)
+	if len(v.having(t, zebra)) == 0 {
+		t.Error("nothing was left to erase: the gateway died too late")
+	}
+	var done contract.Erased
+	if v.asks(t, &done, erase...); done.Handoffs != 0 || done.Messages != 1 {
+		t.Errorf("the rest is %+v", done)
+	}
+	v.kill(t)
+	if files := v.having(t, zebra); len(files) > 0 {
+		t.Errorf("the text is left in %v", files)
+	}
+	v.start(t)
+	v.ready(t)
+	v.verifies(t, 3)
+}
+
 // crossed has a handoff done by the agent of the registry, with evidence.
 func (v *village) crossed(t *testing.T, from *caller) string {
 	t.Helper()
