@@ -9,8 +9,18 @@ import (
 	"testing"
 )
 
-// a2a calls a method of A2A at an endpoint, which must not refuse, and returns its result.
-func (c *caller) a2a(tb testing.TB, endpoint, method string, params any) any {
+// a2aAnswer is the answer to a call of a method of A2A.
+type a2aAnswer struct {
+	status int // of HTTP; any other than 200 is answered without JSON
+	Result any
+	Error  struct {
+		Code    int // 0 for none
+		Message string
+	}
+}
+
+// callA2A calls a method of A2A at an endpoint.
+func (c *caller) callA2A(tb testing.TB, endpoint, method string, params any) (answer a2aAnswer) {
 	tb.Helper()
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
@@ -26,9 +36,22 @@ func (c *caller) a2a(tb testing.TB, endpoint, method string, params any) any {
 		tb.Fatal(err)
 	}
 	defer response.Body.Close()
-	var answer struct{ Result, Error any }
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != nil {
-		tb.Fatalf("%s is answered %d %v, %v", method, response.StatusCode, answer.Error, err)
+	answer.status = response.StatusCode
+	if answer.status != http.StatusOK {
+		return answer
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		tb.Fatalf("%s is answered: %v", method, err)
+	}
+	return answer
+}
+
+// a2a calls a method of A2A at an endpoint, which must not refuse, and returns its result.
+func (c *caller) a2a(tb testing.TB, endpoint, method string, params any) any {
+	tb.Helper()
+	answer := c.callA2A(tb, endpoint, method, params)
+	if answer.status != http.StatusOK || answer.Error.Code != 0 {
+		tb.Fatalf("%s is answered %+v", method, answer)
 	}
 	return answer.Result
 }

@@ -18,10 +18,11 @@ import (
 
 	"baton/bridge/bridgetest"
 	"baton/bridge/files/directory"
+	"baton/translate/taskfile"
 )
 
 // propertyNetworks is the columns of the table of properties, as in bridge/files/README.md.
-var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "AIRC", "REST", "MACP"}
+var propertyNetworks = []string{"voice", "hub", ".handoffs", "IRC", "freeq", "AIRC", "REST", "MCP", "A2A", "MACP"}
 
 // propertyRow is one of the five properties, and how each network that has the verb is asked
 // for it.
@@ -36,8 +37,10 @@ type propertyWorld struct {
 
 	lab     *filesWorld
 	runtime *macpHouse
+	freeq   *freeqProperties
 	carol   person // a second user on IRC
 	outside *caller
+	host    *toolUser
 }
 
 func properties() []propertyRow {
@@ -46,21 +49,25 @@ func properties() []propertyRow {
 		{"authentication", cells{
 			"voice": (*propertyWorld).forgedFile, "hub": (*propertyWorld).forgedStart, ".handoffs": (*propertyWorld).untrustedRecord,
 			"IRC": (*propertyWorld).forgedTags, "AIRC": (*propertyWorld).forgedMessage, "REST": (*propertyWorld).forgedToken,
+			"freeq": (*propertyWorld).forgedAct, "MCP": (*propertyWorld).forgedTokenOfMCP, "A2A": (*propertyWorld).forgedTokenOfA2A,
 			"MACP": (*propertyWorld).forgedEnvelope,
 		}},
 		{"expiry", cells{
-			"voice": (*propertyWorld).expiredFile, "hub": (*propertyWorld).expiredStart,
+			"voice": (*propertyWorld).expiredFile, "hub": (*propertyWorld).expiredStart, ".handoffs": (*propertyWorld).expiredRecord,
 			"IRC": (*propertyWorld).expiredTags, "AIRC": (*propertyWorld).expiredMessage, "REST": (*propertyWorld).expiredOffer,
+			"freeq": (*propertyWorld).expiredAct, "MCP": (*propertyWorld).expiredTool, "A2A": (*propertyWorld).expiredTask,
 			"MACP": (*propertyWorld).expiredSession,
 		}},
 		{"atomic transitions", cells{
 			"voice": (*propertyWorld).fileTwice, "hub": (*propertyWorld).hubTwice, ".handoffs": (*propertyWorld).recordTwice,
 			"IRC": (*propertyWorld).tagsTwice, "AIRC": (*propertyWorld).messageTwice, "REST": (*propertyWorld).requestTwice,
+			"freeq": (*propertyWorld).actTwice, "MCP": (*propertyWorld).toolTwice, "A2A": (*propertyWorld).taskTwice,
 			"MACP": (*propertyWorld).acceptTwice,
 		}},
 		{"targeted delivery", cells{
 			"voice": (*propertyWorld).fileOfOthers, "hub": (*propertyWorld).hubOfOthers, ".handoffs": (*propertyWorld).recordOfOthers,
 			"IRC": (*propertyWorld).tagsOfOthers, "AIRC": (*propertyWorld).messageOfOthers, "REST": (*propertyWorld).requestOfOthers,
+			"freeq": (*propertyWorld).actOfOthers, "MCP": (*propertyWorld).toolOfOthers, "A2A": (*propertyWorld).taskOfOthers,
 			"MACP": (*propertyWorld).acceptOfOthers,
 		}},
 		{"bootstrap separation", cells{"voice": (*propertyWorld).bootstrapOnce}},
@@ -70,10 +77,10 @@ func properties() []propertyRow {
 func TestTheFivePropertiesHoldOnEachNetwork(t *testing.T) {
 	t.Parallel()
 	lab := newFilesWorld(t)
-	w := &propertyWorld{filesHouse: newFilesHouse(t), lab: lab, carol: newPerson(t), runtime: newMACPHouse(t)}
+	w := &propertyWorld{filesHouse: newFilesHouse(t), lab: lab, carol: newPerson(t), runtime: newMACPHouse(t), freeq: newFreeqProperties(t)}
 	w.runtime.start(t)
 	w.runtime.ready(t)
-	w.outside = logIn(t, w.url())
+	w.outside, w.host = logIn(t, w.url()), newToolUser(t, w.house)
 	for _, row := range properties() {
 		for _, network := range propertyNetworks {
 			if cell := row.cells[network]; cell != nil {
@@ -246,16 +253,7 @@ func (w *propertyWorld) untrustedRecord(t *testing.T) {
 func (w *propertyWorld) recordTwice(t *testing.T) {
 	t.Helper()
 	w.scholar.offer(t, map[string]any{"to": native("research", "reviewer"), "title": "twice"})
-	tasks := directory.Tasks{Path: w.tasks}
-	var id string
-	await(t, "the record", func() bool {
-		items, _, err := tasks.List()
-		i := slices.IndexFunc(items, func(item directory.Task) bool { return item.Description == "twice" })
-		if err == nil && i >= 0 {
-			id = items[i].ID
-		}
-		return id != ""
-	})
+	tasks, id := directory.Tasks{Path: w.tasks}, w.recordOf(t, "twice").ID
 	if _, err := tasks.Accept(id, "reviewer", time.Now()); err != nil {
 		t.Error(err)
 	}
@@ -289,6 +287,36 @@ func (w *propertyWorld) recordOfOthers(t *testing.T) {
 	if got := w.state(t, id); got != "offered" {
 		t.Errorf("the handoff is %s", got)
 	}
+}
+
+// A record has no expiry of its own: that of the handoff ends its work.
+func (w *propertyWorld) expiredRecord(t *testing.T) {
+	t.Helper()
+	w.scholar.offer(t, map[string]any{
+		"to": native("research", "reviewer"), "title": "expired", "deadline": past(4 * time.Second).UTC().Format(time.RFC3339),
+	})
+	var item directory.Task
+	await(t, "the record to be rejected", func() bool {
+		item = w.recordOf(t, "expired")
+		return item.Status == taskfile.Rejected
+	})
+	if _, err := (directory.Tasks{Path: w.tasks}).Accept(item.ID, "reviewer", time.Now()); err == nil {
+		t.Error("an expired record is accepted")
+	}
+}
+
+// recordOf waits for the record with a description.
+func (w *propertyWorld) recordOf(t *testing.T, description string) (found directory.Task) {
+	t.Helper()
+	await(t, "the record", func() bool {
+		items, _, err := directory.Tasks{Path: w.tasks}.List()
+		i := slices.IndexFunc(items, func(item directory.Task) bool { return item.Description == description })
+		if err == nil && i >= 0 {
+			found = items[i]
+		}
+		return found.ID != ""
+	})
+	return found
 }
 
 // ircOffer has carol offer something to alice.
@@ -395,7 +423,7 @@ func (w *propertyWorld) messageOfOthers(t *testing.T) {
 	_, offer := w.offered(t)
 	mallory := w.lab.hire(t, fmt.Sprintf("mallory_%d", time.Now().UnixNano()%1_000_000))
 	theft := payload("ack", map[string]any{"replyTo": offer.ID, "status": "received", "handoff": map[string]any{"id": about(offer).ID, "event": "accept"}})
-	if got := post(t, mallory.Agent, write(t, mallory.Agent, mallory.Envelope(offer.From, "", theft))); got.Handoff.ID != "" {
+	if got := post(t, mallory.Agent, write(t, mallory.Agent, mallory.Envelope(offer.From, "", theft))); got.Error != "unknown_handoff" {
 		t.Errorf("the accept of another agent is answered %+v", got)
 	}
 }

@@ -13,22 +13,22 @@ import (
 	"baton/federation/signing"
 )
 
-// A letter is what another home posts.
-type letter struct {
+// A homeRequest is what another home posts.
+type homeRequest struct {
 	body      []byte
 	signature string
 	path      string
 }
 
-// homeLetter returns a signed batch of steps of c.test.
-func (s *stage) homeLetter(t *testing.T, changes map[string]any, items ...map[string]any) letter {
+// homeRequest returns a signed batch of steps of c.test.
+func (s *stage) homeRequest(t *testing.T, changes map[string]any, items ...map[string]any) homeRequest {
 	t.Helper()
 	batch := map[string]any{"type": "steps", "v": 1, "from": "c.test", "to": "gw.test", "sent": time.Now(), "items": append([]map[string]any{}, items...)}
 	maps.Copy(batch, changes)
-	return s.signLetter(t, benchKey("c.test"), batch)
+	return s.signRequest(t, benchKey("c.test"), batch)
 }
 
-func (s *stage) signLetter(t *testing.T, key federation.SigningKey, batch any) letter {
+func (s *stage) signRequest(t *testing.T, key federation.SigningKey, batch any) homeRequest {
 	t.Helper()
 	body, raw := batch.([]byte)
 	if !raw {
@@ -41,7 +41,7 @@ func (s *stage) signLetter(t *testing.T, key federation.SigningKey, batch any) l
 	if err != nil {
 		t.Fatal(err)
 	}
-	return letter{body: body, signature: signature}
+	return homeRequest{body: body, signature: signature}
 }
 
 // carried returns a step as homes carry it, with a ruling of a home signed by a key.
@@ -75,15 +75,15 @@ func (s *stage) abroad(t *testing.T, p party, changes map[string]string) taggedS
 	}, changes)
 }
 
-// delivers posts a letter and returns the status with the code of the answer, or what became
+// delivers posts a request and returns the status with the code of the answer, or what became
 // of its first step.
-func (s *stage) delivers(t *testing.T, l letter) string {
+func (s *stage) delivers(t *testing.T, r homeRequest) string {
 	t.Helper()
-	header := map[string]string{"Baton-Signature": l.signature}
-	if l.path != "" {
-		header["Baton-Path"] = l.path
+	header := map[string]string{"Baton-Signature": r.signature}
+	if r.path != "" {
+		header["Baton-Path"] = r.path
 	}
-	status, body := s.exchange(t, s.public(), httpRequest{method: http.MethodPost, path: "/fed/v1/events", body: l.body, header: header})
+	status, body := s.exchange(t, s.public(), httpRequest{method: http.MethodPost, path: "/fed/v1/events", body: r.body, header: header})
 	var said struct {
 		Error   string
 		Results []struct{ Outcome, Code string }
@@ -103,7 +103,7 @@ func (s *stage) homeOffer(t *testing.T) (item map[string]any, step taggedStep, b
 	by = newParty(t)
 	step = s.abroad(t, by, nil)
 	item = s.carried(t, benchKey("c.test"), "c.test", step, by, nil)
-	if got := s.delivers(t, s.homeLetter(t, nil, item)); got != "stored" {
+	if got := s.delivers(t, s.homeRequest(t, nil, item)); got != "stored" {
 		t.Fatalf("an honest offer of another home is answered %q", got)
 	}
 	s.files(step.id)
@@ -128,7 +128,7 @@ func homeDoor() entrance {
 				var all []attempt
 				for _, weak := range weakParties(t) {
 					item := s.carried(t, benchKey("c.test"), "c.test", s.abroad(t, weak, nil), weak, nil)
-					got := s.delivers(t, s.homeLetter(t, nil, item))
+					got := s.delivers(t, s.homeRequest(t, nil, item))
 					all = append(all, attempt{"a step by " + weak.String(), got, "refused invalid-tag"})
 				}
 				return all
@@ -142,11 +142,11 @@ func homeDoor() entrance {
 				impostor := mallory
 				impostor.DID = "did:web:c.test"
 				return []attempt{
-					{"a home that is no peer", s.delivers(t, s.signLetter(t, mallory, map[string]any{"type": "steps", "v": 1, "from": "mallory.test", "to": "gw.test", "sent": time.Now(), "items": []any{}})), "403 unknown-home"},
-					{"a batch of a peer, signed by another home", s.delivers(t, s.signLetter(t, impostor, map[string]any{"type": "steps", "v": 1, "from": "c.test", "to": "gw.test", "sent": time.Now(), "items": []any{}})), "401 signature-invalid"},
-					{"a ruling of another home", s.delivers(t, s.homeLetter(t, nil, s.carried(t, mallory, "mallory.test", offer, by, nil))), "refused wrong-sender"},
-					{"a ruling signed by another home", s.delivers(t, s.homeLetter(t, nil, s.carried(t, mallory, "c.test", offer, by, nil))), "refused signature-invalid"},
-					{"an offer without a ruling", s.delivers(t, s.homeLetter(t, nil, asked)), "refused wrong-sender"},
+					{"a home that is no peer", s.delivers(t, s.signRequest(t, mallory, map[string]any{"type": "steps", "v": 1, "from": "mallory.test", "to": "gw.test", "sent": time.Now(), "items": []any{}})), "403 unknown-home"},
+					{"a batch of a peer, signed by another home", s.delivers(t, s.signRequest(t, impostor, map[string]any{"type": "steps", "v": 1, "from": "c.test", "to": "gw.test", "sent": time.Now(), "items": []any{}})), "401 signature-invalid"},
+					{"a ruling of another home", s.delivers(t, s.homeRequest(t, nil, s.carried(t, mallory, "mallory.test", offer, by, nil))), "refused wrong-sender"},
+					{"a ruling signed by another home", s.delivers(t, s.homeRequest(t, nil, s.carried(t, mallory, "c.test", offer, by, nil))), "refused signature-invalid"},
+					{"an offer without a ruling", s.delivers(t, s.homeRequest(t, nil, asked)), "refused wrong-sender"},
 				}
 			},
 			lieReplayed: func(t *testing.T, s *stage) []attempt {
@@ -155,12 +155,12 @@ func homeDoor() entrance {
 				other := s.abroad(t, by, map[string]string{"handoff-task": "Other work"})
 				other.id, other.fields["handoff-id"] = step.id, step.id
 				other = by.resign(t, federation.HandoffTags, other)
-				letter := s.homeLetter(t, nil, item)
-				letter.path = "gw.test, c.test"
+				request := s.homeRequest(t, nil, item)
+				request.path = "gw.test, c.test"
 				return []attempt{
-					{"a step again", s.delivers(t, s.homeLetter(t, nil, item)), "duplicate"},
-					{"other work under the same id", s.delivers(t, s.homeLetter(t, nil, s.carried(t, benchKey("c.test"), "c.test", other, by, nil))), "conflict wrong-sender"},
-					{"a step that has been here", s.delivers(t, letter), "refused policy-denied"},
+					{"a step again", s.delivers(t, s.homeRequest(t, nil, item)), "duplicate"},
+					{"other work under the same id", s.delivers(t, s.homeRequest(t, nil, s.carried(t, benchKey("c.test"), "c.test", other, by, nil))), "conflict wrong-sender"},
+					{"a step that has been here", s.delivers(t, request), "refused policy-denied"},
 				}
 			},
 			lieTampered: func(t *testing.T, s *stage) []attempt {
@@ -168,7 +168,7 @@ func homeDoor() entrance {
 				by := newParty(t)
 				offer := s.abroad(t, by, nil)
 				bent := s.carried(t, benchKey("c.test"), "c.test", offer, by, map[string]any{"signature": s.abroad(t, by, nil).tags["+freeq.at/sig"]})
-				whole := s.homeLetter(t, nil, s.carried(t, benchKey("c.test"), "c.test", offer, by, nil))
+				whole := s.homeRequest(t, nil, s.carried(t, benchKey("c.test"), "c.test", offer, by, nil))
 				changed := whole
 				changed.body = []byte(strings.Replace(string(whole.body), "three sources", "three coins!!", 1))
 				cut := whole
@@ -177,7 +177,7 @@ func homeDoor() entrance {
 				none.signature = ""
 				return []attempt{
 					{"a byte of the batch", s.delivers(t, changed), "401 signature-invalid"},
-					{"the signature of another step", s.delivers(t, s.homeLetter(t, nil, bent)), "refused signature-invalid"},
+					{"the signature of another step", s.delivers(t, s.homeRequest(t, nil, bent)), "refused signature-invalid"},
 					{"half a signature", s.delivers(t, cut), "401 signature-invalid"},
 					{"no signature", s.delivers(t, none), "503 signature-unverifiable"},
 				}
@@ -187,7 +187,7 @@ func homeDoor() entrance {
 				batch := map[string]any{"type": "steps", "v": 1, "from": "c.test", "to": "gw.test", "sent": time.Now(), "items": []any{}}
 				var all []attempt
 				for name, value := range map[string]any{"from": "gw.test", "to": "x.test", "type": "move", "items": []any{1}} {
-					all = append(all, attempt{"two members " + name, s.delivers(t, s.signLetter(t, benchKey("c.test"), twice(t, batch, name, value))), "400 malformed"})
+					all = append(all, attempt{"two members " + name, s.delivers(t, s.signRequest(t, benchKey("c.test"), twice(t, batch, name, value))), "400 malformed"})
 				}
 				return all
 			},
@@ -199,9 +199,9 @@ func homeDoor() entrance {
 					if name == "huge" {
 						want = "413 too-large"
 					}
-					all = append(all, attempt{name, s.delivers(t, s.signLetter(t, benchKey("c.test"), body)), want})
+					all = append(all, attempt{name, s.delivers(t, s.signRequest(t, benchKey("c.test"), body)), want})
 				}
-				return append(all, attempt{"a member that is not there", s.delivers(t, s.homeLetter(t, map[string]any{"more": 1})), "400 malformed"})
+				return append(all, attempt{"a member that is not there", s.delivers(t, s.homeRequest(t, map[string]any{"more": 1})), "400 malformed"})
 			},
 			lieOversize: func(t *testing.T, s *stage) []attempt {
 				t.Helper()
@@ -211,7 +211,7 @@ func homeDoor() entrance {
 				for i := range items {
 					items[i] = item
 				}
-				return []attempt{{"257 steps", s.delivers(t, s.homeLetter(t, nil, items...)), "400 malformed"}}
+				return []attempt{{"257 steps", s.delivers(t, s.homeRequest(t, nil, items...)), "400 malformed"}}
 			},
 			lieTraversal: func(t *testing.T, s *stage) []attempt {
 				t.Helper()
@@ -219,7 +219,7 @@ func homeDoor() entrance {
 					return s.answer(t, s.public(), getting("/fed/v1/residents/"+did, ""))
 				}
 				return []attempt{
-					{"a home with a path", s.delivers(t, s.homeLetter(t, map[string]any{"from": "c.test/../x"})), "403 unknown-home"},
+					{"a home with a path", s.delivers(t, s.homeRequest(t, map[string]any{"from": "c.test/../x"})), "403 unknown-home"},
 					{"a resident with dots", fmt.Sprint(strings.HasPrefix(ask("..%2f..%2foperator"), "4")), "true"},
 					{"a resident with a path", fmt.Sprint(strings.HasPrefix(ask("did:web:..%2f..%2fetc"), "4")), "true"},
 				}
@@ -229,12 +229,12 @@ func homeDoor() entrance {
 				by := newParty(t)
 				offer := s.abroad(t, by, nil)
 				item := s.carried(t, benchKey("c.test"), "c.test", offer, by, nil)
-				letter := s.homeLetter(t, nil, item)
-				letter.path = "c.test, elsewhere.test"
+				request := s.homeRequest(t, nil, item)
+				request.path = "c.test, elsewhere.test"
 				return []attempt{
-					{"for another home", s.delivers(t, s.homeLetter(t, map[string]any{"to": "elsewhere.test"}, item)), "400 malformed"},
-					{"a path that ends elsewhere", s.delivers(t, letter), "400 malformed"},
-					{"of a version that is not there", s.delivers(t, s.homeLetter(t, map[string]any{"v": 2}, item)), "400 malformed"},
+					{"for another home", s.delivers(t, s.homeRequest(t, map[string]any{"to": "elsewhere.test"}, item)), "400 malformed"},
+					{"a path that ends elsewhere", s.delivers(t, request), "400 malformed"},
+					{"of a version that is not there", s.delivers(t, s.homeRequest(t, map[string]any{"v": 2}, item)), "400 malformed"},
 				}
 			},
 			lieForgedOrigin: func(t *testing.T, s *stage) []attempt {
@@ -244,7 +244,7 @@ func homeDoor() entrance {
 				plain := s.abroad(t, by, nil)
 				evidence := map[string]any{"evidence": map[string]any{"url": "https://c.test/evidence/x", "content": "{}"}}
 				send := func(step taggedStep, more map[string]any) string {
-					return s.delivers(t, s.homeLetter(t, nil, s.carried(t, benchKey("c.test"), "c.test", step, by, more)))
+					return s.delivers(t, s.homeRequest(t, nil, s.carried(t, benchKey("c.test"), "c.test", step, by, more)))
 				}
 				return []attempt{
 					{"evidence that is not there", send(offer, nil), "refused missing-requirement"},
@@ -259,7 +259,7 @@ func homeDoor() entrance {
 				var all []attempt
 				for name, title := range map[string]string{"an escape sequence": "\x1b[2Jclean", "a newline": "one\ntwo"} {
 					item := s.carried(t, benchKey("c.test"), "c.test", s.abroad(t, by, map[string]string{"handoff-task": title}), by, nil)
-					all = append(all, attempt{name, s.delivers(t, s.homeLetter(t, nil, item)), "refused invalid-tag"})
+					all = append(all, attempt{name, s.delivers(t, s.homeRequest(t, nil, item)), "refused invalid-tag"})
 				}
 				return all
 			},

@@ -1,19 +1,27 @@
 package main_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"baton/federation"
 	"baton/federation/identity"
 )
 
@@ -133,4 +141,46 @@ func TestTheCommandOfHostsSaysWhyItCannotBegin(t *testing.T) {
 	ends(3, "--as", did)
 	ends(2, "--as", "did:key:z6MkOther", "--key-file", seed)
 	ends(0, "--key-file", seed)
+}
+
+// Half of all signatures by ECDSA have the higher s of two that are both good: JOSE allows either.
+func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[limits]\n"+anyAddress)
+	h.start(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressed := append([]byte{2 + point[64]&1}, point[1:33]...)
+	did := string(identity.PublicKeyDID(federation.PublicKey{Kind: federation.P256, Bytes: compressed}))
+	for i := range 12 {
+		assertion, err := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+			"iss": did, "sub": did, "aud": h.url(), "jti": strconv.Itoa(i), "exp": time.Now().Add(time.Minute).Unix(),
+		}).SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := url.Values{
+			"grant_type": {"client_credentials"}, "client_assertion": {assertion},
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+"/oauth/token", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			t.Fatalf("assertion %d: %s %s", i, answer.Status, text)
+		}
+	}
 }

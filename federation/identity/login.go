@@ -12,8 +12,9 @@ import (
 )
 
 // Proved judges whether a DID signed a message with a key of any kind that its document
-// lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s. A key
-// that was revoked for the DID proves nothing. The error says why the verdict is
+// lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s, where s may
+// be the lower or the higher one: a login is good once, so that a second signature that is made
+// without the key proves nothing more. A key that was revoked for the DID proves nothing. The error says why the verdict is
 // [federation.Unverifiable].
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"

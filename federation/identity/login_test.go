@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"testing"
@@ -41,6 +42,8 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 	}
 	weak := make([]byte, 32) // of order 4
 	forged := append(append([]byte{1}, make([]byte, 31)...), make([]byte, 32)...)
+	low := newP256(1)
+	high := mirrored(low, elliptic.P256().Params().N)
 	for name, tt := range map[string]struct {
 		did       federation.DID
 		signature []byte
@@ -48,6 +51,8 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 	}{
 		"with Ed25519":                                   {did, ed25519.Sign(private, message), federation.Valid},
 		"with secp256k1":                                 {other, compact, federation.Valid},
+		"with P-256":                                     {federation.DID(low.did()), low.sign(digest), federation.Valid},
+		"with P-256 and the higher s":                    {federation.DID(low.did()), high.sign(digest), federation.Valid},
 		"not with another message":                       {did, ed25519.Sign(private, []byte("x")), federation.Invalid},
 		"not with another key":                           {other, ed25519.Sign(private, message), federation.Invalid},
 		"not without a signature":                        {did, nil, federation.Invalid},

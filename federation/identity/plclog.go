@@ -118,10 +118,13 @@ func checkGenesis(did federation.DID, o plcOperation) error {
 	return nil
 }
 
-// signer returns the index of the first key that signed an operation, or the number of keys.
+// signer returns the index of the first key that signed an operation, or the number of keys. An
+// operation is identified by its bytes, its signature included, so that only one signature counts.
+//
+// spec: did-plc "Operation serialization, signing and validation"
 func (o plcOperation) signer(keys []federation.PublicKey) int {
 	for i, key := range keys {
-		if verifyECDSA(key, o.unsigned, o.signature) {
+		if verifyECDSA(key, o.unsigned, o.signature) && hasLowS(key, o.signature) {
 			return i
 		}
 	}

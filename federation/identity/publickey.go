@@ -126,10 +126,8 @@ func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 // ecdsaBytes is the length of a signature: r and s, 32 bytes each.
 const ecdsaBytes = 64
 
-// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Of the two equivalent
-// signatures only the one with the lower s counts, so that no second one can be made without the key.
-//
-// spec: did-plc "Operation serialization, signing and validation"
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Each signature has an
+// equivalent one, which can be made without the key; both count.
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	if len(signature) != ecdsaBytes {
 		return false
@@ -139,14 +137,23 @@ func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
 	case federation.P256:
 		public, ok := parseP256(key.Bytes)
 		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
-		half := new(big.Int).Rsh(elliptic.P256().Params().N, 1)
-		return ok && s.Cmp(half) <= 0 && ecdsa.Verify(public, digest[:], r, s)
+		return ok && ecdsa.Verify(public, digest[:], r, s)
 	case federation.Secp256k1:
 		public, err := secp256k1.ParsePubKey(key.Bytes)
 		var r, s secp256k1.ModNScalar
 		over := r.SetByteSlice(signature[:32]) || s.SetByteSlice(signature[32:])
-		return err == nil && !over && !s.IsOverHalfOrder() && secp256k1ecdsa.NewSignature(&r, &s).Verify(digest[:], public)
+		return err == nil && !over && secp256k1ecdsa.NewSignature(&r, &s).Verify(digest[:], public)
 	case federation.Ed25519:
 	}
 	return false
+}
+
+// hasLowS reports whether a signature is the one of the two equivalent ones that has the lower s.
+func hasLowS(key federation.PublicKey, signature []byte) bool {
+	order := elliptic.P256().Params().N
+	if key.Kind == federation.Secp256k1 {
+		order = secp256k1.Params().N
+	}
+	s := new(big.Int).SetBytes(signature[len(signature)/2:])
+	return s.Cmp(new(big.Int).Rsh(order, 1)) <= 0
 }
