@@ -54,7 +54,7 @@ func TestAnErasureRemovesTheHistoriesOfEndedSessions(t *testing.T) {
 	}
 	going := []string{"macp/session/" + session(1)}
 	length := func(n int) uint64 {
-		length, _ := w.deps.Journals.JournalLength(t.Context(), "macp/session/"+session(n)) //nolint:errcheck // an unknown journal has none
+		length, _ := w.deps.Journals.JournalLength(t.Context(), "macp/session/"+session(n)) // an unknown journal has none
 		return length
 	}
 	await(t, "the ended session to be filed whole", func() bool { n, _ := erase(true); return n == 1 })

@@ -65,6 +65,7 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	if err != nil {
 		t.Fatalf("plant: %v", err)
 	}
+	plantWaiting(t, record, ev)
 	feed, err := record.Outbox(ctx, "b.example", 0, 10)
 	if err != nil || len(feed) != 1 {
 		t.Fatalf("the outbox of b.example: %d, %v", len(feed), err)
@@ -73,6 +74,35 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 		t.Fatal(err)
 	}
 	return ev.Handoff, unrelated.View.ID
+}
+
+// plantWaiting writes the marker into what waits and what is kept beside an offer to bob: a step
+// without a key, one without a ruling, an answer, a declaration and a dead letter.
+func plantWaiting(t *testing.T, record *registry.Record, offer federation.Event) {
+	t.Helper()
+	ctx := t.Context()
+	unproved := federationtest.Vouch(federationtest.Step(13, federationtest.Offer(12, ada, bob), federation.Accept, bob), marker+" too")
+	unproved.Note = marker
+	unruled := federationtest.Step(15, federationtest.Offer(14, ada, bob), federation.Progress, bob)
+	unruled.Note = marker
+	request := federation.Answer{DID: bob, Key: marker, Event: federationtest.ID(2), At: federationtest.At(2)}
+	_, deferred := record.Defer(ctx, federation.Deferred{Event: unproved, Origin: "airc", Since: federationtest.At(13), Next: federationtest.At(99)}, federation.DeferralLimits{})
+	_, reserved := record.Reserve(ctx, request)
+	request.Status, request.Body = 201, []byte(marker)
+	err := errors.Join(
+		deferred, reserved, record.Answered(ctx, request), record.Declare(ctx, bob, []string{marker}, federationtest.At(1)),
+		record.Await(ctx, federation.Pending{Event: unruled, Home: "b.example", Since: federationtest.At(15)}, 0),
+	)
+	if err != nil {
+		t.Fatalf("plant what waits: %v", err)
+	}
+	feed, err := record.PendingOf(ctx, "oftc", offer.Handoff, 1)
+	if err != nil || len(feed) != 1 {
+		t.Fatalf("the outbox of oftc: %d, %v", len(feed), err)
+	}
+	if err := record.Settle(ctx, "oftc", []int64{feed[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: marker, At: federationtest.At(12)}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // erases holds a record to what it promises about erasures. Found returns where the marker is.
@@ -88,7 +118,7 @@ func erases(t *testing.T, record *registry.Record, found func() []string) {
 		t.Fatal(err)
 	}
 	want := federation.Erasing{
-		Handoffs: 1, Documents: 3, Messages: 4, Evidence: 1, Contexts: 1, Waiting: 9, Other: 2,
+		Handoffs: 1, Documents: 3, Messages: 4, Evidence: 1, Contexts: 1, Waiting: 11, Other: 5,
 		Copies: []string{"b.example", "peer.example"}, All: []federation.HandoffID{mine},
 	}
 	if diff := cmp.Diff(want, planned); diff != "" {
