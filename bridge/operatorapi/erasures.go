@@ -2,6 +2,7 @@ package operatorapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -25,14 +26,19 @@ func (o *Operator) Erase(ctx context.Context, req contract.EraseRequestObject) (
 	}
 	ctx = context.WithoutCancel(ctx)
 	done := contract.Erased{DID: did, DryRun: ask.DryRun}
-	if done.Erasing, err = o.deps.Eraser.Erase(ctx, did, ask.DryRun); err != nil {
-		return nil, err
+	done.Erasing, err = o.deps.Eraser.Erase(ctx, did, ask.DryRun)
+	if _, refused := errors.AsType[*ProblemError](err); !ask.DryRun && !refused {
+		what := "erase"
+		if err != nil {
+			what = "erase, cut short"
+		}
+		o.act(ctx, what, string(did), ask.Reason)
 	}
-	if done.Files, err = o.deps.Eraser.Copies(); err != nil {
-		return nil, err
+	if err == nil {
+		done.Files, err = o.deps.Eraser.Copies()
 	}
-	if !ask.DryRun {
-		o.act(ctx, "erase", string(did), ask.Reason)
+	if err != nil {
+		return nil, err
 	}
 	return erased(done), nil
 }
