@@ -53,7 +53,7 @@ func Parse(text []byte) (Kinds, error) {
 	k := Kinds{tables: f.Kinds, windows: make(map[federation.Clock]time.Duration)}
 	for clock, text := range f.Windows {
 		window, err := time.ParseDuration(text)
-		if err != nil || window <= 0 || !federation.ValidName(string(clock)) || slices.Contains(everyHomes(), clock) {
+		if err != nil || window <= 0 || !federation.ValidName(string(clock)) || slices.Contains(operatorClocks(), clock) {
 			return Kinds{}, fmt.Errorf("parse kinds: windows.%s: want a clock of its own, and more than 0s", clock)
 		}
 		k.windows[clock] = window
@@ -69,8 +69,8 @@ func Parse(text []byte) (Kinds, error) {
 	return k, nil
 }
 
-// everyHomes returns the clocks whose length the operator sets.
-func everyHomes() []federation.Clock {
+// operatorClocks returns the clocks whose length the operator sets.
+func operatorClocks() []federation.Clock {
 	return []federation.Clock{federation.DeadlineClock, federation.UnansweredClock, federation.AbandonedClock}
 }
 

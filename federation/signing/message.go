@@ -60,7 +60,7 @@ func verifyMessage(ev federation.Event, key ed25519.PublicKey) error {
 	if err != nil {
 		return err
 	}
-	if document != ev.Signature.Document || !ed25519.Verify(key, []byte(document), ev.Signature.Bytes) {
+	if document != ev.Signature.Document || !verified(key, []byte(document), ev.Signature.Bytes) {
 		return errMessage
 	}
 	return nil
