@@ -98,6 +98,15 @@ type Dismisser interface {
 	Dismiss(blocked func(federation.Source) bool)
 }
 
+// Eraser is a [Link] that keeps text of handoffs in journals.
+type Eraser interface {
+	Link
+	// EraseJournals removes the histories of sessions that are over and had any of some handoffs,
+	// or where dry counts them. It returns the names of the sessions that go on: their histories
+	// stay. It blocks on the record, and its error is that of the record.
+	EraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error)
+}
+
 // Teller is a [Link] that can tell a sender on its network about a deferred step that was
 // refused later. A network that sends a step again while the step waits has a [Notifier]
 // instead, so that no sender is told twice.

@@ -119,6 +119,7 @@ type Event struct {
 	Provenance Provenance `json:"provenance"`
 	Signature  Signature  `json:"signature"`
 	Evidence   *Evidence  `json:"evidence,omitempty"` // nil unless Vouched
+	Erased     *Erasure   `json:"erased,omitempty"`   // nil while the record has the content of the step
 
 	Arrival Arrival `json:"arrival"`
 }
@@ -244,6 +245,9 @@ func (e Event) WireID() string {
 // Digest tells whether two arrivals are one step: the signed document, or for a
 // vouched step the foreign message and the verb that was read from it.
 func (e Event) Digest() [32]byte {
+	if e.Erased != nil {
+		return e.Erased.Digest
+	}
 	if e.Evidence != nil {
 		return sha256.Sum256(append(slices.Clone(e.Evidence.Source[:]), e.Verb...))
 	}

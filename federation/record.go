@@ -58,6 +58,8 @@ type View struct {
 	Opened time.Time `json:"opened"`
 	Moved  time.Time `json:"moved"` // when the last step was filed
 
+	Erased time.Time `json:"erased,omitzero"` // when an operator erased its content; zero for never
+
 	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
 	Clock    Clock     `json:"clock,omitempty"`    // what ends it unless a step moves it; "" for nothing

@@ -48,6 +48,7 @@ type Deps struct {
 	Outbox       bridge.Outbox
 	DeadLetters  DeadLetters
 	Blocks       Blocks
+	Erasures     Erasures
 	Pruner       Pruner
 	Growth       Growth
 	Counts       Counts

@@ -88,6 +88,18 @@ type Blocks interface {
 	Purge(ctx context.Context, dids []federation.DID, handles []string, now time.Time, dry bool) (federation.Purged, error)
 }
 
+// Erasures erases the content of what a person took part in.
+type Erasures interface {
+	// Erasable counts what Erase would erase, and changes nothing.
+	Erasable(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error)
+	// Erase erases. Where the person has a handoff that is not over, it names these and erases
+	// nothing. One that was cut short is resumed by calling it again.
+	Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error)
+	// Compact removes deleted bytes from the files of the record. It blocks every write for the
+	// time in which the disk copies the record twice.
+	Compact(ctx context.Context) error
+}
+
 // Pruner deletes from the record what is old. Each call is one short write, of up to limit
 // rows.
 type Pruner interface {

@@ -36,6 +36,7 @@ func needed() map[string]federation.Scope {
 		"GET keys":                            read,
 		"GET doctor":                          read,
 		"POST doctor":                         operate,
+		"POST erasures":                       admin,
 		"GET policy":                          read,
 		"POST config/reload":                  admin,
 		"POST log/level":                      operate,

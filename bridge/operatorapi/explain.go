@@ -111,6 +111,9 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 			e.Why += "; what it received is the evidence"
 		}
 	}
+	if ev.Erased != nil {
+		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
+	}
 	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
 	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
 		seen.Origin = string(ev.Arrival.Home)

@@ -55,6 +55,7 @@ type Deps struct {
 	Bindings    Bindings
 	Blocks      Blocks
 	Blocker     Blocker
+	Eraser      Eraser
 	Senders     Senders
 	Tokens      Tokens
 	Audit       Audit

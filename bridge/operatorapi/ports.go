@@ -249,6 +249,16 @@ type Blocker interface {
 	Unblock(ctx context.Context, b federation.Block, dry bool) error
 }
 
+// Eraser erases the content of what a person took part in.
+type Eraser interface {
+	// Erase erases what a DID took part in, or with dry counts it. It blocks while the record is
+	// written anew. Its error may be a [*bridge.ProblemError].
+	Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error)
+	// Copies returns the files of the gateway that may have text which was erased. It blocks on
+	// the disk, and its error is that of the disk.
+	Copies() ([]string, error)
+}
+
 // Senders counts what senders sent. It does not block.
 type Senders interface {
 	// TopSenders returns up to limit senders with the most steps in a time before now, by

@@ -68,6 +68,7 @@ func routes() []route {
 		{"GET top", read, (*wrapper).ListTop, nil},
 		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},
 		{"DELETE blocks/{what...}", operate, (*wrapper).Unblock, nil},
+		{"POST erasures", admin, (*wrapper).Erase, newDocument[contract.EraseAsk]()},
 
 		{"GET doctor", read, (*wrapper).Examine, nil},
 		{"POST doctor", operate, (*wrapper).ExamineOnline, nil},

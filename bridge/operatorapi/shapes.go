@@ -16,7 +16,7 @@ func (o *Operator) shapeHandoff(v federation.View, now time.Time) Handoff {
 	return Handoff{
 		ID: v.ID, Kind: v.Kind, State: v.State, Version: v.Version, Home: v.Home, Venue: v.Venue, Dialect: v.Dialect,
 		Offerer: v.Offerer, Offeree: v.Offeree, Assignee: v.Assignee, Title: v.Title, Deadline: Moment(v.Deadline), Caps: caps,
-		Opened: Moment(v.Opened), Moved: Moment(v.Moved), Orphaned: why != "", OrphanReason: why,
+		Opened: Moment(v.Opened), Moved: Moment(v.Moved), Erased: Moment(v.Erased), Orphaned: why != "", OrphanReason: why,
 	}
 }
 
@@ -25,8 +25,8 @@ func shapeStep(e federation.Entry, name string) Step {
 	s := Step{
 		EventID: ev.ID, Verb: ev.Verb, From: ev.From, Name: name, Network: ev.Arrival.Network, Link: ev.Arrival.Link,
 		Time: Moment(ev.Time()), Filed: Moment(e.Filed), Provenance: ev.Provenance,
-		Verdict: federation.Valid.String(), // nothing else is filed
-		Scheme:  ev.Dialect, KeyID: ev.Signature.KeyID, Note: ev.Note, Delivered: []Delivery{},
+		Verdict: verdictOn(ev), Erased: ev.Erased != nil,
+		Scheme: ev.Dialect, KeyID: ev.Signature.KeyID, Note: ev.Note, Delivered: []Delivery{},
 	}
 	if actor := ev.Actor(); actor != ev.From {
 		s.For = actor
@@ -35,6 +35,15 @@ func shapeStep(e federation.Entry, name string) Step {
 		s.Evidence = &Evidence{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])}
 	}
 	return s
+}
+
+// verdictOn returns the verdict on a filed step: nothing but valid steps is filed, and an erased
+// one cannot be verified any more.
+func verdictOn(ev federation.Event) string {
+	if ev.Erased != nil {
+		return federation.Unverifiable.String()
+	}
+	return federation.Valid.String()
 }
 
 func shapeBinding(b federation.BoundName, origin string) Binding {

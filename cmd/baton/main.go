@@ -57,6 +57,7 @@ type cli struct {
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
 	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
+	Erase       eraseCommand    `cmd:"" help:"Erase the content of what a DID took part in."`
 	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`

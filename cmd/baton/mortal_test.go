@@ -30,6 +30,7 @@ const (
 	whileReading  = "reading"  // it is handed to its agent, and what says so is not committed
 
 	whileMigrating = "migrating" // the tables of an older record are made again, and that is not committed
+	whileErasing   = "erasing"   // handoffs are erased, their private text is too, and that is not committed
 )
 
 // changes returns which changes of which table make a transaction of each point.
@@ -40,6 +41,7 @@ func changes() map[string][]change {
 		whileReading:  {{"message", sqliteUpdate}, {"agent", sqliteUpdate}, {"inbox", sqliteUpdate}},
 
 		whileMigrating: {{"webhook", sqliteInsert}},
+		whileErasing:   {{"mention", sqliteDelete}},
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
 	record, requests := p.bound(), gateway.HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
-		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Messages: p.gateway, Links: p.gateway.Links(),
+		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Eraser: eraser{p}, Messages: p.gateway, Links: p.gateway.Links(),
 		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Tokens: record, Audit: record,
 		Steps: record, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
 		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: checkup{p}, Hooks: p.agentHooks(), Wakes: p.relay,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"baton/configs"
+	"baton/federation/store/offline"
 )
 
 // verifyCommand examines the whole record.
@@ -43,10 +44,19 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		err = printJSON(streams, report)
 	} else if len(report.Damage) == 0 {
-		_, err = fmt.Fprintf(streams.out, "sound: record of version %d, %d handoffs, %d events\n", report.Version, report.Handoffs, report.Events)
+		_, err = fmt.Fprintln(streams.out, soundLine(report))
 	}
 	if err != nil {
 		return err
 	}
 	return report.Err()
+}
+
+// soundLine returns the line about a record without damage.
+func soundLine(report offline.Report) string {
+	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", report.Version, report.Handoffs, report.Events)
+	if report.Erased > 0 {
+		line += fmt.Sprintf(", %d of them erased: of these the chain has digests alone", report.Erased)
+	}
+	return line
 }

@@ -3,7 +3,8 @@ package passport
 // Code names what is wrong with a passport.
 type Code string
 
-// The findings. All but [KeyMissing] make a passport invalid.
+// The findings. [KeyMissing] and [DocumentErased] alone leave a passport unverifiable, all others
+// make it invalid.
 const (
 	Malformed    Code = "malformed"     // not JSON that all readers read alike, or members of the wrong type
 	WrongType    Code = "wrong-type"    // another media type
@@ -17,6 +18,8 @@ const (
 	KeyOwner     Code = "key-owner"     // a did:key is not that of its key
 	KeyDuplicate Code = "key-duplicate" // a key of a DID is listed twice
 	KeyMissing   Code = "key-missing"   // the key of a signature is not in the passport: unverifiable
+
+	DocumentErased Code = "document-erased" // the home erased what was signed: unverifiable
 
 	StepOrder     Code = "step-order"     // the steps are not numbered from 1 without a gap
 	StepDuplicate Code = "step-duplicate" // two steps have one id

@@ -83,6 +83,7 @@ type Step struct {
 	Document   string                `json:"document"`  // exactly as signed
 	Signature  string                `json:"signature"` // in its wire form
 	Evidence   *Evidence             `json:"evidence,omitempty"`
+	Erased     *Erased               `json:"erased,omitempty"` // set where the home erased the document
 	// Chain is the SHA-256, in hexadecimal, of the previous chain and the canonical form of this step
 	// without its chain. The chain before the first step is the id of the handoff.
 	Chain string `json:"chain,omitempty"`
@@ -93,6 +94,13 @@ type Evidence struct {
 	URL     string `json:"url"`
 	Digest  string `json:"sha256"`  // of content, in hexadecimal
 	Content string `json:"content"` // the bytes that the URL serves
+}
+
+// Erased is what stays of the document of a step whose content the home erased. Document and
+// signature are empty then, and nothing but the word of the home says what the step was.
+type Erased struct {
+	At     time.Time `json:"at"`
+	Digest string    `json:"sha256"` // of the document, in hexadecimal
 }
 
 // Receipt is the home's confirmation of a step.
@@ -141,6 +149,9 @@ func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.
 		p.addKey(c, entry.Event)
 	}
 	for _, receipt := range c.Receipts {
+		if receipt.Erased != nil {
+			continue
+		}
 		p.Receipts = append(p.Receipts, Receipt{Document: receipt.Signature.Document, Signature: receipt.Signature.Text})
 		p.addKey(c, receipt)
 	}
@@ -178,6 +189,9 @@ func newStep(c Contents, entry federation.Entry) (Step, error) {
 		Seq: entry.Version, ID: ev.ID, Verb: ev.Verb, From: ev.From, Actor: ev.Actor(), Provenance: ev.Provenance,
 		Received: instant(ev.Arrival.Received), Filed: instant(entry.Filed),
 		Document: ev.Signature.Document, Signature: ev.Signature.Text,
+	}
+	if ev.Erased != nil {
+		step.Erased = &Erased{At: instant(ev.Erased.At), Digest: hex.EncodeToString(ev.Erased.Document[:])}
 	}
 	if ev.Evidence == nil {
 		return step, nil

@@ -399,6 +399,40 @@ func TestAMissingKeyIsNoForgery(t *testing.T) {
 	}
 }
 
+func TestThePassportOfAnErasedHandoffNamesTheErasedDocuments(t *testing.T) {
+	s := newStory(t, federation.HandoffTags)
+	s.view = s.view.Erase(noon())
+	for i := range s.log {
+		s.log[i].Event = s.log[i].Event.Erase(noon())
+	}
+	s.evidence = nil
+	text := s.write()
+	if bytes.Contains(text, []byte("three sources")) || bytes.Contains(text, []byte("here they are")) {
+		t.Errorf("the passport has the text: %s", text)
+	}
+	report := checker().Verify(t.Context(), text)
+	erased := []passport.Code{passport.DocumentErased, passport.DocumentErased, passport.DocumentErased}
+	if report.Verdict != federation.Unverifiable || !slices.Equal(codes(report), erased) || len(report.Claims) != 3 || report.Claims[0].Voucher != home.DID() {
+		t.Errorf("%s, %+v; want three erased documents, each claim with the word of the home", report.Sentence(), report.Claims)
+	}
+	for name, change := range map[string]func(*passport.Passport){
+		"another digest": func(p *passport.Passport) { p.Steps[1].Erased.Digest = strings.Repeat("0", 64) },
+		"another verb":   func(p *passport.Passport) { p.Steps[2].Verb = federation.Fail },
+		"no mark":        func(p *passport.Passport) { p.Steps[0].Erased = nil },
+	} {
+		if report := checker().Verify(t.Context(), forge(t, text, false, change)); report.Verdict != federation.Invalid {
+			t.Errorf("%s: %s", name, report.Sentence())
+		}
+	}
+	both := forge(t, newStory(t, federation.HandoffTags).write(), true, func(p *passport.Passport) {
+		p.Steps[0].Erased = &passport.Erased{At: noon(), Digest: strings.Repeat("0", 64)}
+		relink(p)
+	})
+	if report := checker().Verify(t.Context(), both); report.Verdict != federation.Invalid {
+		t.Errorf("a document that is there and listed as erased: %s", report.Sentence())
+	}
+}
+
 func TestAPassportIssuedWithTheKeyOfAnother(t *testing.T) {
 	text := newStory(t, federation.HandoffTags).write()
 	text = forge(t, text, false, func(p *passport.Passport) {

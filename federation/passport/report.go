@@ -12,7 +12,7 @@ import (
 
 // Report is the result of a check.
 type Report struct {
-	Verdict  federation.Verdict `json:"-"` // Invalid if anything was changed, Unverifiable if only keys are missing
+	Verdict  federation.Verdict `json:"-"` // Invalid if anything was changed, Unverifiable if only keys or erased documents are missing
 	Findings []Finding          `json:"findings"`
 	Handoff  Summary            `json:"handoff"`
 	Claims   []Claim            `json:"claims"`
@@ -51,7 +51,7 @@ func (c *checking) report() Report {
 	}
 	r := Report{Verdict: federation.Valid, Findings: c.findings, Handoff: c.passport.Handoff, Claims: c.claims, Words: c.words()}
 	for _, f := range c.findings {
-		if f.Code != KeyMissing {
+		if f.Code != KeyMissing && f.Code != DocumentErased {
 			r.Verdict = federation.Invalid
 			break
 		}

@@ -188,6 +188,10 @@ func (c *checking) steps(ctx context.Context) {
 
 // step checks the signed document and the listed members of a step.
 func (c *checking) step(ctx context.Context, step Step) {
+	if step.Erased != nil {
+		c.erased(step)
+		return
+	}
 	ev, err := c.Read(step.Document)
 	if err != nil {
 		c.find(StepDocument, step, err.Error())
@@ -201,6 +205,16 @@ func (c *checking) step(ctx context.Context, step Step) {
 	ev.ID, ev.Provenance, ev.Arrival.Party = step.ID, step.Provenance, step.Actor
 	c.log = append(c.log, federation.Entry{Event: ev, Version: step.Seq, Filed: step.Filed})
 	c.claims = append(c.claims, c.claim(step, ev))
+}
+
+// erased checks a step without its document. The claim has the word of the home alone.
+func (c *checking) erased(step Step) {
+	if step.Document != "" || step.Signature != "" || step.Evidence != nil {
+		c.find(StepDocument, step, "listed as erased, and there")
+		return
+	}
+	c.find(DocumentErased, step, "at "+step.Erased.At.Format(time.RFC3339))
+	c.claims = append(c.claims, Claim{Verb: step.Verb, Actor: step.Actor, Voucher: c.passport.Issuer, Time: step.Received})
 }
 
 // listed compares the listed members of a step with its signed document.

@@ -228,6 +228,9 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 	return nil
 }
 
+// erasedDetail says why steps of a handoff are not sent.
+const erasedDetail = "an operator erased its content"
+
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
 // It returns why the home does not take them, "" where it does.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
@@ -237,6 +240,9 @@ func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Vers
 		}
 		if entry.Version <= have || entry.Version > ours.Version {
 			continue
+		}
+		if entry.Event.Erased != nil {
+			return erasedDetail, nil
 		}
 		it, err := p.deps.filed(ctx, p.cfg.Home, entry)
 		if errors.Is(err, federation.ErrNotFound) {

@@ -410,6 +410,9 @@ func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation
 		if entry.Version <= have {
 			continue
 		}
+		if entry.Event.Erased != nil {
+			return result{Outcome: outcomeRefused, Code: string(federation.TerminalHandoff), Detail: erasedDetail}, nil
+		}
 		it, err := p.deps.filed(ctx, of, entry)
 		if err != nil {
 			return last, err

@@ -314,7 +314,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// stepsAfter returns the filed steps after a version up to an entry.
+// stepsAfter returns the filed steps after a version up to an entry, and none that was erased.
 func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
 	var steps []item
 	size := 0
@@ -325,7 +325,7 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 		if entry.Version <= have {
 			continue
 		}
-		if entry.Version > upTo.Version || len(steps) == maxSteps || size > batchBytes {
+		if entry.Version > upTo.Version || len(steps) == maxSteps || size > batchBytes || entry.Event.Erased != nil {
 			break
 		}
 		it, err := d.filed(ctx, d.Home, entry)

@@ -59,6 +59,7 @@ func TestPostgres(t *testing.T) {
 		"it does what every record does":                              doesWhatEveryRecordDoes,
 		"it keeps journals":                                           keepsJournals,
 		"it keeps messages":                                           keepsMessages,
+		"it erases a person":                                          erasesOnPostgres,
 		"it does so however the server looks for rows":                doesSoWhateverThePlan,
 		"no order of things brings it from its model":                 staysWithItsModel,
 		"everything is there after reopening":                         isThereAfterReopening,

@@ -107,6 +107,11 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
+// EraseWhole asks for an erasure without a timeout: the gateway writes the whole record anew.
+func (c *Client) EraseWhole(ctx context.Context, ask contract.EraseAsk) (*http.Response, error) {
+	return c.endless.Erase(ctx, ask)
+}
+
 // Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
 // with peers it covers the links to other homes.
 func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness, error) {

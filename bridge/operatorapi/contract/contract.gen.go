@@ -342,6 +342,9 @@ type ReloadConfigJSONRequestBody = Act
 // SettleDeadJSONRequestBody defines body for SettleDead for application/json ContentType.
 type SettleDeadJSONRequestBody = Act
 
+// EraseJSONRequestBody defines body for Erase for application/json ContentType.
+type EraseJSONRequestBody = EraseAsk
+
 // ChangeFeedJSONRequestBody defines body for ChangeFeed for application/json ContentType.
 type ChangeFeedJSONRequestBody = Act
 
@@ -573,6 +576,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 	ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseWithBody Erase the content of what a DID took part in
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Erase Erase the content of what a DID took part in
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	Erase(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	//
@@ -1178,6 +1195,40 @@ func (c *Client) Examine(ctx context.Context, reqEditors ...RequestEditorFn) (*h
 // Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 func (c *Client) ExamineOnline(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExamineOnlineRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseWithBody Erase the content of what a DID took part in
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *Client) EraseWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Erase Erase the content of what a DID took part in
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *Client) Erase(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2798,6 +2849,46 @@ func NewExamineOnlineRequest(server string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewEraseRequest calls the generic Erase builder with application/json body
+func NewEraseRequest(server string, body EraseJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEraseRequestWithBody constructs an http.Request for the Erase method, with any body, and a specified content type
+func NewEraseRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -5051,6 +5142,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/doctor (the `ExamineOnline` operationId).
 	ExamineOnlineWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExamineOnlineResponse, error)
 
+	// EraseWithBodyWithResponse Erase the content of what a DID took part in
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseResponse, error)
+
+	// EraseWithResponse Erase the content of what a DID took part in
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+	EraseWithResponse(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseResponse, error)
+
 	// ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6116,6 +6221,54 @@ func (r ExamineOnlineResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ExamineOnlineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Erased
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EraseResponse) GetJSON200() *Erased {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EraseResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8063,6 +8216,32 @@ func (c *ClientWithResponses) ExamineOnlineWithResponse(ctx context.Context, req
 	return ParseExamineOnlineResponse(rsp)
 }
 
+// EraseWithBodyWithResponse Erase the content of what a DID took part in
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *ClientWithResponses) EraseWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseResponse, error) {
+	rsp, err := c.EraseWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseResponse(rsp)
+}
+
+// EraseWithResponse Erase the content of what a DID took part in
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/erasures (the `Erase` operationId).
+func (c *ClientWithResponses) EraseWithResponse(ctx context.Context, body EraseJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseResponse, error) {
+	rsp, err := c.Erase(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseResponse(rsp)
+}
+
 // ExplainEventWithResponse Explain one step: its verdict, its way, what is next
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9197,6 +9376,39 @@ func ParseExamineOnlineResponse(rsp *http.Response) (*ExamineOnlineResponse, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest DiagnosisPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseResponse parses an HTTP response from a EraseWithResponse call
+func ParseEraseResponse(rsp *http.Response) (*EraseResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Erased
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -10445,6 +10657,9 @@ type ServerInterface interface {
 	// ExamineOnline Check the same, and offer a canary to each peer
 	// (POST /operator/v1/doctor)
 	ExamineOnline(w http.ResponseWriter, r *http.Request)
+	// Erase Erase the content of what a DID took part in
+	// (POST /operator/v1/erasures)
+	Erase(w http.ResponseWriter, r *http.Request)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(w http.ResponseWriter, r *http.Request, id string)
@@ -11132,6 +11347,20 @@ func (siw *ServerInterfaceWrapper) ExamineOnline(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ExamineOnline(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Erase operation middleware
+func (siw *ServerInterfaceWrapper) Erase(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Erase(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12851,6 +13080,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/blocks", wrapper.ListBlocks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blocks", wrapper.Block)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/blocks/{what}", wrapper.Unblock)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/erasures", wrapper.Erase)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/top", wrapper.ListTop)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/doctor", wrapper.Examine)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/doctor", wrapper.ExamineOnline)
@@ -13555,6 +13785,45 @@ type ExamineOnlinedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExamineOnlinedefaultApplicationProblemPlusJSONResponse) VisitExamineOnlineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EraseRequestObject struct {
+	Body *EraseJSONRequestBody
+}
+
+type EraseResponseObject interface {
+	VisitEraseResponse(w http.ResponseWriter) error
+}
+
+type Erase200JSONResponse Erased
+
+func (response Erase200JSONResponse) VisitEraseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ErasedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ErasedefaultApplicationProblemPlusJSONResponse) VisitEraseResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15241,6 +15510,9 @@ type StrictServerInterface interface {
 	// ExamineOnline Check the same, and offer a canary to each peer
 	// (POST /operator/v1/doctor)
 	ExamineOnline(ctx context.Context, request ExamineOnlineRequestObject) (ExamineOnlineResponseObject, error)
+	// Erase Erase the content of what a DID took part in
+	// (POST /operator/v1/erasures)
+	Erase(ctx context.Context, request EraseRequestObject) (EraseResponseObject, error)
 	// ExplainEvent Explain one step: its verdict, its way, what is next
 	// (GET /operator/v1/events/{id}/explain)
 	ExplainEvent(ctx context.Context, request ExplainEventRequestObject) (ExplainEventResponseObject, error)
@@ -15795,6 +16067,37 @@ func (sh *strictHandler) ExamineOnline(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ExamineOnlineResponseObject); ok {
 		if err := validResponse.VisitExamineOnlineResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Erase operation middleware
+func (sh *strictHandler) Erase(w http.ResponseWriter, r *http.Request) {
+	var request EraseRequestObject
+
+	var body EraseJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Erase(ctx, request.(EraseRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Erase")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EraseResponseObject); ok {
+		if err := validResponse.VisitEraseResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -16822,174 +17125,182 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAlKzr8n/fwjkASUkARdpS",
-	"O+3Jl8QtkngcHJz34/0kV6tKSZDWTK7eTyqu+QosaPzrYa2N0u5fBZhci8oKJSdXk18WoIFxqewCNKv4",
-	"HBjIAoqLSTYR7oXfa9DbSTaRfAWTq0lO42QTky9gxd2Adlu5J8ZqIeeTDx+yyVOxEvZwrh/Uhq243DJh",
-	"YWUy9u19tsHphWXCsJUwRsh5auYSB+1OvOLvxKpeTa6+vX8/m6yEpL++ysKShLQwBz35kE3e3Zure+7n",
-	"e2YpqnsK18TLe5VyL+nJ1YyXBj5kk1+4zRdudF6WavP9qrLb/+ZlDZMrq2vI9rZ0Lc0GNPuvl89+ZqWQ",
-	"YFgtrSiZXQDLSwHSshL4GkxqVxucrgecg5f+IZtoMJWSBvDEH3NR1hrcP3MlLUg8EV5Vpci5G+Ky0mpa",
-	"wurffzNuL+87a/hfGmaTq8m/XbYodUlPzeVz+mrywc24j0xbJpW9QCTw77vhrvMlzl0Ugtb+XKsKtBVu",
-	"pbj6A7jmS4cSDoxTVWyZmjEuGc+XUm1KKOawAmkdTKvOSO8DdsagWMBa5BB9pIF7CByisobfa6GhmFz9",
-	"GkZ/3eCXmv4GuXVDXOd29A4R6TcLbne2CWvQW5YvuJwDW/EtW/A1ZIzLgvHSIRa3bKWMde/aBazw+SEk",
-	"Cr19o2t5eAkf6e2LWjJuln7yjarLgk0dEXC4DAVNRisw7jwX/lb6XU+VKoHLY5CLwcjB8f0hIKBwoFgE",
-	"8oATGsYDFDbcsBUvgFmVMaXZRtgF8/sIq4/gAn5cdBbXIQcd8Ozvav/Q/TDRU9darKN7ogduV0oCMxYq",
-	"JqRDYSGn6l0f4u4OxGcWNEO6d4C2sAZp34giitMzUdLC+q7yT8pdI3xdq9Xh7JuFMmH1Dltjq1hwWajZ",
-	"LLUOInOxB8rGH1RarUFymbisxnL6cHepdBuYXw3rg5sVtoyPvQY9HUwGdrbeOQ0/jIeph0BYdziYnW32",
-	"oNZzPsel7mIL8s+df/SdcsDS9k5yrfkWDwHe2Td5r2jgoFoKY9lcgcPmBwwcT/QQxqfcWGTpF4fQ3gMd",
-	"rXd33ujuzWiGYQ4ZBmLuFRPWsBWspqANkg/3TqHy2uE+0VNHYIyYSyiQ9LkP3J/c1jpGWHi1C/xDDNsD",
-	"s6MhEsoo1nLJ1GwG+gG7mdxMvEDkljjnFjZ8i7tSLF8oZSCGzsjc30XELSeU4IY50zADDTJ3JDRxK/ww",
-	"bxbcLA7HekhPf+BmQWDmyICQgfhnNIlb7BW7mZgF//rbf1zdTBCi//iGLeAdLyAXK16yQsyFNRexZRTA",
-	"CydIjSddoyiMmg0Qc9Rsl8ftgmTmUalU83FUxqohiOCG53KrZPTQNzwmYDsOWio5d6fs3mBhjbouhZyT",
-	"FEWS/kKtIGOmzheMG3Yz+ft9czN5wIJwwdlKyNp6wQMXJJwsgMNGr/nBHf5OyGLkJXafHN7iqZCFl0D2",
-	"ZJwEz/nMsk82WauadIgjsoXbwOsE6NxQBxvwDxyMOHOMhW6isVwWhlCGPXryaDio0uwZ7EbpZfSZ0mIu",
-	"4js3wvPtYXd3KKDCahpuWhCjxc+bBfWA8hR8NJzKHeKj35WKVK89NHI/ExIZVevco5GjQBVobpVmU/cK",
-	"mQF2YQbvKqHBDD/jpacDw9Wu0Wjk7vJxuQ3f8utpZg9zZc3GknAcL5SEz4ji0PVEwH4ufW0W1TFYUWu0",
-	"CHjWQyYMMspoWKk1CqyHbLTWc4hd3t6jDWe1uwYDwJ5zbYAwNhtylMmDOsllx3Xctase00X9A7ruiH2t",
-	"0Ita9W+1sUyqDenWSX26R2XOTkgVEKuOaq7P6a27RUUecsn1NiJc4+90QEGBdVItsws0i6xQbA+Sm5KQ",
-	"sc1C5As6R7enEiwYNt061QXK2eHhzTVA4uj8jEdI9L5hoDXbSmUZDR+TgpVa9lGco+gfVpdNmjnckFHw",
-	"IgWMgJesSMIwo1aA1PGQ3xUiwut4bhPWxD6sq2lFUdFfrE6OkDhm5teaBfwMq2iWmobYKcilh/0dopcP",
-	"FxATjfDnxjDraORM1bJgqraMT91/lQTWsNh9k6MfM6LWWi7KUQatZcY2XEtHlB9fP3l6dOM0eWto8lMm",
-	"936aY4e7xSUfqlXFdYxNhidB/9Rg6tKSBprjM2GUU9HZQhirtABDhuiuRh1BieSEnrJ1jKod+3SpjB18",
-	"Ck+VMbFDMN7nE5+XHAiBwaAxh3gKsIbRsJKj7GAsVIbkzAU35HeQahNZ+j5Shu371fidxY7mEfDiKVj0",
-	"aB0Iwc0z4pIFlAL9JI0kMxdrkKyuLtgTyTghlrC4WqkYt9Yhl8EdSMU037Dp1pJbbo/m06txt0EY53CF",
-	"Db56t8wkG3Z2r/Q2dnRTrZYQ5y+FGGPYP+IkeBfj7dyi42kKrHA4QGQvbjU8Yv2nn2dKrxwnc5D8xzdx",
-	"fOfGvgGtE+y2FDJOV1dgDI8xfVH4k2D+Fc/ymYa5MFZvEWvUJqHaQAwLw00PQ8S+/L2Gesz5aL5JHEFr",
-	"lD60WiNV8ht7wKbcwD++YftC2T9fPb73v2Nr7BFeNFQl347ZQGMoH+NRwQeFyCPkSUncajOsk3VBum0h",
-	"MxYlFDumcmFZzqXb79QRbV4c5xU7gnsH85r7PWnO0V+3fnp1Ck7aoX53iJ0+8nQ4RrE9hQ6i1BRyTnyG",
-	"/DJMSXS0bPjWaTfIbIRcxjhoEff3oVujNlCQSuSU18U2IErgBzH8bySuT5TPY4Z8clpLKIPjJReVIM53",
-	"eAcETzASIZcZu5lsYLpQankzcYPdTNB3fDM5enpWTWjwsNXo0Qk+l8qICC9rHh3KQu6YUNAM1LVQTu84",
-	"kSisYQXFNkEPrWKFClhNd9/buryLzPOr3hMHWa8ciJSTlJ14Pckms10xeZx43Sy6F8YnoRDNgd0lAqHq",
-	"aYTI488NaeAkghouyP+64cTAplAKwDAKeYhgM6FJRB5nb9pdx1qJHDK24qKcqndZ4yfTSKJimORgNIJC",
-	"iBWYuCi5WWx7pEiv1PcfgrdB0SSZh4hfIk0QOxIMaRvrXZfe2owqjxMHvUO9gymdGdaiAG962x0nPKGj",
-	"D1hJ7hteEnNAp47XOZiISOjkWo4SkFqXxw0m7qUsjBKF0Luq5EJC8SNEzqj7NBDIJXhVZA1azESwyTcS",
-	"SmNHONzNUqTsoNNS5G+WsSWQwEf7OKR16NE5DoYlykGdaZpPkzCRZLOLg4Qeon4W4tSEYUupNjJwDlRG",
-	"IpZlL9ZG4dCrwEAH0/puZIORKR/IfqRT1qAnb+TpIJaC/ks0EioeQ9V+9RH600JVEf4cxCaj2IzrjKmy",
-	"AGNZuP+DuMkPqorxEQcmK2wE5574Jw3V9ioiUm20HuxCMBrd4bG596i6l89ztoREsOBVBdI0NImzWa1R",
-	"Q/PUexAkfnYTREBxJA5Nq9rCcO79wr0eNdK4FxKhbr2q1acHwuEIb6TaHBslKrwO0Oxiz0yUglTKCCIf",
-	"MgTVPGD3vctUQw6iCqYVFBYm2RCrQpTHKulxdaN0gQP6FTsx15qjXLcT6LcTABj2th//11ypHZRq4UTL",
-	"zFoq2D34Bj/o7rTiZ3t2nkr4mxKj3Y9DLOguIPDnwME8e7cqqGeNZQ1V7oxJtXFy0RRmSoO3SOAbPpJr",
-	"j6TXFGae8A/3EnU830jywArCYlFcpEP0EhtSWbdsXI/Dm6wNo5JKQpQcJRYQjK8xJSTMk6Of1LGFnGu9",
-	"DbjpEAV2qfDR6MC0Opq8Y7jLiKCPmzd8a1AVbhbrGRieJNuCvfJWIiVZIcyShJXf6mIOBeNzLiRTTkjj",
-	"KNcQzDVcMJQc/Z1scUR4FLkYZng5jJNtNKoGZ3qsxI99UNIeKiu93PWfNvZsr1xYKEvD7Ea15vsL9p2y",
-	"C8a1k9+qiFyCEttwYb/PkZokfO4KBbv7llVc2yGkLekkbYkQLT4Gwh/ade5dMQ+7HUBy45CFIszixnV0",
-	"DkQM6QbFnshVJr2TKAmldeRQ2YxxlpdcrNByIhnfcB01zo6Pvx0fVFoIXqacuIE+DSUnyVAHb8CNXOSf",
-	"/JNA8Cot1tw6LH7nQ5YlX4Hp8uhdMfCC/axYxY2plKaDEojgg2QVP3sMkhQMNBiMvWYJJ3hRWtquOoj4",
-	"xOaKNQFJuyaKKCnH0NkYsnnJXUNQQgLRUhVIiqtIBdnSmHGPhPt6DCSUrhZcvkkHVGwDTcYXHcd1hLYC",
-	"VZXxxfn3Dsd65p8QI6DtWuMjfnejSLyhZQFcF56wF3yL3N3hjKPC/jjUzGPQITNP8y/8dLCI/NIJ7RGc",
-	"68vXkDUco7djiSmyJm9aCaypJate+KSZWzrRIktYr6dTDaaEu9NDkU9hJQzE/Q7ZCJ0qGhH3qjZ7iiwL",
-	"FCOfsCGMs9x/pOX9Ad4REqM6msjAGEdUY9Z4s0mkdrdMbbrubEy9vQp/u3e8iyNjFFhWZKyI+rjcpCph",
-	"fXCj6tbz0rgTG+cEPQuriA++jfk6cHW8/IthuSpG+GDiMXXksnD78J6YGLZEbXIdUxwZtFCSom05GdZL",
-	"5z6lJhkeH9WBDeh13HhTiCJunzv6JcgCs3ff9Mwb3onaUcaG8w+yJj5ATckjCuQa4lYDETXtvnj8kP39",
-	"73//z10PDfe2L7YEx0W8rXScUw7DkRMewMbw6vBNKzfGcQewzyEgA2jaQ/YjbE9Bkb0d665Q46ewhtKH",
-	"uu8uKjzpRrOX7rdwvUo1Hxk2jJ93/XIFTOs5psrPVOuhI/f861igBs+X8fgPtAKUBeg2y2mqRTGHS6Hz",
-	"y5kG+D3AE7dSlqNCJfagSxuJwtOHruzBUkivsDqOs6tkRTOZJZQjlZ5jITXuMQp+w9kmlmA4Ho4m5PIp",
-	"vdmfYTRXVnCfEx53RqW32QK4L1MJkd3JaCNUFmXf5FxrH2U1HN5qaizPy5g6h6YjooCeyQp3oXWwbBoK",
-	"93b6mht8jPGIlL4R4TpL2LwxkCtZRBY63XprhKo1y5ssocWOyCHr1ZTsq2maveHCRjPYSJvwSglKeDsh",
-	"WCmh3JPsNg8sSOZhoh18T93Dpw3+Ht5GetbxSePFLMH9Ji/Y/wOtfAok3oLDW+ref4PSqXlTgfZAjjt/",
-	"awO6+y4lW8be3fddxj/MUrOnIHEKxoaU7S5xNjVHFhZDgPAIrYE4P/356ZztUGgpS+bZlr8InEJZECKJ",
-	"eET//qdQyijH6gwdB5mJQsuYA2trGze8H0/M7Z4x4RCUx9ygfA29pGRv8gU3wxxESbNsZ2x3Og5pP94u",
-	"u+8fwu3EwP1TKprVP3BAT5kCm8OI2LFTGfIp/0dUZAk0G8P4plEZPvD6A5x3lJXXdqGi2lAoX3CScLwB",
-	"LgjvmMMwOc9YcMtZyKWxKU/aTz4WcUTojPvkMKfdV7ZRM7ZSxWcr37Py24nITZu4LQFzzjsFIDrx1N1Q",
-	"CYr62HYVyIFVg7qHhcuLH8MqmtpwjXFTGROSBXWUcjRWoiyFl3rw8T9fPexK/0kP4U9qPf7A15ED945B",
-	"ZhWaRRgPQWfd1L54Csnt4ELSqzH0tHCA+GlFayThz428FYKDHRYNL18QdxWHsCvTwBjRchOlPdznWey5",
-	"qKRFGZ1sCyAt46WS83iUQUrW3RnEsRFjRVkGZnKEd1CFg2BhxFW2U8XA/DNsXqnoZsIT4tkW/xlPAY7o",
-	"nhqCijYw4WRsJnBSQTS5qlIVVKL7tKosKKVJUYjFIDMQTZM1O223ECaKQzsWluR+DWZrn2iqWB691d1U",
-	"okOcyuOFG5610fNtLMyVrzbYZHbrWhpMWLQLkBepKNYj6TZvThYlH1TpQ49XI+h7YLAZ99WxhsXKP+ua",
-	"ranQU2PTzvBPsuej+OHhTSSR/IxOjgoSvpDLC/ZqAchCAv12KkX4sjGb44+FCPGqqCd2mV9dXQx3CtxM",
-	"/PpvJhm7mWAQhvunnwvPutHKm9gXkIU5FqDl/QGDLO8NMsZQ/Xk0Gcr9igRlLymKKk71MzTgqbJ8rds9",
-	"mu6RzrsqVD21I4LpMS49orzOlF5GVB4Jm9EhlhiqEpliAWWRUBpPb7JbRbNnsLZpRpaMjC0c3Qw1X4bL",
-	"9e5WFWrFhcQzDz7mC09Xx5UUGmnGaksQRX0nuOuoHm0XMcdcybfojbO2iob2frTVjHnlJ98FbceE1kRr",
-	"RzdSAegrlis5E3NfMiHzhkOlQ4B5t44BLwonVdleF0t0KqJjigl7xeoqQwoXsiEKtYmWd4jH2/eIRCHk",
-	"pbEALnwIAko4Wci8OHzuLaUfZSv02OBxpmsz9L5UvJEp0ncKUxmS0DtkKnPrjTFt+r23PMJugTnKgujI",
-	"906RknMWM6DmTXmU3pID9BZWVYR8eYJaBSHZ9/gB7kETP2zWkYKjvwcjNEj/Va8SyYviCJdFGv/Gm4si",
-	"urJ7/Nwbk9pIIbSkBWLi1PjO77woNATTX7BDNbmXPgj/1dOXcQXzs1fl88QqXclGA88XbrY2oQAZRjYg",
-	"oSh6+iWPkXb8uQ15C3Uf221vtLDWUUMsRio9c/GykV8r5TtSfnhMX06HL6aCpvY2tR/hFN2gKkUeiSig",
-	"33fKW4dqpijgGjbdxhwowTszjKbiJFRqPnKrdR11xfn8AqULJ77KbvAtmv6dsvKgJatOkUPMQMC4W/hr",
-	"hfO+HioF0jJf1GUknnIP5LTkxs2ahniivn7nYVBCO8Evlk9LYL/S4K9jCZVlMlbXhwbCjNel7UnsiWmS",
-	"kUHvpwbsmuap6P6B5GpCisiOUHQ8VxKjTmhQKsI88atLgxkPLQFl96xBcBJZJGBYGMktM2HNBbuWnlsj",
-	"B5+hHlqWadifEH6OOY2MGGh059HfIZwjXhRfvsKndGZNwrYTKUHG44AwWm3kCtagp6M+OSB27vsAtB1I",
-	"tCtqNzoAgXyThAO5MV7N4BXicwGsLWvAS2SrtROXEXD3UNLKWC3JkyL+vw8SnoqicNxCcwv38HoDvbbm",
-	"onSXPvN2lUTB5Z50fKu3b1DQjOQDSuYVogdst49HLdH8fxFFS6eD1AmjVyrQd++w/BBtoG2Tip+ToN9d",
-	"d+JwqP7zGJnMfeNLplKlcHfpyWLUlGVxygovy5AczeBdDpVlD31FCMfOX6B8MjIHdicR8IAe+oopG6GP",
-	"2zyjSWZRGDVlGPfggL+zXNXSNqESWLORgldxk4VWVeUjXFGqGWUDghlonWrc0FTNivsn0WZGJW0XqH3P",
-	"QEd1xoxieuOTdBMzDp+q2ia+3Ne2cIbOcJ3NNbqnH62zs9hxvIBS8SJ2IOFJJ3JF40+B7+/wSS9E9x6N",
-	"l7OHx+2DtanEm74QiQTT2wOip7RhUVHgKNskpo+40uGzTjyjV6iWEBFP1Rp0yav++rlNBfZG8FVlgVKY",
-	"pxrCsLlSxdhYw8ie65hWhz93dAuMg25EwBCuQflApq17QW+32iTFwTRk/FOccb5UkyiBSUXW66YsgFXY",
-	"vSZlrhpXvjVlSXNHslON4DiRbF1vMXR7ifLA4UT0+65HE+P6nCD+6MmjrFGglU7UOpqmivj6AnylmgtJ",
-	"VexyJSXk7rE5qGb6F+ML/frsgSj9w/p3SWtgYBQ0WaizwHz8EiX2DAqx8QJJzOpKxZumkPPagE/S2qDN",
-	"SynsBBQdMOkvDJuNb2mne8aOQAKxGgtNDQtcEOXGDjY9BvC04A9QyJojDgeQxrBTGB49rt4h02PgJpHr",
-	"hQ+6mi2lgKNSFxhbxA4Wl1+5Ya+e/fR0N10h1HLxnjwD7lpt2UrpqDuBUlhHjh2S7kw8vQJms6gHDBu3",
-	"OfnKonc7Y9NtQwN8Ajxa8He0fS6BynpPtygXGEsJxiHc3g9KGg8Nhv+m916fTNFv0jR6AZu6VaS7e2Bn",
-	"/kD9lA3Aori04FVkVfhz03Gszhdt1QBErQKMFdI7Wxzk5jHzajRxd6tqOcfLwSX7apWxb1cZ+2qRsa+/",
-	"WZA9D3MSIiHeXT1ouMMwVRdzrD8t2MBHVAAPCau4upg4ozZmgJCMr2UTLx8nPTF4ZiehiIgTd4kgWogI",
-	"nS99XQeHr5SQiPpoRM/yqYQjKlH6NMAIjE5fjGlkm7o/Uu2m5ZHw2YFu9Cas0lNusu6E8pitF7PPn94T",
-	"qRuCXU/Wf6+pV3RgWCdbuuiWro13xhqVqju+zlC6YE+0M18L4t0o4Einvm7VnrYwjyB1Ply0+CVWUYcq",
-	"/X5YhMd3bA1FixG5V3xLPdbcC9FgPR+49oaPSQhqqukdyDCkMppFKIKObd4GNncbHi3QV50v624pBtdE",
-	"xGMb7tgJjcBgvta5h1ISvZdomvEHjH0cG8KYhNn4Zkbhs276J8LvEHBxQnczuZlQrCKuF3HHqBX0YExf",
-	"m410dKgt+4w0WafJ3Ra4fsD+4+v7x528NF8SnqcQTQiZ75Bo8ipW+fkVFX3GyvE+rBOpWOuD2CNayXg3",
-	"HyWV8BUMZyL7l4aGbeh8Omfwl1QYk38Qa0YgjA/zJg/9ihcwssnAFBbRYrWd0i0hrCwY9PDQQ3BissVP",
-	"Mr3K6xf707Wkc6HKgkyGHd0oOlVfQQPHhx/s1K7vyGhBgDMsEWv2sS0CQgHJcYrQ+Sv/D2s2jLJFU4y+",
-	"rU/vkWSvfn1SffIIewoqFS7FHaJTv1A1l8ia6IGXFIJ51nYr/Zlu4240i1fKWCiYVVGjQKrlSgnZTgWq",
-	"OVia1H3yF8M6TqJoU9yUsyykkycUi4+IW/ZA6dMDk51XheHTURpd+OKNrzAzNEdxD9U+2QAy0tkwIPB1",
-	"SJkp8jR4kdd3kNuLTu3B53T3hb0X9lJSSKfYtLivNsEjyMd2xEGn7+gaiSlOdITGjyPlapZqCxPKSOGe",
-	"E/woXhJuLJEfXdtzD0vUrFPr4KA7SQ9unITSe7J5Zyg9hg/ltRZ2+xK1c3KqAdcxpn69rxtetFr9Vfiq",
-	"mWNhbTX58OGDr00TyT3FzVq+BMPeor/nLao4b2m5by/YL8Iu2NsNt/nibWjhKAEKFH/Qi5GF6ppN1rz7",
-	"x42suOYrcHAjE4Fh//Xy2c+sFBJMRkGKFlYMeL7IfPtWygnD6l4l8DWYK+IC+ADB6Q1ObvQ5ZJgshiPQ",
-	"WM1NAKz7G9wr7LqJQqbuZ6xdG6qEFPvS8NAbmStpNc8tKxT4coN87aMq0T12wb53N558zhUFTnX8j399",
-	"8fgh+89vvv2Pv13cyBv59t09VMXeBqMJKZOeqJFCj0C9Ym818OJtxt7SMcNbt8K3vFgJ+faCPfONhlS+",
-	"BNvAIsSpShWMAxTYB8XFDbYLEjlIg1eLCjvPhMOtyXXF8wXc+/rifjAs7fyGfSFXK4xvn/yCydMe9Qwz",
-	"4OO+wtxN0DyGpa741kP/ool5upo8C5h7/fxJp7jA1eSrUJ2SV2JyNfn7xVe4pIrbBd6GyzDx5fqrS14X",
-	"FEg6B/wfPRNKPimwLIqx1/iG+96fsplc/RoJX8M+hSW3oK+a3OsL9tgB3KrqrUPsoICzKc+X5BnHrrP4",
-	"r69WTmH6aoFFSt2Yv9dUis7DMnBHok1RwnmQHSjbUPbUsKFrZu+wMRrZwuMyhCAffZGKnQ558xdHIyYf",
-	"XqMvrlLSECX7+v59iiFE4yDy5opqJgslL3/zppJ2L8c7diKbcERtf6Byd6S9fg+OSjjiEwQLpBiIw5V3",
-	"lu2D8UN20AJGwoWP98Ig1sR6GwBcPuairDUtt71MDknptrQ3qglyiojAls8Nuj4RsV9nE09PMCKBFzj6",
-	"zh1x2FqjB6bydcF3b8l39HzUUb27Z7nehXATSjEVmOByiyB8qKptKAipdNEkyC5hazoQwz93AIakNAIx",
-	"apRvegnLd+GlA9py6ut2zlvkd+Gv0XmRPDiKvIKK1eLQDvvoyaPuOTXgH4Lc/t3L994L8uHyvZvjg/cd",
-	"Akmvu8f3T+k++5lsz72MAel/QVyYM7LmOjrhfmIltrszD7oVUejKYm2bmU+BxosaKjDFaHjbg7uPiGM6",
-	"FFaw/2/KLLC6jvQ5QgcML8USOjlH3ZSj2ApCmGPPEtxRzNU99+s9sxTVPVWR3f0eFvl0MgRa3c+KrdT6",
-	"6Yx4+r0sGGceqY6ipCcfBziEIPaZVx7CrY+u1QroAHsPPTYSoe3wYV5nk6qO0f32DniJ+DtFzetORlno",
-	"qHaX+uH81OycGOKmYJwc3ths5NGTR0MR5YB4lYqyPuKMGX2r35VqOkB8dcvw4WS/18ryEDmNTlgf7D5L",
-	"i5FqQzECvVg0DEtUbsHeM1YDX32EhHAMWb46GbJ4l3YEV35Cn8en4wrO0HqekSP47HDVeMI7yNONoG+R",
-	"xyt/UfTx+cNpIYVeudsiitvDrQgoPrTVJ2DsiCQEx4hAkqWkal8w4Syk1Y19bZa3Tl596G/kHK5ZobdM",
-	"1xIP45TXtGfSU91TnIJxf+4+6V/YRZsXRAqasMw3ge/DiyP39fK9G+uYfOqx50/h9O4Ip9e5jaPpiYXT",
-	"UIllCAoOEU19CaURAuU+YlOG1iWlbaXlGcr0eogvn4kyXqMV/VaJYpPZdsaTf+Fu9GEuHLY6I3Ll1r9t",
-	"+1r6m0VpS93yBbqWXb5GtQAGCavBh5uUNR5RPuBdIVn7/KsCSIrHvlDKv56Rte3q/4UYWruI1mteDb7r",
-	"YwYo997le1F8SN6N/wPhatzCMZ2dClF+SQNEkpO69QkHwHAIVxLFp/Gk5lwu369BT/F4Tj5r3ELjg7TH",
-	"WWjiFgCwtoQGe74Ifnl2MekFVL4cXqFVtY+wTa0n8iMX7MYJrzcTBhho4sMmkgicFO4LhZ64FBH4/h1f",
-	"UbrX+YiA4HOpjDDn1pWxEFlXqmhLlVK2rfsrVCJpQEnwGaFBe5A9k+WXBzjDQ3E5Kp3FGRWPY1ZRCIOX",
-	"OPqgl0RF6qJBxA+oG3kPXuLz79ek157Pct9pv39OFYm249vuQUU1dX3OC6Ep4uumCQ55Z48a4G6Pac0A",
-	"in6D3mN844iUfd1k58eEWZ8kdKvC8f54bc9XHXrFhZDwJ49SE7W1gkfM9X8x0oxxjCIylhlF9S34XF11",
-	"YjqShnGf7fqvJ/p3I67vvtxfAfplOu2rOteert0AYR9fvDQhK7v3lmKe7h03vbdJy2eN3qhl7IDYdNvN",
-	"1iAzxxw+/tzuujZAEU8Ot+4YA3j9p/Iy9DL84EuZa3DsCjA7q7kCDxhWhqNyeI2Cg9VuOl352vDw/quS",
-	"lB+7JcqSJO6H8NJRVHyU5uiUPjAKEZumB2GVyYBLH3Q+avSlIEHk2OChvfaYsX0XzLad57+pKjmBf3n0",
-	"HLziU1EKu+1UQyYNwye9Jidsvhw35x8zdPZasiePQlF/DNM34p07Ac1zh6ju0UppjFfHylZYTU4XTcM8",
-	"DFNOLgi4zhf/klJht9P73ZcKwzXfsQSv1BqwGua+SfiIdhjl2c/c5fuhUVzOwgaHBgKczif/GCtL9Hnk",
-	"v77/9flnexUazLTlj3y7dO3/0DV1gJi13T1OgDvPvM2m07zm4yJ4wutHHQgtBt1hbSJs4jZcFCGxHJUG",
-	"pC4BCUJtuz+KzWcHBy6VrhZcXgLlz59+9qSxVRbPcOovx9FwC+hGERlNVVKs/4gxmKGLKzWNFce5SMLp",
-	"voscFTemUtr2UYrn4Z1RkF3L4mLKrZIXYY5/PwT2Z8zwaAIgZhTQwC3DqkZmBBX+XFf6DlscXvElYPm2",
-	"PyWXL0NycQfqy3FdMZ7nUNmMFZA7oTxjecnFKnM3a67BmIy5kUuw0Focci5zVEs/UuLBKhRgLt8XfRKP",
-	"E86f+OLjvdaFl5Zr25TLE4YVsBbYnCZpcsAX/iV1t2utxRqKL0R3Q/c91jTBRaAWTynpe32WmJC7HNjj",
-	"4Mdyh+JT2cPOHbjk1Cf1DPOmqPp1vgyX6zyi3vL2zbLLc+Lbdb6UalNCMYcI2rG6okwgX9bhCKINI42X",
-	"K9+4+xbx4ie1hnMiBvYiv2XMoN7dZ8QN7JaOLTt9q+4GLfb6oh/Di4QGgEnLfXzyR0pyvsN2gR9he2v5",
-	"x1U9LUWOXSUaW68Dcfh3E9GkleUW0JhgGF8pKlG+6k0njzsf3Xs+KfmSRh12rz8q0TMeeI+z/ohVyM9x",
-	"sZv+Jbd8ud2Ozh1ImEOQzHcQ5GPKCmCAXO9dfopvnP0y/yGkUbfXL0QULf2xBYygvweQBnyxU7AgZdR5",
-	"Sh77s57FrZhlQ4HqY4DKzkIf+8A/ykwzeurbCQ1p0OTPWIshWPlI8BLrlckleaMLYXwTESYs+2uhNvJv",
-	"6BoG6Rtj/rWu/taPv0nxvlTzyxLWUPYk/IN9quZP8aXzHCOO/Rkyh8O2zHnDq33SG8X2lmo+p0aSoZyc",
-	"hHdYdkbbIylwyUN0cqPIRcUxwBoVtffNGcaIx6HZrzOEL/qWW3MVdIb9dsNGzCXaB32oLLf+p+m2U/b9",
-	"BFphnEI1e+sdq+nG0+rJk2zCsctACEDPOuG7izZ2qGkxiHpaNsFgFZSAum4M0Gs02Xm5a4llRhdKmEiL",
-	"n0My33SSTcpdz32ywh1WoppO/+cWdnYKSQugjA/sude9VAjQEXES10XxnMIIz0H2Qhv7W6Z6btrzsrAn",
-	"0lSOXXUNDdimjwlL+SUGMCGnyTDpP6SE5oJvDiis9QLcPfYH+WftgrtTuwCP7KwKgEMMxskxvt/u0SEs",
-	"tdo5iplZ2vEdyMedBZHXkfZSv/pI6S3oSN2rj9vh+tbtVw9p2jMyiM+g3vhNFedNrcA52EIYq5BZU83j",
-	"DrcgzafhFKHOTcnz5RGGnhaSuyiz8v3ibxNfXhI1+Cl0Uz+HK6OAzyFNnNXL5fhgxrDyd4YdU7Dxpq+N",
-	"dJwqpWSHkufQG7GELwwscYesA5WEpIffN0cbF8O+q31RyLxAxSuUfaf+2lsEdnxirOX2eVMCzioj4Dmd",
-	"EQEfCyRA2Pdb+jPAFu9sCmyjhbUgB0Z5HSAhKfl9WEhvnBN+NMNtRMnpuvSKGd5mX3AXrzSS+6b+ARbg",
-	"b/B+y3LV6bjYYyCJQ1lDydNAxuz3F/jKnda0cR/nVrV98QMqFgB67XQP6+NbqMH9CsAOERP3Dwm7AvSb",
-	"Q17RK3f6lNqmdmc3iOz04DCRBo3Y52FloFzvGEn8SYywkjzE/ojUZu88gk3TW/GW4zJ/ho3vHni+Mo8E",
-	"vcOWmkeOJCHX0KuNYx/Wann7jn2c9Zz48GUWCHJQOx0eVEeIaXVMuC1EkTXN25TuTd6e3tH8zC8yhuEl",
-	"yOKLKY1HoobbkGkFROwzu58yla6GvH85fI+2fnHjl/DSmVPJ75L40u2CdvbmMy38wwk3P40446NJjKEd",
-	"252WK5uecrdgCQ4dDg+TGKNlbPoO7TbSnnYQ4e4XWkmi61kLXPjSHViggHo6PmC8LLstqL2NRGCUw0oY",
-	"0+OAUrM/K7Oc6lb6S0fB/h7ZfXgQn5awm2QSv4ytzbzT6hGRKjR5/PW1OxRS+QndsFXr5HLy4fWH/wkA",
-	"AP//",
+	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAbFnX5f++hXMAkJIASrRb",
+	"7bQnXxK3SOJxcHDej/eTUq0aJUFaM7l4P2m45iuwoPGvh602Srt/VWBKLRorlJxcTH5ZgAbGpbIL0Kzh",
+	"c2AgK6jOJsVEuBd+b0FvJsVE8hVMLiYljVNMTLmAFXcD2k3jnhirhZxPPnwoJk/FStj9uX5Qa7bicsOE",
+	"hZUp2Lf32RqnF5YJw1bCGCHnuZlrHLQ/8Yq/E6t2Nbn49v79YrISkv76qghLEtLCHPTkQzF5d2+u7rmf",
+	"75mlaO4pXBOv7zXKvaQnFzNeG/hQTH7htly40Xldq/X3q8Zu/pvXLUwurG6h2NnSpTRr0Oy/Xj77mdVC",
+	"gmGttKJmdgGsrAVIy2rg12Byu1rjdAPgPHrpH4qJBtMoaQBP/DEXdavB/bNU0oLEE+FNU4uSuyHOG62m",
+	"Naz+/Tfj9vK+t4b/pWE2uZj823mHUuf01Jw/p68mH9yMu8i0YVLZM0QC/74b7rJc4txVJWjtz7VqQFvh",
+	"Voqr34NruXQo4cA4VdWGqRnjkvFyKdW6hmoOK5DWwbTpjfQ+YGcKihVcixKSjzRwD4F9VNbweys0VJOL",
+	"X8PoryN+qelvUFo3xGVpR+8QkX694HZrm3ANesPKBZdzYCu+YQt+DQXjsmK8dojFLVspY927dgErfL4P",
+	"iUpv3uhW7l/CR3rzopWMm6WffK3aumJTRwQcLkNFk9EKjDvPhb+VftdTpWrg8hDkUjBycHy/DwioHCgW",
+	"gTzghIbxAIU1N2zFK2BWFUxpthZ2wfw+wuoTuIAfV73F9chBDzy7u9o9dD9M8tS1FtfJPdEDtyslgRkL",
+	"DRPSobCQU/VuCHG3B+IzC5oh3dtDW7gGad+IKonTM1HTwoau8k/KXSN8XavV/uzrhTJh9Q5bU6tYcFmp",
+	"2Sy3DiJzqQfKph80Wl2D5DJzWY3l9OH2Uuk2ML8aNgQ3K2ydHvsa9PRoMrC19d5p+GE8TD0EwrrDwWxt",
+	"cwC1nvM5LnUbW5B/bv1j6JQDlnZ3kmvNN3gI8M6+KQdFAwfVWhjL5gocNj9g4HiihzA+5cYiSz/bh/YO",
+	"6Gi92/Mmd29GMwyzzzAQcy+YsIatYDUFbZB8uHcqVbYO94meOgJjxFxChaTPfeD+5LbVKcLCm23g72PY",
+	"DpgdDZFQJ7GWS6ZmM9AP2NXkauIFIrfEObew5hvclWLlQikDKXRG5v4uIW45oQQ3zJmGGWiQpSOhmVvh",
+	"h3mz4GaxP9ZDevoDNwsCM0cGhAzEP6NJ3GIv2NXELPjX3/7j4mqCEP3HN2wB73gFpVjxmlViLqw5Sy2j",
+	"Al45QWo86RpFYdTsCDFHzbZ53DZIZh6VajUfR2WsOgYR3PBcbpRMHvqapwRsx0FrJefulN0bLKxRt7WQ",
+	"c5KiSNJfqBUUzLTlgnHDriZ/v2+uJg9YEC44WwnZWi944IKEkwVw2OQ137vD3wlZjbzE7pP9WzwVsvIS",
+	"yI6Mk+E5n1n2KSbXqiUd4oBs4TbwOgM6N9TeBvwDByPOHGOhm2gsl5UhlGGPnjw6HlR59gx2rfQy+Uxp",
+	"MRfpnRvh+fZxd/dYQIXVRG5aEaPFz+OCBkB5E3w0nMod4qPf1YpUrx00cj8TEhnV6tKjkaNADWhulWZT",
+	"9wqZAbZhBu8aocEcf8ZLTweOV7tGo5G7y4flNnzLryfOHuYq4saycBwvlITPiOLQ9UTAfi59bZbUMVjV",
+	"arQIeNZDJgwyymhYqWsUWPfZaKvnkLq8g0cbzmp7DQaAPefaAGFsccxRZg/qRi47ruOuXfWULuof0HVH",
+	"7OuEXtSqf2uNZVKtSbfO6tMDKnNxg1QBseqg5vqc3rpbVOQhl1xvEsI1/k4HFBRYJ9Uyu0CzyArF9iC5",
+	"KQkFWy9EuaBzdHuqwYJh041TXaCe7R/eXANkjs7PeIBE7xoGOrOtVJbR8CkpWKnlEMU5iP5hdcUkzuGG",
+	"TIIXKWACvGRFEoYZtQKkjvv8rhIJXsdLm7EmDmFdSytKiv5ideMIiWMWfq1FwM+wirjUPMRuglx62N8h",
+	"evlwASnRCH+OhllHI2eqlRVTrWV86v6rJLDIYndNjn7MhFpruahHGbSWBVtzLR1Rfnz55OnBjdPknaHJ",
+	"T5nd+80cO9wtLvlQrRquU2wyPAn6pwbT1pY00BKfCaOcis4WwlilBRgyRPc16gRKZCf0lK1nVO3Zp2tl",
+	"7NGn8FQZkzoE430+6XnJgRAYDBpziKcAi4yG1RxlB2OhMSRnLrghv4NU68TSd5EybN+vxu8sdTSPgFdP",
+	"waJHa08Ijs+IS1ZQC/STRElmLq5BsrY5Y08k44RYwuJqpWLcWodcBncgFdN8zaYbS265HZpPr6bdBmGc",
+	"/RVGfPVumUlx3Nm90pvU0U21WkKav1RijGH/gJPgXYq3c4uOpymwyuEAkb201fCA9Z9+nim9cpzMQfIf",
+	"36TxnRv7BrTOsNtayDRdXYExPMX0ReVPgvlXPMtnGubCWL1BrFHrjGoDKSwMNz0Mkfry9xbaMeej+Tpz",
+	"BJ1Ret9qjVTJb+wBm3ID//iG7Qpl/3z1+N7/Tq1xQHjR0NR8M2YD0VA+xqOCDypRJsiTkrjVOKyTdUG6",
+	"bSEzFjVUW6ZyYVnJpdvv1BFtXh3mFVuCew/z4v2exHP0122YXt0EJ+1RvzvETh95Opyi2J5CB1FqCiUn",
+	"PkN+GaYkOlrWfOO0G2Q2Qi5THLRK+/vQrdEaqEglcsrrYhMQJfCDFP5HiesT5fOUIZ+c1hLq4HgpRSOI",
+	"8+3fAcEzjETIZcGuJmuYLpRaXk3cYFcT9B1fTQ6enlUTGjxsNXl0gs+lMiLBy+KjfVnIHRMKmoG6Vsrp",
+	"HTckCmtYQbXJ0EOrWKUCVtPd97Yu7yLz/GrwxEG2Kwci5SRlJ15PislsW0weJ17HRQ/C+EYoRDywu0Qg",
+	"VDtNEHn8OZIGTiKo4YL8r2tODGwKtQAMo5D7CDYTmkTkcfam7XVcK1FCwVZc1FP1roh+Mo0kKoVJDkYj",
+	"KIRYgUmLkuvFZkCK9Er98CF4GxRNUniI+CXSBKkjwZC2sd516a3NqPI4cdA71HuY0ptBcwPjreXhs85a",
+	"7sABmptWe8bRgDZK3hlP4JHuPtx4Ajvp9+6ayAgMwCedwTbFNdEpn6DuTnmFisUXUuJ4qZoA2SRzMgVz",
+	"IjLpU+7y+pAABznPelFldAv0Yqrpa0QHIyayB+ol4NS+KIAjvuEwhhbhFqmhBOE0QIHypYmhQmkADBu7",
+	"r0UF3rS8I5WgI5LXhk1hIWTF0EMZFOjkTE6iTexmCrVas4pb/qYSOhh8Qzwg3gwMujBW1PUFae3Rlglk",
+	"D97VQw9CPYIkSbF+U612e0uYFKJFxMEcjBFKeoxAbGFLgKYgc0k0P9BBrJJAiTizN1WjxTW3tPkiCCEa",
+	"SqWJd/hfLJ/WtBzvOk4DXzUgBywkpDKSoMHUNegHfZGDLqE7mRoPRAO+y+VmFNBRp9xfhFRWlGAKtoTG",
+	"eqpkCuZFQlOwCsqakxU9vTndSpmMItg+obkTvona4fWtYWYZGXk2bkOjNrPmwibn9BYb4XaEciwDaenP",
+	"CmagtY+9aoAiHLzFqQJesRr1InPY2kRRAb2L3ZGLHk71LnAx6ZHBsPZwJD2MjxQx3NckGc+ShfCESHkQ",
+	"xgKxINbWpxRMJAxTFFGVPIVW14e5j3upCKMk1/+uqbmQUP0ICdGk/zToBUvwFjh3sjMRmGZUzKP5fH83",
+	"S5Fz/01rUb5ZppZAdg7ax76Ij4EMh8GwRBzpTRM/zcJEkqsqDRJ6iGbJEJ4tDFtKtZZBYUIbXEJo8ciZ",
+	"hMOg3a7PgIYE0YiROdf/boBvEdGTRzNSsMaA/ksyADgdOtx99RFmw4VqEqQ/WAuMYjOuC6bqCoxlQew9",
+	"Son6QTUpsuXAZIVN4NwT/yRKYd4yisoKGs23IZgMavTYPHhU/cvnFbqMIrzgTQPSRFGcs1mr0TDplZaj",
+	"IPGzmyABigPh11q1Fo5XWl+415O+CfdCJsJ70KL46fHfOMIbqdaHRknabI4waKaemSQFaZQRRD5kiCV9",
+	"wO77SCEvsgaRxonZk+IYY3pStVTS4+raiUpuQL9ipsFYc1DZ7MW3b8W9h73thr3HK7WFUh2caJkdi570",
+	"Dz7iB92dzurSnZ2nEv6mpGj345ACsQ0I/DlwMK/VWhWsktGhhJbmgkm1dkrMFGZKgzfE4xs+gHmHpLeU",
+	"XQU5xWGAqOP5JnLmVhAWi1YSOkRvqEAq65aN63F4U3TRw1JJSJKjzAKCzzFlewvzlKgmO7ZQcq03nQD+",
+	"ewvbVPigqJi3wmbvGO4yYd/CzRu+MWgBjov1DAxPkm3AXnjniJKsEmZJwspvbTV3suecC8mUE9I4yjUE",
+	"cw1nDA0m/k52OCI8ipwd52/YTw+JhsSIMwPO0cc+FncHlZVebocNRTeut6lZqGvD7Fp1Xusz9p2yC1RV",
+	"nGqRsKw5ie14G9dQ/FCW8LkrFNzNG9ZwbY8hbdnYoI4I0eJTIPyhW+fOFfOw2wIkNw5ZKLA67VNGDSXh",
+	"PzYo9iSuMplbiZJQNmMJjS0YZ2XNxQodBpLxNddJn+T4tJPxuRSV4HUudgmilepIvFAZ/p4hP9mIwLwx",
+	"4Cf/JBDIvnGAbqnkZJuKPH1bbDxjPyvWcGMapelgBV6Io2QbP3sK8hQzezSoBq33TlCj7O1t9ZFsW6i9",
+	"e4fotiU/SfoxwySFnF7SJ0MrhTgRkVMNSAo/zOWi0Jhpx737egwklG4WXL7Jxx1uAg3HFx2HdoS5AdXU",
+	"6cX59/bHeuafEOOg7VrjE2O2gy29P2IBXFeeEVR8g9KAwxlHtYO9c+YxaJ/55/kdGQePFalfOiE/gXND",
+	"aY2yhUP0eSzxRVbmPRCBlXVk2AurNHNHVzpkCev1dC1iSrg7AxT8JpxpgRncIVeaU10T4mHTJRmTJYJS",
+	"yTI2h3EO7o90UD/AO0JiV09zOTIVANWea7zZJIK7W6bW/agvrFBxEf527/hIgIJR/HVFlsP0pCpjrXCj",
+	"6i5AIUbdRB8+PQurSA++SYUE4Op4/RfDSlWNCFVIh56TZ9/twwcspLAlacPrme7IAIaSF23LybxemveZ",
+	"p1k3W1JnNqCv08aeSlRpe97BL0FWWOTizcC84Z2k3WVs1ttR1scHqFl5RIFSQ9rKIJKm4BePH7K///3v",
+	"/7kdyMC9rQwdJdG2Oi52BbN2MoEy0VDr8E0rN8bhOCmfakcG03wgyY+wuQmK7O1ed4UaP4VrqL2Pe3tR",
+	"4Uk/6at2v4XrVav5yOwa/LwfvlLBtJ1jRZmZ6gJZKIrtdSqekZfLdJgkWg3qCnSXDDzVoprDudDl+UwD",
+	"/B7giVup61ERhTvQpY0k4ekjPHdgKaRXcB3H2VbKkgU/JNQjlaRDkafuMQp+x7NNrFR0OGpbyOVTenM4",
+	"EXeurOC+dEo6nCK/zQ7AQwm9iOxORhuhsij7puRa+2DkEe7OqbG8TPq80dREFLBzFzpmGZ33mBXl9DXy",
+	"042YFZW+EVGtS1i/MVAqWaWc8xtvvVCtZmVMpl1siRyyXU3JHpun2Vl3KWkTXilBCW8rUjknlHuS3aVL",
+	"B8m882328D13D59G/N2/jfSsF7qFF7MGjKw4Y/8PtPKVAvAW7N9S9/4blE7Nmwa0B3I64qA1oPvvUk2C",
+	"1Lu7vs70h0Vu9hwkboKxIWW7S5xNzZGFpRAgPELrIc5Pf346Z9sXWuqaeba1E4jhIJIJ2/fvfwqlTHKs",
+	"3tBpkJkktIzZs8526TW7aTfc7hgT9kF5yG3Kr2GQlOxMvuDmOIdS1ozbG9udjkPaj7fj7vqTcDspcP+U",
+	"S/rwDxzQc6bAeBgJu3eukEzOX5IUWQLNxmj3aVKGD7x+D+cdZeWtXaikNhSq/NxI1PoRLgvvyMNocs9Y",
+	"cMtFSDm1Oc/bTz5kf0Twp/tkv/SLLwCnZmylqs9W5W7lt5OQm9ZpWwKWZunVSeqlHfVDKyhKZNNXID8i",
+	"rBSXlz6GVTID8BLDiwsmJAvqKMXmrURdCy/14ON/vnrYl/6zHsWf1PX4A79OHLh3JDKr0CzCeIjN7mfA",
+	"pzMtbwcXsl6NY08LB0ifVrKUIP4c5a2QQ+Ow6Pgw6LRrOYRpmQhjRMt1kvbwZSpS0sfwheBfaRmvlZyn",
+	"oxJysu7WII6NYExrYCbHhfx5CyOuspsqBeafYf1KJTcTnhDPtvjPdKWMhO6pIahoR+Zlji2YkVUQTama",
+	"XKGx5D6tqivK/FUUknGUGYimKeJOuy2EidLQToUxuV+D2drXY1CsTN7qfsZtIk49Xd/oWZdk1sXOXPii",
+	"vLEAim6lwbx+uwB5lkv2OJCV+ubGksmCKr3v8YqCvgcGm3FfRPK4lLJnfbM11UOMNu0C/yR7PoofHt5E",
+	"EsnP6OSoIOELuTxjrxaALCTQb6dShC+j2Rx/rESIb0U9sc/82ubseKfAVQggvpoU7GqCQRvun34uPOuo",
+	"lcdYGZCVORTQ5f0BR1neIzKmUP15MmfY/YoEZSd3mAozDjM04LnqtZ2bPpkVmU9PrlQ7tSNyzjB9K6G8",
+	"zjCkft+LDOvRIZkY2pJKRoC6yiiNN2+yWyWTTLEEeEGWjIItHN0MpdGOl+vdrarUiguJZx58zGeero6r",
+	"vDfSjNVV6kv6TnDXST3aLlKOuZpv0BtnbZMMBf5oqxnzyk+5DdqeCS1Gdyc30gDoC1YqORNzX1mo8IZD",
+	"pUNAer/cD68qJ1XZQRdLciqiY4oJe8HapkAKF5IGK7VOVkFKx+cPiEQh5CVaABc+BAElnCIkKO4/95bS",
+	"j7IVemzwONO3GXpfKt7IHOm7CVMZktA7ZCpz600xbfp9sIrQdh1WyproyfdOkZJzljKglrGK2GBlHnoL",
+	"iw9DubyBkj6hJsbhA9yBJn4Y15GDo78HIzRI/9WgEsmr6gCXRRr/xpuLErqye/zcG5O6SKGtfDunxvd+",
+	"51WlIZj+gh0qlijwQfuvnr5MK5ifvXitJ1b5gm8aeLlws3UJCMgwiiMSkJKnX/MUacefu5C3UB652/Za",
+	"C2vBp64J6ZmLl438WqksAKWGpvTlfLhjLmhqZ1O7EU7JDapalImIAvp9qwtEKPqNAq5h003KgRK8M8fR",
+	"VJyEOrIkbrVuk644n4+gdOXEV9kP1kXTv1NWHnRk1SlyiBkIGHcLf21w3tfHSoG0zBdtnYin3AE5LTm6",
+	"WfMQz7Sh6T0MSmgv+AUzR9mvNPjrVN2BOhvb60MDYcbb2g4kAqU0ycSg93MD9k3z1JtmT3IN+bXbQtHh",
+	"kgIYdUKDUq7jxK8uD2Y8tAyU3bOI4CSySMCwMJJbZsKaM3YpPbdGDj5DPbSu87C/QfhhGvs4D3bUnUd/",
+	"h3DOZa4XIQW0iEnGmMst03FAGK02cgXXoKejPtkjdu77ALQtSHQr6jZ6BAL5XkJ7cmO66M8rxOcKWFf9",
+	"h9fIVlsnLiPg7qGkVbBWkidF/H8fJDwVVeW4heYW7uH1BnrtmovaXfrC21UyfQkGqtZYvXmDgmYif1Ay",
+	"rxA9YNvtrlqJ5v+zJFo6HaTNGL1ygb47h+WH6AJtY8WakgT9/rozh0NtEsbIZO4bX1mc6jG4S08Wo1i9",
+	"zCkrvK5DDREG70poLHvoCyc5dv4C5ZORObNbiYN79NAXFlsLfdjmmUxKS8IoVivegQP+zkrVShtDJbC0",
+	"MQWv4iYrrZpmuIzHgA3IZ82nn/YrOST8k2gzo8rvC9S+Z6CTOmNBMb3pSfqJGYnaCq3NfLmrbeEMWwn6",
+	"cXNR9/Sj9XaWOo4XUCtepQ4kPOlFrmj8KfD9LT7phejhCiskZx8ftw/W5hJ1hkIkMkxvB4ie0oZFJYGj",
+	"bExkH3Glw2e9eEavUC0hIZ6qa9A1b4bLzMdGJVHwVXWFUpinGsKwuVLV2FjDxJ7blFaHP/d0C4yDjiJg",
+	"CNegfCDTlYeitzttkuJgIhn/FGecr2goamBSkfU6lhGwioq+iOFA4yMj2zKWNHckW9ULDhPJzvWWQreX",
+	"KA/sT0S/b3s0Ma7PCeKPnjwqogKtdKYk4DRX695XDanVXEiq+1MqKaG0XbmTnhXwL8bXw/fZA0n6h2Vi",
+	"s9bArtqQmyzUZWA+filU/TmmACoJJCmrK9U4nELJWxMKzWClFqsUNsxLDpj1F4bNpre01WRqSyCBVE2G",
+	"WPMCF0S5tEebHgN4OvAHKBTxiMMB5DHsJgyPHlfvkOkxcJPE9cIHfc2WUsZRqQuMLWEHS8uv3LBXz356",
+	"up2uEGq/eE+eAXetNmyldNKdQCmvI8cOSXcmnV4Bs1nSA4b9TZ18ZdG7XbDpJtIAnzCPFvwtbZ9LoO4X",
+	"0w3KBcZSQnIIt/eDksZDg+G/6b3XN6boxzSNQcDmbhXp7h7YhT9QP2UEWBKXFrxJrAp/jo0523LRVRlA",
+	"1KrAWCG9s8VBbp4yryYTdzeqlXO8HFyyr1YF+3ZVsK8WBfv6mwXZ8zAnIRHi3deDjncY5spHj/WnBRv4",
+	"iEYZIWEVV5cSZ9TaHCEk42vFxMvHWU8MntmNUETEibtEEC0khM6Xvg6Ew1dKSER9NKFn+VTCEQWbfRpg",
+	"AkaQKeiILk7qxbzVTfXYEiEfVfdpZCPYP1KZqOWByNsjPfAxItMTfTIMhQLUnQN0yBU/EOQb4mRvrMNt",
+	"LI20Z5MnM7zoF4dP954cleU7ukZ7K6ngGzJP0ghDNUQl4aJfJBGrCcbk+mhMYaXTE0dVHUp21e0Obzs0",
+	"OdFlt196qKsuJMjGEG5/mrKopJeXft+vJBRuuG84gNdmxTfUH9W9kIwg9NF0b/iYLKVYEnBPsCI91ixC",
+	"AxOscnhkY9bjQxiGSgwW/S2l4JoJw+xiMHvxGhhh2HkcUXSj9zINr/6AAZlj4yqzMBtfWjl81s9JRfjt",
+	"Ay5NQq8mVxMKoMT1Iu4YtYIBjBlqkZUPWbX1kOWo6DWo3QDXD9h/fH3/sOeZ5svC8ybkJULmOyQvvUp1",
+	"bXhFDRuw64uPNUUq1jlGdohWNgjPh25lHBjHs6fdS0PDRjqfT2T8JRdb5R+kGgkJ42PPKWxgxSsY2SCI",
+	"yj7nW8f4wgEYBOitjHjoIWIy254vm/PllZ7d6TrSuVB1RXbMnsKWnGqoyoLjww+2+s70pL8gGhqWCYD7",
+	"2PY+oQrmOO3s9F17MiJTKosqNpLpest4JNnpPZPV6TzC3gSVCpfiDtGpX6jETGJN9MBLCsFmbPvlCjEI",
+	"gktfcJprYI0yFipmVdJSkWuXVkOxVRZrDpYmdZ/8xfRL3Ccb2uc8eCHHPaOyfEQwtQfKkHKaLa0vjJPn",
+	"qzHV4uiLN77szbGJkzuo9slWmZEekCOicY+pfUXuDy/y+u6vOyGzA/ic75y088JOngzpFOsO99U6uCn5",
+	"2G526IkeXegxx4kO0PhxpFzNci3dQm0r3HOGH6Xr1I0l8qMLlO5giZr1CjDsdRYbwI0bofSebN4ZSo8x",
+	"TWWrhd28RO2cPH3AdYqpX+7qhmedVn8RvopzLKxtJh8+fPAFcxIJsbhZy5dg2Ft0Qr1FFectLfftGftF",
+	"2AV7u+a2XLwN3TgkQIXiD7pWilAiNKbyu39cyYZrvgIHN9/Egf3Xy2c/s1pIMAVFTlpYMeDlovCt1ylR",
+	"DUuO1cCvwVwQF8AHCE5vynKjz6HADDYcgcaKNwGweHHw+bDLGBpNnUtZtzZUCSkgJ/LQK1kqaTUvLasU",
+	"+BqI/NqHeqLP7ox97248OcIbiubqOUX/+uLxQ/af33z7H387u5JX8u27e6iKvQ1GE1ImPVEjhR6BesHe",
+	"auDV24K9pWOGt26Fb3m1EvLtGXvmmwSqcgk2wiIEz0oVjAMUbQjV2RW2+hMlSINXi6pTz4TDrcllw8sF",
+	"3Pv67H4wLG39hj2dVysMup/8ghndHvUMM+CD0cLcMZIfY2VXfOOhfxYDsS4mzwLmXj5/0qt4cDH5KpTM",
+	"5I2YXEz+fvYVLqnhdoG34TxMfH791TlvK4punQP+j54JJZ9UWKvF2Et8w33vT9lMLn5NxNRhj+GaW9AX",
+	"MSH8jD12ALeqeesQOyjgbMrLJbnrsWM8/uurlVOYvlpg5VQ35u8t1cfzsAzckWhTknDupSzKLr4+N2zo",
+	"eD04bIpGdvA4D3HRB1+kCqzHvPmLoxGTD6/RQdgoaYiSfX3/fuzLRHImehVLBOv5b95U0u3lcLdtZBOO",
+	"qO0OVG+PtNO0wlEJR3yCYIEUg7preQ/eLhg/FHvt2ySc+SA0jKzNrDcC4PwxF3WrabndZXJISrelu1Ex",
+	"8iohAls+N+iPRcR+XUw8PcEwCV7h6Ft3xGFri26hxhc3374l39HzUUf17p7lehvCMb5jKjDr5hZB+FA1",
+	"m90eSN6FbnoQwz+3AIakNAExgf13zCBh+S68tEdbbvq6nfIW+V34a3RaJA8uKK+gYgk7tMM+evKof04R",
+	"/Mcgt3/3/L33gnw4f+/m+OAdmkDS6/bx/VO6z34m2/MgY0D6XxEX5oysuY5O9FsyPeiXaSm6rmSheR9e",
+	"1FAWKkXDYxveQSKOOVpYhv+/Kd3B6jbRoxAdMLwWS+glQvXzoFIrCLGXA0twRzFX99yv98xSNPdUQ3b3",
+	"e1h51MkQaHU/KbZS28YT4un3smKceaQ6iJKefOzhEILYp4N5CHc+uk4roAMcPPTUSIS2xw/zupg0bYru",
+	"d3fAS8TfKWo8e2OUhY5qe6kfTk/NTokhbgrGyZWOHVMePXl0LKLsEa9aUSpKmjGjb/W7Wk2PEF/dMnyM",
+	"2++tsjyEc6MT1kfgz/JipFpT9MEgFh2HJaq0YO8Zq4GvPkJCOIQsX90YsniXdgJXfkKfx6fjCs7QeZ6R",
+	"I/iUdRU94T3k6Yf1d8jjlb8k+vik5ryQQq/cbRHF7eFWBBQfb+uzQrZEEoJjQiApclK1r+JwEtLqxr40",
+	"y1snrz4eOXEOl6zSG6ZbiYdxk9d0YNKbuqc4BeP+3H0lAmEXXbISKWjCMuPb2A/gxYH7ev7ejXVIPvXY",
+	"86dweneE08vSptH0hoXTUB7mGBQ8RjT1dZ1GCJS7iE1pY+eUS5aXZyj97CG+fCLKeIlW9FslijHd7oQn",
+	"/8Ld6P0EPezXRuTKrX/TNef0Nyu2ZY6mWd3KPl+jAgVHCavBh5uVNR5RkuJdIVm7/KsByIrHvnrLv56R",
+	"1Z3pUzyWL8TQ2ke0QfNq8F0fMkC5987fi+pD9m78HwhX4xaO6eRUiJJeIhBJTuoXTTwChsdwJVF9Gk+K",
+	"53L+/hr0FI/nxmdNW2h8kPY4C03aAgDW1hCx54vglycXk15A42v0VVo1uwgbC1CRH7liV054vZowwEAT",
+	"HzaRReCscF8p9MTliMD37/iKctBORwQEn0tlhDm1rozV0fpSRVc/lVKA3V+hPEoEJcFnhAbtQfZM1l8e",
+	"4AwPFe+onhdnVNGOWUUhDF7iGIJeFhVBc9P6MP4MaDU3p7L74tifwTjxPeWbZY6PSs1uGSk+VRtz822Z",
+	"WbGPBUZxPHryiFmlltRaDgtJDtv4MjI3NWkhNgbUHH+AwuDz76/JQnE6OLt5fAD1KZVd2o7v6ggNlWz2",
+	"2UtEcJDyrGOYzzt7EMy3J37MAKph0+xjfOOAvnQZiz+k1BKf7nWras7ueF1LYR1aEYbg/iePchN1pahH",
+	"zPV/MWaQcYwHM5YZReVT+Fxd9KJzsi4On0z9r6fE9WPn774G1wB62Hrd0XrXnq7dEWobvnhuQtL/4C3F",
+	"NPA77kTpcuJPGofTytQBsemmn3dDBqs5fPy53XW9jmLXHG7dMQbw+k819NjL8IOvlK/BsSvAPLt4BR4w",
+	"LDxI1RajqorFlHpNH7tA/+GrktUE+hXwsiTuh/DSQVR8lOfolAgyChFjT42wymzorE8fGDX6UpAgcmjw",
+	"0L19zNi+yWrXLfbfVJOdwL88eg7e8Kmohd30im2TrujTl7MTxi/HzfnHDIK+lOzJo9AzAhMujHjnTkDz",
+	"0iGqe7RSGjMPsHAaFivUVezHiAHn2QUB1+XiX1Iq9Nf+C5EKwzXfsumv1DVgsdVd4/4B7TDJs5+5y/dD",
+	"VFxOwgaPtZrcXHTFY6wRMhRb8fX9r08/26vQv6irruW78Wv/h26pwcisax5zA7jzzFvfer2RPi4WK7x+",
+	"0BXUYdAd1ibCJm7D2RRKBKDSgNQlIEEonfhHsfls4cC50s2Cy3OgSgg3P3vWbC6rZzj1l+MyugV0o9ia",
+	"WPQWy4tiNG1oEkw9iYX9WFPuNnI03JhGaTtEKZ6Hd0ZB9lpWZ1NulTwLc/z7PrA/Y65ODGWZUWgKtwzr",
+	"U5kRVPhzXek7bHF4xZeA1QH/lFy+DMnFHagvrHbBeFlCYwtWQemE8oKVNRerwt2suQZjCuZGrsFCZ3Eo",
+	"uSxRLf1IiQfriYA5f18NSTxOOH/ia9sPWhdeWq5tLKkoDKvgWmDvo6zJAV/4l9TdLrUW11B9IbobBmJg",
+	"dRpcBGrxVFxgp40XE3KbA3sc/FjuUH0qe9i6A+ec2vCeYN4cVb8sl+FynUbUW96+WXZ5Sny7LJdSrWuo",
+	"5pBAO9Y2lNPlC3QcQLTjSOP5yveFv0W8+EldwykRA1vd3zJmUGv4E+IGNuPHjrC+E3xEi522+4fwIqMB",
+	"YPr5EJ/8kdLV77Bd4EfY3FomedNOa1FihE209ToQh3/H2DStLLdUldcwvlJUAX81WBgg7Xx07/n08nMa",
+	"9bh7/VEpu+kUCpz1Ryxyf4qLHdvj3PLldjs6dUhoCUEy30KQjykQgaGOg3f5Kb5x8sv8h5BG3V6/EFG0",
+	"9scWMIL+PoI04Iu90hM5o85T8tif9CxuxSwbSo0fAlRxEvo4BP5RZprRU99OaEhEkz9jLY7BykeC11h5",
+	"Ti7JG10J43vUMGHZXyu1ln9D1zBI33f1r23zt2H8zYr3tZqf13AN9UDpBrBP1fwpvnSaY8SxP0OYddiW",
+	"OW2gvE9fpNjeWs3n1Kc0FAaU8A4LCGl7IJkxe4hObhSlaDgGWKOi9j6eYYp47Jv9ekP48n2lNRdBZ9jt",
+	"Zm3EXKJ90IfKcut/mm56BfxvQCtMU6i4t8GxYrOnTk+eFBOO/SJCAHrRC99ddLFDsYMl6mnFBINVUALq",
+	"uzFAX6PJzstdSywYu1DCJDpI7ZP52Kg4K3c992knd1iJclu4FS1qqyS4AMrdwZaO/UuFAB0RJ3FZVc8p",
+	"jPAUZM8NfXStmJs9k9OysCfSNI5d9Q0N2AWSCUuZQgYwtSrmCg0fUkZzwTePKJH2Atw99gf5ZxWKu1OF",
+	"Ao/spAqAQwzGyTG+203UISy1YzqImUXe8R3Ix50FkdeRdpL4hkjpLehI/auP2+H61u1XD2naEzKIz6De",
+	"+E1Vp02twDnYQhirkFlT9eoetyDNJ3KKULGo5uXyAEPPC8l9lFmp6tbx5SVRg59Cs/5TuDIq+BzSxEm9",
+	"XI4PFgxruBfY+wb7uvoqV4epUk52qHkJgxFL+MKRxQqRdaCSkPXw+zZ342LYt7UvCpkXqHiFAv7UrG+D",
+	"wE5PjFX5Pm9KwEllBDynEyLgY4EECNvKS38Ga9XWFZsCW2thLcgjo7z2kJCU/CEspDdOCT+a4Tai5HRb",
+	"e8UMb7MvnYxXGsl9rGSBrRQi3m9YqXpdOQcMJGkoa6h5HshYx+AFvnKnNW3cx6lVbV/Ggso+gL52uof1",
+	"8S2obLMVgD1GTNw9JOzvMGwOeUWv3OlT6toTntwgstVNxSRabWLHjpWB+nrLSOJPYoSV5CF2uqSGiacR",
+	"bGKXzFuOy/wZ1r4P5OkKdhL09pujHjiSjFxDr0bHPlyr5e079nHWU+LDl1nqyUHt5vCgOUBMm0PCbSWq",
+	"IrbhU3oweXt6R/Mzv8gYhpcgqy+myCGJGm5DphMQsWPwbspUvq717uXw3faGxY1fwksnTiW/S+JLv5/d",
+	"ydsIdfAPJxx/GnHGB5MYQ2O9Oy1Xxu6At2AJDr0q95MYk2Vshg7tNtKethDh7hdayaLrSQtc+NIdWKCA",
+	"unM+YLyu+83EvY1EYJTDShgz4IBSsz8rs9zUrfSXjoL9PbL78CA+rWE7ySR9GTubea9pJyJVaNf562t3",
+	"KKTyE7ph093J+eTD6w//EwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

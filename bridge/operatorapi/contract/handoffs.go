@@ -21,6 +21,7 @@ type Handoff struct {
 	Caps     []string             `json:"caps"`
 	Opened   Moment               `json:"opened"`
 	Moved    Moment               `json:"moved"`
+	Erased   Moment               `json:"erased,omitzero"` // when an operator erased its content; not there for never
 	// Orphaned says that its home, another one, was not heard for a day, or has lost steps of it.
 	Orphaned     bool   `json:"orphaned,omitempty"`
 	OrphanReason string `json:"orphan_reason,omitempty"` // for people
@@ -30,6 +31,14 @@ type Handoff struct {
 	Messages []Message `json:"messages,omitempty"`
 	// NextCursor is where the steps go on; "" after the last.
 	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// ShownTitle returns the title for people, or that it was erased.
+func (h Handoff) ShownTitle() string {
+	if h.Erased.IsZero() {
+		return h.Title
+	}
+	return "(erased " + h.Erased.String() + ")"
 }
 
 // Step is one filed step.
@@ -44,8 +53,9 @@ type Step struct {
 	Time       Moment                `json:"time"`  // the clock that deadlines use
 	Filed      Moment                `json:"filed"` // here
 	Provenance federation.Provenance `json:"provenance"`
-	Verdict    string                `json:"verdict"`
-	Scheme     federation.Dialect    `json:"scheme"` // in which it was signed
+	Verdict    string                `json:"verdict"`          // unverifiable for an erased one: nothing is left that its signature covers
+	Erased     bool                  `json:"erased,omitempty"` // its content is
+	Scheme     federation.Dialect    `json:"scheme"`           // in which it was signed
 	KeyID      string                `json:"kid"`
 	Note       string                `json:"note,omitempty"`
 	Evidence   *Evidence             `json:"evidence,omitempty"`

@@ -42,7 +42,7 @@ func loadHandoffs(r request) (view, error) {
 			with = h.Offeree
 		}
 		t.Rows = append(t.Rows, row{h.ID.String(), []cell{
-			handoffCell(h.ID), words(h.Kind), stateOf(h), long(h.Title), words(venueOf(h)), words(h.Offerer.Short()), words(with.Short()), at(h.Moved, r.now),
+			handoffCell(h.ID), words(h.Kind), stateOf(h), long(h.ShownTitle()), words(venueOf(h)), words(h.Offerer.Short()), words(with.Short()), at(h.Moved, r.now),
 		}})
 	}
 	command := slices.Concat([]string{"handoff", "list"}, r.flag("search"), r.flag("state"))
@@ -91,7 +91,7 @@ func loadHandoff(r request, id string) (view, error) {
 		about("Orphaned", long(h.OrphanReason)),
 	}
 	details = slices.DeleteFunc(details, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
-	details = slices.Insert(details, 1, about("Title", long(h.Title)))
+	details = slices.Insert(details, 1, about("Title", long(h.ShownTitle())))
 	steps := &timeline{}
 	for _, s := range h.Steps {
 		shown, err := shapeStep(r, s)

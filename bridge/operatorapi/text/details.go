@@ -138,7 +138,7 @@ func Webhook(out io.Writer, h contract.Webhook) error {
 func Handoff(out io.Writer, h contract.Handoff) error {
 	columns := newColumns(out)
 	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, state(h), h.Home, Cell(venue(h.Venue)))
-	fmt.Fprintf(columns, "  offer   %s", Cell(h.Title))
+	fmt.Fprintf(columns, "  offer   %s", Cell(h.ShownTitle()))
 	if !h.Deadline.IsZero() {
 		fmt.Fprintf(columns, "   deadline %s", h.Deadline)
 	}

@@ -19,7 +19,7 @@ func Handoffs() Table[contract.Handoff] {
 				with = h.Offeree
 			}
 			return []string{
-				h.ID.String(), string(h.Kind), state(h), venue(h.Venue), h.Offerer.Short(), with.Short(), h.Moved.String(), h.Title,
+				h.ID.String(), string(h.Kind), state(h), venue(h.Venue), h.Offerer.Short(), with.Short(), h.Moved.String(), h.ShownTitle(),
 			}
 		},
 	}

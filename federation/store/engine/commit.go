@@ -21,6 +21,7 @@ type committer struct {
 	patience time.Duration // with one batch; 0 for as long as it takes
 	metrics  *metrics
 	waiting  chan *item    // unbuffered: a batch has every item that was sent
+	jobs     chan *job     // unbuffered, see alone
 	closing  chan struct{} // closed by Close
 	closed   chan struct{} // closed by run
 }
@@ -43,6 +44,7 @@ func newCommitter(ctx context.Context, dial func(context.Context) (*writer, erro
 		patience: patience,
 		metrics:  m,
 		waiting:  make(chan *item),
+		jobs:     make(chan *job),
 		closing:  make(chan struct{}),
 		closed:   make(chan struct{}),
 	}, err
@@ -77,6 +79,9 @@ func (c *committer) run(ctx context.Context) {
 		select {
 		case first := <-c.waiting:
 			c.commit(ctx, c.gather(first))
+		case j := <-c.jobs:
+			j.err = j.do(ctx, c.writer.conn)
+			close(j.done)
 		case <-c.closing:
 			return
 		}

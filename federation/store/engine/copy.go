@@ -47,6 +47,9 @@ func planFile(ctx context.Context, path string, known []migration) (planned Upgr
 	s, err := OpenReadSnapshot(path)
 	if err == nil {
 		planned, err = s.plan(ctx, known)
+		if err == nil && planned.From > 0 && planned.From < planned.To {
+			planned.Estimate, err = estimate(ctx, s.DB, path)
+		}
 		err = errors.Join(err, s.Close())
 	}
 	if err != nil {

@@ -160,8 +160,13 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	before := files(t, dir)
-	if planned, err := engine.PlanBy(t.Context(), later, at(dir)); err != nil || planned != (engine.Upgrade{From: newest, To: newest + 1}) {
-		t.Errorf("PlanBy = %+v, %v", planned, err)
+	planned, err := engine.PlanBy(t.Context(), later, at(dir))
+	if err != nil || planned.From != newest || planned.To != newest+1 || planned.Estimate == nil {
+		t.Fatalf("PlanBy = %+v, %v", planned, err)
+	}
+	took, size := *planned.Estimate, int64(count(t, dir, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"))
+	if took.Bytes != size || took.Needs != 2*size || took.Rows < handoffs || took.Seconds <= 0 || took.Free <= 0 {
+		t.Errorf("the estimate is %+v of %d bytes", took, size)
 	}
 	if !maps.EqualFunc(before, files(t, dir), bytes.Equal) {
 		t.Error("PlanBy changed files")
@@ -227,7 +232,10 @@ func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
 	if !bytes.Equal(files(t, dir)[filepath.Base(at(dir))], before) {
 		t.Error("the record was changed")
 	}
-	if planned, err := engine.PlanBy(t.Context(), laterProgram(t), at(dir)); err != nil || planned.From != newest {
-		t.Errorf("PlanBy = %+v, %v", planned, err)
+	if planned, err := engine.PlanBy(t.Context(), laterProgram(t), at(dir)); err == nil {
+		t.Errorf("PlanBy = %+v of a record that cannot be copied", planned)
+	}
+	if n := count(t, dir, "PRAGMA user_version"); n != newest {
+		t.Errorf("the record is of version %d", n)
 	}
 }

@@ -101,6 +101,8 @@ type Upgrade struct {
 	From   int    `json:"from"` // version of the record before; 0 for an empty one
 	To     int    `json:"to"`
 	Backup string `json:"backup,omitempty"` // path of the copy that was made before
+	// Estimate is what a planned migration of a record in a file takes; nil for any other.
+	Estimate *Estimate `json:"estimate,omitempty"`
 }
 
 // CheckNewer refuses a record of a newer version than this program knows.
@@ -120,7 +122,11 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 	case dry && u.From == 0:
 		return fmt.Sprintf("would make a record of version %d", u.To)
 	case dry && inFile:
-		return fmt.Sprintf("would copy the record of version %d, and bring it to version %d", u.From, u.To)
+		said := fmt.Sprintf("would copy the record of version %d, and bring it to version %d", u.From, u.To)
+		if u.Estimate != nil {
+			said += ": " + u.Estimate.String()
+		}
+		return said
 	case dry:
 		return fmt.Sprintf("would bring the record from version %d to version %d", u.From, u.To)
 	case u.From == 0:

@@ -38,6 +38,11 @@ type Tables interface {
 	// Purge drops what waits of some DIDs and participants, both JSON arrays, or where dry
 	// only counts it.
 	Purge(ctx context.Context, q Tx, dids, participants string, dry bool) (int, error)
+	// Erasable counts the messages that [Tables.Erase] would erase, and returns the peers that
+	// were given any of them.
+	Erasable(ctx context.Context, q Tx, handoffs, participants string) (messages int, peers []string, err error)
+	// Erase erases the messages of some handoffs, and of names on links, both JSON arrays.
+	Erase(ctx context.Context, q Tx, handoffs, participants string, now time.Time) error
 	// Delay files a [federation.NoticeDelayed] for up to limit steps that were filed for
 	// participants at or before a time, and which these have not fetched.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)

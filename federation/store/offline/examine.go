@@ -60,6 +60,7 @@ type Report struct {
 	Version  int      `json:"version"` // of the record
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
+	Erased   int      `json:"erased"` // events without their documents: the chain has the digests alone
 	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
 
 	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with

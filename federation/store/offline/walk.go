@@ -116,7 +116,7 @@ func (w *walk) step(ctx context.Context, f filed) {
 		w.found(DamagedChain, f.where(), "does not link to the step before it")
 	}
 	ev, ok := w.checkEvent(ctx, f)
-	document := sha256.Sum256([]byte(ev.Signature.Document))
+	document := ev.DocumentDigest()
 	link := sha256.Sum256(slices.Concat(f.prev, document[:])) // of what it says of itself: one break is told once
 	w.version, w.link = f.version, link[:]
 	if !ok || w.lost {
@@ -148,7 +148,9 @@ func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event
 	if ev.Handoff.String() != f.handoff || ev.ID.String() != f.id || string(ev.From) != f.signer || !bytes.Equal(digest[:], f.digest) {
 		e.found(DamagedEvent, f.where(), "its columns are those of another event")
 	}
-	if err := e.rules.Verify(ctx, ev); err != nil {
+	if ev.Erased != nil {
+		e.report.Erased++
+	} else if err := e.rules.Verify(ctx, ev); err != nil {
 		e.found(DamagedSignature, f.where(), "%v", err)
 	}
 	return ev, true
@@ -186,11 +188,12 @@ func sameMilli(column int64, t time.Time) bool {
 }
 
 // sameView compares two views: a moment is the same in every time zone. The log does not say
-// whether the home is another one.
+// whether the home is another one, and when it was erased.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
+	a.Erased = b.Erased // the operator's, and no step's
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
 			*t = t.UTC()

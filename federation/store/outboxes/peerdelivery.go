@@ -189,6 +189,14 @@ func EndPeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
 	return nil
 }
 
+// ErasePeerDelivery deletes a row, pending or given up, with its dead letter.
+func ErasePeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
+	if _, err := q.Exec(ctx, `DELETE FROM dead WHERE peer_delivery = ?`, row); err != nil {
+		return err
+	}
+	return EndPeerDelivery(ctx, q, row)
+}
+
 // Bury implements [federationtest.PeerOutboxes].
 func (s *Outboxes) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {

@@ -124,23 +124,27 @@ func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federati
 	return found, nil
 }
 
+// DropWebhook deletes a webhook with all that is kept for it, in the transaction of a write. It
+// returns [federation.ErrNotFound] for an unknown one.
+func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) error {
+	n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
+	if err == nil && n == 0 {
+		return federation.ErrNotFound
+	}
+	if err == nil {
+		_, err = q.Exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
+	}
+	for _, table := range []string{"attempt", "dead"} {
+		if err == nil {
+			_, err = q.Exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
+		}
+	}
+	return err
+}
+
 // RemoveWebhook implements [federationtest.Webhooks].
 func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		n, err := q.Exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
-		if err == nil && n == 0 {
-			return federation.ErrNotFound
-		}
-		if err == nil {
-			_, err = q.Exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
-		}
-		for _, table := range []string{"attempt", "dead"} {
-			if err == nil {
-				_, err = q.Exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
-			}
-		}
-		return err
-	})
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return DropWebhook(ctx, q, id) })
 	if err != nil {
 		return fmt.Errorf("remove webhook %s: %w", id, err)
 	}

@@ -49,7 +49,7 @@ func (s *Registry) Since(ctx context.Context, to string, since time.Time, limit 
 // Recent implements the port Threads of bridge/airc.
 func (s *Registry) Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error) {
 	messages, err := engine.Rows(ctx, s.db.Reads(), scanMessage, `SELECT `+messageColumns+` FROM message m
-		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+engine.AtMost,
+		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND m.deleted < 2 AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+engine.AtMost,
 		min(handle, peer), max(handle, peer), handle, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read conversation of %s and %s: %w", handle, peer, err)
@@ -75,7 +75,7 @@ func (s *Registry) Conversations(ctx context.Context, handle string, limit int) 
 				SELECT high AS peer, recipient, read, seq, deleted FROM message WHERE low = ?1 AND seq IS NOT NULL
 				UNION ALL
 				SELECT low AS peer, recipient, read, seq, deleted FROM message WHERE high = ?1 AND low <> ?1 AND seq IS NOT NULL
-			) both_sides WHERE NOT (deleted = 1 AND recipient = ?1) GROUP BY peer
+			) both_sides WHERE deleted < 2 AND NOT (deleted = 1 AND recipient = ?1) GROUP BY peer
 		) threads JOIN message m ON m.low = min(?1, peer) AND m.high = max(?1, peer) AND m.seq = last
 		ORDER BY m.told DESC, peer`+engine.AtMost, handle, max(limit, 0))
 	if err != nil {

@@ -169,7 +169,7 @@ func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now tim
 
 // Sent implements the port Messages of bridge/airc.
 func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ?
+	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ? AND m.deleted < 2
 		ORDER BY m.n DESC LIMIT 1`, id, from, engine.Stamp(since))
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("look up message sent by %s: %w", from, err)
@@ -180,7 +180,7 @@ func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (
 // Named implements the port Messages of bridge/airc. Of several it returns the one that came
 // last.
 func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
+	m, err := oneMessage(ctx, s.db.Reads(), `m.id = ?1 AND m.deleted < 2 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
 	if errors.Is(err, federation.ErrNotFound) {
 		m, err = oneMessage(ctx, s.db.Reads(), `m.n = (SELECT t.n FROM peer_delivery_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
@@ -194,7 +194,7 @@ func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message
 
 // OfferMessage implements the port Messages of bridge/airc.
 func (s *Registry) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
-	m, err := oneMessage(ctx, s.db.Reads(), `m.handoff = ?1 AND m.event = ?1
+	m, err := oneMessage(ctx, s.db.Reads(), `m.handoff = ?1 AND m.event = ?1 AND m.deleted < 2
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)

@@ -20,7 +20,7 @@ const notNewest = `(m.position IS NULL OR
 // done says of a message m that its recipient was handed it or has no inbox here,
 // and that it is of no handoff that goes on.
 const done = `m.position IS NOT NULL
-	AND (m.deleted = 1 OR m.read IS NOT NULL OR
+	AND (m.deleted > 0 OR m.read IS NOT NULL OR
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
 

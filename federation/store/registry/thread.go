@@ -89,7 +89,7 @@ func (s *Registry) Thread(ctx context.Context, handle, peer string, after uint64
 	limit = max(limit, 0)
 	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
 	messages, err = engine.Rows(ctx, s.db.Reads(), scanMessage, `SELECT `+messageColumns+` FROM message m
-		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND NOT (m.deleted = 1 AND m.recipient = ?)
+		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND m.deleted < 2 AND NOT (m.deleted = 1 AND m.recipient = ?)
 		ORDER BY m.seq`+engine.AtMost, min(handle, peer), max(handle, peer), after, handle, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read thread of %s and %s: %w", handle, peer, err)

@@ -1,0 +1,82 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"time"
+)
+
+// Erasure is what stays of the content of an erased step: the two digests by which the log
+// stays verifiable, and the step is known when it comes again.
+type Erasure struct {
+	At       time.Time `json:"at"`
+	Document [32]byte  `json:"document"` // SHA-256 of what was signed, see [Link]
+	Digest   [32]byte  `json:"digest"`   // see [Event.Digest]
+}
+
+// DocumentDigest returns the SHA-256 of what was signed.
+func (e Event) DocumentDigest() [32]byte {
+	if e.Erased != nil {
+		return e.Erased.Document
+	}
+	return sha256.Sum256([]byte(e.Signature.Document))
+}
+
+// Erase returns the step without its content: without titles, notes, contexts, capabilities,
+// signed fields, evidence and the name that its signer had. The verb, the DIDs, the times, the
+// venue and the references to other steps stay: the lifecycle can be replayed.
+func (e Event) Erase(now time.Time) Event {
+	if e.Erased != nil {
+		return e
+	}
+	from := e.Arrival
+	return Event{
+		ID: e.ID, Handoff: e.Handoff, Kind: e.Kind, Verb: e.Verb, From: e.From, For: e.For, To: e.To, Venue: e.Venue, Dialect: e.Dialect,
+		Deadline: e.Deadline, BidDeadline: e.BidDeadline, Subject: e.Subject, Accepts: e.Accepts, Replaces: e.Replaces, Stamped: e.Stamped,
+		Provenance: e.Provenance, Signature: Signature{KeyID: e.Signature.KeyID, Key: e.Signature.Key},
+		Erased: &Erasure{At: now, Document: e.DocumentDigest(), Digest: e.Digest()},
+		Arrival: Arrival{
+			Network: from.Network, Link: from.Link, Home: from.Home, Path: from.Path, Abroad: from.Abroad, ReadsInbox: from.ReadsInbox,
+			Received: from.Received, Party: from.Party, Orphaned: from.Orphaned, Accepted: from.Accepted, Place: from.Place,
+		},
+	}
+}
+
+// Erase returns the view without the text of the offer.
+func (v View) Erase(now time.Time) View {
+	v.Title, v.Caps, v.Priority, v.Erased = "", nil, "", now
+	return v
+}
+
+// ErasureQuery names a person: its DIDs, and its names on links that have participants.
+type ErasureQuery struct {
+	DIDs         []DID
+	Participants []string
+}
+
+// Erasing is what an erasure would change, or did.
+type Erasing struct {
+	// Open are the handoffs of the person that are not over, up to [MaxOpenNamed]. Nothing is
+	// erased while there are any.
+	Open []HandoffID `json:"open,omitempty"`
+
+	Handoffs  int `json:"handoffs"`
+	Documents int `json:"documents"` // signed documents of steps and receipts in these handoffs
+	Messages  int `json:"messages"`  // private text, of the record and of the tables of networks
+	Evidence  int `json:"evidence"`  // originals behind vouched steps
+	Contexts  int `json:"contexts"`  // stored contexts
+	Waiting   int `json:"waiting"`   // deliveries, inbox entries, deferred and pending steps, dead letters
+	Other     int `json:"other"`     // notices, kept answers, webhooks, declarations
+
+	// Journals are the histories of sessions that links keep, with handoffs in them. Those in
+	// Running go on, and were left as they are.
+	Journals int      `json:"journals"`
+	Running  []string `json:"running,omitempty"`
+
+	// Copies are the links, peers and homes that were given steps or messages.
+	Copies []string `json:"copies"`
+
+	All []HandoffID `json:"-"` // all handoffs of the person, erased before or not
+}
+
+// MaxOpenNamed bounds the open handoffs that an erasure names.
+const MaxOpenNamed = 20

@@ -1,0 +1,349 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+)
+
+// The erasure of a person, table by table.
+//
+// A handoff is of a person when a step of it is signed by, stands for, or names one of its DIDs.
+// In such a handoff and in its private text:
+//
+//   - event: the row stays with its digests, its DIDs, its verb and its times; body is the event
+//     without its content (see [federation.Event.Erase]), message and place are cleared
+//   - handoff: the row stays; the view loses title, capabilities and priority
+//   - evidence, blob, blob_claim, inbox, outbox, attempt, dead, mention: the rows are deleted
+//   - settled: stays; it has the names of links and codes
+//   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
+//
+// Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
+// push, peer_delivery and declaration are deleted. The tables of a network erase their own rows
+// (see [engine.Tables]), and links that keep journals erase these.
+//
+// The tables without text of persons stay as they are: party, tombstone, unseen, newcomer, size,
+// mailbox, share, device, looked, held, peer_delivery_id, peer_pause, peer_mode, binding,
+// bound_name, key_owner, key_window, own_key, session, deferred_count, offence,
+// mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
+
+// The pages of an erasure: other writes go on between two of them.
+const (
+	eraseHandoffs = 32
+	eraseMessages = 200
+)
+
+// Conditions of an erasure. The DIDs are ?1 and the handoffs are ?2, both JSON arrays.
+const (
+	ofDIDs       = `IN (SELECT value FROM json_each(?1))`
+	ofHandoffs   = `IN (SELECT value FROM json_each(?2))`
+	eventOfThem  = `(e.signer ` + ofDIDs + ` OR e.body ->> 'for' ` + ofDIDs + ` OR e.body ->> 'to' ` + ofDIDs + ` OR e.body -> 'arrival' ->> 'party' ` + ofDIDs + `)`
+	saidOfThem   = `(e.state = 'said' AND (` + eventOfThem + ` OR EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq AND m.handoff ` + ofHandoffs + `)))`
+	eraseOfThem  = `(e.handoff ` + ofHandoffs + ` AND e.state <> 'said' OR ` + saidOfThem + `)`
+	handoffsThem = `SELECT e.handoff FROM event e WHERE e.version IS NOT NULL AND ` + eventOfThem + ` UNION SELECT handoff FROM party WHERE did ` + ofDIDs
+)
+
+// erasure is one erasure under way.
+type erasure struct {
+	record       *Record
+	dids         string // as JSON, like the others
+	handoffs     string
+	participants string
+	all          []federation.HandoffID
+	left         []federation.HandoffID // not erased yet
+	open         []federation.HandoffID // not over
+	now          time.Time
+}
+
+// Erasable implements [federationtest.Erasures].
+func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
+	e, err := s.planErasure(ctx, of, time.Time{})
+	var found federation.Erasing
+	if err == nil {
+		found, err = e.count(ctx)
+	}
+	if err != nil {
+		return federation.Erasing{}, fmt.Errorf("count what is to be erased: %w", err)
+	}
+	return found, nil
+}
+
+// Erase implements [federationtest.Erasures].
+func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error) {
+	e, err := s.planErasure(ctx, of, now)
+	var done federation.Erasing
+	if err == nil {
+		done, err = e.count(ctx)
+	}
+	if err == nil && len(done.Open) == 0 {
+		err = e.run(ctx)
+	}
+	if err != nil {
+		return federation.Erasing{}, fmt.Errorf("erase: %w", err)
+	}
+	return done, nil
+}
+
+// Compact implements [federationtest.Erasures].
+func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
+
+func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {
+	e := &erasure{record: s, now: now}
+	var err error
+	if e.dids, err = asJSON(of.DIDs); err != nil {
+		return nil, err
+	}
+	if e.participants, err = asJSON(of.Participants); err != nil {
+		return nil, err
+	}
+	type row struct {
+		id           federation.HandoffID
+		over, erased bool
+	}
+	scan := func(scanner engine.Scanner) (r row, err error) {
+		var text string
+		if err = scanner.Scan(&text, &r.over, &r.erased); err == nil {
+			err = r.id.UnmarshalText([]byte(text))
+		}
+		return r, err
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT h.id, h.over = 1, h.view ->> 'erased' IS NOT NULL FROM handoff h WHERE h.id IN (`+handoffsThem+`) ORDER BY h.id`, e.dids)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		e.all = append(e.all, r.id)
+		switch {
+		case !r.over:
+			e.open = append(e.open, r.id)
+		case !r.erased:
+			e.left = append(e.left, r.id)
+		}
+	}
+	e.handoffs, err = asJSON(e.all)
+	return e, err
+}
+
+// asJSON returns a list as a JSON array, also an empty one.
+func asJSON[T any](list []T) (string, error) {
+	text, err := json.Marshal(append([]T{}, list...))
+	return string(text), err
+}
+
+// count counts what the erasure would change.
+func (e *erasure) count(ctx context.Context) (federation.Erasing, error) {
+	q := e.record.db.Reads()
+	done := federation.Erasing{Open: e.open[:min(len(e.open), federation.MaxOpenNamed)], Handoffs: len(e.left), Copies: []string{}, All: e.all}
+	for _, of := range e.targets(&done) {
+		var n int
+		if err := q.Row(ctx, `SELECT count(*) FROM `+of.table+` WHERE `+of.where, of.args, &n); err != nil {
+			return done, err
+		}
+		*of.count += n
+	}
+	copies, err := e.copies(ctx, q)
+	if err != nil {
+		return done, err
+	}
+	done.Copies = append(done.Copies, copies...)
+	if tables := e.record.db.Tables; tables != nil {
+		messages, peers, err := tables.Erasable(ctx, q, e.handoffs, e.participants)
+		if err != nil {
+			return done, err
+		}
+		done.Messages += messages
+		done.Copies = append(done.Copies, peers...)
+	}
+	slices.Sort(done.Copies)
+	done.Copies = slices.Compact(done.Copies)
+	return done, nil
+}
+
+// target is a kind of rows that an erasure changes. Rows without a way to be dropped are erased with their event.
+type target struct {
+	count *int
+	table string
+	where string
+	args  []any
+	drop  dropped
+}
+
+// dropped is how the rows of a target are deleted: all at once, or each by its key.
+type dropped struct {
+	all  bool
+	key  string
+	each func(ctx context.Context, q engine.Tx, key string) error
+}
+
+// copies returns the links and homes that were given steps of the person.
+func (e *erasure) copies(ctx context.Context, q engine.Tx) ([]string, error) {
+	links, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT s.link FROM settled s JOIN event e ON e.seq = s.event
+		WHERE s.state = 'delivered' AND `+eraseOfThem, e.dids, e.handoffs)
+	if err != nil {
+		return nil, err
+	}
+	homes, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT DISTINCT h.view ->> 'home' FROM handoff h
+		WHERE h.id IN (SELECT value FROM json_each(?1)) AND h.view ->> 'remote' IS NOT NULL`, e.handoffs)
+	return append(links, homes...), err
+}
+
+// run erases, one page after the other. An erasure that was cut short goes on where it was, when
+// it is made again.
+func (e *erasure) run(ctx context.Context) error {
+	for page := range slices.Chunk(e.left, eraseHandoffs) {
+		err := e.record.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			for _, id := range page {
+				if err := e.eraseHandoff(ctx, q, id); err != nil {
+					return fmt.Errorf("%s: %w", id, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for more := true; more; {
+		erased, err := engine.Written(ctx, e.record.db, e.eraseMessages)
+		if err != nil {
+			return err
+		}
+		more = erased > 0
+	}
+	return e.record.db.Write(ctx, e.eraseRest)
+}
+
+// eraseHandoff erases one handoff that is over.
+func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.HandoffID) error {
+	view, err := over(ctx, q, id.String())
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil // it was pruned meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	steps, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, e.body FROM event e WHERE e.handoff = ? AND e.state <> 'said'`, id.String())
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		if err := e.eraseEvent(ctx, q, step); err != nil {
+			return err
+		}
+	}
+	for _, did := range view.Others("") {
+		_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id.String())
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE handoff = ?`, id.String()); err != nil {
+		return err
+	}
+	text, err := json.Marshal(view.Erase(e.now))
+	if err == nil {
+		_, err = q.Exec(ctx, `UPDATE handoff SET view = ? WHERE id = ?`, string(text), id.String())
+	}
+	return err
+}
+
+// stored is an event with its body as it is on record.
+type stored struct {
+	seq     int64
+	handoff string
+	body    []byte
+}
+
+func scanStored(row engine.Scanner) (s stored, err error) {
+	err = row.Scan(&s.seq, &s.handoff, &s.body)
+	return s, err
+}
+
+// eraseEvent replaces the body of an event, and ends its deliveries.
+func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
+	ev, err := handoffs.DecodeEvent(s.body)
+	if err != nil {
+		return fmt.Errorf("event %d cannot be read, see baton verify: %w", s.seq, err)
+	}
+	body, err := json.Marshal(ev.Erase(e.now))
+	if err != nil {
+		return err
+	}
+	if _, err := q.Exec(ctx, `UPDATE event SET body = ?, message = NULL, place = NULL WHERE seq = ?`, string(body), s.seq); err != nil {
+		return err
+	}
+	return e.endDeliveries(ctx, q, s)
+}
+
+// eraseMessages erases a page of private text, and returns how much.
+func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
+	found, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, e.body FROM event e WHERE e.body ->> 'erased' IS NULL AND `+saidOfThem+`
+		ORDER BY e.seq LIMIT 0 + ?3`, e.dids, e.handoffs, eraseMessages)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range found {
+		ev, err := handoffs.DecodeEvent(m.body)
+		if err != nil {
+			return 0, fmt.Errorf("message %d cannot be read, see baton verify: %w", m.seq, err)
+		}
+		if err := e.eraseEvent(ctx, q, m); err != nil {
+			return 0, err
+		}
+		if ev.Evidence != nil {
+			if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], m.handoff); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, ev.To, m.seq); err != nil {
+			return 0, err
+		}
+		if _, err := q.Exec(ctx, `DELETE FROM mention WHERE event = ?`, m.seq); err != nil {
+			return 0, err
+		}
+	}
+	return len(found), nil
+}
+
+// eraseRest deletes the rows of the person that belong to no filed event.
+func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
+	for _, of := range e.targets(&federation.Erasing{}) {
+		if err := of.erase(ctx, q); err != nil {
+			return err
+		}
+	}
+	if e.record.db.Tables == nil {
+		return nil
+	}
+	return e.record.db.Tables.Erase(ctx, q, e.handoffs, e.participants, e.now)
+}
+
+// erase deletes the rows of a target.
+func (t target) erase(ctx context.Context, q engine.Tx) error {
+	if t.drop.all {
+		name, alias, _ := strings.Cut(t.table, " ")
+		_, err := q.Exec(ctx, `DELETE FROM `+name+` AS `+alias+` WHERE `+t.where, t.args...)
+		return err
+	}
+	if t.drop.each == nil {
+		return nil
+	}
+	keys, err := engine.Rows(ctx, q, engine.ScanOne[string], `SELECT CAST(`+t.drop.key+` AS text) FROM `+t.table+` WHERE `+t.where, t.args...)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := t.drop.each(ctx, q, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
