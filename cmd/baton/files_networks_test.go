@@ -146,10 +146,12 @@ func workTask(t *testing.T, w *filesWorld, told func(verb string)) {
 		return path != ""
 	})
 	for _, move := range []struct{ from, to, verb string }{{"offered", "accepted", "accept"}, {"accepted", "completed", "complete"}} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var text []byte
+		await(t, "the record", func() bool { // a record that the gateway changes is away for a moment
+			var err error
+			text, err = os.ReadFile(path)
+			return err == nil
+		})
 		drop(t, path, []byte(strings.Replace(string(text), `"status": "`+move.from+`"`, `"status": "`+move.to+`"`, 1)))
 		told(move.verb)
 	}
