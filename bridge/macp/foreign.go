@@ -311,7 +311,7 @@ func (c *foreignConn) resume(ctx context.Context) error {
 			return err
 		}
 		for _, name := range names {
-			if err := c.follow(ctx, strings.TrimPrefix(name, prefix)); err != nil {
+			if err := c.follow(ctx, strings.TrimPrefix(name, prefix), true); err != nil {
 				return err
 			}
 			after = name
@@ -334,7 +334,7 @@ func (c *foreignConn) watchSessions(ctx context.Context) error {
 		if !c.follows(s) {
 			continue
 		}
-		if err := c.follow(ctx, s.GetSessionId()); err != nil {
+		if err := c.follow(ctx, s.GetSessionId(), false); err != nil {
 			return err
 		}
 	}
@@ -386,8 +386,9 @@ func (c *foreignConn) watchSignals(ctx context.Context) error {
 	return fmt.Errorf("watch signals: %w", orEnded(stream.Err()))
 }
 
-// follow starts the goroutine that follows a session, unless one does.
-func (c *foreignConn) follow(ctx context.Context, id string) error {
+// follow starts the goroutine that follows a session, unless one does. Copied says that the session
+// has a copy.
+func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error {
 	if !macpmode.ValidSessionID(id) {
 		return nil
 	}
@@ -407,7 +408,7 @@ func (c *foreignConn) follow(ctx context.Context, id string) error {
 			defer c.mu.Unlock()
 			delete(c.followed, id)
 		}()
-		return newMirror(c, id).run(ctx)
+		return newMirror(c, id).run(ctx, copied)
 	})
 	return nil
 }

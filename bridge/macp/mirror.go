@@ -33,9 +33,10 @@ func newMirror(c *foreignConn, id string) *mirror {
 	return &mirror{foreignConn: c, id: id, s: &macpmode.Session{}}
 }
 
-// run follows the session until it is over, or ctx ends.
-func (m *mirror) run(ctx context.Context) error {
-	if err := m.load(ctx); err != nil {
+// run follows the session until it is over, or ctx ends. Where copied says that there is a copy and
+// none is found, the copy of a task was removed with that of its offer just now: it is not made again.
+func (m *mirror) run(ctx context.Context, copied bool) error {
+	if err := m.load(ctx); err != nil || copied && !m.s.Exists() {
 		return err
 	}
 	if err := m.file(ctx); err != nil {

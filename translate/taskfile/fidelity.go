@@ -43,5 +43,6 @@ func Fidelity() []translate.Fidelity {
 		row(out, "subject", notTaken, "receipts are not carried"),
 		row(out, "signature", notTaken, "the format has no signatures"),
 		row(out, "provenance", notTaken, "the format has no signatures"),
+		row(out, "erased", notTaken, "a step is not sent once its content was erased"),
 	}
 }

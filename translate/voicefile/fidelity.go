@@ -45,6 +45,7 @@ func Fidelity() []translate.Fidelity {
 		row(out, "subject", notTaken, "receipts are not carried"),
 		row(out, "signature", notTaken, "the HMAC of the pair authenticates a file"),
 		row(out, "provenance", notTaken, "the HMAC of the pair authenticates a file"),
+		row(out, "erased", notTaken, "a step is not sent once its content was erased"),
 		row(out, "context of a later step", notTaken, "the HMAC covers each byte of the offer; the result is read over REST"),
 		row(out, "progress", notTaken, "the HMAC covers each byte of the offer"),
 	}
