@@ -21,6 +21,15 @@ func (e Event) DocumentDigest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
+// FiledVerdict returns the verdict on a step that is on record: nothing but valid steps is filed, and
+// an erased one cannot be verified any more.
+func (e Event) FiledVerdict() Verdict {
+	if e.Erased != nil {
+		return Unverifiable
+	}
+	return Valid
+}
+
 // Erase returns the step without its content: without titles, notes, contexts, capabilities,
 // signed fields, evidence and the name that its signer had. The verb, the DIDs, the times, the
 // venue and the references to other steps stay: the lifecycle can be replayed.

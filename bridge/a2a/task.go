@@ -195,7 +195,7 @@ func (f *fold) metadata() map[string]any {
 	v := f.view
 	m := map[string]any{
 		"kind": v.Kind, "state": f.last.State, "home": v.Home, "version": f.last.Version, "offerer": v.Offerer,
-		"provenance": f.last.Event.Provenance, "verdict": federation.Valid.String(), // nothing else is filed
+		"provenance": f.last.Event.Provenance, "verdict": f.last.Event.FiledVerdict().String(),
 		"passport": f.scene.publicURL + "/api/v1/handoffs/" + v.ID.String() + "/passport",
 	}
 	if v.Offeree != "" {

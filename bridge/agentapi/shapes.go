@@ -37,7 +37,7 @@ func (l *Link) shapeStep(ctx context.Context, e federation.Entry) contract.Step 
 	s := contract.Step{
 		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Name: l.access.Name(ctx, actor),
 		Time: moment(ev.Time()), Filed: moment(e.Filed), State: string(e.State), Provenance: string(ev.Provenance),
-		Verdict: federation.Valid.String(), // nothing else is filed
+		Verdict: ev.FiledVerdict().String(),
 		Dialect: string(ev.Dialect), Title: ev.Title, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash,
 		Document: ev.Signature.Document, Signature: ev.Signature.Text,
 		PublicKey: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),

@@ -100,7 +100,7 @@ func shapeStep(n participant.Named) step {
 	ev := n.Entry.Event
 	s := step{
 		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Time: moment(ev.Time()),
-		State: string(n.Entry.State), Provenance: string(ev.Provenance), Verdict: federation.Valid.String(), // nothing else is filed
+		State: string(n.Entry.State), Provenance: string(ev.Provenance), Verdict: ev.FiledVerdict().String(),
 		Untrusted: untrusted{},
 	}
 	if actor := ev.Actor(); actor != ev.From {

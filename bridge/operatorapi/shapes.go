@@ -25,7 +25,7 @@ func shapeStep(e federation.Entry, name string) Step {
 	s := Step{
 		EventID: ev.ID, Verb: ev.Verb, From: ev.From, Name: name, Network: ev.Arrival.Network, Link: ev.Arrival.Link,
 		Time: Moment(ev.Time()), Filed: Moment(e.Filed), Provenance: ev.Provenance,
-		Verdict: verdictOn(ev), Erased: ev.Erased != nil,
+		Verdict: ev.FiledVerdict().String(), Erased: ev.Erased != nil,
 		Scheme: ev.Dialect, KeyID: ev.Signature.KeyID, Note: ev.Note, Delivered: []Delivery{},
 	}
 	if actor := ev.Actor(); actor != ev.From {
@@ -35,15 +35,6 @@ func shapeStep(e federation.Entry, name string) Step {
 		s.Evidence = &Evidence{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])}
 	}
 	return s
-}
-
-// verdictOn returns the verdict on a filed step: nothing but valid steps is filed, and an erased
-// one cannot be verified any more.
-func verdictOn(ev federation.Event) string {
-	if ev.Erased != nil {
-		return federation.Unverifiable.String()
-	}
-	return federation.Valid.String()
 }
 
 func shapeBinding(b federation.BoundName, origin string) Binding {
