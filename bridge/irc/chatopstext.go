@@ -2,9 +2,11 @@ package irc
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -30,12 +32,12 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	if text = strings.TrimSpace(text); text == "" {
 		return nil, userError("Say: say WHO text")
 	}
-	to, err := o.sender(ctx, c, name)
+	to, err := o.participant(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
 	err = Say(ctx, o.Ports, Words{
-		From: from, To: to, Text: text, Line: c.Line,
+		From: from, To: to.DID, At: to.Place, Text: text, Line: c.Line,
 		Arrival: federation.Arrival{Network: c.Network, Link: c.Link, Name: c.Nick, User: c.User, Received: now},
 	})
 	if err != nil {
@@ -44,16 +46,20 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	return []string{"Your message to " + name + " is on its way."}, nil
 }
 
-// sender returns the DID of the participant that a user names.
-func (o ChatOps) sender(ctx context.Context, c Command, name string) (federation.DID, error) {
+// participant returns the participant that a user names: by NICK@LINK, or as in a step.
+func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridge.Recipient, error) {
 	if name == "" {
-		return "", userError("Say a name or a DID.")
+		return bridge.Recipient{}, userError("Say a name or a DID.")
+	}
+	user, err := o.Ports.Messages.Addressee(ctx, name)
+	if !errors.Is(err, federation.ErrNotFound) {
+		return user, err
 	}
 	did, err := o.named(ctx, c, name)
 	if err == nil && did == "" {
 		err = userError("I know no user called " + name + ". A DID is always right.")
 	}
-	return did, err
+	return bridge.Recipient{DID: did}, err
 }
 
 func (o ChatOps) allow(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {
@@ -71,11 +77,11 @@ func (o ChatOps) decide(ctx context.Context, c Command, args string, allow bool)
 		return nil, err
 	}
 	name := strings.TrimSpace(args)
-	sender, err := o.sender(ctx, c, name)
+	sender, err := o.participant(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Ports.Messages.Decide(ctx, person, sender, allow); err != nil {
+	if err := o.Ports.Messages.Decide(ctx, person, sender.DID, allow); err != nil {
 		return nil, err
 	}
 	if allow {

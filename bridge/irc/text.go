@@ -16,6 +16,7 @@ import (
 type Words struct {
 	From federation.DID // "" for a user that has proved none
 	To   federation.DID
+	At   federation.Place // where a user without a DID of its own is; zero for a DID
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs
@@ -56,7 +57,7 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 		return err
 	}
 	_, err = p.Messages.Say(ctx, bridge.Message{
-		From: w.From, To: bridge.Recipient{DID: w.To}, Text: text, About: about, Arrival: w.Arrival,
+		From: w.From, To: bridge.Recipient{DID: w.To, Place: w.At}, Text: text, About: about, Arrival: w.Arrival,
 		Original: signing.Original{Network: w.Arrival.Network, Received: w.Arrival.Received, Document: w.Line},
 	})
 	if errors.Is(err, federation.ErrNotFound) {

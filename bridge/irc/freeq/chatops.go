@@ -32,7 +32,7 @@ func (s *session) onCommand(m *said) {
 	}
 	s.Steps.Add(&inbound{command: &irc.Command{
 		Text: m.Text, Line: string(line), Network: network, Link: s.link.cfg.Name,
-		Nick: from.nick, Account: string(from.did), Lookup: s.lookup,
+		Nick: from.nick, Account: string(from.did), DID: from.did, Lookup: s.lookup,
 	}})
 }
 
