@@ -27,7 +27,13 @@ type talkative struct {
 
 func newTalkative(t *testing.T, tables ...string) *talkative {
 	t.Helper()
-	b := &talkative{homeServer: &homeServer{house: newHouse(t), irc: federationtest.FreeAddr(t)}, seen: map[string]bool{}}
+	return talkativeIn(t, newHouse(t), tables...)
+}
+
+// talkativeIn is newTalkative in a house that has more files already.
+func talkativeIn(t *testing.T, h *house, tables ...string) *talkative {
+	t.Helper()
+	b := &talkative{homeServer: &homeServer{house: h, irc: federationtest.FreeAddr(t)}, seen: map[string]bool{}}
 	b.keep(t, "lab.send", "planted-lab-send")
 	b.keep(t, "lab.recv", "planted-lab-send")
 	lab, err := bridgetest.ListenIRCd(t.Context(), bridgetest.IRCdConfig{
