@@ -167,6 +167,10 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 
 // deliver writes a row. It is answered once the peer has proved that it read it.
 func (s *session) deliver(ctx context.Context, r *row) {
+	if s.readerless(r) {
+		s.unread = append(s.unread, r)
+		return
+	}
 	targets := s.targets(r)
 	switch {
 	case len(targets) == 0 && r.heard && !slices.ContainsFunc(r.to, func(p party) bool { return p.ours }):

@@ -218,6 +218,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	}
 	s.put(":%s ENDBURST", s.sid())
 	s.linked = true
+	s.awaitReaders()
 	s.agreed = s.agree()
 	s.publish()
 	s.link.live.Store(s)

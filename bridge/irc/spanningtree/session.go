@@ -70,6 +70,8 @@ type session struct {
 	rooms       []room                   // that our user opened, in order
 	missed      map[federation.DID]party // recipients of text that were not here
 	pause       <-chan time.Time         // nothing is read until then; nil while something is
+	unread      []*row                   // text that waits for users of its channel, in order
+	readersDue  <-chan time.Time         // such text waits no longer; nil after that
 }
 
 func newSession(l *Link, conn net.Conn) *session {
@@ -122,6 +124,7 @@ func (s *session) serve(ctx context.Context) error {
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}
+			s.deliverUnread(ctx)
 		case err := <-s.Broken:
 			return s.lost(err)
 		case err := <-s.Wrote:
@@ -135,6 +138,9 @@ func (s *session) serve(ctx context.Context) error {
 			do()
 		case <-s.pause:
 			s.pause = nil
+		case <-s.readersDue:
+			s.readersDue = nil
+			s.deliverUnread(ctx)
 		case <-alive.C:
 			s.ping(nil)
 		case <-silence.C:
