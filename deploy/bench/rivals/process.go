@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// process is a program that this command starts, and may kill and start again.
+type process struct {
+	name  string
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when cmd has ended
+}
+
+// launch starts a process in a folder. Its output goes to NAME.log there.
+func (p *process) launch(folder string) error {
+	log, err := os.OpenFile(filepath.Join(folder, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()                             // the process has its own
+	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // stop ends it
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, folder
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	ended := make(chan struct{})
+	p.cmd, p.ended = cmd, ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // a killed process ends with an error
+	}()
+	return nil
+}
+
+// kill ends a process with kill -9, and waits until it has ended.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.ended
+	return nil
+}
+
+// stop ends a process that may have ended already. Nothing of it is needed any more.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill() // an error says that it has ended
+	<-p.ended
+}
+
+// running returns an error for a process that has ended on its own, with what it wrote at last.
+func (p *process) running(folder string) error {
+	const lastBytes = 2000
+	select {
+	case <-p.ended:
+	default:
+		return nil
+	}
+	log, err := os.ReadFile(filepath.Join(folder, p.name+".log"))
+	return errors.Join(fmt.Errorf("%s has ended; it wrote at last:\n%s", p.name, log[max(0, len(log)-lastBytes):]), err)
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"text/template"
+	"time"
+)
+
+//go:embed *.tmpl
+var configurations embed.FS
+
+// channel is where everything is said, on both servers.
+const channel = "#bench"
+
+// sender writes to the channel of the near side. Each line or offer that this side has accepted,
+// and each time that the bridge comes or leaves there, goes to the tally.
+type sender interface {
+	say(text string) error
+	offer(title string) error
+}
+
+// stage is the processes and the clients of one case.
+type stage struct {
+	folder    string
+	programs  map[string]string
+	processes []*process
+	ports     map[string]int // by what listens there
+	sender    sender
+	tally     *tally
+}
+
+// startTime bounds each wait for something that was started.
+const startTime = 20 * time.Second
+
+// newStage returns a stage on which nothing runs yet.
+func newStage(folder string, programs map[string]string, t *tally) *stage {
+	return &stage{folder: folder, programs: programs, ports: map[string]int{}, tally: t}
+}
+
+// start starts the processes of a way and its sender.
+func (s *stage) start(ctx context.Context, w way) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it is not ready in time"))
+	defer cancel()
+	return w.start(ctx, s)
+}
+
+// stop ends all processes, the last one first.
+func (s *stage) stop() {
+	for _, p := range slices.Backward(s.processes) {
+		p.stop()
+	}
+}
+
+// port returns the free port that this stage gave to a name.
+func (s *stage) port(name string) (int, error) {
+	if port := s.ports[name]; port != 0 {
+		return port, nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not block
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	_, text, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	s.ports[name], err = strconv.Atoi(text)
+	return s.ports[name], err
+}
+
+// address returns the same with the address of the loopback.
+func (s *stage) address(name string) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports[name]))
+}
+
+// assign gives a free port to each of the names, and returns them by name for a template.
+func (s *stage) assign(names ...string) (map[string]any, error) {
+	values := map[string]any{"Folder": s.folder}
+	for _, name := range names {
+		port, err := s.port(name)
+		if err != nil {
+			return nil, err
+		}
+		values[name] = port
+	}
+	return values, nil
+}
+
+// write makes a configuration file of its template, and returns its path.
+func (s *stage) write(name, from string, values any) (string, error) {
+	t, err := template.ParseFS(configurations, from+".tmpl")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.folder, name)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return path, errors.Join(t.Execute(file, values), file.Close())
+}
+
+// launch starts a process, and waits until it listens on the ports with these names.
+func (s *stage) launch(ctx context.Context, name string, listens []string, args ...string) error {
+	p := &process{name: name, args: args}
+	if err := p.launch(s.folder); err != nil {
+		return err
+	}
+	s.processes = append(s.processes, p)
+	for _, port := range listens {
+		if err := until(ctx, func() error {
+			if err := s.running(name); err != nil {
+				return err
+			}
+			conn, err := net.Dial("tcp", s.address(port)) //nolint:noctx // the loopback answers at once
+			if err != nil {
+				return err
+			}
+			return conn.Close()
+		}); err != nil {
+			return fmt.Errorf("wait for %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// process returns the process with a name.
+func (s *stage) process(name string) (*process, error) {
+	i := slices.IndexFunc(s.processes, func(p *process) bool { return p.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no process %s", name)
+	}
+	return s.processes[i], nil
+}
+
+// running returns a final error for a process that has ended on its own.
+func (s *stage) running(name string) error {
+	p, err := s.process(name)
+	if err == nil {
+		err = p.running(s.folder)
+	}
+	if err != nil {
+		return &finalError{err}
+	}
+	return nil
+}
+
+// fault kills a process, and starts it again after a time.
+func (s *stage) fault(ctx context.Context, name string, down time.Duration) error {
+	p, err := s.process(name)
+	if err != nil {
+		return err
+	}
+	if err := p.kill(); err != nil {
+		return err
+	}
+	if err := wait(ctx, down); err != nil {
+		return err
+	}
+	return p.launch(s.folder)
+}
+
+// finalError is an error that another try does not change.
+type finalError struct{ error }
+
+// pollTime is the time between two tries.
+const pollTime = 10 * time.Millisecond
+
+// until calls try until it returns no error or a final one, or ctx ends.
+func until(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if final, ok := errors.AsType[*finalError](err); ok {
+			return final.error
+		}
+		if err == nil {
+			return nil
+		}
+		if wait(ctx, pollTime) != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// wait blocks for a time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// probeNumber is the number of the lines before the measurement.
+const probeNumber = 999_999_999
+
+// line is what is known of one number.
+type line struct {
+	sent, accepted time.Time // by the near side
+	away           bool      // the bridge was not in the channel when the line was accepted
+	took           time.Duration
+	msgid          string
+}
+
+// tally counts what was sent and what arrived. It may be used concurrently.
+type tally struct {
+	kind   string
+	quiet  time.Duration
+	open   chan struct{} // closed when a probe has arrived
+	opened sync.Once
+
+	mu         sync.Mutex
+	lines      []line // by number
+	repeated   int
+	sameID     int // of the repeated
+	outOfOrder int
+	highest    int // of the numbers that arrived
+	last       time.Time
+	away       bool
+	left       []time.Time // when the bridge left the channel
+}
+
+// newTally returns the tally of a case.
+func newTally(c trial) *tally {
+	return &tally{kind: c.kind, quiet: c.settle, open: make(chan struct{}), lines: make([]line, c.total), highest: -1}
+}
+
+// sends notes that a number is sent now.
+func (t *tally) sends(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = time.Now()
+	t.lines[n].sent = t.last
+}
+
+// accepted notes that the near side has accepted a number.
+func (t *tally) accepted(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n < len(t.lines) {
+		t.lines[n].accepted, t.lines[n].away = time.Now(), t.away
+	}
+}
+
+// bridgeIs notes that the bridge came to the channel of the near side, or left it.
+func (t *tally) bridgeIs(here bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.away = !here
+	if t.away {
+		t.left = append(t.left, time.Now())
+	}
+}
+
+// arrived notes an arrival.
+func (t *tally) arrived(a arrival) {
+	if a.number == probeNumber {
+		t.opened.Do(func() { close(t.open) })
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.kind != t.kind || a.number >= len(t.lines) {
+		return
+	}
+	t.last = a.at
+	l := &t.lines[a.number]
+	if l.took > 0 {
+		t.repeated++
+		if l.msgid != "" && l.msgid == a.msgid {
+			t.sameID++
+		}
+		return
+	}
+	l.took, l.msgid = max(1, a.at.Sub(l.sent)), a.msgid
+	if a.number < t.highest {
+		t.outOfOrder++
+	}
+	t.highest = max(t.highest, a.number)
+}
+
+// transitTime is how long a line may be on its way to a bridge. A line that the near side accepted
+// so shortly before the bridge left was, or may have been, in a socket that has no reader any more.
+const transitTime = 100 * time.Millisecond
+
+// unread reports whether a line that has not arrived was refused to its sender, or accepted while no
+// bridge could read it.
+func (t *tally) unread(l line) bool {
+	if l.took > 0 {
+		return false
+	}
+	return l.accepted.IsZero() || l.away || slices.ContainsFunc(t.left, func(left time.Time) bool {
+		before := left.Sub(l.accepted)
+		return before >= 0 && before < transitTime
+	})
+}
+
+// awaits reports whether something is missing that may still arrive.
+func (t *tally) awaits() bool {
+	return slices.ContainsFunc(t.lines, func(l line) bool { return l.took == 0 && !t.unread(l) })
+}
+
+// repeatTime is how long the receiver waits for repeats when all that was read has arrived.
+const repeatTime = time.Second
+
+// settle waits until all that a bridge could read has arrived, or nothing arrives any more.
+func (t *tally) settle(ctx context.Context) error {
+	start := time.Now()
+	for {
+		t.mu.Lock()
+		quiet := t.quiet
+		if !t.awaits() {
+			quiet = repeatTime
+		}
+		since := max(0, min(time.Since(t.last), time.Since(start)))
+		t.mu.Unlock()
+		if since >= quiet {
+			return nil
+		}
+		if err := wait(ctx, quiet-since); err != nil {
+			return err
+		}
+	}
+}
+
+// result returns the counts and the percentiles.
+func (t *tally) result(w way, c trial) result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := result{
+		Way: w.name, Kind: c.kind, Rate: c.rate, Killed: c.kill, Sent: len(t.lines),
+		Repeated: t.repeated, SameID: t.sameID, OutOfOrder: t.outOfOrder,
+	}
+	var took []time.Duration
+	for _, l := range t.lines {
+		switch {
+		case l.took > 0:
+			took = append(took, l.took)
+		case t.unread(l):
+			r.Unread++
+		default:
+			r.Lost++
+		}
+	}
+	if len(took) == 0 {
+		return r
+	}
+	slices.Sort(took)
+	r.P50, r.P99 = milliseconds(took[len(took)/2]), milliseconds(took[len(took)*99/100])
+	return r
+}
+
+// milliseconds returns a time in milliseconds.
+func milliseconds(d time.Duration) *float64 {
+	ms := float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+	return &ms
+}
