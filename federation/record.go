@@ -133,5 +133,5 @@ type Binding struct {
 	Name    string    // the newest
 	First   string    // the name at first sight, which aliases are made of for good
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // by a step; up to ten seconds before the newest one where nothing else changed
+	Seen    time.Time // by the newest step
 }

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +81,7 @@ func TestTheCoreFilesStepsWithoutTablesOfANetwork(t *testing.T) {
 // unmade are tables without a migration.
 type unmade struct{ registry.Tables }
 
-func (unmade) Schema() fs.FS { return fstest.MapFS{} }
+func (unmade) SQL() engine.SQL { return engine.SQL{Schema: fstest.MapFS{}} }
 
 func TestTablesNeedAMigrationForEachVersionOfTheRecord(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type DB struct {
 	// Tables are the tables of a network; nil is none.
 	Tables Tables
 	// Parts are the parts of queries for these tables. None is empty.
-	Parts Queries
+	Parts SQL
 
 	reads  *statements
 	writes *committer

@@ -35,7 +35,7 @@ func migrationsOf(folder string, tables Tables) ([]migration, error) {
 	if err != nil || tables == nil {
 		return known, err
 	}
-	added, err := readMigrations(tables.Schema(), folder)
+	added, err := readMigrations(tables.SQL().Schema, folder)
 	if err != nil {
 		return nil, fmt.Errorf("tables of a network: %w", err)
 	}

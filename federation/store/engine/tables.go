@@ -18,12 +18,8 @@ import (
 type Tables interface {
 	// Attach gives the tables the database that they are in, once, before anything else.
 	Attach(db *DB)
-	// Schema returns the migrations that make the tables, one for each version of the record:
-	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
-	// record's own migration of its version.
-	Schema() fs.FS
-	// Queries returns the parts of queries that the core cannot know.
-	Queries() Queries
+	// SQL returns the migrations of the tables, and the parts of queries that the core cannot know.
+	SQL() SQL
 	// Apply makes the write that an effect of a step is. It returns an error for an effect
 	// that is none of these tables.
 	Apply(ctx context.Context, q Tx, effect federation.Effect) error
@@ -52,9 +48,14 @@ type Tables interface {
 	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
-// Queries are parts of SQL that the core puts into queries of its own. An empty one stands
-// for tables that have no such row. Parameters are numbered as each says.
-type Queries struct {
+// SQL is what the core takes of a network: migrations, and parts of queries that it puts into
+// its own. An empty part stands for tables that have no such row. Parameters are numbered as
+// each part says.
+type SQL struct {
+	// Schema has the migrations that make the tables, one for each version of the record:
+	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
+	// record's own migration of its version.
+	Schema fs.FS
 	// Known is a condition: the DID ?1 is a participant.
 	Known string
 	// Used is a condition: there is any participant.
@@ -85,7 +86,7 @@ type Queries struct {
 }
 
 // filled returns queries that run without any table of a network.
-func (p Queries) filled() Queries {
+func (p SQL) filled() SQL {
 	const never = `1 = 0`
 	p.Known, p.Used = cmp.Or(p.Known, never), cmp.Or(p.Used, never)
 	p.Reached, p.PeerDeliveryTold = cmp.Or(p.Reached, never), cmp.Or(p.PeerDeliveryTold, never)
@@ -99,7 +100,7 @@ func (p Queries) filled() Queries {
 // attach gives a record the tables of a network; nil is none.
 func (s *DB) attach(t Tables) *DB {
 	if t != nil {
-		s.Tables, s.Parts = t, t.Queries()
+		s.Tables, s.Parts = t, t.SQL()
 		t.Attach(s)
 	}
 	s.Parts = s.Parts.filled()

@@ -33,13 +33,13 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 	AND NOT `
 
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
-func inboxIsWay(tables engine.Queries) string { return inboxOnly + tables.Reached }
+func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 
 // Deliveries selects the state of the steps of a handoff (?1) in the inboxes that are
 // the only way to their DID, without the steps that a webhook took or will get. A DID that
 // answered an offer has seen it. An entry that was unread when the handoff expired has
 // expired with it. The link is ?4.
-func Deliveries(tables engine.Queries) string {
+func Deliveries(tables engine.SQL) string {
 	return `SELECT seq, id, ?4, did,
 		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
 		CASE WHEN seen THEN answered WHEN missed THEN moved ELSE ended END

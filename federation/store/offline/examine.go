@@ -106,7 +106,7 @@ func orphansOf(tables engine.Tables) []string {
 	if tables == nil {
 		return nil
 	}
-	return tables.Queries().Orphans
+	return tables.SQL().Orphans
 }
 
 // found notes one thing that is wrong.

@@ -5,9 +5,10 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Queries implements [engine.Tables].
-func (Tables) Queries() engine.Queries {
-	return engine.Queries{
+// SQL implements [engine.Tables].
+func (Tables) SQL() engine.SQL {
+	return engine.SQL{
+		Schema: schema,
 		Known: `(EXISTS (SELECT 1 FROM agent WHERE did = ?1)
 			OR EXISTS (SELECT 1 FROM agent WHERE own_did = ?1)
 			OR EXISTS (SELECT 1 FROM agent_key WHERE did = ?1))`,

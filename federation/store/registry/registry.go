@@ -15,7 +15,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,9 +67,6 @@ func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*
 
 //go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
-
-// Schema implements [engine.Tables].
-func (Tables) Schema() fs.FS { return schema }
 
 // Attach implements [engine.Tables].
 func (t Tables) Attach(db *engine.DB) {
