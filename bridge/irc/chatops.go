@@ -314,6 +314,9 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("place offer: %w", err)
 	}
+	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags takes the signer for one of the pair
+		place.Venue = federation.PrivateVenue(o.Ports.Signer.Kept("person:"+string(c.DID)).DID, to)
+	}
 	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Dialect: tags, Venue: place.Venue}
 	ev.Arrival.Place = place
 	if ev.Venue == "" { // no link reaches the recipient: the offer waits in its inbox
