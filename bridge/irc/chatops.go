@@ -355,7 +355,7 @@ func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.
 func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = c.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
-	ev.Arrival.User = c.User
+	ev.Arrival.User, ev.Arrival.Command = c.User, true
 	if ev.Verb == federation.Offer {
 		id, err := federation.NewEventID(now, rand.Reader)
 		if err != nil {
