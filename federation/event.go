@@ -152,6 +152,9 @@ type Arrival struct {
 	// Party is the party of the handoff that made the step, where it signed as another of its
 	// DIDs.
 	Party DID `json:"party,omitempty"`
+	// Command says that a user of the link took the step by a command to the gateway, so that its
+	// network has the command and not the step.
+	Command bool `json:"command,omitempty"`
 	// Orphaned says that an operator of this home ended a handoff of another home here, which
 	// had lost it.
 	Orphaned bool `json:"orphaned,omitempty"`

@@ -43,6 +43,7 @@ type View struct {
 	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
+	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that moved it, which was a command there
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim

@@ -27,16 +27,17 @@ import (
 type IRCdConfig struct {
 	Listen       string // "" = a free port on the loopback
 	Name, SID    string
-	LinkName     string      // the gateway's server name
-	SendPassword string      // what this server sends
-	RecvPassword string      // what it wants to be sent
-	TLS          *tls.Config // of links in both directions; nil = plain
-	Plaintext    bool        // offer no CHALLENGE
-	Tagless      bool        // load no module for message tags
-	Protocol     int         // 1205, as InspIRCd 3, where it is zero, or 1206, as InspIRCd 4
-	Users        []string    // nicks
-	Channels     []string    // with all users in them
-	ChannelModes string      // of all of them; "" = +nt
+	LinkName     string        // the gateway's server name
+	SendPassword string        // what this server sends
+	RecvPassword string        // what it wants to be sent
+	TLS          *tls.Config   // of links in both directions; nil = plain
+	Plaintext    bool          // offer no CHALLENGE
+	Tagless      bool          // load no module for message tags
+	Protocol     int           // 1205, as InspIRCd 3, where it is zero, or 1206, as InspIRCd 4
+	Users        []string      // nicks
+	Channels     []string      // with all users in them
+	ChannelModes string        // of all of them; "" = +nt
+	Skew         time.Duration // of the clock of this server, ahead of ours
 }
 
 // IRCd is a small IRC server that a gateway can link to, or that links to one with
@@ -77,8 +78,8 @@ type guest struct {
 type ircdChannel struct {
 	ts      int64
 	modes   string
-	guests  map[string]bool
-	members map[string]bool // nicks of the server's own users
+	guests  map[string]string // the ids of their memberships
+	members map[string]bool   // nicks of the server's own users
 }
 
 // oldProtocol is the version that InspIRCd 3 speaks.
@@ -120,7 +121,7 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 		d.mintUser(nick)
 	}
 	for _, name := range cfg.Channels {
-		ch := &ircdChannel{ts: d.started - 60, modes: cmp.Or(cfg.ChannelModes, "+nt"), guests: map[string]bool{}, members: map[string]bool{}}
+		ch := &ircdChannel{ts: d.started - 60, modes: cmp.Or(cfg.ChannelModes, "+nt"), guests: map[string]string{}, members: map[string]bool{}}
 		for _, nick := range cfg.Users {
 			ch.members[nick] = true
 		}
@@ -292,7 +293,7 @@ func (d *IRCd) Enter(nick, channel string) {
 		d.put(":%s IJOIN %s 7", d.users[nick], channel)
 		return
 	}
-	ch := &ircdChannel{ts: time.Now().Unix(), guests: map[string]bool{}, members: map[string]bool{nick: true}}
+	ch := &ircdChannel{ts: time.Now().Unix(), guests: map[string]string{}, members: map[string]bool{nick: true}}
 	d.channels[strings.ToLower(channel)] = ch
 	d.put(":%s FJOIN %s %d +nt :o,%s:7", d.cfg.SID, channel, ch.ts, d.users[nick])
 }
@@ -371,8 +372,9 @@ func (d *IRCd) Kill(by, uuid string) {
 func (d *IRCd) Kick(by, channel, uuid string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.channels[strings.ToLower(channel)].guests, uuid)
-	d.put(":%s KICK %s %s 1 :out", d.users[by], channel, uuid)
+	guests := d.channels[strings.ToLower(channel)].guests
+	d.put(":%s KICK %s %s %s :out", d.users[by], channel, uuid, guests[uuid])
+	delete(guests, uuid)
 }
 
 // Remake ends a channel and makes it again, younger, with all users in it.

@@ -237,7 +237,7 @@ func (p *ircdPeer) ended(m ircmsg.Message) error {
 // burst sends the state of the network to the gateway. The side that dialled begins.
 func (p *ircdPeer) burst() {
 	d := p.d
-	p.say(":%s BURST %d", d.cfg.SID, time.Now().Unix())
+	p.say(":%s BURST %d", d.cfg.SID, time.Now().Add(d.cfg.Skew).Unix())
 	p.say(":%s SINFO version :InspIRCd-3. %s :", d.cfg.SID, d.cfg.Name)
 	for _, nick := range slices.Sorted(maps.Keys(d.users)) {
 		p.say("%s", d.uid(nick))
@@ -260,7 +260,7 @@ func nickSyntax() *regexp.Regexp {
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": len(strings.Fields(p.d.idents("x"))) + 9, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
-		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3,
+		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3, "RESYNC": 1,
 	}
 	least, known := fewest[m.Command]
 	switch {
@@ -352,7 +352,7 @@ func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 func (p *ircdPeer) part(m ircmsg.Message) {
 	name := strings.ToLower(m.Params[0])
 	ch := p.d.channels[name]
-	if ch == nil || !ch.guests[m.Source] {
+	if ch == nil || ch.guests[m.Source] == "" {
 		p.wrong("PART of %s by %s, which is not there", m.Params[0], m.Source)
 		return
 	}
@@ -381,7 +381,7 @@ func (p *ircdPeer) join(m ircmsg.Message) error {
 	}
 	ch := p.d.channels[strings.ToLower(m.Params[0])]
 	if ch == nil {
-		ch = &ircdChannel{ts: ts, guests: map[string]bool{}, members: map[string]bool{}}
+		ch = &ircdChannel{ts: ts, guests: map[string]string{}, members: map[string]bool{}}
 		p.d.channels[strings.ToLower(m.Params[0])] = ch
 	}
 	if ts != ch.ts {
@@ -389,11 +389,11 @@ func (p *ircdPeer) join(m ircmsg.Message) error {
 	}
 	for member := range strings.FieldsSeq(m.Params[len(m.Params)-1]) {
 		_, uuid, _ := strings.Cut(member, ",")
-		uuid, _, _ = strings.Cut(uuid, ":")
+		uuid, membership, _ := strings.Cut(uuid, ":")
 		if p.d.guests[uuid] == nil {
 			p.wrong("FJOIN of unknown %s", uuid)
 		}
-		ch.guests[uuid] = true
+		ch.guests[uuid] = membership
 	}
 	return nil
 }

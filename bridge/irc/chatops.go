@@ -306,16 +306,16 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	to := federation.DID("")
 	if !strings.EqualFold(name, "anyone") {
 		var err error
-		if to, err = o.named(ctx, c, name); err != nil {
+		if to, err = o.offeree(ctx, c, name); err != nil {
 			return nil, err
-		}
-		if to == "" {
-			return nil, userError("I know no user called " + name + ". A DID is always right.")
 		}
 	}
 	place, tags, err := o.Ports.Gateway.Place(ctx, c.DID, to, "")
 	if err != nil {
 		return nil, fmt.Errorf("place offer: %w", err)
+	}
+	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags takes the signer for one of the pair
+		place.Venue = federation.PrivateVenue(o.Ports.Signer.Kept("person:"+string(c.DID)).DID, to)
 	}
 	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Dialect: tags, Venue: place.Venue}
 	ev.Arrival.Place = place
@@ -323,6 +323,16 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 		ev.Dialect, ev.Venue = federation.HandoffTags, federation.PrivateVenue(c.DID, to)
 	}
 	return o.submit(ctx, c, ev, now)
+}
+
+// offeree returns the DID of the participant to which a user offers work. A user of another link
+// has one if it proved one, or if its account is bound to one.
+func (o ChatOps) offeree(ctx context.Context, c Command, name string) (federation.DID, error) {
+	to, err := o.participant(ctx, c, name)
+	if err == nil && to.Place.Link != "" && to.DID == o.Ports.Messages.Guest(to.Place.Link, to.Place.Venue) {
+		err = userError(name + " has no DID, so that it could not answer. Write to it: say " + name + " text")
+	}
+	return to.DID, err
 }
 
 // named returns the DID that a user means: a DID itself, or that of a user of its
@@ -345,7 +355,7 @@ func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.
 func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = c.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
-	ev.Arrival.User = c.User
+	ev.Arrival.User, ev.Arrival.Command = c.User, true
 	if ev.Verb == federation.Offer {
 		id, err := federation.NewEventID(now, rand.Reader)
 		if err != nil {

@@ -51,9 +51,11 @@ func (o ChatOps) participant(ctx context.Context, c Command, name string) (bridg
 	if name == "" {
 		return bridge.Recipient{}, userError("Say a name or a DID.")
 	}
-	user, err := o.Ports.Messages.Addressee(ctx, name)
-	if !errors.Is(err, federation.ErrNotFound) {
-		return user, err
+	if o.Ports.Messages != nil {
+		user, err := o.Ports.Messages.Addressee(ctx, name)
+		if !errors.Is(err, federation.ErrNotFound) {
+			return user, err
+		}
 	}
 	did, err := o.named(ctx, c, name)
 	if err == nil && did == "" {

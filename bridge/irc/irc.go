@@ -29,9 +29,9 @@ import (
 
 const (
 	// MaxTextBytes bounds the text of one line that this program writes for people.
-	// A line has 510 bytes, of which the longest source and target take about a
-	// hundred; servers cut the rest in the middle of a character.
-	MaxTextBytes = 400
+	// A line has 510 bytes, of which the longest names of a user, a host and a channel
+	// take 182; servers cut the rest in the middle of a character.
+	MaxTextBytes = 320
 
 	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@"
 	// and the space. Servers leave out, without an error, the tags that do not fit.

@@ -88,15 +88,18 @@ func (b *talkative) restTalker() talker {
 func TestEachPairOfNetworksConverses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	north, south := newNetwork(t, h, "north", "3NO"), newNetwork(t, h, "south", "4SO")
-	b := talkativeIn(t, h, north.table, south.table, "[limits]\n"+anyAddress)
+	networks, tables := everyNetwork(t, h)
+	b := talkativeIn(t, h, append(tables, "[limits]\n"+anyAddress)...)
 	b.write(t, b.scout.Handle, "may I ask?", http.StatusCreated) // a caller is known once it has acted
 	if status, answer, err := b.scout.Consent(t.Context(), b.asker(t, "may I ask?"), "accept"); err != nil || status != http.StatusOK {
 		t.Fatalf("consent: %d %v %v", status, answer, err)
 	}
 	talkers := []talker{ // the agents begin: they read no stranger without consent
 		b.aircTalker(), b.restTalker(), b.freeqTalker(), plainClient("client", b.guest(t, "zoe"), "zoe"),
-		plainClient("north", north.join(t, "nora"), "nora"), plainClient("south", south.join(t, "sam"), "sam"),
+	}
+	for _, n := range networks {
+		nick := "guest-" + n.name
+		talkers = append(talkers, plainClient(n.name, n.join(t, nick), nick))
 	}
 	for i, one := range talkers {
 		for _, other := range talkers[i+1:] {

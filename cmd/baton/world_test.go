@@ -28,6 +28,12 @@ type network struct {
 // newNetwork starts an InspIRCd that lets the gateway of a house link to it.
 func newNetwork(t *testing.T, h *house, name, sid string) *network {
 	t.Helper()
+	return newNetworkOf(t, h, "", name, sid)
+}
+
+// newNetworkOf is newNetwork with the binary of an InspIRCd 4; "" is that of Debian's InspIRCd 3.
+func newNetworkOf(t *testing.T, h *house, binary, name, sid string) *network {
+	t.Helper()
 	dir := filepath.Join(h.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -37,7 +43,7 @@ func newNetwork(t *testing.T, h *house, name, sid string) *network {
 	h.keep(t, name+".recv", recv)
 	server := name + ".irc.test"
 	ircd, err := bridgetest.StartInspIRCd(t.Context(), dir, bridgetest.InspIRCdConfig{
-		Name: server, SID: sid, LinkName: "gw.test", SendPassword: recv, RecvPassword: send, Services: servicesName,
+		Binary: binary, Name: server, SID: sid, LinkName: "gw.test", SendPassword: recv, RecvPassword: send, Services: servicesName,
 	})
 	if err != nil {
 		t.Fatal(err)

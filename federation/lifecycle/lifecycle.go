@@ -177,6 +177,14 @@ func opened(ev federation.Event) federation.View {
 	if place := ev.Arrival.Place; place.Venue != "" {
 		v.Link = place.Link
 	}
+	return commanded(v, ev)
+}
+
+// commanded returns a view after a step that moved it and may have been a command on its link.
+func commanded(v federation.View, ev federation.Event) federation.View {
+	if link := ev.Arrival.Link; ev.Arrival.Command && !slices.Contains(v.Partial, link) {
+		v.Partial = append(slices.Clip(v.Partial), link)
+	}
 	return v
 }
 
@@ -207,8 +215,11 @@ func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (f
 	case rule.Assigns:
 		after.Assignee = ev.Actor()
 	}
-	if v.Answered == 0 && rule.To != v.State {
-		after.Answered = after.Version
+	if rule.To != v.State {
+		after = commanded(after, ev)
+		if v.Answered == 0 {
+			after.Answered = after.Version
+		}
 	}
 	return k.moved(after, filed), nil
 }

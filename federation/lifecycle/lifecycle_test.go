@@ -139,6 +139,27 @@ func TestTheActorOfTheAnswerIsTheAssignee(t *testing.T) {
 	}
 }
 
+func TestAViewNamesTheLinksThatLackAStep(t *testing.T) {
+	before := view(federation.HandoffTags, federation.Assigned)
+	before.Partial = []string{"dev"}
+	by := func(verb federation.Verb, command bool) federation.Event {
+		return federation.Event{Verb: verb, From: before.Assignee, Arrival: federation.Arrival{Link: "lab", Command: command}}
+	}
+	for _, test := range []struct {
+		step federation.Event
+		want []string
+	}{
+		{by(federation.Complete, true), []string{"dev", "lab"}},
+		{by(federation.Complete, false), []string{"dev"}},
+		{by(federation.Progress, true), []string{"dev"}}, // moves nothing
+	} {
+		after, err := check(before, test.step)
+		if err != nil || !slices.Equal(after.Partial, test.want) {
+			t.Errorf("after %+v it is partial on %v, %v; want %v", test.step, after.Partial, err, test.want)
+		}
+	}
+}
+
 func TestAVouchedStepCountsForTheDIDThatItStandsFor(t *testing.T) {
 	ev := federation.Event{Verb: federation.Accept, From: stranger, For: offeree, Provenance: federation.Vouched}
 	after, err := check(view(federation.HandoffTags, federation.Offered), ev)

@@ -35,6 +35,53 @@ func (h *house) hears(t *testing.T, nick, words string) string {
 	return text
 }
 
+// A server takes no step from the gateway that it lacks the step before of.
+func TestAStepAfterACommandIsALine(t *testing.T) {
+	h := withChatOps(t, true)
+	alice, scout := h.present(t), h.aPrivateOffer(t)
+	scout.View.Partial = []string{linkName}
+	h.deliver(t, h.step(t, scout, "scout", federation.Cancel, federation.Cancelled))
+	line, err := h.server.AwaitLine(patient(t), "the line", isLine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := line["text"].(string); line["target"] != alice.Nick || !strings.Contains(text, "cancels: Review it") {
+		t.Errorf("line %v", line)
+	}
+	for _, m := range h.server.Said() {
+		if m["type"] == "tagmsg" {
+			t.Errorf("the gateway says %v", m)
+		}
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestACommandIsToldToTheOtherUsersOfTheServer(t *testing.T) {
+	for _, private := range []bool{true, false} {
+		h := withChatOps(t, true)
+		alice := h.present(t)
+		d := h.offered(t, channel)
+		if private {
+			d = h.aPrivateOffer(t)
+		}
+		d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command, d.View.Partial = linkName, true, []string{linkName}
+		h.deliver(t, d)
+		line, err := h.server.AwaitLine(patient(t), "the line", isLine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := line["text"].(string)
+		want := channel
+		if private {
+			want = alice.Nick
+		}
+		if line["target"] != want || line["from"] != "Baton-gw" || strings.Contains(text, "/msg Baton-gw accept") != private {
+			t.Errorf("line %v", line)
+		}
+		h.expectNothingOdd(t)
+	}
+}
+
 func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
 	h := withChatOps(t, true)
 	alice, other := h.alice(), h.offered(t, channel).View

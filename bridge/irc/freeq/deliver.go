@@ -83,11 +83,15 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	if d.Entry.Version == 0 {
 		return r, nil // the receipt goes with its step
 	}
-	has = has || ev.Arrival.Link == l.cfg.Name
+	here := ev.Arrival.Link == l.cfg.Name
+	has = has || here && !ev.Arrival.Command
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
 	step := irc.Named(ctx, l.deps.Gateway, d)
+	if d.View.Home != l.Home() && slices.Contains(d.View.Partial, l.cfg.Name) {
+		return r, l.tell(ctx, r, d, step, here)
+	}
 	if !has {
 		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
 			return nil, err
@@ -156,9 +160,36 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		}
 		r.said = append(r.said, m)
 	}
+	l.describe(ctx, r, step, rendered, d.View)
+	return nil
+}
+
+// tell adds the line about a step that the server cannot file, because it lacks an earlier step of
+// the handoff: a user took that by a command, and a server takes it from no other signer. Of a
+// command on this link the gateway's own user tells the others, its author has an answer.
+func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step translate.Step, here bool) error {
+	if !here {
+		return l.write(ctx, r, d, step, false)
+	}
+	if !federation.Private(r.venue) {
+		if l.cfg.Summaries {
+			r.line = irc.Summary(step)
+		}
+		return nil
+	}
+	for _, did := range d.View.Others(d.Entry.Event.Actor()) {
+		if !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
+			r.told, r.to = &step, did
+		}
+	}
+	return nil
+}
+
+// describe adds the line for people to a row.
+func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) {
 	switch {
 	case federation.Private(r.venue):
-		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, d.View))
+		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, v))
 	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.did != "" {
@@ -168,7 +199,6 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 			r.about = rendered.Handoff.String()
 		}
 	}
-	return nil
 }
 
 // shown returns the one DID under which users there see the actor of a step, and to which they
@@ -290,7 +320,7 @@ func (s *session) queueLine(r *row, from string) {
 	switch {
 	case message.Text == "":
 		return
-	case private && r.did == "":
+	case r.did == "" && len(r.said) == 0, private && r.did == "":
 		s.put(lines, message)
 		return
 	case private || len(r.said) == 0:

@@ -15,7 +15,8 @@
 // does in order.
 //
 // A text from a user that is logged in to the gateway's own user is a command. The
-// gateway signs its step where the operator's binding of the user vouches for it. A private
+// gateway signs its step where the operator's binding of the user vouches for it. No server
+// takes such a step from the gateway, so that the link tells the rest of that handoff in lines. A private
 // text to another user of this gateway is a message for that participant. All other
 // chat is ignored.
 //

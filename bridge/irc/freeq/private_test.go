@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc/freeq"
 	"baton/federation"
 )
@@ -20,6 +21,18 @@ func (h *house) aPrivateOffer(t *testing.T) federation.Delivery {
 // isLine reports whether a message is a line for people.
 func isLine(m map[string]any) bool { return m["type"] == "privmsg" }
 
+// present returns alice once the link knows her.
+func (h *house) present(t *testing.T) *bridgetest.FreeqUser {
+	t.Helper()
+	alice := h.alice()
+	for ctx := patient(t); !h.link.Online(ctx, federation.Binding{DID: alice.DID}); {
+		if ctx.Err() != nil {
+			t.Fatal("alice is not known")
+		}
+	}
+	return alice
+}
+
 func TestAPrivateStepHasALineThatSaysWhatToType(t *testing.T) {
 	for name, tweak := range map[string]func(*freeq.Config, *freeq.Deps){
 		"as configured": func(*freeq.Config, *freeq.Deps) {}, "without lines in channels": func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Summaries = false },
@@ -27,12 +40,7 @@ func TestAPrivateStepHasALineThatSaysWhatToType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t, tweak)
 			h.run(t)
-			alice := h.alice()
-			for ctx := patient(t); !h.link.Online(ctx, federation.Binding{DID: alice.DID}); {
-				if ctx.Err() != nil {
-					t.Fatal("alice is not known")
-				}
-			}
+			alice := h.present(t)
 			d := h.aPrivateOffer(t)
 			h.deliver(t, d)
 			line, err := h.server.AwaitLine(patient(t), "the line", isLine)

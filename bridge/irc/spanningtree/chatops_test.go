@@ -105,6 +105,22 @@ func TestWhatIsSaidToBatonIsDone(t *testing.T) {
 	})
 }
 
+// Clients that read tags see a command of another user as the step that it is.
+func TestACommandIsWrittenToItsChannelAsAStep(t *testing.T) {
+	h, peer := linked(t, nil)
+	d := acceptRow(t)
+	d.Entry.Event.Arrival.Link, d.Entry.Event.Arrival.Command = linkName, true
+	if err := h.link.Deliver(waiting(t), d); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"TAGMSG", "NOTICE"} {
+		m := await(t, peer, command, from("Baton"))
+		if m.Params[0] != "#ops" || command == "TAGMSG" && m.Tags["+freeq.at/handoff-id"] != offerID {
+			t.Errorf("%s %v to %s", command, m.Tags, m.Params[0])
+		}
+	}
+}
+
 func TestBatonAnswersPeopleAlone(t *testing.T) {
 	_, peer := visited(t, bridge.Limits{UserEventsPerMinute: 2})
 	peer.Say("alice", "NOTICE Baton :help")

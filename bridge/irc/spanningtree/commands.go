@@ -250,6 +250,8 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
+// onKick removes a user from a channel. A KICK of a user of ours has the id of the membership that
+// it ends: the user may have come back since.
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
@@ -258,7 +260,7 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	delete(p.visits, venue)
-	if !p.In[venue] {
+	if !p.In[venue] || len(m.Params) > 3 && m.Params[2] != strconv.Itoa(p.memberships[venue].id) {
 		return nil
 	}
 	s.outside(p, venue)

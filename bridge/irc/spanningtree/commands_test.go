@@ -64,7 +64,7 @@ func TestNicks(t *testing.T) {
 	first := "scholar_" + scholar.Hash()[:4]
 	t.Run("are given up to a new user", func(t *testing.T) {
 		_, peer, uuid := agent(t)
-		peer.Send(":1AA UID 1AAAAAAAX 1795226757 Scholar h h i 127.0.0.1 1795226757 + :real")
+		peer.Send(uid(t, "1AAAAAAAX", 1795226757, "Scholar"))
 		if m := await(t, peer, "NICK"); m.Source != uuid || m.Params[0] != first {
 			t.Errorf("%s NICK %q, want %q", m.Source, m.Params[0], first)
 		}
@@ -95,7 +95,7 @@ func TestNicks(t *testing.T) {
 		h, peer := linked(t, nil)
 		for _, line := range []string{
 			":1AA SERVER b.example 2BB hidden=0 :b", ":2BB SERVER c.example 3CC hidden=0 :c",
-			":3CC UID 3CCAAAAAA 1795226757 scholar h h i 127.0.0.1 1795226757 + :real", ":1AA SQUIT 2BB :split",
+			uid(t, "3CCAAAAAA", 1795226757, "scholar"), ":1AA SQUIT 2BB :split",
 		} {
 			peer.Send(line)
 		}
@@ -146,6 +146,19 @@ func TestThrownOut(t *testing.T) {
 			}
 		})
 	})
+	t.Run("not by a KICK of the time before", func(t *testing.T) {
+		_, peer := linked(t, nil)
+		uuid := await(t, peer, "UID").Params[0]
+		first := await(t, peer, "FJOIN").Params[3]
+		peer.Kick("alice", "#ops", uuid)
+		await(t, peer, "FJOIN")
+		_, membership, _ := strings.Cut(first, ":")
+		peer.Send(":" + peer.UUID("alice") + " KICK #ops " + uuid + " " + membership + " :too late")
+		peer.Send(":1AA RESYNC #ops")
+		if again := await(t, peer, "FJOIN").Params[3]; !strings.Contains(again, uuid) {
+			t.Errorf("in the channel is %q", again)
+		}
+	})
 	t.Run("comes back at once when it has something to say", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
@@ -191,7 +204,7 @@ func TestAnswers(t *testing.T) {
 		_, peer := linked(t, nil)
 		user := await(t, peer, "UID")
 		peer.Say("alice", "IDLE "+user.Params[0])
-		if got := await(t, peer, "IDLE").Params; got[0] != peer.UUID("alice") || got[1] != user.Params[7] {
+		if got := await(t, peer, "IDLE").Params; got[0] != peer.UUID("alice") || got[1] != user.Params[len(user.Params)-3] {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -54,7 +54,7 @@ type party struct {
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
 // A step from elsewhere is a TAGMSG from the pseudo-client of its actor; a step that came
-// from here is not repeated in its channel. Either has one line for people, on the first
+// from here is not repeated in its channel, unless it was a command. Either has one line for people, on the first
 // attempt only: a repeated TAGMSG has the same id, but a repeated line shows twice.
 //
 // A private step is a TAGMSG to each other party that is here, and a line that says what to
@@ -116,7 +116,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 			r.line = r.plain
 		}
 	}
-	if r.heard && !private {
+	if r.heard && !private && !ev.Arrival.Command {
 		return r, nil
 	}
 	var err error
@@ -225,7 +225,7 @@ func (s *session) barred(from *pseudo, r *row) error {
 	case why == "":
 		return nil
 	case r.heard:
-		r.line = ""
+		r.tags, r.line = nil, ""
 		return nil
 	}
 	return why.refusal(r, s.link.cfg.Name, ch.name, from.Nick)

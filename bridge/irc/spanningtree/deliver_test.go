@@ -71,7 +71,7 @@ func TestDeliver(t *testing.T) {
 		if one.Params[5] == other.Params[5] {
 			t.Errorf("two users with ident %q", one.Params[5])
 		}
-		if got, want := one.Params[9], "scholar via Baton gw.example"; got != want {
+		if got, want := one.Params[len(one.Params)-1], "scholar via Baton gw.example"; got != want {
 			t.Errorf("real name %q, want %q", got, want)
 		}
 		if nick := other.Params[2]; nick != "alice_"+alice.Hash()[:4] {

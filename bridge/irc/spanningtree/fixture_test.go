@@ -310,6 +310,7 @@ func linked(
 ) (house, *bridgetest.IRCd) {
 	t.Helper()
 	peerCfg := peerConfig()
+	peerCfg.Protocol = protocolOf(t)
 	cfg := testConfig("")
 	if tweak != nil {
 		tweak(&cfg, &peerCfg)
@@ -334,7 +335,9 @@ func waiting(t *testing.T) context.Context {
 // piped is linked without sockets, for a bubble of synctest.
 func piped(t *testing.T, ports ...func(*bridge.Ports)) (h house, peer *bridgetest.IRCd, ended <-chan error) {
 	t.Helper()
-	h, peer = newHouse(t, testConfig("pipe.example:1"), ports...), bridgetest.NewIRCd(peerConfig())
+	peerCfg := peerConfig()
+	peerCfg.Protocol = protocolOf(t)
+	h, peer = newHouse(t, testConfig("pipe.example:1"), ports...), bridgetest.NewIRCd(peerCfg)
 	ours, theirs := net.Pipe()
 	h.link.SetDial(func(context.Context) (net.Conn, error) { return ours, nil })
 	ctx, cancel := context.WithCancel(context.Background())

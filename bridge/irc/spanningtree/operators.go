@@ -37,6 +37,10 @@ func (s *session) fill(ch *channel, list string) {
 func (s *session) onEnter(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	if ch := s.net.channels[venue]; ch != nil {
+		if ch.ts == 0 { // the peer has told nothing of it
+			s.put(":%s RESYNC %s", s.sid(), m.Params[0])
+			return nil
+		}
 		modes := ""
 		if len(m.Params) > 3 {
 			modes = m.Params[3]

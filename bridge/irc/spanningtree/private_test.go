@@ -367,7 +367,7 @@ func TestOnline(t *testing.T) {
 	t.Run("a split takes signers along", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		peer.Send(":1AA SERVER b.example 2BB hidden=0 :b")
-		peer.Send(":2BB UID 2BBAAAAAA 1795226757 dave h h i 127.0.0.1 1795226757 + :real")
+		peer.Send(uid(t, "2BBAAAAAA", 1795226757, "dave"))
 		awaitOnline(t, h, federation.Binding{Name: "dave"}, true)
 		peer.Send(":1AA SQUIT 2BB :split")
 		awaitOnline(t, h, federation.Binding{Name: "dave"}, false)

@@ -11,7 +11,7 @@ func TestQuestionsToThisServerAreAnswered(t *testing.T) {
 	_, peer := linked(t, nil)
 	alice := peer.UUID("alice")
 	for question, want := range map[string]string{
-		"TIME gw.example": "391 gw.example", "ADMIN gw.example": "259 the operator of gw.example", "INFO gw.example": "374 End of /INFO list",
+		"TIME gw.example": "391 gw.example", "VERSION gw.example": "351 Baton gw.example", "ADMIN gw.example": "259 the operator of gw.example", "INFO gw.example": "374 End of /INFO list",
 		"MOTD gw.example": "422 There is no message of the day", "STATS u gw.example": "219 u End of /STATS report",
 	} {
 		peer.Send(":" + alice + " " + question)

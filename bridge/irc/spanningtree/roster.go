@@ -47,6 +47,7 @@ type pseudo struct {
 type membership struct {
 	age    int64  // of the channel, unix seconds
 	status string // letters of prefix modes
+	id     int    // of this time that the user is there
 }
 
 // roster is all pseudo-clients of one link.
@@ -227,8 +228,9 @@ func (s *session) join(p *pseudo, ch *channel) {
 		held = membership{age: ch.ts}
 	}
 	held.status = s.net.prefixes(held.status)
-	s.put(":%s FJOIN %s %d + :%s,%s:%d", s.sid(), ch.name, ch.ts, held.status, p.uuid, s.memberships)
+	held.id = s.memberships
 	s.memberships++
+	s.put(":%s FJOIN %s %d + :%s,%s:%d", s.sid(), ch.name, ch.ts, held.status, p.uuid, held.id)
 	p.In[ch.venue], p.memberships[ch.venue] = true, held
 	delete(p.removed, ch.venue)
 	s.changed = true

@@ -12,15 +12,14 @@ import (
 
 // behind adds servers to the network, each behind the one before, with a user each in #ops that is
 // logged in to an account.
-func behind(t *testing.T, peer *bridgetest.IRCd, protocol int) {
+func behind(t *testing.T, peer *bridgetest.IRCd) {
 	t.Helper()
-	ident := map[int]string{1205: "i", 1206: "i i"}[protocol]
 	for before, sid := "1AA", serversBehind(); len(sid) > 0; before, sid = sid[0], sid[1:] {
 		uuid := sid[0] + "AAAAAA"
 		for _, line := range []string{
 			fmt.Sprintf(":%s SERVER %s.example %s burst=1795226757000 hidden=0 :far", before, strings.ToLower(sid[0]), sid[0]),
 			fmt.Sprintf(":%s SINFO version :x", sid[0]),
-			fmt.Sprintf(":%s UID %s 1795226757 user%s h h %s 127.0.0.1 1795226757 + :real", sid[0], uuid, sid[0], ident),
+			uid(t, uuid, 1795226757, "user"+sid[0]),
 			fmt.Sprintf(":1AA METADATA %s accountname :account%s", uuid, sid[0]),
 			fmt.Sprintf(":%s FJOIN #ops %d +nt :,%s:5", sid[0], peer.Age("#ops"), uuid),
 			fmt.Sprintf(":%s ENDBURST ", sid[0]),
@@ -48,66 +47,59 @@ func online(t *testing.T, h house) string {
 }
 
 func TestASplitTakesAllThatIsBehindAServer(t *testing.T) {
-	eachProtocol(t, func(t *testing.T, protocol int) {
-		t.Helper()
-		h, peer := linked(t, speaking(protocol))
-		behind(t, peer, protocol)
-		if got := online(t, h); got != "2BB 3CC 4DD" {
-			t.Fatalf("online: %q", got)
+	h, peer := linked(t, nil)
+	behind(t, peer)
+	if got := online(t, h); got != "2BB 3CC 4DD" {
+		t.Fatalf("online: %q", got)
+	}
+	mode(t, peer, "#ops", "+nl 8") // alice, bob, three behind, Baton, the scholar: one more has room
+	for _, split := range []struct{ line, left string }{
+		{":1AA SQUIT 9ZZ :unknown", "2BB 3CC 4DD"},
+		{":3CC SQUIT 4DD :Connection closed", "2BB 3CC"},
+		{":1AA SQUIT 2BB :Connection closed", ""},
+	} {
+		peer.Send(split.line)
+		settle(t, peer)
+		if got := online(t, h); got != split.left {
+			t.Errorf("after %s online: %q, want %q", split.line, got, split.left)
 		}
-		mode(t, peer, "#ops", "+nl 8") // alice, bob, three behind, Baton, the scholar: one more has room
-		for _, split := range []struct{ line, left string }{
-			{":1AA SQUIT 9ZZ :unknown", "2BB 3CC 4DD"},
-			{":3CC SQUIT 4DD :Connection closed", "2BB 3CC"},
-			{":1AA SQUIT 2BB :Connection closed", ""},
-		} {
-			peer.Send(split.line)
-			settle(t, peer)
-			if got := online(t, h); got != split.left {
-				t.Errorf("after %s online: %q, want %q", split.line, got, split.left)
-			}
-		}
-		mode(t, peer, "#ops", "+l 4") // alice, bob and Baton are there, so that the users behind are gone from the channel
-		if why := policy(t, h); why != "" {
-			t.Errorf("refused: %s", why)
-		}
-		peer.Send(":3CCAAAAAA QUIT :a user that is gone")
-		peer.Send(":3CC UID 3CCAAAAAB 1795226757 ghost h h i 127.0.0.1 1795226757 + :of a server that is gone")
-		behind(t, peer, protocol) // the servers come back with the same ids
-		if got := online(t, h); got != "2BB 3CC 4DD" {
-			t.Errorf("after the rejoin online: %q", got)
-		}
-	})
+	}
+	mode(t, peer, "#ops", "+l 4") // alice, bob and Baton are there, so that the users behind are gone from the channel
+	if why := policy(t, h); why != "" {
+		t.Errorf("refused: %s", why)
+	}
+	peer.Send(":3CCAAAAAA QUIT :a user that is gone")
+	peer.Send(uid(t, "3CCAAAAAB", 1795226757, "ghost")) // of a server that is gone
+	behind(t, peer)                                     // the servers come back with the same ids
+	if got := online(t, h); got != "2BB 3CC 4DD" {
+		t.Errorf("after the rejoin online: %q", got)
+	}
 }
 
 func TestTheGatewayComesBackFromALossWithItsUsersAndTheAgesOfChannels(t *testing.T) {
-	eachProtocol(t, func(t *testing.T, protocol int) {
-		t.Helper()
-		h, peer := linked(t, speaking(protocol))
-		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
-			t.Fatal(err)
+	h, peer := linked(t, nil)
+	if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+		t.Fatal(err)
+	}
+	introduced := func() string {
+		var lines []string
+		for range 2 {
+			uid := await(t, peer, "UID").Params
+			join := await(t, peer, "FJOIN", func(m bridgetest.IRCMessage) bool { return strings.Contains(m.Params[3], uid[0]) })
+			lines = append(lines, strings.Join(uid, " ")+" in "+strings.Join(join.Params[:2], " "))
 		}
-		introduced := func() string {
-			var lines []string
-			for range 2 {
-				uid := await(t, peer, "UID").Params
-				join := await(t, peer, "FJOIN", func(m bridgetest.IRCMessage) bool { return strings.Contains(m.Params[3], uid[0]) })
-				lines = append(lines, strings.Join(uid, " ")+" in "+strings.Join(join.Params[:2], " "))
-			}
-			return strings.Join(lines, "\n")
-		}
-		before := introduced()
-		peer.Drop() // without SQUIT or ERROR, as InspIRCd does it
-		if after := introduced(); after != before {
-			t.Errorf("came back as\n%s\nwas\n%s", after, before)
-		}
-	})
+		return strings.Join(lines, "\n")
+	}
+	before := introduced()
+	peer.Drop() // without SQUIT or ERROR, as InspIRCd does it
+	if after := introduced(); after != before {
+		t.Errorf("came back as\n%s\nwas\n%s", after, before)
+	}
 }
 
 // The recorded collisions: the network says which user loses its nick, and ours give way.
 func TestEachCollisionOfNicksEndsWithOneOwner(t *testing.T) {
 	const theirs = "1AAAAAAAX"
-	uid := ":1AA UID " + theirs + " %d scholar h h i 127.0.0.1 1795226757 + :real"
 	newer := ":1AA SAVE %[1]s %[2]s"
 	older := []string{":1AA SAVE " + theirs + " %[3]d", ":" + theirs + " NICK " + theirs + " 100"}
 	tests := []struct {
@@ -128,7 +120,7 @@ func TestEachCollisionOfNicksEndsWithOneOwner(t *testing.T) {
 			if _, err := fmt.Sscan(user[1], &ours); err != nil {
 				t.Fatal(err)
 			}
-			peer.Send(fmt.Sprintf(uid, ours+tt.age))
+			peer.Send(uid(t, theirs, ours+tt.age, "scholar"))
 			for _, line := range tt.arbiter {
 				line = strings.NewReplacer("%[1]s", user[0], "%[2]s", user[1], "%[3]d", fmt.Sprint(ours+tt.age)).Replace(line)
 				peer.Send(line)
