@@ -115,6 +115,7 @@ func (a *Agent) Consent(ctx context.Context, handle string) error {
 
 // Message is as much of a message as the agent reads.
 type Message struct {
+	Arrived  time.Time `json:"-"` // when the agent had read it
 	ID, From string
 	Payload  struct {
 		Type string
@@ -141,12 +142,14 @@ func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error
 	if err := a.call(ctx, http.MethodGet, "/messages/inbox", query, nil, &page); err != nil {
 		return nil, err
 	}
+	arrived := time.Now()
 	var messages []Message
 	for _, text := range page.Messages {
 		var m Message
 		if err := errors.Join(a.verify(text), json.Unmarshal(text, &m)); err != nil {
 			return nil, err
 		}
+		m.Arrived = arrived
 		messages = append(messages, m)
 	}
 	a.cursor = page.NextCursor
