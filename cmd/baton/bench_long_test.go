@@ -13,8 +13,7 @@ import (
 	"baton/cmd/baton/bench"
 )
 
-// The machine of a test is busy: the test looks at which figures there are, not at their size.
-func TestBenchMeasuresRatiosAndDrawsThem(t *testing.T) {
+func TestBenchPrintsItsRowsAndDrawsThem(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "report.html")
 	cmd := exec.CommandContext(t.Context(), program, "bench", "--quick", "--json", "-o", page)
@@ -27,18 +26,10 @@ func TestBenchMeasuresRatiosAndDrawsThem(t *testing.T) {
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	ratios := 0
-	for _, row := range report.Rows {
-		if row.Value <= 0 || row.Floor != "" && row.Ratio <= 0 {
-			t.Errorf("the figure %+v is nothing", row)
-		}
-		if row.Floor != "" {
-			ratios++
-		}
+	if !report.Quick {
+		t.Error("the report does not say that less was measured")
 	}
-	if ratios < 12 || len(report.Plots) != 4 {
-		t.Errorf("%d ratios and %d plots, want at least 12 and 4", ratios, len(report.Plots))
-	}
+	checkRows(t, &report, benchRows())
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -5,25 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"baton/cmd/baton/bench"
 )
 
 // benchCommand measures what a gateway costs on this machine.
 type benchCommand struct {
-	Quick  bool   `help:"Measure less, in half a minute instead of three."`
-	Report string `help:"Write the figures and their plots to this file, as HTML." name:"output" placeholder:"FILE" short:"o"`
+	Quick   bool   `help:"Measure less, in half a minute instead of three."`
+	Record  int    `help:"Let the large record grow to N steps, for as long as that takes." placeholder:"N"`
+	DSNFile string `env:"BATON_BENCH_DSN_FILE" help:"A file with the connection string of a PostgreSQL server, for schemas that are removed again." name:"dsn-file" placeholder:"FILE" type:"path"`
+	Report  string `help:"Write the figures and their plots to this file, as HTML." name:"output" placeholder:"FILE" short:"o"`
+}
+
+// Help says what is printed, with an example.
+func (benchCommand) Help() string {
+	return `The command starts gateways of its own on the loopback, in a folder that it removes. Each row
+compares a figure with its floor, which is measured by turns in the same run. The row of
+PostgreSQL needs --dsn-file.
+
+With --json: {"measured_at", "system", "cores", "quick", "rows": [], "plots": []}. A row is
+{"name", "what", "value", "unit"}; where it has a floor, also "floor", "floor_value" and
+"ratio", the value as a multiple of the floor's; where the project has one, "goal"; where there
+is no value, "not_measured" says why. "name" and "unit" stay the same from release to release.
+A plot is {"title", "x", "y", "series": [{"name", "points": [[x, y]]}]}.
+
+Example:
+
+	baton bench --quick -o report.html
+	baton bench --json --dsn-file /etc/baton/dsn`
 }
 
 // Run prints a table of ratios.
 func (cmd benchCommand) Run(ctx context.Context, c *cli, streams std) error {
-	program, err := os.Executable()
+	options, err := cmd.options(streams)
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return err
 	}
-	report, err := bench.Run(ctx, bench.Options{Program: program, Quick: cmd.Quick, Begins: func(subject string) {
-		fmt.Fprintln(streams.err, "measuring "+subject)
-	}})
+	report, err := bench.Run(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -36,6 +55,34 @@ func (cmd benchCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return printJSON(streams, report)
 	}
 	return report.Write(streams.out)
+}
+
+func (cmd benchCommand) options(streams std) (bench.Options, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return bench.Options{}, fmt.Errorf("find this program: %w", err)
+	}
+	o := bench.Options{
+		Program: program, Sizes: bench.Full(),
+		Begins: func(subject string) { fmt.Fprintln(streams.err, "measuring "+subject) },
+	}
+	if cmd.Quick {
+		o.Sizes = bench.Quick()
+	}
+	if cmd.Record < 0 {
+		return o, &usageError{errors.New("--record: want a number of steps")}
+	}
+	if cmd.Record > 0 {
+		o.Sizes = o.Sizes.Reach(cmd.Record)
+	}
+	if cmd.DSNFile != "" {
+		dsn, err := os.ReadFile(cmd.DSNFile)
+		if err != nil {
+			return o, fmt.Errorf("read connection string: %w", err)
+		}
+		o.Postgres = strings.TrimSpace(string(dsn))
+	}
+	return o, nil
 }
 
 func writePage(path string, report *bench.Report) (err error) {

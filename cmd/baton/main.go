@@ -75,7 +75,7 @@ type cli struct {
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
 	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
 	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
-	Bench       benchCommand    `cmd:"" example:"bench --quick -o report.html" help:"Measure what a gateway costs on this machine, as ratios."`
+	Bench       benchCommand    `cmd:"" help:"Measure what a gateway costs on this machine, as ratios."`
 	Conform     conformCommand  `cmd:"" help:"Hold a server to what its clients rely on."`
 	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
 	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`

@@ -24,13 +24,13 @@ import (
 
 // benchGateway runs a gateway without limits, built as it ships, and returns its addresses
 // and process.
-func benchGateway(b *testing.B) (url, admin string, pid int) {
-	b.Helper()
-	dir := b.TempDir()
+func benchGateway(tb testing.TB) (url, admin string, pid int) {
+	tb.Helper()
+	dir := tb.TempDir()
 	program, config := filepath.Join(dir, "baton"), filepath.Join(dir, "baton.toml")
-	public, operators := federationtest.FreeAddr(b), federationtest.FreeAddr(b)
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
+	public, operators := federationtest.FreeAddr(tb), federationtest.FreeAddr(tb)
+	if out, err := exec.CommandContext(tb.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		tb.Fatalf("build: %v\n%s", err, out)
 	}
 	url = "http://" + public
 	text := fmt.Sprintf(`[home]
@@ -55,22 +55,22 @@ inbox_bytes_per_sender = 0
 		err = os.Mkdir(filepath.Join(dir, "data"), 0o700)
 	}
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program, "serve", "--config", config)
+	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), program, "serve", "--config", config)
 	cmd.Stderr, cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	tb.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for begun := time.Now(); ; time.Sleep(lookEach) {
-		conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", public)
+		conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", public)
 		if err == nil {
 			_ = conn.Close()
 			return url, "http://" + operators, cmd.Process.Pid
 		}
 		if time.Since(begun) > patience {
-			b.Fatal("the gateway does not listen")
+			tb.Fatal("the gateway does not listen")
 		}
 	}
 }
@@ -189,26 +189,26 @@ const plainBytes = 1200
 
 // liveKiB returns what a gateway holds in memory once it has collected its garbage: objects
 // and stacks.
-func liveKiB(b *testing.B, admin string) (size float64) {
-	b.Helper()
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)
+func liveKiB(tb testing.TB, admin string) (size float64) {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, name := range []string{"\n# HeapAlloc = ", "\n# Stack = "} {
 		_, after, _ := strings.Cut(string(text), name)
 		var held float64
 		if _, err := fmt.Sscanf(after, "%f", &held); err != nil {
-			b.Fatalf("no %q is told: %v", name, err)
+			tb.Fatalf("no %q is told: %v", name, err)
 		}
 		size += held / 1024
 	}

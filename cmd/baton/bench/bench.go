@@ -4,7 +4,8 @@
 // the same run: what the same machine does without a gateway.
 //
 // The floors are bare Ed25519 verifications on all cores, a server that only verifies a step
-// and files it as one row, and sockets with one write to the disk between them. Ratios travel
+// and files it as one row, a pair of such servers, sockets with one write to the disk between
+// them, bare commits of a PostgreSQL server, and a small record for a large one. Ratios travel
 // from one machine to another; absolute figures do not.
 package bench
 
@@ -20,55 +21,79 @@ import (
 
 // Options say what is measured.
 type Options struct {
-	Program string               // of the gateway, which is started with the command serve
-	Quick   bool                 // half a minute instead of three
-	Begins  func(subject string) // called before each subject
+	Program  string               // of the gateway, which is started with the command serve
+	Sizes    Sizes                // how much is measured
+	Postgres string               // connection string of a server for schemas of the run; "" measures none
+	Begins   func(subject string) // called before each subject
 }
 
-// sizes are how much is measured of each subject.
-type sizes struct {
-	callers []int // at a time, for the throughput
-	steps   int   // of so many callers, at most
-	irc     int   // crossings of each kind by one client of IRC
-	clients int   // of IRC
-	record  []int // steps in the record at which its cost is measured
-	probes  int   // of it
-	floor   time.Duration
+// Sizes say how much is measured of each subject.
+type Sizes struct {
+	Quick     bool
+	Callers   []int         // at a time, of the rows and the plot of throughput
+	Steps     int           // of so many callers, at most
+	Submits   int           // steps that are submitted without HTTP
+	Rounds    int           // of IRC clients and agents
+	Crossings int           // of each kind in a round
+	Relayed   int           // steps from one home to another one
+	Record    []int         // steps in the record at which its cost is measured; the first is the small record
+	Probes    int           // of each of these costs
+	Starts    int           // after a kill
+	Floor     time.Duration // of each measurement of a bare rate
+	Limit     time.Duration // after which no record grows any more; 0 is none
 }
 
-func (o Options) sizes() sizes {
-	if o.Quick {
-		return sizes{
-			callers: []int{1, 16, 64}, steps: 2000, irc: 25, clients: 2,
-			record: []int{1000, 4000}, probes: 60, floor: 300 * time.Millisecond,
+// Full is less than three minutes, unless the machine is very busy.
+func Full() Sizes {
+	return Sizes{
+		Callers: []int{1, 4, 16, 64, 256}, Steps: 8000, Submits: 8000, Rounds: 8, Crossings: 25, Relayed: 6000,
+		Record: []int{10_000, 30_000, 100_000}, Probes: 200, Starts: 3, Floor: time.Second, Limit: 150 * time.Second,
+	}
+}
+
+// Quick is half a minute.
+func Quick() Sizes {
+	return Sizes{
+		Quick: true, Callers: []int{1, 16, 64}, Steps: 2000, Submits: 2000, Rounds: 2, Crossings: 25, Relayed: 1200,
+		Record: []int{1000, 4000}, Probes: 60, Starts: 1, Floor: 300 * time.Millisecond, Limit: 25 * time.Second,
+	}
+}
+
+// Reach lets the record grow to so many steps, for as long as that takes.
+func (s Sizes) Reach(steps int) Sizes {
+	var record []int
+	for _, size := range s.Record {
+		if size < steps {
+			record = append(record, size)
 		}
 	}
-	return sizes{
-		callers: []int{1, 4, 16, 64, 256}, steps: 8000, irc: 25, clients: 8,
-		record: []int{1000, 4000, 16000, 48000}, probes: 200, floor: time.Second,
-	}
+	s.Record, s.Limit = append(record, steps), 0
+	return s
 }
 
 // run is one run of all measurements.
 type run struct {
-	sizes
+	Sizes
 
-	dir     string
-	program string
-	verify  func() error // a good signature of 1 KiB
-	report  *Report
+	began    time.Time
+	dir      string
+	program  string
+	postgres string
+	verify   func() error // a good signature of 1 KiB
+	report   *Report
 }
 
-// Run measures everything. It blocks for up to three minutes, on a busy machine for longer. It
-// leaves no process and no file behind.
+// Run measures everything. It blocks for as long as the sizes take, on a busy machine for longer. It
+// leaves no process and no file behind, also where the end of ctx interrupts it.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	dir, err := os.MkdirTemp("", "baton-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &run{sizes: o.sizes(), dir: dir, program: o.Program, report: &Report{
-		Measured: time.Now().UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Quick: o.Quick,
+	now := time.Now()
+	r := &run{Sizes: o.Sizes, began: now, dir: dir, program: o.Program, postgres: o.Postgres, report: &Report{
+		Measured: now.UTC().Truncate(time.Second), System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Quick: o.Sizes.Quick,
 	}}
 	for _, subject := range []struct {
 		name    string
@@ -76,11 +101,18 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}{
 		{"floors", r.measureFloors},
 		{"throughput", r.measureThroughput},
+		{"steps without HTTP", r.measureSubmit},
+		{"PostgreSQL", r.measurePostgres},
 		{"latency", r.measureLatency},
+		{"two homes", r.measureHomes},
 		{"size of the record", r.measureRecord},
 	} {
 		o.Begins(subject.name)
-		if err := subject.measure(ctx); err != nil {
+		err := subject.measure(ctx)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("measure %s: %w", subject.name, context.Cause(ctx)) // err says that a gateway is gone
+		}
+		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", subject.name, err)
 		}
 	}

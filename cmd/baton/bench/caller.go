@@ -114,11 +114,14 @@ func newKey() federation.SigningKey { return identity.NewPerson() }
 
 // newOffer returns a signed offer to a DID.
 func newOffer(ctx context.Context, from federation.SigningKey, to federation.DID, venue string) (federation.Event, error) {
-	id := federation.EventID(ulid.Make())
-	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: "Cite three sources on X",
-		Venue: venue, Dialect: federation.HandoffTags,
-	}
+	return sealOffer(ctx, from, federation.Event{To: to, Venue: venue})
+}
+
+// sealOffer completes and signs an offer.
+func sealOffer(ctx context.Context, from federation.SigningKey, ev federation.Event) (federation.Event, error) {
+	ev.ID = federation.EventID(ulid.Make())
+	ev.Handoff, ev.Kind, ev.Verb, ev.From = ev.ID, federation.Handoff, federation.Offer, from.DID
+	ev.Title, ev.Dialect = "Cite three sources on X", federation.HandoffTags
 	ev.Fields, _ = handofftag.Write(ev)
 	return signing.Seal(ctx, from, ev)
 }

@@ -3,20 +3,16 @@ package bench
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"baton/federation/store/bare"
 )
 
 // kib is about as long as a signed step.
@@ -29,17 +25,17 @@ func (r *run) measureFloors(context.Context) error {
 		return err
 	}
 	r.verify = verify
-	r.report.add(Row{What: "bare Ed25519 verifications of 1 KiB, all cores", Value: rate(r.floor, runtime.GOMAXPROCS(0), verify), Unit: "/s"})
+	r.report.add(Row{Name: "verifications", What: "bare Ed25519 verifications of 1 KiB, all cores", Value: rate(r.Floor, runtime.GOMAXPROCS(0), verify), Unit: "/s"})
 	file, err := os.Create(filepath.Join(r.dir, "floor"))
 	if err != nil {
 		return err
 	}
 	block := make([]byte, kib)
-	syncs := rate(r.floor, 1, func() error {
+	syncs := rate(r.Floor, 1, func() error {
 		_, err := file.Write(block)
 		return errors.Join(err, file.Sync())
 	})
-	r.report.add(Row{What: "appends of 1 KiB with fsync, one after the other", Value: syncs, Unit: "/s"})
+	r.report.add(Row{Name: "fsyncs", What: "appends of 1 KiB with fsync, one after the other", Value: syncs, Unit: "/s"})
 	return file.Close()
 }
 
@@ -76,61 +72,6 @@ func verifier() (func() error, error) {
 		}
 		return nil
 	}, nil
-}
-
-// bareServer verifies what it is posted and files it as one row, with the HTTP server and the
-// database of a gateway.
-type bareServer struct {
-	address string
-	file    *bare.File
-	server  *http.Server
-	serving sync.WaitGroup
-}
-
-// bareAnswer is about what a gateway answers.
-const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
-
-// openBare starts a bare server. Close it.
-func openBare(ctx context.Context, dir string) (*bareServer, error) {
-	verify, err := verifier()
-	if err != nil {
-		return nil, err
-	}
-	file, err := bare.Open(ctx, filepath.Join(dir, "bare.db"))
-	if err != nil {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	s := &bareServer{address: listener.Addr().String(), file: file}
-	s.server = &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var step struct{ Document, Signature string }
-		err := json.NewDecoder(r.Body).Decode(&step)
-		if err == nil {
-			err = verify()
-		}
-		if err == nil {
-			err = file.Put(step.Document + step.Signature)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, bareAnswer) // where the caller is gone, it has no use for it
-	})}
-	s.serving.Go(func() { _ = s.server.Serve(listener) }) // its error is that it was closed
-	return s, nil
-}
-
-// Close ends the server.
-func (s *bareServer) Close() error {
-	err := s.server.Close()
-	s.serving.Wait()
-	return errors.Join(err, s.file.Close())
 }
 
 // relay is what stands for a gateway between two sockets: it reads a KiB from one, appends

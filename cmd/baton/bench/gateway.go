@@ -13,12 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/operatorapi/client"
 	"baton/federation"
 )
 
 const (
-	home    = "gw.bench.example"
-	channel = "#bench"
+	homeName = "gw.bench.example"
+	channel  = "#bench"
 	// The patience bounds what takes milliseconds on an idle machine.
 	patience = 30 * time.Second
 	// An event that is awaited is looked for at this interval.
@@ -46,24 +47,40 @@ record_bytes_per_hour = 0
 
 // gateway is a gateway in a process of its own.
 type gateway struct {
-	program, config    string
+	name               string // of the home
+	program, dir       string
 	public, admin, irc string // addresses
 	process            *exec.Cmd
 }
 
 // openGateway starts a gateway with an empty record in a folder. Close it.
-func (r *run) openGateway(ctx context.Context, name string) (*gateway, error) {
-	dir, err := r.folder(name)
+func (r *run) openGateway(ctx context.Context, folder string) (*gateway, error) {
+	g, err := r.newGateway(ctx, folder, homeName)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{program: r.program, config: filepath.Join(dir, "baton.toml")}
+	return g, g.open(ctx)
+}
+
+// newGateway makes the folder of a gateway, and finds addresses for it.
+func (r *run) newGateway(ctx context.Context, folder, name string) (*gateway, error) {
+	dir, err := r.folder(folder)
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{name: name, program: r.program, dir: dir}
 	for _, address := range []*string{&g.public, &g.admin, &g.irc} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return nil, err
 		}
 	}
-	text := fmt.Sprintf(`[home]
+	return g, nil
+}
+
+// open writes the configuration, with other homes that the gateway knows, and starts it.
+func (g *gateway) open(ctx context.Context, peers ...*gateway) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, `[home]
 name = %q
 [http]
 listen = %q
@@ -72,18 +89,35 @@ public_url = "http://%[2]s"
 listen = %[3]q
 [log]
 level = "error"
+[fetch]
+allow_private = true
 [irc.client]
 listen = %[4]q
 channels = [%[5]q]
-%[6]s`, home, g.public, g.admin, g.irc, channel, unlimited)
-	err = errors.Join(os.WriteFile(g.config, []byte(text), 0o600), os.Mkdir(filepath.Join(dir, "data"), 0o700))
+%[6]s`, g.name, g.public, g.admin, g.irc, channel, unlimited)
+	for _, peer := range peers {
+		fmt.Fprintf(&text, "[[peers]]\nname = %q\ndid = \"did:web:%[1]s\"\nurl = \"http://%s\"\n", peer.name, peer.public)
+	}
+	err := errors.Join(os.WriteFile(g.config(), []byte(text.String()), 0o600), os.Mkdir(g.data(), 0o700))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.start(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return g, g.awaitReady(ctx)
+	if err := g.awaitReady(ctx); err != nil {
+		return errors.Join(err, g.Close())
+	}
+	return nil
+}
+
+func (g *gateway) config() string { return filepath.Join(g.dir, "baton.toml") }
+
+func (g *gateway) data() string { return filepath.Join(g.dir, "data") }
+
+// operator returns a client of its operator API.
+func (g *gateway) operator() (*client.Client, error) {
+	return client.NewSocket(filepath.Join(g.data(), "baton.sock"))
 }
 
 // freeAddress returns an address of the loopback that is free now.
@@ -97,7 +131,7 @@ func freeAddress(ctx context.Context) (string, error) {
 
 // start starts the process. The end of ctx ends it.
 func (g *gateway) start(ctx context.Context) error {
-	g.process = exec.CommandContext(ctx, g.program, "serve", "--config", g.config) //nolint:gosec // the program is this one
+	g.process = exec.CommandContext(ctx, g.program, "serve", "--config", g.config()) //nolint:gosec // the program is this one
 	g.process.Stderr = os.Stderr
 	if err := g.process.Start(); err != nil {
 		return fmt.Errorf("start gateway: %w", err)

@@ -13,13 +13,15 @@ const (
 	// The fillers are the connections over which the steps come that make the record larger, and
 	// offerers the agents that make them: few, so that each has a full list from the start.
 	fillers  = 64
-	offerers = 8
+	offerers = 16
 	// A fillBatch is how many of them are signed at a time.
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
+	// Floor of the rows that need the program and nothing of a gateway.
+	printsVersion = "the program prints its version"
 )
 
 // grown is a gateway whose record grows.
@@ -28,111 +30,161 @@ type grown struct {
 
 	callers []*caller
 	back    *caller // an agent that comes back after many offers
+	inbox   int     // offers that wait for it
 	filed   int
 }
 
-// measureRecord measures what a step, a list and an inbox cost while the record grows, what it
-// takes to read a long inbox, and how long a gateway is away after it was killed.
+// measureRecord measures what a step, a list and an inbox cost in a large record and in a small one,
+// what it takes to read a long inbox, and how long a gateway is away after it was killed.
 func (r *run) measureRecord(ctx context.Context) (err error) {
-	g := &grown{}
-	if g.gateway, err = r.openGateway(ctx, "record"); err != nil {
+	small, err := r.openGrown(ctx, "small record")
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.Close()) }()
-	if g.callers, err = logAllIn(ctx, g.public, offerers); err != nil {
+	defer func() { err = errors.Join(err, small.Close()) }()
+	large, err := r.openGrown(ctx, "large record")
+	if err != nil {
 		return err
 	}
-	if g.back, err = logIn(ctx, g.public); err != nil {
-		return err
-	}
-	if err := g.fillInbox(ctx); err != nil {
-		return err
-	}
-	costs := g.costs()
-	plot := Plot{Title: "Cost against the size of the record, p50", X: "steps in the record", Y: "milliseconds"}
-	for _, cost := range costs {
-		plot.Series = append(plot.Series, Series{Name: cost.name})
-	}
-	for _, size := range r.record {
-		if err := g.grow(ctx, size); err != nil {
-			return fmt.Errorf("grow record to %d steps: %w", size, err)
-		}
-		for i, cost := range costs {
-			p50, err := g.probe(ctx, r.probes, cost.request)
-			if err != nil {
-				return fmt.Errorf("%s: %w", cost.name, err)
-			}
-			plot.add(i, float64(size), milliseconds(p50))
+	defer func() { err = errors.Join(err, large.Close()) }()
+	for _, g := range []*grown{small, large} {
+		if err := g.grow(ctx, r.Record[0], r.growsUntil()); err != nil {
+			return fmt.Errorf("fill record: %w", err)
 		}
 	}
-	for i, cost := range costs {
-		points := plot.Series[i].Points
-		first, last := points[0], points[len(points)-1]
-		r.report.add(Row{
-			What: fmt.Sprintf("%s, record of %.0f steps", cost.name, last[0]), Value: last[1], Unit: "ms",
-			Floor: fmt.Sprintf("record of %.0f steps", first[0]), Bare: first[1], Goal: "<= 1.10",
-		})
+	if err := r.compareRecords(ctx, small, large); err != nil {
+		return err
 	}
-	r.report.Plots = append(r.report.Plots, plot)
-	return errors.Join(g.replay(ctx, r.report), g.restart(ctx, r.report))
+	if err := r.measureReplay(ctx, large); err != nil {
+		return err
+	}
+	return r.measureRestart(ctx, large)
 }
 
-// cost is something whose cost is measured.
+// openGrown starts a gateway with offers that wait for an agent. Close it.
+func (r *run) openGrown(ctx context.Context, folder string) (g *grown, err error) {
+	g = &grown{inbox: min(replayed, r.Record[0])}
+	if g.gateway, err = r.openGateway(ctx, folder); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if g.callers, err = logAllIn(ctx, g.public, offerers); err != nil {
+		return nil, err
+	}
+	if g.back, err = logIn(ctx, g.public); err != nil {
+		return nil, err
+	}
+	requests, err := posts(ctx, g.callers, g.inbox, g.back.key.DID)
+	if err != nil {
+		return nil, err
+	}
+	g.filed = len(requests)
+	_, _, err = sendAll(ctx, g.public, fillers, requests)
+	return g, err
+}
+
+// growsUntil returns when records stop growing; the zero time is never.
+func (r *run) growsUntil() time.Time {
+	if r.Limit == 0 {
+		return time.Time{}
+	}
+	return r.began.Add(r.Limit)
+}
+
+// compareRecords measures the costs in both records by turns while the large one grows.
+func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
+	plot := Plot{Title: "Cost against the size of the record", X: "steps in the record", Y: "p50 as a multiple of that in a small record, by turns"}
+	costs := costNames()
+	for _, name := range costs {
+		plot.Series = append(plot.Series, Series{Name: name})
+	}
+	rows := make([]Row, len(costs))
+	for _, size := range r.Record {
+		if err := large.grow(ctx, size, r.growsUntil()); err != nil {
+			return fmt.Errorf("grow record to %d steps: %w", size, err)
+		}
+		reached := large.filed
+		for i, name := range costs {
+			inLarge, inSmall, err := r.probe(ctx, large.costs()[i], small.costs()[i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			plot.add(i, float64(reached), inLarge.Seconds()/inSmall.Seconds())
+			rows[i] = Row{
+				Name: []string{"large-append", "large-list", "large-inbox"}[i], What: fmt.Sprintf("%s, record of %d steps", name, reached),
+				Value: milliseconds(inLarge), Unit: "ms", Floor: fmt.Sprintf("record of %d steps", small.filed), Bare: milliseconds(inSmall), Goal: "<= 1.10",
+			}
+		}
+		if reached < size {
+			break // the time is over
+		}
+	}
+	for _, row := range rows {
+		r.report.add(row)
+	}
+	r.report.Plots = append(r.report.Plots, plot)
+	return nil
+}
+
+// costNames names what is measured in a record.
+func costNames() []string {
+	return []string{"file one step", fmt.Sprintf("list %d handoffs of a DID", page), fmt.Sprintf("read %d entries of an inbox", page)}
+}
+
+// cost is something whose cost is measured at a gateway.
 type cost struct {
-	name    string
+	address string
 	request func(ctx context.Context) ([]byte, error)
 }
 
+// costs returns what costNames names.
 func (g *grown) costs() []cost {
 	get := func(c *caller, path string) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) { return c.get(ctx, path) }
 	}
 	return []cost{
-		{"file one step", func(ctx context.Context) ([]byte, error) {
+		{g.public, func(ctx context.Context) ([]byte, error) {
 			g.filed++
 			return g.callers[0].post(ctx, g.callers[1].key.DID)
 		}},
-		{fmt.Sprintf("list %d handoffs of a DID", page), get(g.callers[0], fmt.Sprintf("handoffs?state=offered&limit=%d", page))},
-		{fmt.Sprintf("read %d entries of an inbox", page), get(g.back, fmt.Sprintf("inbox?limit=%d", page))},
+		{g.public, get(g.callers[0], fmt.Sprintf("handoffs?state=offered&limit=%d", page))},
+		{g.public, get(g.back, fmt.Sprintf("inbox?limit=%d", page))},
 	}
 }
 
-// probe returns how long one of some requests takes.
-func (g *grown) probe(ctx context.Context, times int, next func(context.Context) ([]byte, error)) (time.Duration, error) {
-	conn, err := dial(ctx, g.public)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	var took []time.Duration
-	for range times {
-		request, err := next(ctx)
-		if err != nil {
-			return 0, err
+// probe returns how long one request takes at each of two gateways, which are asked by turns.
+func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err error) {
+	var took [2][]time.Duration
+	var conns [2]*connection
+	for i, c := range []cost{a, b} {
+		if conns[i], err = dial(ctx, c.address); err != nil {
+			return 0, 0, err
 		}
-		begun := time.Now()
-		if err := conn.send(request); err != nil {
-			return 0, err
+		defer conns[i].Close()
+	}
+	for range r.Probes {
+		for i, c := range []cost{a, b} {
+			request, err := c.request(ctx)
+			if err != nil {
+				return 0, 0, err
+			}
+			begun := time.Now()
+			if err := conns[i].send(request); err != nil {
+				return 0, 0, err
+			}
+			took[i] = append(took[i], time.Since(begun))
 		}
-		took = append(took, time.Since(begun))
 	}
-	return percentile(took, 50), nil
+	return percentile(took[0], 50), percentile(took[1], 50), nil
 }
 
-// fillInbox offers work to the agent that comes back.
-func (g *grown) fillInbox(ctx context.Context) error {
-	requests, err := posts(ctx, g.callers, replayed, g.back.key.DID)
-	if err != nil {
-		return err
-	}
-	g.filed += replayed
-	_, _, err = sendAll(ctx, g.public, fillers, requests)
-	return err
-}
-
-// grow files steps until there are so many.
-func (g *grown) grow(ctx context.Context, size int) error {
-	for g.filed < size {
+// grow files steps until there are so many, or until the time is over.
+func (g *grown) grow(ctx context.Context, size int, until time.Time) error {
+	for g.filed < size && (until.IsZero() || time.Now().Before(until)) {
 		requests, err := posts(ctx, g.callers, min(fillBatch, size-g.filed))
 		if err != nil {
 			return err
@@ -145,52 +197,92 @@ func (g *grown) grow(ctx context.Context, size int) error {
 	return nil
 }
 
-// replay reads an inbox to its end, page by page.
-func (g *grown) replay(ctx context.Context, report *Report) error {
+// measureReplay measures how long it takes to read an inbox to its end, page by page. The floor is
+// the bare server, with as many rows.
+func (r *run) measureReplay(ctx context.Context, g *grown) (err error) {
+	server, err := r.openBare(ctx, "bare inbox")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	requests, err := posts(ctx, g.callers, g.inbox)
+	if err != nil {
+		return err
+	}
+	if _, _, err := sendAll(ctx, server.address, fillers, requests); err != nil {
+		return err
+	}
+	var took, bare []time.Duration
+	for range turns {
+		once, err := replay(ctx, &caller{address: server.address}, "rows", g.inbox)
+		if err != nil {
+			return fmt.Errorf("bare server: %w", err)
+		}
+		bare = append(bare, once)
+		if once, err = replay(ctx, g.back, "inbox", g.inbox); err != nil {
+			return err
+		}
+		took = append(took, once)
+	}
+	r.report.add(Row{
+		Name: "inbox-replay", What: fmt.Sprintf("read an inbox of %d waiting steps", g.inbox), Value: milliseconds(percentile(took, 50)), Unit: "ms",
+		Floor: "the same pages of rows from the bare server", Bare: milliseconds(percentile(bare, 50)), Goal: "<= 35 ms",
+	})
+	return nil
+}
+
+// replay reads pages until they had so many items.
+func replay(ctx context.Context, c *caller, path string, items int) (time.Duration, error) {
 	var read int
 	cursor := ""
 	begun := time.Now()
-	for read < replayed {
+	for read < items {
 		var next struct {
 			Items  []struct{}
 			Cursor string `json:"next_cursor"`
 		}
-		if err := g.back.call(ctx, http.MethodGet, fmt.Sprintf("inbox?limit=%d&cursor=%s", page, cursor), nil, &next); err != nil {
-			return err
+		if err := c.call(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d&cursor=%s", path, page, cursor), nil, &next); err != nil {
+			return 0, err
 		}
 		if len(next.Items) == 0 {
-			return fmt.Errorf("%d of %d waiting steps were read", read, replayed)
+			return 0, fmt.Errorf("%d of %d waiting steps were read", read, items)
 		}
 		read += len(next.Items)
 		cursor = next.Cursor
 	}
-	report.add(Row{What: fmt.Sprintf("read an inbox of %d waiting steps", replayed), Value: milliseconds(time.Since(begun)), Unit: "ms"})
-	return nil
+	return time.Since(begun), nil
 }
 
-// restart kills the gateway, and starts it until an agent reads its inbox. The floor is the
+// measureRestart kills the gateway, and starts it until an agent reads its inbox. The floor is the
 // start of the program alone.
-func (g *grown) restart(ctx context.Context, report *Report) error {
-	begun := time.Now()
-	if err := exec.CommandContext(ctx, g.program, "version").Run(); err != nil { //nolint:gosec // the program is this one
-		return fmt.Errorf("print version: %w", err)
+func (r *run) measureRestart(ctx context.Context, g *grown) error {
+	var took, bare []time.Duration
+	for range r.Starts {
+		begun := time.Now()
+		if err := exec.CommandContext(ctx, g.program, "version").Run(); err != nil { //nolint:gosec // the program is this one
+			return fmt.Errorf("print version: %w", err)
+		}
+		bare = append(bare, time.Since(begun))
+		if err := g.kill(); err != nil {
+			return err
+		}
+		begun = time.Now()
+		if err := g.start(ctx); err != nil {
+			return err
+		}
+		err := await(ctx, "the first delivery", func() bool {
+			var first struct{ Items []struct{} }
+			err := g.back.call(ctx, http.MethodGet, "inbox?limit=1", nil, &first)
+			return err == nil && len(first.Items) == 1
+		})
+		if err != nil {
+			return err
+		}
+		took = append(took, time.Since(begun))
 	}
-	bare := time.Since(begun)
-	if err := g.kill(); err != nil {
-		return err
-	}
-	begun = time.Now()
-	if err := g.start(ctx); err != nil {
-		return err
-	}
-	err := await(ctx, "the first delivery", func() bool {
-		var first struct{ Items []struct{} }
-		err := g.back.call(ctx, http.MethodGet, "inbox?limit=1", nil, &first)
-		return err == nil && len(first.Items) == 1
+	r.report.add(Row{
+		Name: "restart", What: fmt.Sprintf("start to first delivery after kill -9, record of %d steps", g.filed), Value: milliseconds(percentile(took, 50)), Unit: "ms",
+		Floor: printsVersion, Bare: milliseconds(percentile(bare, 50)), Goal: "<= 500 ms",
 	})
-	report.add(Row{
-		What: fmt.Sprintf("start to first delivery after kill -9, record of %d steps", g.filed), Value: milliseconds(time.Since(begun)), Unit: "ms",
-		Floor: "the program prints its version", Bare: milliseconds(bare), Goal: "<= 500 ms",
-	})
-	return err
+	return nil
 }

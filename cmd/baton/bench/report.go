@@ -21,13 +21,15 @@ type Report struct {
 
 // Row is one figure, and its floor where it has one.
 type Row struct {
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	Floor string  `json:"floor,omitempty"`
-	Bare  float64 `json:"floor_value,omitempty"` // of the floor, in the same unit
-	Ratio float64 `json:"ratio,omitempty"`       // of the value to that of the floor
-	Goal  string  `json:"goal,omitempty"`        // of the project, for the ratio, else for the value
+	Name    string  `json:"name"` // of the row, the same in each release
+	What    string  `json:"what"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+	Floor   string  `json:"floor,omitempty"`
+	Bare    float64 `json:"floor_value,omitempty"`  // of the floor, in the same unit
+	Ratio   float64 `json:"ratio,omitempty"`        // of the value to that of the floor
+	Goal    string  `json:"goal,omitempty"`         // of the project: for the ratio, or with a unit for the value
+	Missing string  `json:"not_measured,omitempty"` // why there is no value
 }
 
 // Plot is one diagram.
@@ -60,9 +62,17 @@ func (r *Report) Write(out io.Writer) error {
 		if row.Bare > 0 {
 			bare, ratio = figure(row.Bare, row.Unit), number(row.Ratio)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", row.What, figure(row.Value, row.Unit), row.Floor, bare, ratio, row.Goal)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", row.What, row.Figure(), row.Floor, bare, ratio, row.Goal)
 	}
 	return t.Flush()
+}
+
+// Figure returns the value with its unit, or why there is none.
+func (row Row) Figure() string {
+	if row.Missing != "" {
+		return "not measured: " + row.Missing
+	}
+	return figure(row.Value, row.Unit)
 }
 
 func figure(value float64, unit string) string { return number(value) + " " + unit }

@@ -10,13 +10,14 @@ import (
 	"baton/cmd/baton/bench"
 )
 
-// report has one row with a floor, one without, and a plot.
+// report has one row with a floor, one without, one that was not measured, and a plot.
 func report() *bench.Report {
 	return &bench.Report{
 		System: "linux/amd64", Cores: 2,
 		Rows: []bench.Row{
 			{What: "steps", Value: 500, Unit: "/s", Floor: "bare server", Bare: 2000, Ratio: 0.25, Goal: ">= 0.60"},
 			{What: "inbox <of> 1000", Value: 35.25, Unit: "ms"},
+			{What: "commits", Unit: "/s", Floor: "raw", Missing: "no server"},
 		},
 		Plots: []bench.Plot{{Title: "Steps & callers", X: "callers", Y: "steps a second", Series: []bench.Series{
 			{Name: "gateway", Points: [][2]float64{{1, 100}, {10, 400}, {100, 500}}},
@@ -31,7 +32,7 @@ func TestTheTableShowsEachFigureWithItsFloor(t *testing.T) {
 	if err := report().Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"steps 500 /s bare server 2000 /s 0.25 >= 0.60", "inbox <of> 1000 35.2 ms"}
+	want := []string{"steps 500 /s bare server 2000 /s 0.25 >= 0.60", "inbox <of> 1000 35.2 ms", "commits not measured: no server raw"}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")[1:]
 	for i, line := range lines {
 		if got := strings.Join(strings.Fields(line), " "); i >= len(want) || got != want[i] {

@@ -18,11 +18,7 @@ func reported(callers int) bool { return callers == 1 || callers == 64 || caller
 // measureThroughput measures how many signed steps a second are filed over HTTP, by more and
 // more callers, and how long each waits.
 func (r *run) measureThroughput(ctx context.Context) (err error) {
-	dir, err := r.folder("bare")
-	if err != nil {
-		return err
-	}
-	server, err := openBare(ctx, dir)
+	server, err := r.openBare(ctx, "bare")
 	if err != nil {
 		return err
 	}
@@ -32,22 +28,22 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if size, told := g.resident(); told {
-		r.report.add(Row{What: "memory of an idle gateway", Value: size, Unit: "MiB", Goal: "<= 40"})
+	if err := r.measureIdle(ctx, g); err != nil {
+		return err
 	}
-	callers, err := logAllIn(ctx, g.public, slices.Max(r.callers))
+	callers, err := logAllIn(ctx, g.public, slices.Max(r.Callers))
 	if err != nil {
 		return err
 	}
 	filed, verifies := 0, 0.0
 	rates, waits := r.newPlots()
-	for _, n := range r.callers {
+	for _, n := range r.Callers {
 		at, err := r.throughputOf(ctx, n, callers[:n], server.address, g.public)
 		if err != nil {
 			return fmt.Errorf("%d callers: %w", n, err)
 		}
 		filed += len(at.took)
-		verifies += at.verifies / float64(len(r.callers))
+		verifies += at.verifies / float64(len(r.Callers))
 		x := float64(n)
 		rates.add(0, x, at.gateway)
 		rates.add(1, x, at.bare)
@@ -61,7 +57,7 @@ func (r *run) measureThroughput(ctx context.Context) (err error) {
 		return err
 	}
 	r.report.add(Row{
-		What: "processor time of a gateway for one of these steps", Value: g.worked().Seconds() * 1e6 / float64(filed), Unit: "µs",
+		Name: "step-cpu", What: "processor time of a gateway for one of these steps", Value: g.worked().Seconds() * 1e6 / float64(filed), Unit: "µs",
 		Floor: "one bare verification", Bare: 1e6 * float64(runtime.GOMAXPROCS(0)) / verifies,
 	})
 	return nil
@@ -90,10 +86,10 @@ type throughput struct {
 }
 
 func (r *run) throughputOf(ctx context.Context, n int, callers []*caller, bare, gateway string) (t throughput, err error) {
-	steps := min(r.steps, r.steps/16*n) / turns // a few callers file fewer steps in the same time
+	steps := max(n, min(r.Steps, r.Steps/16*n)/turns) // a few callers file fewer steps in the same time
 	var without, with time.Duration
 	for range turns {
-		t.verifies += rate(r.floor/turns, runtime.GOMAXPROCS(0), r.verify) / turns
+		t.verifies += rate(r.Floor/turns, runtime.GOMAXPROCS(0), r.verify) / turns
 		requests, err := posts(ctx, callers, steps)
 		if err != nil {
 			return t, err
@@ -123,6 +119,7 @@ func (r *run) reportThroughput(n int, at throughput) {
 	if n == 64 {
 		goal = ">= 0.60"
 	}
-	r.report.add(Row{What: what, Value: at.gateway, Unit: "/s", Floor: "server that verifies and files one row", Bare: at.bare, Goal: goal})
-	r.report.add(Row{What: what, Value: at.gateway, Unit: "/s", Floor: "bare verifications", Bare: at.verifies})
+	name := fmt.Sprintf("http-%d", n)
+	r.report.add(Row{Name: name, What: what, Value: at.gateway, Unit: "/s", Floor: "server that verifies and files one row", Bare: at.bare, Goal: goal})
+	r.report.add(Row{Name: name + "-verifications", What: what, Value: at.gateway, Unit: "/s", Floor: "bare verifications", Bare: at.verifies})
 }

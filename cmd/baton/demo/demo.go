@@ -3,7 +3,7 @@
 // work on IRC while the agent is offline; the agent reads the offer later and answers, and
 // its answers reach the IRC channel, signed. Then the agent offers, and the person answers.
 //
-// The server and the agent are written for this package, from the specifications, and
+// The server and the agent are written for this program, from the specifications, and
 // share no code with the gateway.
 package demo
 
@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"baton/cmd/baton/aircagent"
 	"baton/federation"
 )
 
@@ -56,7 +57,7 @@ type Gateway interface {
 type Stage struct {
 	ircd    *ircd
 	gateway Gateway
-	agent   *airc
+	agent   *aircagent.Agent
 	alice   federation.SigningKey // of the person on IRC
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"baton/cmd/baton/aircagent"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -41,18 +42,18 @@ func (s *Stage) play(ctx context.Context, line *timeline) error {
 // introduce registers the agent and gives alice a key.
 func (s *Stage) introduce(ctx context.Context, line *timeline) error {
 	var err error
-	if s.agent, err = newAgent(s.gateway.URL()); err != nil {
+	if s.agent, err = aircagent.New(s.gateway.URL(), agent); err != nil {
 		return err
 	}
-	if err := s.agent.register(ctx); err != nil {
+	if err := s.agent.Register(ctx); err != nil {
 		return err
 	}
 	if s.alice, err = newSigner(); err != nil {
 		return err
 	}
 	line.people = map[federation.DID]string{
-		federation.DID(s.agent.did): agent + ", AIRC",
-		s.alice.DID:                 person + ", IRC " + channel,
+		s.agent.DID: agent + ", AIRC",
+		s.alice.DID: person + ", IRC " + channel,
 	}
 	return nil
 }
@@ -71,7 +72,7 @@ func newSigner() (federation.SigningKey, error) {
 
 // offer writes an offer to the agent into the channel, and waits until it is in the inbox.
 func (s *Stage) offer(ctx context.Context, line *timeline) error {
-	to := federation.DID(s.agent.did)
+	to := s.agent.DID
 	ev, err := s.sign(ctx, federation.Event{
 		Verb: federation.Offer, To: to, Venue: channel, Title: "Cite three sources on X",
 		Caps: []string{"web-search"}, Deadline: time.Now().Add(time.Hour),
@@ -86,7 +87,7 @@ func (s *Stage) offer(ctx context.Context, line *timeline) error {
 	if err != nil {
 		return err
 	}
-	line.step(filed, s.agent.did)
+	line.step(filed, string(s.agent.DID))
 	return poll(ctx, "offer in the inbox", func() (bool, error) {
 		inbox, err := s.gateway.Replay(ctx, to, "", 1)
 		if len(inbox) == 1 {
@@ -131,14 +132,14 @@ func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version fede
 
 // readOffer polls as the agent does: the first message asks for consent, and the offer
 // comes after that.
-func (s *Stage) readOffer(ctx context.Context) (message, error) {
-	var offer message
+func (s *Stage) readOffer(ctx context.Context) (aircagent.Message, error) {
+	var offer aircagent.Message
 	err := poll(ctx, "offer at the agent", func() (bool, error) {
-		messages, err := s.agent.inbox(ctx)
+		messages, err := s.agent.Inbox(ctx, 0)
 		for _, m := range messages {
 			switch m.Payload.Type {
 			case "system:handshake_request":
-				if err := s.agent.consent(ctx, m.Payload.Data.Requester); err != nil {
+				if err := s.agent.Consent(ctx, m.Payload.Data.Requester); err != nil {
 					return false, err
 				}
 			case "task:request":
@@ -175,7 +176,7 @@ func answers(request string) []reply {
 
 // answer sends one answer of the agent and waits until the channel has it.
 func (s *Stage) answer(ctx context.Context, line *timeline, to string, a reply) error {
-	if err := s.agent.send(ctx, to, a.body, a.payload); err != nil {
+	if err := s.agent.Send(ctx, to, a.body, a.payload); err != nil {
 		return err
 	}
 	entry, err := s.seen(ctx, a.verb)
@@ -211,13 +212,13 @@ func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 }
 
 func (s *Stage) privateVenue() string {
-	return federation.PrivateVenue(s.alice.DID, federation.DID(s.agent.did))
+	return federation.PrivateVenue(s.alice.DID, s.agent.DID)
 }
 
 // back shows a handoff that starts at the agent. The offer reaches alice in private,
 // because she is online, and her answers reach the agent.
 func (s *Stage) back(ctx context.Context, line *timeline, alice string) error {
-	err := s.agent.send(ctx, alice, "please check my sources", map[string]any{
+	err := s.agent.Send(ctx, alice, "please check my sources", map[string]any{
 		"type": "task:request", "data": map[string]any{
 			"description": "Check the three sources", "deadline": time.Now().Add(time.Hour).Unix(),
 		},
@@ -254,9 +255,9 @@ func (s *Stage) reply(ctx context.Context, line *timeline, id federation.Handoff
 	if err != nil {
 		return err
 	}
-	line.step(filed, s.agent.did)
+	line.step(filed, string(s.agent.DID))
 	return poll(ctx, "answer at the agent", func() (bool, error) {
-		messages, err := s.agent.inbox(ctx)
+		messages, err := s.agent.Inbox(ctx, 0)
 		for _, m := range messages {
 			if m.Payload.Data.Handoff.EventID == ev.ID.String() {
 				return true, nil

@@ -59,6 +59,9 @@ func commandPage(app *kong.Application, node *kong.Node) []byte {
 		page.section(strings.ToUpper(c.name))
 		page.text(c.help)
 		page.terms(c.terms)
+		if c.detail != "" {
+			fmt.Fprintf(page, ".PP\n%s\n", strings.ReplaceAll(escape(c.detail), "\n\n", "\n.PP\n"))
+		}
 		if c.example != "" {
 			fmt.Fprintf(page, ".PP\nExample:\n.PP\n.nf\n%s\n.fi\n", escape(c.example))
 		}

@@ -28,6 +28,9 @@ func Markdown(w io.Writer, app *kong.Application) error {
 			fmt.Fprintln(out)
 			table(out, "argument, flag", c.terms)
 		}
+		if c.detail != "" {
+			fmt.Fprintf(out, "\n%s\n", strings.ReplaceAll(c.detail, "<", "&lt;"))
+		}
 		if c.example != "" {
 			fmt.Fprintf(out, "\nExample:\n\n```text\n%s\n```\n", c.example)
 		}

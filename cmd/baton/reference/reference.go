@@ -17,6 +17,7 @@ type command struct {
 	name     string // such as "baton handoff show"
 	synopsis string // such as "baton handoff show ID [flags]"
 	help     string
+	detail   string // of its help, in paragraphs; "" for none
 	example  string // its lines, without indentation
 	terms    []term // arguments, then flags
 }
@@ -35,7 +36,8 @@ func commandsOf(node *kong.Node) (all []command) {
 	if len(node.Children) > 0 {
 		return all
 	}
-	c := command{name: node.FullPath(), help: node.Help, example: exampleOf(node.Detail)}
+	c := command{name: node.FullPath(), help: node.Help}
+	c.detail, c.example = splitDetail(node.Detail)
 	c.synopsis = c.name
 	for _, argument := range node.Positional {
 		c.synopsis += " " + argument.Summary()
@@ -67,19 +69,16 @@ func flagsOf(node *kong.Node) (all []term) {
 	return all
 }
 
-// exampleOf returns the lines of the example in the detailed help of a command.
-func exampleOf(detail string) string {
-	_, example, found := strings.Cut(strings.Replace(detail, "Examples:", "Example:", 1), "Example:")
-	if !found {
-		return ""
-	}
+// splitDetail returns the paragraphs of the detailed help of a command, and the lines of its example.
+func splitDetail(detail string) (paragraphs, example string) {
+	paragraphs, example, _ = strings.Cut(strings.Replace(detail, "Examples:", "Example:", 1), "Example:")
 	var lines []string
 	for line := range strings.Lines(example) {
 		if text := strings.TrimSpace(line); text != "" {
 			lines = append(lines, text)
 		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.TrimSpace(paragraphs), strings.Join(lines, "\n")
 }
 
 // exitCodes are the same for each command.

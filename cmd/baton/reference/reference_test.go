@@ -29,7 +29,9 @@ type rotate struct {
 	Overlap string `help:"How long the old key stays valid." placeholder:"DURATION"`
 }
 
-func (rotate) Help() string { return "Example:\n\n\tbaton keys rotate server --overlap 48h" }
+func (rotate) Help() string {
+	return "It signs <nothing>.\n\nExample:\n\n\tbaton keys rotate server --overlap 48h"
+}
 
 type topCommand struct{}
 
@@ -54,7 +56,7 @@ func TestTheDocumentHasEachCommandWithItsFlags(t *testing.T) {
 		"| [`top`](#baton-top) | List senders. |\n" +
 		"\n### baton keys rotate\n\nReplace a key.\n\n```text\nbaton keys rotate <name>\n```\n\n" +
 		"| argument, flag | is |\n|---|---|\n| `<name>` | server \\| registry. |\n| `--overlap=DURATION` | How long the old key stays valid. |\n" +
-		"\nExample:\n\n```text\nbaton keys rotate server --overlap 48h\n```\n" +
+		"\nIt signs &lt;nothing>.\n\nExample:\n\n```text\nbaton keys rotate server --overlap 48h\n```\n" +
 		"\n### baton top\n\nList senders.\n\n```text\nbaton top\n```\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -82,7 +84,7 @@ func TestEachCommandAtTheTopHasAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := ".TP\n.B \\-\\-overlap=DURATION\nHow long the old key stays valid.\n.PP\nExample:\n.PP\n.nf\nbaton keys rotate server \\-\\-overlap 48h\n.fi\n"; !strings.Contains(string(page), want) {
+	if want := ".TP\n.B \\-\\-overlap=DURATION\nHow long the old key stays valid.\n.PP\nIt signs <nothing>.\n.PP\nExample:\n.PP\n.nf\nbaton keys rotate server \\-\\-overlap 48h\n.fi\n"; !strings.Contains(string(page), want) {
 		t.Errorf("the page is\n%s", page)
 	}
 }

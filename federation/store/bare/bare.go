@@ -1,6 +1,6 @@
 // Package bare files rows of text at the least cost that the database of a record allows:
-// one table, no index, one row a call. `baton bench` compares a gateway with it. It is no
-// record, and nothing is read back.
+// one table, no index, one row a call, in a file or on a PostgreSQL server. `baton bench`
+// compares a gateway with it. It is no record.
 package bare
 
 import (
@@ -21,6 +21,7 @@ const maxBatch = 128
 type File struct {
 	db      *sql.DB
 	insert  *sql.Stmt
+	page    *sql.Stmt
 	waiting chan row
 	closing chan struct{}
 	writing sync.WaitGroup
@@ -45,6 +46,9 @@ func Open(ctx context.Context, path string) (*File, error) {
 	if _, err = db.ExecContext(ctx, `CREATE TABLE event (n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT`); err == nil {
 		f.insert, err = db.PrepareContext(ctx, `INSERT INTO event (body) VALUES (?)`)
 	}
+	if err == nil {
+		f.page, err = db.PrepareContext(ctx, `SELECT body FROM event WHERE n > ? ORDER BY n LIMIT ?`)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make bare record: %w", err), db.Close())
 	}
@@ -60,11 +64,28 @@ func (f *File) Put(text string) error {
 	return <-r.done
 }
 
+// Page returns the rows after the first so many, in the order in which they were filed.
+func (f *File) Page(ctx context.Context, after, limit int) (texts []string, err error) {
+	rows, err := f.page.QueryContext(ctx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	return texts, rows.Err()
+}
+
 // Close ends the database.
 func (f *File) Close() error {
 	close(f.closing)
 	f.writing.Wait()
-	return errors.Join(f.insert.Close(), f.db.Close())
+	return errors.Join(f.insert.Close(), f.page.Close(), f.db.Close())
 }
 
 // write commits the rows that wait, until Close.

@@ -1,4 +1,6 @@
-package demo
+// Package aircagent is a client of an AIRC registry as its users write one, from the specification.
+// `baton demo` shows such an agent, and `baton bench` measures what reaches it.
+package aircagent
 
 import (
 	"bytes"
@@ -11,8 +13,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -20,49 +24,54 @@ import (
 	"baton/federation"
 )
 
-// airc is a client of an AIRC registry as its users write one, from the specification.
+// Agent is one agent. Its methods block until the registry answers; an answer that is not 2xx is an
+// error. They must not be called concurrently with each other, except [Agent.Post].
 //
 // spec: airc-v0.1.1 §5-§7
-type airc struct {
+type Agent struct {
+	DID federation.DID // set by [Agent.Register]
+
 	url    string // of the registry
+	handle string
 	key    ed25519.PrivateKey
 	keyID  string
 	cursor string // of its inbox
 
 	// Registration sets these.
-	did, domain, token string
-	registryKey        ed25519.PublicKey
+	domain, token string
+	registryKey   ed25519.PublicKey
 }
 
-// newAgent returns an agent with a new key, which is not registered yet.
-func newAgent(address string) (*airc, error) {
+// New returns an agent with a new key, which is not registered yet.
+func New(address, handle string) (*Agent, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(public)
-	return &airc{url: address, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
+	return &Agent{url: address, handle: handle, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
 }
 
-// register registers the agent with a proof of its key, and learns the key of the registry.
-func (a *airc) register(ctx context.Context) error {
+// Register registers the agent with a proof of its key, and learns the key of the registry.
+func (a *Agent) Register(ctx context.Context) error {
 	var asked struct{ Challenge string }
-	if err := a.call(ctx, http.MethodPost, "/register/challenge", nil, map[string]any{"handle": agent}, &asked); err != nil {
+	if err := a.call(ctx, http.MethodPost, "/register/challenge", nil, map[string]any{"handle": a.handle}, &asked); err != nil {
 		return err
 	}
 	public, _ := a.key.Public().(ed25519.PublicKey)
 	var registered struct {
-		DID, Domain string
+		DID         federation.DID
+		Domain      string
 		AccessToken string
 	}
 	err := a.call(ctx, http.MethodPost, "/register", nil, map[string]any{
-		"handle": agent, "publicKey": base64.RawURLEncoding.EncodeToString(public),
+		"handle": a.handle, "publicKey": base64.RawURLEncoding.EncodeToString(public),
 		"challenge": asked.Challenge, "challengeSignature": a.sign([]byte(asked.Challenge)),
 	}, &registered)
 	if err != nil {
 		return err
 	}
-	a.did, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
+	a.DID, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
 	var registry struct{ PublicKey string }
 	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, nil, &registry); err != nil {
 		return err
@@ -71,27 +80,42 @@ func (a *airc) register(ctx context.Context) error {
 	return err
 }
 
-// send signs and posts one message.
-func (a *airc) send(ctx context.Context, to, body string, payload map[string]any) error {
+// Send signs and posts one message.
+func (a *Agent) Send(ctx context.Context, to, body string, payload map[string]any) error {
+	message, err := a.Sign(to, body, payload)
+	if err != nil {
+		return err
+	}
+	return a.Post(ctx, message)
+}
+
+// Sign returns a signed message to a handle.
+func (a *Agent) Sign(to, body string, payload map[string]any) (map[string]any, error) {
 	envelope := map[string]any{
-		"v": "0.1", "id": rand.Text(), "kid": a.keyID, "aud": a.domain, "from": agent, "to": to,
+		"v": "0.1", "id": rand.Text(), "kid": a.keyID, "aud": a.domain, "from": a.handle, "to": to,
 		"timestamp": time.Now().Unix(), "body": body, "payload": payload,
 	}
 	document, err := canonical(envelope)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	envelope["signature"] = a.sign(document)
-	return a.call(ctx, http.MethodPost, "/messages", nil, envelope, nil)
+	return envelope, nil
 }
 
-// consent accepts messages of a handle.
-func (a *airc) consent(ctx context.Context, handle string) error {
+// Post posts a message that [Agent.Sign] returned.
+func (a *Agent) Post(ctx context.Context, message map[string]any) error {
+	return a.call(ctx, http.MethodPost, "/messages", nil, message, nil)
+}
+
+// Consent accepts messages of a handle.
+func (a *Agent) Consent(ctx context.Context, handle string) error {
 	return a.call(ctx, http.MethodPost, "/consent", nil, map[string]any{"handle": handle, "action": "accept"}, nil)
 }
 
-// message is as much of a message as the agent reads.
-type message struct {
+// Message is as much of a message as the agent reads.
+type Message struct {
+	Arrived  time.Time `json:"-"` // when the agent had read it
 	ID, From string
 	Payload  struct {
 		Type string
@@ -104,21 +128,28 @@ type message struct {
 	}
 }
 
-// inbox returns the new messages. Each has a signature of the registry, or is an error.
-func (a *airc) inbox(ctx context.Context) ([]message, error) {
+// Inbox returns the new messages. Without one it waits for the first one, as long as it may: the
+// registry counts whole seconds. A message without a signature of the registry is an error.
+func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error) {
 	var page struct {
 		Messages   []json.RawMessage
 		NextCursor string
 	}
-	if err := a.call(ctx, http.MethodGet, "/messages/inbox", url.Values{"cursor": {a.cursor}}, nil, &page); err != nil {
+	query := url.Values{"cursor": {a.cursor}}
+	if wait > 0 {
+		query.Set("wait", strconv.Itoa(int(wait.Seconds())))
+	}
+	if err := a.call(ctx, http.MethodGet, "/messages/inbox", query, nil, &page); err != nil {
 		return nil, err
 	}
-	var messages []message
+	arrived := time.Now()
+	var messages []Message
 	for _, text := range page.Messages {
-		var m message
+		var m Message
 		if err := errors.Join(a.verify(text), json.Unmarshal(text, &m)); err != nil {
 			return nil, err
 		}
+		m.Arrived = arrived
 		messages = append(messages, m)
 	}
 	a.cursor = page.NextCursor
@@ -126,7 +157,7 @@ func (a *airc) inbox(ctx context.Context) ([]message, error) {
 }
 
 // verify returns why a message was not signed by the registry.
-func (a *airc) verify(text []byte) error {
+func (a *Agent) verify(text []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
 		return fmt.Errorf("read message: %w", err)
@@ -148,12 +179,12 @@ func (a *airc) verify(text []byte) error {
 	return nil
 }
 
-func (a *airc) sign(document []byte) string {
+func (a *Agent) sign(document []byte) string {
 	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, document))
 }
 
 // call sends one request and reads the answer; one that is not 2xx is an error.
-func (a *airc) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
+func (a *Agent) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
 	address, err := federation.JoinURL(a.url, path, query)
 	if err != nil {
 		return err
@@ -179,10 +210,11 @@ func (a *airc) call(ctx context.Context, method string, path federation.URLPath,
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return fmt.Errorf("%s %s: %s", method, path, response.Status)
 	}
-	if answer == nil {
-		return nil
+	read, err := io.ReadAll(response.Body) // to the end, so that the connection is used again
+	if err != nil || answer == nil {
+		return err
 	}
-	return json.NewDecoder(response.Body).Decode(answer)
+	return json.Unmarshal(read, answer)
 }
 
 // canonical returns the bytes that a signature of an envelope covers.

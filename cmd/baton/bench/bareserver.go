@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"baton/federation/store/bare"
+)
+
+// bareServer verifies what it is posted and files it as one row, with the HTTP server and the
+// database of a gateway.
+type bareServer struct {
+	address string
+	verify  func() error
+	file    *bare.File
+	server  *http.Server
+	serving sync.WaitGroup
+}
+
+// bareStep is a step as it is posted.
+type bareStep struct {
+	Document  string `json:"document"`
+	Signature string `json:"signature"`
+}
+
+// bareAnswer is about what a gateway answers.
+const bareAnswer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
+
+// openBare starts a bare server with a file in a folder of its own. Close it.
+func (r *run) openBare(ctx context.Context, folder string) (*bareServer, error) {
+	dir, err := r.folder(folder)
+	if err != nil {
+		return nil, err
+	}
+	file, err := bare.Open(ctx, filepath.Join(dir, "bare.db"))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	s := &bareServer{address: listener.Addr().String(), verify: r.verify, file: file}
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"POST /api/v1/handoffs": s.fileOne, "POST /api/v1/batch": s.fileBatch, "GET /api/v1/rows": s.readPage,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := serve(w, r); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+			}
+		})
+	}
+	s.server = &http.Server{ReadHeaderTimeout: patience, Handler: mux}
+	s.serving.Go(func() { _ = s.server.Serve(listener) }) // its error is that it was closed
+	return s, nil
+}
+
+func (s *bareServer) fileOne(w http.ResponseWriter, r *http.Request) error {
+	var step bareStep
+	if err := json.NewDecoder(r.Body).Decode(&step); err != nil {
+		return err
+	}
+	if err := s.put(step); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, bareAnswer) // where the caller is gone, it has no use for it
+	return nil
+}
+
+// fileBatch files steps at once, and answers with a receipt of each.
+func (s *bareServer) fileBatch(w http.ResponseWriter, r *http.Request) error {
+	var steps []bareStep
+	if err := json.NewDecoder(r.Body).Decode(&steps); err != nil {
+		return err
+	}
+	if err := s.putAll(steps); err != nil {
+		return err
+	}
+	receipts := make([]bareStep, len(steps))
+	for i, step := range steps {
+		receipts[i] = bareStep{Document: bareAnswer, Signature: step.Signature}
+	}
+	return json.NewEncoder(w).Encode(receipts)
+}
+
+// bareLanes is how many steps of a batch a bare server files at a time, as a home does.
+const bareLanes = 64
+
+// putAll verifies and files steps, many at a time.
+func (s *bareServer) putAll(steps []bareStep) error {
+	waiting := make(chan bareStep, len(steps))
+	for _, step := range steps {
+		waiting <- step
+	}
+	close(waiting)
+	errs := make([]error, min(bareLanes, len(steps)))
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			for step := range waiting {
+				errs[i] = errors.Join(errs[i], s.put(step))
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// put verifies and files one step.
+func (s *bareServer) put(step bareStep) error {
+	if err := s.verify(); err != nil {
+		return err
+	}
+	return s.file.Put(step.Document + step.Signature)
+}
+
+// readPage answers with a page of rows, in the form of a page of an inbox. Its cursor is how many
+// rows were read.
+func (s *bareServer) readPage(w http.ResponseWriter, r *http.Request) error {
+	after, _ := strconv.Atoi(r.FormValue("cursor")) // "" is the begin
+	limit, err := strconv.Atoi(r.FormValue("limit"))
+	if err != nil {
+		return err
+	}
+	rows, err := s.file.Page(r.Context(), after, limit)
+	if err != nil {
+		return err
+	}
+	items := make([]bareStep, len(rows))
+	for i, row := range rows {
+		items[i].Document = row
+	}
+	return json.NewEncoder(w).Encode(map[string]any{"items": items, "next_cursor": strconv.Itoa(after + len(rows))})
+}
+
+// Close ends the server.
+func (s *bareServer) Close() error {
+	err := s.server.Close()
+	s.serving.Wait()
+	return errors.Join(err, s.file.Close())
+}
