@@ -25,7 +25,7 @@ func errNoText() error {
 }
 
 // postText takes a message to a participant of another network that is no step. The agent that
-// writes it accepts the recipient.
+// writes it accepts the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
 func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
@@ -56,9 +56,6 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("say to %s: %w", d.recipient.handle, err)
-	}
-	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
-		return answer{}, err
 	}
 	m, err := l.put(ctx, agents.Posting{Message: d.message(nil)})
 	if err != nil {

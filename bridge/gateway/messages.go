@@ -24,9 +24,13 @@ type Messages interface {
 	HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error)
 	// Use returns what waits in an inbox, of all senders and of one.
 	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
-	// Contact returns what a person decided about a sender.
+	// Contact returns what a participant decided about a sender.
 	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
-	// SetContact notes what a person decided about a sender.
+	// ContactsOf returns up to limit senders that a participant knows, in the order of their DIDs,
+	// after one.
+	ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error)
+	// SetContact notes what a participant decided about a sender. It returns
+	// [federation.ErrTooManyContacts] for one sender too many.
 	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
 	// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
 	// messageID, or begins it before a dot.
@@ -75,9 +79,9 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	f := federation.MessageFiling{}
 	if messenger != nil {
 		said.Away = !messenger.Here(ctx, to)
-		if f.Contact, err = g.introduce(ctx, &ev); err != nil {
-			return said, ev, err
-		}
+	}
+	if f.Contact, err = g.introduce(ctx, &ev); err != nil {
+		return said, ev, err
 	}
 	if ev, err = g.sealMessage(ctx, ev, g.deps.Kept("person:"+string(ev.For)), m.Original); err != nil {
 		return said, ev, err
@@ -93,11 +97,13 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 		return said, ev, err
 	}
 	said.Entry, said.Known, err = g.deps.Messages.FileMessage(ctx, f)
-	if err == nil && !said.Known {
-		g.deps.Wakes.Wake(f.Topics...)
-		err = g.answerContact(ctx, ev, now)
+	if err != nil {
+		return said, ev, err
 	}
-	return said, ev, err
+	if !said.Known {
+		g.deps.Wakes.Wake(f.Topics...)
+	}
+	return said, ev, g.answerContact(ctx, ev, now) // again for a repeated one, whose first time may have ended before this
 }
 
 // write returns a message as an event without a signature.
