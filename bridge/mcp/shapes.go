@@ -63,12 +63,12 @@ type entry struct {
 
 // privateText is a message of another participant, set apart.
 type privateText struct {
-	ID        string    `json:"id"`
-	From      string    `json:"from"`
-	Network   string    `json:"network"`
-	Handoff   string    `json:"handoff,omitempty"` // that it is about
-	Time      time.Time `json:"time"`
-	Evidence  *evidence `json:"evidence,omitempty"`
+	ID       string    `json:"id"`
+	From     string    `json:"from"`
+	Network  string    `json:"network"`
+	Handoff  string    `json:"handoff,omitempty"` // that it is about
+	Time     time.Time `json:"time"`
+	Evidence *evidence `json:"evidence,omitempty"`
 	// Unknown says that it is the first message of its author, about whom the reader has decided
 	// nothing.
 	Unknown   bool      `json:"unknown_sender,omitempty"`
