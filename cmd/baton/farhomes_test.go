@@ -23,12 +23,20 @@ type farHomes struct {
 	agent  *caller // at b.test
 }
 
-func newFarHomes(t *testing.T) *farHomes {
+// newFarHomes starts both, which reach each other over HTTPS, or only by a hub.
+func newFarHomes(t *testing.T, byHub bool) *farHomes {
 	t.Helper()
 	all := newNeighbours(t, "a.test", "b.test")
 	f := &farHomes{a: all[0], b: all[1]}
 	f.people = &talkative{homeServer: &homeServer{house: f.a.house, irc: federationtest.FreeAddr(t)}}
-	f.a.settle(t, all, fmt.Sprintf("[irc.client]\nlisten = %q\nchannels = [%q]\n", f.people.irc, channel))
+	listener := fmt.Sprintf("[irc.client]\nlisten = %q\nchannels = [%q]\n", f.people.irc, channel)
+	if byHub {
+		hub := accountsHub(t, all)
+		f.a.behindNAT(t, all, "", hub, listener)
+		f.b.behindNAT(t, all, "", hub)
+	} else {
+		f.a.settle(t, all, listener)
+	}
 	f.a.start(t)
 	f.b.start(t)
 	f.agent = logIn(t, f.b.url())
@@ -83,7 +91,16 @@ func waiting(t *testing.T, n neighbour, peer string) float64 {
 
 func TestAPersonAndAnAgentOfAnotherHomeConverseOverKills(t *testing.T) {
 	t.Parallel()
-	f := newFarHomes(t)
+	for name, byHub := range map[string]bool{"https": false, "hub": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newFarHomes(t, byHub).converse(t)
+		})
+	}
+}
+
+func (f *farHomes) converse(t *testing.T) {
+	t.Helper()
 	zoe := f.people.guest(t, "zoe")
 	askBaton(t, zoe, "say "+string(f.agent.did)+" hello agent", "on its way") // whose home a.test has to find
 	f.reads(t, "hello agent")
@@ -126,6 +143,11 @@ func TestAPersonAndAnAgentOfAnotherHomeConverseOverKills(t *testing.T) {
 	if err := zoe.Send(nil, "PRIVMSG", agent, "once more"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the refusal", func() bool { return f.a.counters(t)[`baton_outcomes_total{network="home",outcome="refused"}`] == 1 })
+	told, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && strings.Contains(m.Params[1], "UNDELIVERABLE")
+	})
+	if err != nil || !strings.Contains(told.Params[1], "takes no messages from you") {
+		t.Errorf("zoe is told %q, %v", told.Params, err)
+	}
 	f.reads(t, want...)
 }
