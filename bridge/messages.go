@@ -31,8 +31,8 @@ type Messages interface {
 	// Decide notes whether a participant takes messages of a sender. The decision holds on every
 	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
-	// Contacts returns up to limit senders that wrote to a participant or about whom it decided,
-	// from after a cursor on, and the cursor to go on from: "" after the last.
+	// Contacts returns up to limit senders that wrote to a participant or that it allowed or
+	// blocked, from after a cursor on, and the cursor to go on from: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 	// Back has the pending messages to a DID tried now, because the DID came to a link; "" is
 	// all messages of the link.
@@ -96,9 +96,9 @@ type Messenger interface {
 	Here(ctx context.Context, to Recipient) bool
 }
 
-// Consenter is a [Link] to agents for whom its network has rules of consent of its own. It keeps
-// what they decide about the senders of messages, and its Effects judge the messages to them. Its
-// methods block on the record, and their errors are those of the record.
+// Consenter is a [Link] to agents whose network has rules of consent of its own. It keeps what
+// they decide about the senders of messages, and its Effects judge the messages to them. Its
+// methods block on the record, and return its errors.
 type Consenter interface {
 	Link
 	// Consents reports whether the network keeps the decisions of a DID.

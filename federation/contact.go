@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MaxContacts bounds the senders about whom one participant decides, and the strangers that
-// write to it and about whom it has not decided.
+// MaxContacts bounds the senders that one participant allows or blocks, and the strangers that
+// write to it while it decides nothing about them.
 const MaxContacts = 10_000
 
 // ErrTooManyContacts is returned for the decision about one sender more than [MaxContacts].

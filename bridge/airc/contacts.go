@@ -13,8 +13,8 @@ import (
 
 var _ bridge.Consenter = (*Link)(nil)
 
-// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, and other
-// registries those of theirs.
+// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, as
+// other registries do.
 func (l *Link) Consents(ctx context.Context, person federation.DID) (bool, error) {
 	c, err := l.contactOf(ctx, person, nil)
 	return c.agent != nil, err

@@ -73,8 +73,12 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 }
 
 // answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
-// that DID. A sender with too many contacts writes all the same, and the other stays unknown.
+// that DID. A sender with too many contacts writes all the same, and the other stays unknown. The
+// home of a sender of another home notes that.
 func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
+	if ev.Arrival.Home != "" {
+		return nil
+	}
 	own, err := g.consenter(ctx, ev.For)
 	if err != nil {
 		return err

@@ -66,10 +66,10 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	if ev, err = g.write(m, now); err != nil {
 		return said, ev, err
 	}
-	if said, err = g.saidBefore(ctx, m, ev); said.Known || err != nil {
+	if err := g.mayWrite(ctx, ev, now); err != nil {
 		return said, ev, err
 	}
-	if err := g.mayWrite(ctx, ev, now); err != nil {
+	if said, err = g.saidBefore(ctx, m, ev); said.Known || err != nil {
 		return said, ev, err
 	}
 	way, err := g.reach(ctx, m.To)

@@ -44,8 +44,8 @@ type Participants interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }
 
-// Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and its errors are
-// those of the record.
+// Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
+// errors.
 type Mailboxes interface {
 	// Locate returns where the mailbox of a DID is. The location names no home where none is known.
 	Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)

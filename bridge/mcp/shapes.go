@@ -69,8 +69,8 @@ type privateText struct {
 	Handoff  string    `json:"handoff,omitempty"` // that it is about
 	Time     time.Time `json:"time"`
 	Evidence *evidence `json:"evidence,omitempty"`
-	// Unknown says that it is the first message of its author, about whom the reader has decided
-	// nothing.
+	// Unknown says that it is the first message of an author whose messages the reader has not
+	// decided to take or to refuse.
 	Unknown   bool      `json:"unknown_sender,omitempty"`
 	Untrusted untrusted `json:"untrusted"`
 }

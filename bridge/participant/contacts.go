@@ -25,7 +25,7 @@ type ContactPage struct {
 	Next  string    `json:"next_cursor"` // "" after the last page
 }
 
-// Contacts returns up to limit senders that wrote to the caller or about whom it decided.
+// Contacts returns up to limit senders that wrote to the caller, or that it allowed or blocked.
 func (a *Access) Contacts(ctx context.Context, who Caller, after string, limit int) (ContactPage, error) {
 	did, err := who.Person()
 	if err != nil || a.deps.Messages == nil {

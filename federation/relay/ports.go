@@ -48,7 +48,7 @@ type Gateway interface {
 	// and [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// Say files private text for a participant of this home, once: known says that it was on file
-	// before. Beside refusals its errors are those of the record.
+	// before. Its errors are refusals and outages.
 	Say(ctx context.Context, ev federation.Event) (known bool, err error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error

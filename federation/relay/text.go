@@ -13,8 +13,8 @@ import (
 // for it again.
 const textVerb = "private text"
 
-// textDocument is private text in the place of the document of a step. Its members are named as
-// those of a step, so that every version of a home reads to the verb.
+// textDocument is private text in the place of the document of a step. Its members have the names
+// of a step's, so that every version of a home reads to the verb.
 type textDocument struct {
 	From    federation.DID       `json:"from"`
 	Venue   string               `json:"target"`

@@ -70,8 +70,8 @@ func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (fe
 	return state, nil
 }
 
-// ContactsOf returns up to limit senders that wrote to a participant or about whom it decided, in
-// the order of their DIDs, after one.
+// ContactsOf returns up to limit senders that wrote to a participant, or that it allowed or
+// blocked, in the order of their DIDs, after one.
 func (s *Record) ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error) {
 	scan := func(row engine.Scanner) (federation.Contact, error) {
 		c := federation.Contact{Person: person}
