@@ -51,6 +51,21 @@ func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
 
 	b.write(t, "finn@fq", "I am here", http.StatusCreated) // which makes the caller known
 
+	// A message that is sent again is the same one, also where the first time introduced its sender.
+	for range 2 {
+		r := b.http.request(t, http.MethodPost, "messages", map[string]any{"to": "zoe@client", "text": "once"})
+		r.Header.Set("Idempotency-Key", "one")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusCreated && response.StatusCode != http.StatusAccepted {
+			t.Errorf("a message with a key is answered %s", response.Status)
+		}
+	}
+	clientReads(t, zoe, "once")
+
 	// The first message of each sender says so; the next one does not.
 	b.tellBaton(t, "say "+did+" from alice", "Your message to "+did)
 	first := b.httpReads(t, "from alice")

@@ -39,6 +39,7 @@ func newFarHomes(t *testing.T, byHub bool) *farHomes {
 	}
 	f.a.start(t)
 	f.b.start(t)
+	f.people.ready(t)
 	f.agent = logIn(t, f.b.url())
 	return f
 }
@@ -133,10 +134,13 @@ func (f *farHomes) converse(t *testing.T) {
 	f.b.kill(t)
 	f.b.start(t)
 	f.a.start(t)
+	f.people.ready(t)
 	zoe = f.people.guest(t, "zoe")
 	for n := range 3 {
 		clientReads(t, zoe, fmt.Sprintf("answer %d", n))
 	}
+
+	f.conversesWithTheRegistry(t, zoe)
 
 	// The home of the recipient judges consent, and the sender is told.
 	f.agent.must(t, http.StatusOK, http.MethodPut, "contacts/"+url.PathEscape(author), map[string]any{"state": "blocked"}, nil)
@@ -150,4 +154,24 @@ func (f *farHomes) converse(t *testing.T) {
 		t.Errorf("zoe is told %q, %v", told.Params, err)
 	}
 	f.reads(t, want...)
+}
+
+// conversesWithTheRegistry has zoe ask an agent of the registry of the other home, which holds what
+// strangers write until the agent accepts them.
+func (f *farHomes) conversesWithTheRegistry(t *testing.T, zoe *bridgetest.IRCClient) {
+	t.Helper()
+	b := &talkative{homeServer: &homeServer{house: f.b.house}, seen: map[string]bool{}}
+	b.scout = (&world{house: f.b.house}).register(t, "scout_7")
+	askBaton(t, zoe, "say "+b.scout.DID+" may I ask?", "on its way")
+	asker := b.asker(t, "may I ask?")
+	if status, answer, err := b.scout.Consent(t.Context(), asker, "accept"); err != nil || status != http.StatusOK {
+		t.Fatalf("accept: %d %v %v", status, answer, err)
+	}
+	b.scoutReads(t, "may I ask?")
+	b.send(t, asker, "you may", http.StatusAccepted)
+	scout := nickOf(clientReads(t, zoe, "you may"))
+	if err := zoe.Send(nil, "PRIVMSG", scout, "why is that?"); err != nil {
+		t.Fatal(err)
+	}
+	b.scoutReads(t, "why is that?")
 }
