@@ -86,6 +86,7 @@ func contactState(s agents.ConsentState) federation.ContactState {
 		return federation.ContactAllowed
 	case agents.ConsentBlocked:
 		return federation.ContactBlocked
+	case agents.ConsentPending, agents.ConsentNone:
 	}
 	return federation.ContactIntroduced
 }

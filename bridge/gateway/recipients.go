@@ -24,6 +24,9 @@ type route struct {
 // home is known to have.
 func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
 	if r.to = to; to.Place.Link == "" {
+		if r.home, err = g.movedTo(ctx, to.DID); err != nil || r.home != "" {
+			return r, err
+		}
 		_, err := g.deps.Participants.WithDID(ctx, to.DID)
 		if err == nil {
 			return r, nil // the registry has it as an effect
@@ -69,10 +72,8 @@ func (g *Gateway) homeOf(ctx context.Context, did federation.DID) (outbox string
 		return "", fmt.Errorf("look up the home of %s: %w", did, err)
 	case at.Home == g.home.Load().ID:
 		return "", nil
-	case at.Home != "" && g.links.isHome(string(at.Home)):
-		return string(at.Home), nil
 	case at.Home != "":
-		return mailbox.Unrouted, nil
+		return g.outboxOf(at.Home), nil
 	}
 	unknown := g.known(ctx, did)
 	if !errors.Is(unknown, federation.ErrNotFound) {
@@ -83,6 +84,30 @@ func (g *Gateway) homeOf(ctx context.Context, did federation.DID) (outbox string
 		err = unknown
 	}
 	return mailbox.Unrouted, err
+}
+
+// movedTo returns the outbox of the home that an operator moved the mailbox of a DID to, and "" for
+// a mailbox that did not move away.
+func (g *Gateway) movedTo(ctx context.Context, did federation.DID) (outbox string, err error) {
+	if g.deps.Mailboxes == nil {
+		return "", nil
+	}
+	at, err := g.deps.Mailboxes.Locate(ctx, did)
+	if err != nil {
+		return "", fmt.Errorf("look up the home of %s: %w", did, err)
+	}
+	if at.Source != federation.LocatedByMove || at.Home == g.home.Load().ID {
+		return "", nil
+	}
+	return g.outboxOf(at.Home), nil
+}
+
+// outboxOf returns the outbox of another home, or the one for homes that are no peers now.
+func (g *Gateway) outboxOf(home federation.HomeID) string {
+	if g.links.isHome(string(home)) {
+		return string(home)
+	}
+	return mailbox.Unrouted
 }
 
 // known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"baton/federation"
 )
@@ -38,7 +39,7 @@ func textItem(ev federation.Event) (item, error) {
 // read returns the step, or the private text, of an item.
 func (d Deps) read(c carried) (federation.Event, error) {
 	var text textDocument
-	if parse([]byte(c.Document), &text) != nil || text.Verb != textVerb {
+	if !strings.Contains(c.Document, textVerb) || parse([]byte(c.Document), &text) != nil || text.Verb != textVerb {
 		return c.decode(d.Read)
 	}
 	ev, err := d.ReadText(text.Message, c.Signature)

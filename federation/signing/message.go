@@ -52,8 +52,8 @@ func messageDocument(ev federation.Event) (string, error) {
 }
 
 // ReadMessage returns the message of a document that [SealMessage] made, with the signature as
-// [federation.Signature] has its text. The error is a [*federation.RefusalError], also for a
-// signature that the key of From did not make. didKey returns the key of a did:key.
+// [federation.Signature] has its text. The function didKey returns the key of a did:key. The error is
+// a [*federation.RefusalError], also for a signature that the key of From did not make.
 func ReadMessage(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Event, error) {
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))
