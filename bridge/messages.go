@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"time"
 
 	"baton/federation"
 	"baton/federation/signing"
@@ -27,9 +28,12 @@ type Messages interface {
 	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
 	// own: the same DID for a nick in any case. It does not block.
 	Guest(link, nick string) federation.DID
-	// Decide notes whether a person takes messages of a sender. The decision holds on every
-	// network.
+	// Decide notes whether a participant takes messages of a sender. The decision holds on every
+	// network. Decide returns [federation.ErrTooManyContacts] for one sender too many.
 	Decide(ctx context.Context, person, sender federation.DID, allow bool) error
+	// Contacts returns up to limit senders that wrote to a participant or that it allowed or
+	// blocked, from after a cursor on, and the cursor to go on from: "" after the last.
+	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 	// Back has the pending messages to a DID tried now, because the DID came to a link; "" is
 	// all messages of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
@@ -90,6 +94,22 @@ type Messenger interface {
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
 	// DID.
 	Here(ctx context.Context, to Recipient) bool
+}
+
+// Consenter is a [Link] to agents whose network has rules of consent of its own. It keeps what
+// they decide about the senders of messages, and its Effects judge the messages to them. Its
+// methods block on the record, and return its errors.
+type Consenter interface {
+	Link
+	// Consents reports whether the network keeps the decisions of a DID.
+	Consents(ctx context.Context, person federation.DID) (bool, error)
+	// Decide notes what such a DID decided about a sender.
+	Decide(ctx context.Context, c federation.Contact, now time.Time) error
+	// Answer notes that such a DID wrote to another one, whose messages it takes from now on
+	// unless it blocked that one.
+	Answer(ctx context.Context, person, to federation.DID, now time.Time) error
+	// Contacts returns the senders that such a DID knows, as [Messages.Contacts] does.
+	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 }
 
 // Relayer is a [Link] that relays the text of channels. It delivers a line that

@@ -111,23 +111,6 @@ func SplitText(text string, maxBytes int) []string {
 	return parts
 }
 
-// ContactState says what a person decided about a sender.
-type ContactState string
-
-// The states of a sender.
-const (
-	ContactUnknown    ContactState = ""           // it has not written yet
-	ContactIntroduced ContactState = "introduced" // the person was told how to allow and to block it
-	ContactAllowed    ContactState = "allowed"
-	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
-)
-
-// Contact is what a person decided about a sender.
-type Contact struct {
-	Person, Sender DID
-	State          ContactState
-}
-
 // MessageFiling is one message with all that its filing changes. The record writes it in one
 // transaction or not at all. Its View is that of [MessageView].
 type MessageFiling struct {

@@ -59,6 +59,7 @@ func (l *Link) shapeMessage(ctx context.Context, e federation.Entry) contract.Me
 	m := contract.Message{
 		ID: ev.ID.String(), From: string(ev.Actor()), Name: l.access.Name(ctx, ev.Actor()), To: string(ev.To), Text: ev.Text(), Handoff: ev.About().String(),
 		Network: ev.Arrival.Network, Time: moment(ev.Time()), Filed: moment(e.Filed),
+		Introduction: introduction(ev),
 	}
 	if ev.Evidence != nil {
 		m.Evidence = contract.Evidence{URL: ev.Evidence.URL, Sha256: hex.EncodeToString(ev.Evidence.Digest[:])}

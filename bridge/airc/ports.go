@@ -182,6 +182,9 @@ type Consents interface {
 	// Pending returns up to limit edges to a handle that wait for its decision, the
 	// oldest first.
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
+	// Edges returns up to limit edges to a handle but those without consent, in the order of
+	// their senders, after one.
+	Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error)
 }
 
 // Relays holds the messages and decisions that other registries do not have yet. What

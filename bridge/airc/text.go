@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"baton/bridge"
 	"baton/federation"
@@ -25,7 +26,7 @@ func errNoText() error {
 }
 
 // postText takes a message to a participant of another network that is no step. The agent that
-// writes it accepts the recipient.
+// writes it accepts the recipient: the gateway calls [Link.Answer].
 //
 // spec: airc-shapes "First contact"
 func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
@@ -56,9 +57,6 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("say to %s: %w", d.recipient.handle, err)
-	}
-	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
-		return answer{}, err
 	}
 	m, err := l.put(ctx, agents.Posting{Message: d.message(nil)})
 	if err != nil {
@@ -119,6 +117,9 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting
 	if err != nil {
 		return nil, err
 	}
+	if _, isRemote := splitAddress(agent.Handle); isRemote {
+		return l.remoteText(ctx, ev, author.handle, agent.Handle)
+	}
 	admitted, err := l.admits(ctx, author.handle, agent.Handle)
 	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
 		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "the recipient takes no messages from you")
@@ -127,14 +128,10 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting
 		return nil, err
 	}
 	now := time.Now()
-	m, err := l.seal(ctx, outgoing{
-		ID: newMessageID(""), From: author.handle, To: agent.Handle, Body: ev.Text(), Payload: orNone(mention(ev)),
-		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
-	}, now)
+	m, err := l.sealText(ctx, ev, author.handle, agent.Handle, now)
 	if err != nil {
 		return nil, err
 	}
-	m.Event, m.Handoff = ev.ID, ev.Handoff
 	p := &agents.Posting{Message: m, Held: !admitted}
 	if admitted {
 		return p, nil
@@ -142,6 +139,37 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting
 	p.FirstContacts = l.deps.Quotas.FirstContacts()
 	p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
 	return p, err
+}
+
+// remoteText is the message of a participant of another network to an agent of another registry,
+// which applies the consent of the agent. It is queued for that registry, and the sender is told
+// what becomes of it.
+func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to string) (*agents.Posting, error) {
+	domain, _ := splitAddress(to)
+	if _, federated := l.peerConfig(domain); !federated {
+		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "no messages are exchanged with "+domain)
+	}
+	if utf8.RuneCountInString(ev.Text()) > maxTextChars {
+		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.InvalidTag, fmt.Sprintf("a text for another registry has at most %d characters", maxTextChars))
+	}
+	m, err := l.sealText(ctx, ev, from, to, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	p := &agents.Posting{Message: m}
+	p.Relay, err = l.relayTo(to, m, ev.Text(), mention(ev))
+	return p, err
+}
+
+// sealText returns the text of a participant of another network as an agent reads it, signed by
+// the registry.
+func (l *Link) sealText(ctx context.Context, ev federation.Event, from, to string, now time.Time) (agents.Message, error) {
+	m, err := l.seal(ctx, outgoing{
+		ID: newMessageID(""), From: from, To: to, Body: ev.Text(), Payload: orNone(mention(ev)),
+		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
+	}, now)
+	m.Event, m.Handoff = ev.ID, ev.Handoff
+	return m, err
 }
 
 // proofOfText is where the original behind a message is.

@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
-// introduce refuses a message to a person that blocked its sender. The first message of a sender
-// is marked: the person is told with it how to allow and to block the sender.
+// introduce refuses a message to a participant that blocked its sender. The first message of a
+// sender is marked: the recipient is told with it how to allow and to block the sender. A network
+// with rules of its own judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
+	own, err := g.consenter(ctx, ev.To)
+	if own != nil || err != nil {
+		return federation.Contact{}, err
+	}
 	c, err := g.contact(ctx, ev.To, ev.For)
 	switch {
 	case err != nil:
@@ -26,8 +32,23 @@ func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federati
 	return federation.Contact{}, nil
 }
 
-// contact returns what a person decided about a sender. Each participant counts under its first
-// DID, so that a block of an agent holds for all DIDs of the agent.
+// consenter returns the link that keeps the decisions of a participant, nil where the gateway
+// keeps them.
+func (g *Gateway) consenter(ctx context.Context, did federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
+	for link := range able[bridge.Consenter](g.links) {
+		keeps, err := link.Consents(ctx, did)
+		if err != nil {
+			return nil, fmt.Errorf("look up who keeps the decisions of %s: %w", did, err)
+		}
+		if keeps {
+			return link, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // the gateway keeps them
+}
+
+// contact returns what a participant decided about a sender. Each participant counts under its
+// first DID, so that a block of an agent holds for all DIDs of the agent.
 func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
 	if c.Person, err = g.firstDID(ctx, person); err != nil {
 		return c, err
@@ -52,24 +73,68 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 }
 
 // answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
-// that DID.
+// that DID. A sender with too many contacts writes all the same, and the other stays unknown. The
+// home of a sender of another home notes that.
 func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
+	if ev.Arrival.Home != "" {
+		return nil
+	}
+	own, err := g.consenter(ctx, ev.For)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		return own.Answer(ctx, ev.For, ev.To, now)
+	}
 	c, err := g.contact(ctx, ev.For, ev.To)
 	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
 		return err
 	}
 	c.State = federation.ContactAllowed
-	return g.deps.Messages.SetContact(ctx, c, now)
+	if err = g.deps.Messages.SetContact(ctx, c, now); errors.Is(err, federation.ErrTooManyContacts) {
+		return nil
+	}
+	return err
 }
 
 // Decide implements [bridge.Messages].
 func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, allow bool) error {
-	c, err := g.contact(ctx, person, sender)
+	c := federation.Contact{Person: person, Sender: sender, State: federation.ContactBlocked}
+	if allow {
+		c.State = federation.ContactAllowed
+	}
+	own, err := g.consenter(ctx, person)
 	if err != nil {
 		return err
 	}
-	if c.State = federation.ContactBlocked; allow {
-		c.State = federation.ContactAllowed
+	if own != nil {
+		return own.Decide(ctx, c, time.Now())
+	}
+	if c.Person, err = g.firstDID(ctx, person); err != nil {
+		return err
+	}
+	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
+		return err
 	}
 	return g.deps.Messages.SetContact(ctx, c, time.Now())
+}
+
+// Contacts implements [bridge.Messages].
+func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
+	own, err := g.consenter(ctx, person)
+	if err != nil {
+		return nil, "", err
+	}
+	if own != nil {
+		return own.Contacts(ctx, person, after, limit)
+	}
+	if person, err = g.firstDID(ctx, person); err != nil {
+		return nil, "", err
+	}
+	found, err := g.deps.Messages.ContactsOf(ctx, person, federation.DID(after), limit)
+	next := ""
+	if n := len(found); n > 0 && n == limit {
+		next = string(found[n-1].Sender)
+	}
+	return found, next, err
 }

@@ -60,6 +60,7 @@ type Deps struct {
 	DIDs      *home.Rates
 	Strangers *home.Strangers
 	Homes     Recipients // nil where there are no other homes
+	Mailboxes Mailboxes  // the same
 	Rerouter  Rerouter   // nil where there are no other homes
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept func(name string) federation.SigningKey

@@ -13,6 +13,7 @@ import (
 	"baton/federation"
 	"baton/federation/mailbox"
 	"baton/federation/peering"
+	"baton/federation/signing"
 )
 
 // HomeLink is a link to another home. Its name is that of the home.
@@ -138,6 +139,24 @@ func (f FromHomes) Ruled(ctx context.Context, ev federation.Event, r federation.
 		}
 	}
 	return judged, err
+}
+
+// Say files the text of a participant of another home, signed again with the text as that home
+// signed it for evidence. The text goes to no third home.
+func (f FromHomes) Say(ctx context.Context, ev federation.Event) (known bool, err error) {
+	if ev, err = f.Locator.LocalName(ctx, ev); err != nil {
+		return false, err
+	}
+	said, err := f.Gateway.Say(ctx, bridge.Message{
+		ID: ev.ID, From: ev.For, To: bridge.Recipient{DID: ev.To}, Text: ev.Note, About: ev.About(), Arrival: ev.Arrival, Original: signing.OriginalOf(ev),
+	})
+	if errors.Is(err, federation.ErrNotFound) {
+		err = federation.Refuse(ev, federation.InvalidTarget, "no participant of this home has this DID")
+	}
+	if err == nil && !said.Known {
+		f.Locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
+	}
+	return said.Known, err
 }
 
 // GiveUp ends the wait of a step for its home, as [Gateway.GiveUp] does.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,13 @@ type Messages interface {
 	HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error)
 	// Use returns what waits in an inbox, of all senders and of one.
 	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
-	// Contact returns what a person decided about a sender.
+	// Contact returns what a participant decided about a sender.
 	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
-	// SetContact notes what a person decided about a sender.
+	// ContactsOf returns up to limit senders that a participant knows, in the order of their DIDs,
+	// after one.
+	ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error)
+	// SetContact notes what a participant decided about a sender. It returns
+	// [federation.ErrTooManyContacts] for one sender too many.
 	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
 	// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
 	// messageID, or begins it before a dot.
@@ -54,9 +59,6 @@ func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error
 		return said, err
 	}
 	g.deps.Wakes.Wake(bridge.DIDTopic(ev.To), bridge.WebhooksTopic)
-	if link := ev.Arrival.Place.Link; link != "" {
-		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
-	}
 	return said, nil
 }
 
@@ -67,37 +69,59 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	if err := g.mayWrite(ctx, ev, now); err != nil {
 		return said, ev, err
 	}
-	to, messenger, err := g.reach(ctx, m.To)
+	if said, err = g.saidBefore(ctx, m, ev); said.Known || err != nil {
+		return said, ev, err
+	}
+	way, err := g.reach(ctx, m.To)
+	if err == nil && way.home != "" && m.Arrival.Home != "" {
+		err = federation.Refuse(ev, federation.InvalidTarget, "the mailbox of the recipient is at another home")
+	}
 	if err != nil {
 		return said, ev, err
 	}
-	ev.Arrival.Place = to.Place
-	f := federation.MessageFiling{}
-	if messenger != nil {
-		said.Away = !messenger.Here(ctx, to)
+	f := federation.MessageFiling{Filing: federation.Filing{Filed: now}}
+	said.Away = way.home != "" || way.messenger != nil && !way.messenger.Here(ctx, way.to)
+	if ev.Arrival.Place = way.to.Place; way.home == "" {
 		if f.Contact, err = g.introduce(ctx, &ev); err != nil {
 			return said, ev, err
 		}
 	}
-	if ev, err = g.sealMessage(ctx, ev, g.deps.Kept("person:"+string(ev.For)), m.Original); err != nil {
+	if f.Event, err = g.sealMessage(ctx, ev, g.deps.Kept("person:"+string(ev.For)), m.Original); err != nil {
 		return said, ev, err
 	}
-	if err := g.checkInbox(ctx, ev); err != nil {
-		return said, ev, err
-	}
-	f.Filing = federation.Filing{Event: ev, View: federation.MessageView(ev), Inboxes: []federation.DID{ev.To}, Filed: now}
+	f.View = federation.MessageView(f.Event)
 	if f.Newcomer, err = g.newcomer(ctx, ev, now); err != nil {
 		return said, ev, err
 	}
-	if err := g.routeMessage(ctx, &f, messenger); err != nil {
+	if err := g.routeMessage(ctx, &f, way); err != nil {
 		return said, ev, err
 	}
 	said.Entry, said.Known, err = g.deps.Messages.FileMessage(ctx, f)
-	if err == nil && !said.Known {
-		g.deps.Wakes.Wake(f.Topics...)
-		err = g.answerContact(ctx, ev, now)
+	if err != nil {
+		return said, ev, err
 	}
-	return said, ev, err
+	said.Away = said.Away || slices.Contains(f.Topics, bridge.RelayTopic) // another registry has still to take it
+	g.deps.Wakes.Wake(f.Topics...)
+	return said, ev, g.answerContact(ctx, ev, now)
+}
+
+// saidBefore returns the answer to a message that was filed before, and notes again what its first
+// time may not have noted: that the sender takes an answer.
+func (g *Gateway) saidBefore(ctx context.Context, m bridge.Message, ev federation.Event) (said bridge.Said, err error) {
+	if m.ID.IsZero() {
+		return said, nil
+	}
+	found, err := g.deps.Messages.WithMessageID(ctx, m.ID.String())
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return said, nil
+	case err != nil:
+		return said, err
+	case !found.IsMessage() || found.For != ev.For || found.To != ev.To || found.Note != ev.Note || found.ReplyTo != ev.ReplyTo:
+		return said, nil // the record refuses an ID that its sender uses again
+	}
+	said.Known, said.Entry = true, federation.Entry{Event: found, State: federation.MessageState}
+	return said, g.answerContact(ctx, ev, time.Now())
 }
 
 // write returns a message as an event without a signature.
@@ -183,10 +207,18 @@ func (g *Gateway) checkInbox(ctx context.Context, ev federation.Event) error {
 	return err
 }
 
-// routeMessage adds to a filing the link that shows the message, and what the tables of networks
-// keep of it. A link that brings its users their inbox has the message from there, unless the
-// user has no DID of its own.
-func (g *Gateway) routeMessage(ctx context.Context, f *federation.MessageFiling, messenger bridge.Messenger) error {
+// routeMessage adds to a filing where the message goes: to the home of its recipient, or into the
+// recipient's inbox here, to the link that shows it, and into the tables of networks. A link that
+// brings its users their inbox has the message from there, unless the user has no DID of its own.
+func (g *Gateway) routeMessage(ctx context.Context, f *federation.MessageFiling, way route) error {
+	if way.home != "" {
+		f.Links, f.Topics = []string{way.home}, []string{bridge.OutboxTopic(way.home)}
+		return g.checkOutbox(ctx, f.Event, way.home)
+	}
+	if err := g.checkInbox(ctx, f.Event); err != nil {
+		return err
+	}
+	f.Inboxes = []federation.DID{f.Event.To}
 	d := federation.Delivery{Entry: federation.Entry{Event: f.Event, State: federation.MessageState, Filed: f.Filed}, View: f.View}
 	for recorder := range able[bridge.Recorder](g.links) {
 		effects, topics, err := recorder.Effects(ctx, d)
@@ -195,15 +227,25 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.MessageFiling,
 		}
 		f.Effects, f.Topics = append(f.Effects, effects...), append(f.Topics, topics...)
 	}
-	if messenger == nil {
+	if way.messenger == nil {
 		return nil
 	}
-	name := messenger.Name()
-	if _, replays := messenger.(bridge.Replayer); replays && f.Event.To != g.Guest(name, f.Event.Arrival.Place.Venue) {
+	name := way.messenger.Name()
+	if _, replays := way.messenger.(bridge.Replayer); replays && f.Event.To != g.Guest(name, way.to.Place.Venue) {
 		return nil
 	}
-	f.Links = []string{name}
+	f.Links, f.Topics = []string{name}, append(f.Topics, bridge.OutboxTopic(name))
 	return nil
+}
+
+// checkOutbox refuses a message where as many of its sender wait for its recipient at another home
+// as one sender may have in an inbox.
+func (g *Gateway) checkOutbox(ctx context.Context, ev federation.Event, home string) error {
+	has, err := g.deps.Messages.HasSpace(ctx, home, ev.Handoff, g.home.Load().Limits.Inbox.EventsPerSender)
+	if err == nil && !has {
+		err = federation.Refuse(ev, federation.InboxFull, "")
+	}
+	return err
 }
 
 // noteMessage counts and logs a message.

@@ -44,6 +44,15 @@ type Participants interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }
 
+// Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
+// errors.
+type Mailboxes interface {
+	// Locate returns where the mailbox of a DID is. The location names no home where none is known.
+	Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
+	// KnowsHomes reports whether this home has peers, or knows other homes.
+	KnowsHomes(ctx context.Context) (bool, error)
+}
+
 // Names knows the names that stand for DIDs.
 type Names interface {
 	// Of returns the names that are bound to a DID; none is no error.

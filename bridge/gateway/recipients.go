@@ -9,39 +9,105 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/mailbox"
 )
 
-// reach returns where a recipient is: on a link that shows messages, or at its inbox alone. The
-// error wraps [federation.ErrNotFound] for a DID that the record does not know, and for one whose
-// mailbox is at another home.
-func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (bridge.Recipient, bridge.Messenger, error) { //nolint:ireturn // links are of many types
-	if to.Place.Link == "" {
+// route is the way of a message to its recipient.
+type route struct {
+	to        bridge.Recipient
+	messenger bridge.Messenger // that shows the message; nil for a recipient that reads an inbox
+	// home is the outbox of the home that has the mailbox of the recipient; "" for this home.
+	home string
+}
+
+// reach returns the way to a recipient. Its error wraps [federation.ErrNotFound] for a DID that no
+// home is known to have.
+func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
+	if r.to = to; to.Place.Link == "" {
+		if r.home, err = g.movedTo(ctx, to.DID); err != nil || r.home != "" {
+			return r, err
+		}
 		_, err := g.deps.Participants.WithDID(ctx, to.DID)
 		if err == nil {
-			return to, nil, nil // the registry has it as an effect
+			return r, nil // the registry has it as an effect
 		}
 		if !errors.Is(err, federation.ErrNotFound) {
-			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
+			return r, fmt.Errorf("look up %s: %w", to.DID, err)
 		}
 		b, err := g.deps.Participants.Binding(ctx, to.DID)
 		switch {
-		case errors.Is(err, federation.ErrNotFound):
-			return to, nil, g.known(ctx, to.DID)
+		case errors.Is(err, federation.ErrNotFound), err == nil && g.links.isHome(b.Link):
+			r.home, err = g.homeOf(ctx, to.DID)
+			return r, err
 		case err != nil:
-			return to, nil, fmt.Errorf("look up %s: %w", to.DID, err)
+			return r, fmt.Errorf("look up %s: %w", to.DID, err)
 		}
-		to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+		r.to.Place = federation.Place{Link: b.Link, Venue: b.Name}
 	}
-	link := to.Place.Link
-	messenger, ok := g.links.Named(link).(bridge.Messenger)
+	link := g.links.Named(r.to.Place.Link)
+	messenger, ok := link.(bridge.Messenger)
 	switch {
 	case ok:
-		return to, messenger, nil
-	case g.links.isHome(link), g.links.Named(link) == nil:
-		return to, nil, fmt.Errorf("no link of this gateway reaches %s: %w", to.DID, federation.ErrNotFound)
+		r.messenger = messenger
+	case link == nil: // it is gone, or the home that it led to is no peer now
+		if r.home, err = g.homeOf(ctx, to.DID); err == nil && r.home == "" {
+			err = fmt.Errorf("no link of this gateway reaches %s: %w", to.DID, federation.ErrNotFound)
+		}
+		r.to.Place = federation.Place{}
+	default:
+		r.to.Place = federation.Place{}
 	}
-	to.Place = federation.Place{}
-	return to, nil, nil
+	return r, err
+}
+
+// homeOf returns the outbox of the home that has the mailbox of a DID, and "" for this home. A DID
+// that is unknown here is searched at other homes while the message waits.
+func (g *Gateway) homeOf(ctx context.Context, did federation.DID) (outbox string, err error) {
+	if g.deps.Mailboxes == nil {
+		return "", g.known(ctx, did)
+	}
+	at, err := g.deps.Mailboxes.Locate(ctx, did)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look up the home of %s: %w", did, err)
+	case at.Home == g.home.Load().ID:
+		return "", nil
+	case at.Home != "":
+		return g.outboxOf(at.Home), nil
+	}
+	unknown := g.known(ctx, did)
+	if !errors.Is(unknown, federation.ErrNotFound) {
+		return "", unknown
+	}
+	others, err := g.deps.Mailboxes.KnowsHomes(ctx)
+	if err == nil && !others {
+		err = unknown
+	}
+	return mailbox.Unrouted, err
+}
+
+// movedTo returns the outbox of the home that an operator moved the mailbox of a DID to, and "" for
+// a mailbox that did not move away.
+func (g *Gateway) movedTo(ctx context.Context, did federation.DID) (outbox string, err error) {
+	if g.deps.Mailboxes == nil {
+		return "", nil
+	}
+	at, err := g.deps.Mailboxes.Locate(ctx, did)
+	if err != nil {
+		return "", fmt.Errorf("look up the home of %s: %w", did, err)
+	}
+	if at.Source != federation.LocatedByMove || at.Home == g.home.Load().ID {
+		return "", nil
+	}
+	return g.outboxOf(at.Home), nil
+}
+
+// outboxOf returns the outbox of another home, or the one for homes that are no peers now.
+func (g *Gateway) outboxOf(home federation.HomeID) string {
+	if g.links.isHome(string(home)) {
+		return string(home)
+	}
+	return mailbox.Unrouted
 }
 
 // known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a

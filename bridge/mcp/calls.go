@@ -214,15 +214,44 @@ type sendInput struct {
 	To      string `json:"to"`
 	Text    string `json:"text"`
 	Handoff string `json:"handoff"`
+	Consent string `json:"consent"`
 	Key     string `json:"idempotency_key"`
 }
 
+// decided is the answer of message_send that decided about a sender.
+type decided struct {
+	Status federation.ContactState `json:"status"`
+	To     federation.DID          `json:"to"`
+}
+
 func sendMessage(ctx context.Context, s *server, _ *mcp.CallToolRequest, in sendInput) (answer, error) {
+	switch {
+	case in.Consent != "":
+		return decide(ctx, s, in)
+	case in.Text == "":
+		return answer{}, bridge.UsageProblem("the arguments: text or consent is missing")
+	}
 	sent, err := s.account.Say(ctx, participant.Message{To: in.To, Text: in.Text, Handoff: in.Handoff}, in.Key)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{sent, fmt.Sprintf("message %s to %s: %s\n", sent.ID, sent.To, sent.Status)}, nil
+}
+
+// decide notes whether the caller takes messages of a sender.
+func decide(ctx context.Context, s *server, in sendInput) (answer, error) {
+	if in.Text != "" || in.Handoff != "" {
+		return answer{}, bridge.UsageProblem("the arguments: consent goes without text and handoff")
+	}
+	state := federation.ContactAllowed
+	if in.Consent == "block" {
+		state = federation.ContactBlocked
+	}
+	c, err := s.account.Decide(ctx, in.To, state)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{decided{c.State, c.DID}, fmt.Sprintf("messages of %s: %s\n", c.DID, c.State)}, nil
 }
 
 // person is one name of a participant. A name that is more than one word is set apart.

@@ -59,6 +59,7 @@ type Account interface {
 	// Whois returns the names of a participant.
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
 	Say(ctx context.Context, m participant.Message, key string) (participant.Sent, error)
+	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
 	// Explain returns what became of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
 	// Passport returns the passport of a handoff.

@@ -63,12 +63,15 @@ type entry struct {
 
 // privateText is a message of another participant, set apart.
 type privateText struct {
-	ID        string    `json:"id"`
-	From      string    `json:"from"`
-	Network   string    `json:"network"`
-	Handoff   string    `json:"handoff,omitempty"` // that it is about
-	Time      time.Time `json:"time"`
-	Evidence  *evidence `json:"evidence,omitempty"`
+	ID       string    `json:"id"`
+	From     string    `json:"from"`
+	Network  string    `json:"network"`
+	Handoff  string    `json:"handoff,omitempty"` // that it is about
+	Time     time.Time `json:"time"`
+	Evidence *evidence `json:"evidence,omitempty"`
+	// Unknown says that it is the first message of an author whose messages the reader has not
+	// decided to take or to refuse.
+	Unknown   bool      `json:"unknown_sender,omitempty"`
 	Untrusted untrusted `json:"untrusted"`
 }
 
@@ -133,7 +136,8 @@ func shapeEntry(n participant.Named) entry {
 func shapeMessage(n participant.Named) privateText {
 	ev := n.Entry.Event
 	m := privateText{
-		ID: ev.ID.String(), From: string(ev.Actor()), Network: ev.Arrival.Network, Handoff: ev.About().String(), Time: moment(ev.Time()), Untrusted: untrusted{},
+		ID: ev.ID.String(), From: string(ev.Actor()), Network: ev.Arrival.Network, Handoff: ev.About().String(), Time: moment(ev.Time()),
+		Unknown: ev.Fields[federation.Introduces] != "", Untrusted: untrusted{},
 	}
 	if ev.Evidence != nil {
 		m.Evidence = &evidence{ev.Evidence.URL, hex.EncodeToString(ev.Evidence.Digest[:])}
@@ -148,6 +152,9 @@ func (m privateText) text(start string) string {
 	line := fmt.Sprintf("%smessage %s, network %s, time %s", start, m.ID, m.Network, m.Time.Format(time.RFC3339Nano))
 	if m.Handoff != "" {
 		line += ", about handoff " + m.Handoff
+	}
+	if m.Unknown {
+		line += ", from an unknown sender: allow or block it with the consent of message_send"
 	}
 	return escape(line) + "\n" + fence{event: m.ID, from: m.From, provenance: string(federation.Vouched), untrusted: m.Untrusted}.String()
 }

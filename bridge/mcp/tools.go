@@ -179,9 +179,10 @@ func tools() []tool {
 			object(stepIn, true, "id"), object(filedOut, false), takeStep(v.verb)))
 	}
 	return append(all,
-		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away.", hints{},
+		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away. With consent, decides instead whether you take its messages.", hints{},
 			object(`"to":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"},"text":{"type":"string","minLength":1,"maxLength":4096},"handoff":{"type":"string","description":"Handoff that it is about"},`+
-				keyIn, true, "to", "text"), object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered or held"},"to":`+textOut, false), sendMessage),
+				`"consent":{"type":"string","enum":["allow","block"]},`+keyIn, true, "to"),
+			object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered, held, allowed or blocked"},"to":`+textOut, false), sendMessage),
 		define("whois", "Who is", "Names, presence and capabilities of a participant.", read,
 			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"}`, true, "who"),
 			object(`"items":{"type":"array","items":{"type":"object","properties":{"did":{"type":"string"},"network":{"type":"string"},"name":{"type":"string"},`+

@@ -26,6 +26,10 @@ type (
 		Device string            `json:"device"`
 		UpTo   federation.Cursor `json:"up_to"`
 	}
+	decideCall struct {
+		Sender string                  `json:"sender"`
+		State  federation.ContactState `json:"state"`
+	}
 	listCall struct {
 		Query Query             `json:"query"`
 		After federation.Cursor `json:"after"`
@@ -88,6 +92,9 @@ func calls() map[string]call {
 		}),
 		"offer": calling(true, func(ctx context.Context, a Account, c offerCall) (Filed, error) { return a.Offer(ctx, c.Offer, c.Key) }),
 		"say":   calling(true, func(ctx context.Context, a Account, c sayCall) (Sent, error) { return a.Say(ctx, c.Message, c.Key) }),
+		"decide": calling(true, func(ctx context.Context, a Account, c decideCall) (Contact, error) {
+			return a.Decide(ctx, c.Sender, c.State)
+		}),
 		"take": calling(true, func(ctx context.Context, a Account, c takeCall) (Filed, error) {
 			return a.Take(ctx, c.ID, c.Verb, c.Step, c.Key)
 		}),

@@ -76,12 +76,17 @@ func (h *homes) deps() relay.Deps {
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
 		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
-		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
+		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
 		MaxHops: func() int { return int(h.maxHops.Load()) },
 		BadInput: func(home federation.HomeID, reason string) {
 			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
 		},
 	}
+}
+
+// readText reads the text that another home signed.
+func readText(document, signature string) (federation.Event, error) {
+	return signing.ReadMessage(document, signature, identity.ParseKeyDID)
 }
 
 // handler returns the handler of requests of other homes.
@@ -115,7 +120,7 @@ func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
 }
 
-// recipients implements [gateway.Recipients] and [gateway.Rerouter].
+// recipients implements [gateway.Recipients], [gateway.Rerouter] and [gateway.Mailboxes].
 type recipients struct{ p *program }
 
 // Recipients implements [gateway.Recipients].
@@ -126,6 +131,16 @@ func (r recipients) Recipients(ctx context.Context, ev federation.Event, after f
 // Reroute implements [gateway.Rerouter].
 func (r recipients) Reroute(ctx context.Context) (moved int, err error) {
 	return r.p.homes.locator.Reroute(ctx, time.Now())
+}
+
+// Locate implements [gateway.Mailboxes].
+func (r recipients) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	return r.p.homes.locator.Locate(ctx, did)
+}
+
+// KnowsHomes implements [gateway.Mailboxes].
+func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
+	return r.p.homes.locator.KnowsHomes(ctx)
 }
 
 // homeSteps implements [peering.Steps].

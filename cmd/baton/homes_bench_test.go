@@ -150,6 +150,9 @@ func (h *benchHome) Ruled(ctx context.Context, ev federation.Event, r federation
 	return h.Home.Ruled(ctx, ev, r, time.Now())
 }
 
+// Say implements relay.Gateway.
+func (*benchHome) Say(context.Context, federation.Event) (bool, error) { return false, nil }
+
 // GiveUp implements [relay.Gateway].
 func (*benchHome) GiveUp(context.Context, federation.Pending, federation.RefusalCode, string) error {
 	return nil

@@ -3,6 +3,7 @@ package federationtest
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -175,6 +176,23 @@ func (m *Memory) Pending(ctx context.Context, to string, limit int) ([]agents.Co
 		return nil, err
 	}
 	all := m.pending(to)
+	return all[:min(max(limit, 0), len(all))], nil
+}
+
+// Edges implements [Registry].
+func (m *Memory) Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var all []agents.Consent
+	for e := range m.consents {
+		if c := m.consent(e.from, to); e.to == to && e.from > after && c.State != agents.ConsentNone {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b agents.Consent) int { return strings.Compare(a.From, b.From) })
 	return all[:min(max(limit, 0), len(all))], nil
 }
 

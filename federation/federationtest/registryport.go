@@ -81,6 +81,7 @@ type Registry interface {
 	SetShows(ctx context.Context, handle string, shows agents.Shows) error
 	MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
+	Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error)
 	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error)

@@ -63,6 +63,43 @@ func (s suite) testHeld(t *testing.T) {
 	}
 }
 
+func (s suite) testEdges(t *testing.T) {
+	record := s.open(t)
+	for n, from := range []string{"d", "b", "c", "a"} {
+		hold(t, record, n+1, from, "z")
+	}
+	hold(t, record, 5, "a", "y")
+	if _, err := record.Block(t.Context(), "b", "z", At(9)); err != nil {
+		t.Fatal(err)
+	}
+	for _, decide := range []func() (agents.Consent, error){
+		func() (agents.Consent, error) { return record.Block(t.Context(), "c", "z", At(9)) },
+		func() (agents.Consent, error) { return record.Unblock(t.Context(), "c", "z", At(9)) },
+		func() (agents.Consent, error) { return record.AcceptOneWay(t.Context(), "d", "z", At(9)) },
+	} {
+		if _, err := decide(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		after string
+		limit int
+		want  string
+	}{{"", 10, "[a pending b blocked d accepted]"}, {"", 2, "[a pending b blocked]"}, {"b", 2, "[d accepted]"}, {"", 0, "[]"}} {
+		edges, err := record.Edges(t.Context(), "z", tt.after, tt.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, edge := range edges {
+			got = append(got, edge.From, string(edge.State))
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%d edges after %q: %v, want %s", tt.limit, tt.after, got, tt.want)
+		}
+	}
+}
+
 func (s suite) testAccept(t *testing.T) {
 	record := s.open(t)
 	hold(t, record, 1, "a", "b")

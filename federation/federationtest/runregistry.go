@@ -47,6 +47,7 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("held messages wait, with one handshake", s.testHeld)
 	t.Run("accept delivers what was held, both ways", s.testAccept)
 	t.Run("consent one way opens one edge", s.testOneWay)
+	t.Run("the edges to a handle are listed", s.testEdges)
 	t.Run("block discards what was held", s.testBlock)
 	t.Run("a message may wait for the consent to another one's edge", s.testAttached)
 	t.Run("the owner of an edge decides about it, and decides again", s.testDecisions)

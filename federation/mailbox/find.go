@@ -36,6 +36,9 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 		if err != nil {
 			return err
 		}
+		if ev := d.Entry.Event; ev.IsMessage() && did == ev.To && home == l.home {
+			return federation.Refuse(ev, federation.InvalidTarget, "the recipient is at this home now: write again")
+		}
 		if done[home] {
 			continue
 		}

@@ -119,3 +119,15 @@ func TestAnUnroutedStepGoesToEachHomeOnce(t *testing.T) {
 		t.Errorf("a refusal of the home: %v", err)
 	}
 }
+
+// A message has no entry in the inbox here while its home is searched: nothing would deliver it.
+func TestAnUnroutedMessageToADIDThatIsHereNowIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.agents[alice], w.agents[bob] = true, true
+	ev := federation.Event{ID: eventID(1), From: alice, For: alice, To: bob, Verb: federation.Message}
+	err := w.locator().Deliver(t.Context(), federation.Delivery{Entry: federation.Entry{Event: ev}, View: federation.MessageView(ev)}, now)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InvalidTarget || len(w.sent) != 0 {
+		t.Errorf("sent to %v, %v", w.sent, err)
+	}
+}

@@ -79,6 +79,10 @@ type gate struct {
 	lose    int                      // how many answers still get lost
 	sent    int                      // batches with steps
 	told    []string                 // errors of [home.Home.Ruled]
+	said    []federation.Event       // private text that was filed here
+	deaf    bool                     // every recipient here blocks every sender
+	unaware bool                     // this home answers text as one that knows none
+	last    []byte                   // last batch with steps that was sent
 	// moved is whose mailbox was at which home until it was moved here.
 	moved map[federation.DID]federation.HomeID
 	// gone is whose mailboxes were here.
@@ -128,7 +132,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		}
 		g.deps = relay.Deps{
 			Home: name, Record: g.record, Gateway: g, Mailboxes: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
-			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, Now: g.now,
+			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, ReadText: readText, Now: g.now,
 			Topic:   func(home federation.HomeID) string { return "ruling." + string(home) },
 			MaxHops: func() int { return 3 },
 		}
@@ -277,6 +281,7 @@ func (g *gate) Post(ctx context.Context, address string, e relay.Envelope) (rela
 	steps := bytes.Contains(e.Body, []byte(`"items":[{`))
 	if steps {
 		g.sent++
+		g.last = e.Body
 	}
 	if g.lose > 0 && steps {
 		g.lose--

@@ -376,11 +376,13 @@ func (it item) size() int {
 // [*federation.GivenUpError] for a home that an operator blocked.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
-	switch {
-	case d.Entry.Version == 0:
+	switch isText := d.Entry.Event.IsMessage(); {
+	case d.Entry.Version == 0 && !isText:
 		return nil // a receipt: homes get the ruling instead
 	case p.Mode() == Block:
 		return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
+	case isText:
+		return p.deliverText(ctx, d.Entry.Event)
 	case slices.Contains(path, p.cfg.Home):
 		return nil // the step came through that home
 	}

@@ -183,7 +183,7 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 	events, results := make([]federation.Event, len(items)), make([]result, len(items))
 	for i, it := range items {
 		results[i] = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
-		ev, err := it.Step.decode(p.deps.Read)
+		ev, err := p.deps.read(it.Step)
 		if err == nil {
 			err = p.deps.checkPath(ev, path)
 		}
@@ -202,9 +202,12 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 	for _, id := range order {
 		group.Go(func() error {
 			for _, i := range byHandoff[id] {
-				if items[i].Ruling != nil {
+				switch {
+				case events[i].IsMessage():
+					p.judgeText(ctx, events[i], items[i], &results[i])
+				case items[i].Ruling != nil:
 					p.judgeRuled(ctx, events[i], items[i], &results[i])
-				} else {
+				default:
 					p.judgeAsked(ctx, events[i], items[i], &results[i])
 				}
 			}

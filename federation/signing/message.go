@@ -51,6 +51,44 @@ func messageDocument(ev federation.Event) (string, error) {
 	return string(canonical), err
 }
 
+// ReadMessage returns the message of a document that [SealMessage] made, with the signature as
+// [federation.Signature] has its text. The function didKey returns the key of a did:key. The error is
+// a [*federation.RefusalError], also for a signature that the key of From did not make.
+func ReadMessage(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Event, error) {
+	var members map[string]string
+	err := federation.ExactJSON([]byte(document))
+	if err == nil {
+		err = json.Unmarshal([]byte(document), &members)
+	}
+	if err != nil {
+		return federation.Event{}, &federation.RefusalError{Code: federation.InvalidTag, Detail: "the message cannot be read"}
+	}
+	ev := federation.Event{
+		Verb: federation.Message, Kind: federation.Kind(federation.Message), From: federation.DID(members["from"]), For: federation.DID(members["for"]),
+		To: federation.DID(members["to"]), Note: members["text"], ReplyTo: members["about"], Provenance: federation.Vouched,
+	}
+	if ev.ID, err = federation.ParseEventID(members["message"]); err != nil {
+		return ev, federation.Refuse(ev, federation.InvalidEventID, "want a ULID in upper case")
+	}
+	for _, did := range []federation.DID{ev.From, ev.For, ev.To} {
+		if _, err := federation.ParseDID(string(did)); err != nil {
+			return ev, federation.Refuse(ev, federation.InvalidTarget, err.Error())
+		}
+	}
+	ev.Handoff, ev.Venue = federation.Conversation(ev.For, ev.To), federation.PrivateVenue(ev.For, ev.To)
+	for _, name := range []string{"message", "from", "for", "to", "text", "about"} {
+		delete(members, name)
+	}
+	ev.Fields = members
+	kid, sig, ours := parse(signature)
+	key, err := didKey(ev.From)
+	ev.Signature = federation.Signature{KeyID: kid, Bytes: sig, Document: document, Key: key, Text: signature}
+	if err != nil || !ours || verifyMessage(ev, key) != nil {
+		return ev, federation.Refuse(ev, federation.SignatureInvalid, "")
+	}
+	return ev, nil
+}
+
 // errMessage says that a message is not as it was signed.
 var errMessage = errors.New("signing: the message is not what was signed")
 

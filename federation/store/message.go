@@ -67,7 +67,7 @@ func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation
 		}
 	}
 	if contact.State != "" {
-		if err := keepContact(ctx, q, contact, f.Filed); err != nil {
+		if err := introduce(ctx, q, contact, f.Filed); err != nil {
 			return err
 		}
 	}
@@ -80,35 +80,6 @@ func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation
 		}
 	}
 	return f.remember(ctx, q)
-}
-
-// keepContact notes what a person decided about a sender. An introduction changes no decision.
-func keepContact(ctx context.Context, q engine.Tx, c federation.Contact, now time.Time) error {
-	change := `DO UPDATE SET state = excluded.state, since = excluded.since`
-	if c.State == federation.ContactIntroduced {
-		change = `DO NOTHING`
-	}
-	err := q.Put(ctx, `INSERT INTO contact (person, sender, state, since) VALUES (?, ?, ?, ?) ON CONFLICT (person, sender) `+change,
-		c.Person, c.Sender, string(c.State), engine.Stamp(now))
-	if err != nil {
-		return fmt.Errorf("write contact: %w", err)
-	}
-	return nil
-}
-
-// SetContact notes what a person decided about a sender of messages.
-func (s *Record) SetContact(ctx context.Context, c federation.Contact, now time.Time) error {
-	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return keepContact(ctx, q, c, now) })
-}
-
-// Contact returns what a person decided about a sender of messages.
-func (s *Record) Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error) {
-	var state federation.ContactState
-	err := s.db.Reads().Row(ctx, `SELECT state FROM contact WHERE person = ? AND sender = ?`, []any{person, sender}, &state)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return "", fmt.Errorf("read contact of %s: %w", person, err)
-	}
-	return state, nil
 }
 
 // MessagesAbout returns up to limit messages that name a handoff, oldest first.

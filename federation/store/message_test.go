@@ -22,6 +22,40 @@ func TestTextOfChannels(t *testing.T) {
 	chat(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 
+func TestContactsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	const ben, carl = federation.DID("did:web:ben.example"), federation.DID("did:web:carl.example")
+	for _, state := range []federation.ContactState{federation.ContactIntroduced, federation.ContactBlocked} {
+		_, err := raw(t, dir).ExecContext(t.Context(), `INSERT INTO contact (person, sender, state, since)
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT ?, 'did:web:' || ? || i || '.example', ?, 1 FROM n`,
+			federation.MaxContacts, ben, state, state)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	contact := func(person, sender federation.DID) federation.Contact {
+		return federation.Contact{Person: person, Sender: sender, State: federation.ContactAllowed}
+	}
+	if err := record.SetContact(t.Context(), contact(ben, "did:web:new.example"), time.Unix(1, 0)); !errors.Is(err, federation.ErrTooManyContacts) {
+		t.Errorf("one decision too many: %v, want ErrTooManyContacts", err)
+	}
+	if err := record.SetContact(t.Context(), contact(ben, "did:web:blocked7.example"), time.Unix(1, 0)); err != nil {
+		t.Errorf("another decision about one: %v", err)
+	}
+	if err := record.SetContact(t.Context(), contact(carl, "did:web:new.example"), time.Unix(1, 0)); err != nil {
+		t.Errorf("the decision of another: %v", err)
+	}
+	m := said(1, "did:web:new.example", ben, "", federationtest.ID(99))
+	m.Contact = federation.Contact{Person: ben, Sender: "did:web:new.example", State: federation.ContactIntroduced}
+	if _, _, err := record.FileMessage(t.Context(), m); err != nil {
+		t.Errorf("a message of one stranger more: %v", err)
+	}
+	if state, err := record.Contact(t.Context(), ben, "did:web:new.example"); state != federation.ContactUnknown || err != nil {
+		t.Errorf("one stranger too many is %q, %v", state, err)
+	}
+}
+
 // said returns a message as the gateway files it.
 func said(n int, from, to federation.DID, link string, about federation.HandoffID) federation.MessageFiling {
 	ev := federation.Event{
@@ -135,17 +169,32 @@ func expiresAndIsPruned(ctx context.Context, t *testing.T, record *registry.Reco
 // decides notes and reads what a person decided.
 func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, ben federation.DID) {
 	t.Helper()
-	for _, step := range []struct{ state, want federation.ContactState }{
+	for n, step := range []struct{ state, want federation.ContactState }{
 		{federation.ContactIntroduced, federation.ContactIntroduced},
 		{federation.ContactBlocked, federation.ContactBlocked},
 		{federation.ContactIntroduced, federation.ContactBlocked}, // an introduction lifts no block
 		{federation.ContactAllowed, federation.ContactAllowed},
 	} {
-		if err := record.SetContact(ctx, federation.Contact{Person: ben, Sender: amy, State: step.state}, time.Unix(1, 0)); err != nil {
+		c, m := federation.Contact{Person: ben, Sender: amy, State: step.state}, said(20+n, amy, ben, "", federation.HandoffID{})
+		if m.Contact = c; step.state == federation.ContactIntroduced {
+			if _, _, err := record.FileMessage(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := record.SetContact(ctx, c, time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := record.Contact(ctx, ben, amy); got != step.want || err != nil {
 			t.Errorf("after %q: %q, %v; want %q", step.state, got, err, step.want)
+		}
+	}
+	other := federation.Contact{Person: ben, Sender: "did:web:zed.example", State: federation.ContactBlocked, Since: time.Unix(2, 0).UTC()}
+	if err := record.SetContact(ctx, other, other.Since); err != nil {
+		t.Fatal(err)
+	}
+	want := []federation.Contact{{Person: ben, Sender: amy, State: federation.ContactAllowed, Since: time.Unix(1, 0).UTC()}, other}
+	for n, after := range []federation.DID{"", amy} {
+		if got, err := record.ContactsOf(ctx, ben, after, 10); err != nil || !cmp.Equal(got, want[n:]) {
+			t.Errorf("the contacts after %q: %+v, %v", after, got, err)
 		}
 	}
 }

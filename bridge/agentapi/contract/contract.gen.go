@@ -24,6 +24,24 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for ContactRequestState.
+const (
+	Allowed ContactRequestState = "allowed"
+	Blocked ContactRequestState = "blocked"
+)
+
+// Valid indicates whether the value is a known member of the ContactRequestState enum.
+func (e ContactRequestState) Valid() bool {
+	switch e {
+	case Allowed:
+		return true
+	case Blocked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookRequestOf.
 const (
 	Inbox    WebhookRequestOf = "inbox"
@@ -130,6 +148,35 @@ type ChallengeRequest struct {
 	DID ProvableDID `json:"did"`
 }
 
+// Contact defines model for Contact.
+type Contact struct {
+	// DID Absent for a sender of an AIRC registry that proved none.
+	DID string `json:"did,omitempty,omitzero"`
+
+	// Name What people call the sender.
+	Name  string `json:"name"`
+	Since Moment `json:"since"`
+
+	// State `allowed`, `blocked`, or `introduced`: it wrote, and the caller has decided nothing
+	State string `json:"state"`
+}
+
+// ContactPage defines model for ContactPage.
+type ContactPage struct {
+	Items []Contact `json:"items"`
+
+	// NextCursor Empty after the last page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// ContactRequest defines model for ContactRequest.
+type ContactRequest struct {
+	State ContactRequestState `json:"state"`
+}
+
+// ContactRequestState defines model for ContactRequest.State.
+type ContactRequestState string
+
 // DID defines model for DID.
 type DID = string
 
@@ -233,6 +280,15 @@ type InboxPage struct {
 	NextCursor string `json:"next_cursor"`
 }
 
+// Introduction With the first message of a sender, while the recipient has decided nothing about it.
+type Introduction struct {
+	// Contact Path of putContact for the sender.
+	Contact string `json:"contact"`
+
+	// Text That the sender is unknown, and how to allow and to block it.
+	Text string `json:"text"`
+}
+
 // Lease defines model for Lease.
 type Lease struct {
 	Cursor        string `json:"cursor"`
@@ -274,6 +330,9 @@ type Message struct {
 
 	// ID The same one on every network.
 	ID string `json:"id"`
+
+	// Introduction With the first message of a sender, while the recipient has decided nothing about it.
+	Introduction Introduction `json:"introduction,omitempty,omitzero"`
 
 	// Name What people call its author.
 	Name string `json:"name"`
@@ -432,7 +491,7 @@ type RefreshRequest struct {
 type Sent struct {
 	ID string `json:"id"`
 
-	// Status `delivered`, or `held` while the recipient is away
+	// Status `delivered`, or `held` while the recipient is away or another home or registry has not taken it
 	Status string `json:"status"`
 
 	// To DID of the recipient.
@@ -647,6 +706,13 @@ type GetAgentParams struct {
 	IfNoneMatch IfNoneMatch `json:"If-None-Match,omitempty,omitzero"`
 }
 
+// ListContactsParams defines parameters for ListContacts.
+type ListContactsParams struct {
+	// Cursor As an earlier answer gave it. None is the start.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+	Limit  Limit  `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
 // ListHandoffsParams defines parameters for ListHandoffs.
 type ListHandoffsParams struct {
 	// DID Offerer, offeree or assignee.
@@ -768,6 +834,9 @@ type RefreshTokenJSONRequestBody = RefreshRequest
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenRequest
 
+// PutContactJSONRequestBody defines body for PutContact for application/json ContentType.
+type PutContactJSONRequestBody = ContactRequest
+
 // CreateHandoffJSONRequestBody defines body for CreateHandoff for application/json ContentType.
 type CreateHandoffJSONRequestBody = Offer
 
@@ -821,6 +890,12 @@ type ServerInterface interface {
 	// CreateToken Exchange a signed challenge for tokens
 	// (POST /api/v1/auth/token)
 	CreateToken(w http.ResponseWriter, r *http.Request)
+	// ListContacts List the senders that the caller knows
+	// (GET /api/v1/contacts)
+	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
+	// PutContact Allow or block a sender
+	// (PUT /api/v1/contacts/{sender})
+	PutContact(w http.ResponseWriter, r *http.Request, sender string)
 	// ListHandoffs List handoffs, the newest movement first
 	// (GET /api/v1/handoffs)
 	ListHandoffs(w http.ResponseWriter, r *http.Request, params ListHandoffsParams)
@@ -1105,6 +1180,78 @@ func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateToken(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutContact operation middleware
+func (siw *ServerInterfaceWrapper) PutContact(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sender" -------------
+	var sender string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sender", r.PathValue("sender"), &sender, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutContact(w, r, sender)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2180,6 +2327,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs", wrapper.ListHandoffs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/handoffs", wrapper.CreateHandoff)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/messages", wrapper.CreateMessage)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.ListContacts)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/contacts/{sender}", wrapper.PutContact)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs/{id}", wrapper.GetHandoff)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/handoffs/{id}/passport", wrapper.GetPassport)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/handoffs/{id}/{verb}", wrapper.CreateStep)
@@ -2546,6 +2695,89 @@ type CreateTokendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateTokendefaultApplicationProblemPlusJSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactsRequestObject struct {
+	Params ListContactsParams
+}
+
+type ListContactsResponseObject interface {
+	VisitListContactsResponse(w http.ResponseWriter) error
+}
+
+type ListContacts200JSONResponse ContactPage
+
+func (response ListContacts200JSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListContactsdefaultApplicationProblemPlusJSONResponse) VisitListContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContactRequestObject struct {
+	Sender string `json:"sender"`
+	Body   *PutContactJSONRequestBody
+}
+
+type PutContactResponseObject interface {
+	VisitPutContactResponse(w http.ResponseWriter) error
+}
+
+type PutContact200JSONResponse Contact
+
+func (response PutContact200JSONResponse) VisitPutContactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutContactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response PutContactdefaultApplicationProblemPlusJSONResponse) VisitPutContactResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3626,6 +3858,12 @@ type StrictServerInterface interface {
 	// CreateToken Exchange a signed challenge for tokens
 	// (POST /api/v1/auth/token)
 	CreateToken(ctx context.Context, request CreateTokenRequestObject) (CreateTokenResponseObject, error)
+	// ListContacts List the senders that the caller knows
+	// (GET /api/v1/contacts)
+	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
+	// PutContact Allow or block a sender
+	// (PUT /api/v1/contacts/{sender})
+	PutContact(ctx context.Context, request PutContactRequestObject) (PutContactResponseObject, error)
 	// ListHandoffs List handoffs, the newest movement first
 	// (GET /api/v1/handoffs)
 	ListHandoffs(ctx context.Context, request ListHandoffsRequestObject) (ListHandoffsResponseObject, error)
@@ -3931,6 +4169,65 @@ func (sh *strictHandler) CreateToken(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateTokenResponseObject); ok {
 		if err := validResponse.VisitCreateTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContacts operation middleware
+func (sh *strictHandler) ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams) {
+	var request ListContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContacts(ctx, request.(ListContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactsResponseObject); ok {
+		if err := validResponse.VisitListContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutContact operation middleware
+func (sh *strictHandler) PutContact(w http.ResponseWriter, r *http.Request, sender string) {
+	var request PutContactRequestObject
+
+	request.Sender = sender
+
+	var body PutContactJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutContact(ctx, request.(PutContactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutContact")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutContactResponseObject); ok {
+		if err := validResponse.VisitPutContactResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -4575,139 +4872,148 @@ func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H17cxs3su9XQXFza5O7Q+oR25vQ/1xdy9lo49gu2zmuWltHBGdADsIhMBmAoriOvvspdAMYzBDDh0Q5",
-	"zqn9y6Y4BDDdjUb3rx/41EvlvJSCCa16w0+9klZ0zjSr4NOzRaVkZf6XMZVWvNRcit6wd6YIFYTRquCs",
-	"IlSoJavIlF4zwvWAvJSCEa6IzhlRmlZ60Et63PzutwWrVr2kJ+ic9Ya9FIdPeirN2Zyaeeb05gUTU533",
-	"hqePnyQ9vSrNk0pXXEx7t7dJ75xd85Str+mtmYksc1YxonOuSAYPEq4SshAFU7CgClZGCU7dtTD8aWNh",
-	"X1Vs0hv2/nJU0+sIv1VHdklmdT9SkcnJ5OLc/AaGLqnO65F51kt6FfttwSuW9Ya6WrBdZ7k4hxkuMjYv",
-	"pWYiXf3EVhHeiJXOuZgSnVMNPEhpUbCKLBRTZCIrpI5ZA1Oa0EIKNiDvDK/onNV/n1IugFbAXZYRihyd",
-	"8EppovmceerljGasql8yWGLfrLGTwY+T3pwL9/kkxu6LiRGnn6lOc0/StfkmffNQH5/qmO3k+PRRbIIX",
-	"VOnn10xo5FmTmIYsPCNyAq9eUKUJM88GxC24+azockAuNJlKpsiYTWTFyAiFbNRJJzN1H+buX5zvuQ1e",
-	"8DnXniIt+S3gy3DAjE3ootC94ePjxIzO54u5+XAMHMBPNf250GzKKpjoPcV5moT5US5JIY2USbKkvN54",
-	"docJCUKYELVIcyM6o8fHatS138wIjeWWVGtWmSf/+8Nx//vLTyfJk9uv5+p39fv8m696MYK8Z+NcytmD",
-	"7bxb82tVSqEY6MaXUv8sMz7hZrQ2eV7i65OcKpLmVExZRhQXKVCIPH9Hp4PebdJ7Xclxwebm96kUmgmg",
-	"NC3LgqfUDHVU4hN/+1WZcT/tuGA3Lqy6ubL3+cowx3ACxRFe5g3T1ap/NtEsou3fslSKTA0aHFqTFJjL",
-	"LsA8cJbO4GWyjJtxaPG6kiWrNDfkm9BCsaRXBn/65I6DyCak2mxBc+QIXa2IrAglJZ2yxPx3yXUuF5qM",
-	"Mlbwa1atrlK5EHoEpMbNa34J29ZuZKUrRufmhdobbaM6MrQMp4CdumH3JO4g2f38qAX0Q3082lEu/Qxy",
-	"/CtLtZngLEUifWrRkqb6imcBo+p3oErxqWCs/vKD+zbpiUVRmIlu+lPZN9/21YyXfVkiD/ulNG9XWQ7e",
-	"Jr2UljAh12yuovPZP9CqoiukCc0KLiJH+C+C3xBVS9tEVnOqkaJPHvld/8FT+A7rzSpZliy7Wog0Z+mM",
-	"ZTFhTnozLuLUk5MJqw5FPBysik9U8SkX60R6Pi/1Cs5xY2Ytc6kYyeXcWlxckSnVbElXg15EfitWFjRl",
-	"6jDLV5pqFl280rJi2VX3A4syozqmOXeUgZBX10wsYrO0tpPdEpa37mee0O51WouvmVTzPthDdgMEUh0Q",
-	"uX7NmNx1b2cwCaJ7WlZXWce2TqmQgqe0iH8rxYRX8zZH7sN90KhdSsaQh+pFFee+sR6VpvPyc/Lfrzek",
-	"VbjSJKBwLR5NyoVr72bgCzndSyXD0ppqdNN5EUpJRMFqquDolYK9mvSGH3YZrHeb+HWBJNzuIwr77kBH",
-	"W1ipf/1ueqp1apqf7kuxdWK1FoiDRtcxjW7JO5x+HSKAVuo2CqJowrNW83Qu9g06cvvaYO0X2kTVZ7Sk",
-	"Y15wDW82pzcX+Ksnj7bQuXPlwYgtL+Cs/y/a//dx//vB1VEf/IFHt1/FjrhnuXF3xZRFuBV+1bJx+VTg",
-	"8anZjTYOC9eEq+ghym5KXjF1RfU2Av0s57BH26/v19EYLEoQ9+jd2GmlbYuvcE3HBTu3+EJb3GKrOkcv",
-	"KzCeH5+cJiG/Mp4NPyDDLv82/Dpk37B/+fv/MV7dWf+Hy0+nt9/838bX7W+jTO4CgV4JZmx8xa5ZRQtS",
-	"oYdjXQAuxvLGcLRDrjaK1XPjeUTQFqI0K9EjmTOlwCkB6VHEjEEUXYEUdbk6axPZUbaKln0MjC1Wbnv8",
-	"rXnGq6P2W4zMECPzFiM7/ShGA+Omq/VfX2jr8ROazoRcFiwz/u6K6WD7jKUsGBXdTg4Obp+PCd3za54x",
-	"kUb2tcrp6eMncTuzKrZrVfNQ4kaJTn2jGfoDd3JnvygnM+lZ68quDAd+9O3pDljQJu90bd31RDGS/sAL",
-	"NP+bRAuNym2QTNLb9blCqgiG9d5heLCFU7koMpDilFbVykEFFg8F5GrnQ95b2S3thEPmiBETOtGs8guI",
-	"HjXXrBpHZ+zYiu/zVf1GdlP+uohsx46dAOZFYCjD/LVnBHSMcdPC3hGjdw1saLgs98EOdjl4jb1FC7PI",
-	"2OjGbY5+satcdaIEc3nNst0XKdiNvuqCv947ZBW4qshUEimi0rKGTax91wE1lEzss1x53RjIq3ajAbms",
-	"rPW2A/jQQAy6sQS2h03aPOgCp4jrIj5+l/MC0q8surbVDY1tJAs0eCDhGlAEN6qVv9obcqIaQg64bI8y",
-	"WE45AduwFV/TmAXsSbgTLd2ujpBzo8QiRFWrN4iblHTKdlBAsK7m+LG3jAVrzsgvLy7O2wbecf/vl2hP",
-	"/vjPn35++br/7r/6/7r8dPo4buddGCPxEMRDg3Ff0r1hNCNSkEkl58Rs/MOR7AWjKuYUdZui64bIJuPj",
-	"z2TJLoTmxV29t+2GDw6/wZYFXtzRpdvT2itcoNCHAE+CCODJNquvYS76IZ6EUcT9bccNAQ2gjLrv5kNZ",
-	"3wb34FCxVfxci25Tvl5X/JpqhigBuJVS56wiJa00T3lJhV739ljguWxUGe6526Q3cfbxbkey0Rfrqz2/",
-	"ODeLNM4oXegcEx7WzaDaeFuPfjtjFQLegIkQOpYLHR2JZ/FBILNAGt8cAnHVigiml7KaRUdxUFjEWi+Z",
-	"LAvMaNj2VnaGGEZAljlPc/M2S6rIsuJas7hFZdjciWDvzh0ttzuhYDEAGz3Ap2XPLqF+HTu1E5ANwns3",
-	"9XI4YXC0C7zfR8ffb3d/kVjto/384jzx3lPBLKRDp0xoiAK/vHj20/97cfHyp1ZUF4CpbUkmDQzYEz1K",
-	"W+RpaBFmVLO+Zcray7yk9wiD748b0NVVzLv/7smjhoY+jsMIf2Bse236GPFfSh1F/c6MDBJqobhJkPT0",
-	"VwXCQe0DS8wRieBxMouqnFUCkdayktOKztWQUFKxyULR4q+KmB/B8CMEcbNRQkYTaval+Z8Zn2pZjQgV",
-	"GdrBfMaiW2WDDbYfIGI36M7Piw6KjkCW8D0sY/DDQtiPdFwwtLOAICwbPYU96WhMRhlX5qFstFE7NOf9",
-	"wRAbdHz8R3fQuutarOBillhwZ8qVzSgxn815iRF1wIrdCaElqRhN86eEjhUTLtkpUIA16EKVoUEuO97A",
-	"4pFRXCiQzj2AIPzRzhxf5qtNgt5F+67tawXIn0qdihP37iEcK6sFviDP6pVx1/+IQNvJk3UipDkVghVd",
-	"OBIKrcrlUhhqXLx59tRnUHGUY5tAQtJcSsVUO03KniSbTiJIZovt73++ffUyMQd3rnWpyC9vXoB6FoRq",
-	"8subi0GQ42PJm9g3S9zwYVy6N+z9qqQYvKHLwIu0s1/lVOWtMCJi/MMPx/3vaX9y+akr2nMHnFGmC2ca",
-	"RAxgPhUsAw3xlBjjdbzQZGRZNTIc4YJw3SL1t6d/f/Jdcnd4MkTjgmGfPNqSGbR95EZ6x1puuBSoz3jF",
-	"hmTEstPHj0++H35cHB9/m854Bv9h9vOYKvbk0aIq8K+jmPkWOQcsmBcSawe5xBNho7lio6Bre/y1oc66",
-	"6grg5dYJao9iPCNpqjuOQVpNmd7uHdjnapAwpoeCdNKW7vvhGfn+0eO/72r4vJrUhk5CWKEYGS0ATAET",
-	"AL0u/m9r8chqzLOMCfNBSN2fyIWAb1IpJgVPtfk/D3LCw79XxnoGjMIZGPSa8qI2L6xBNYhvU0150QE2",
-	"62p1RTdmtD4lx3DqUUEWYiaMSnR57evmLgxolrXBxXXJ83O6ImqRpoxlpKCaVbFAKALDCxXH1brxagd8",
-	"bREY822NH9upPMkS5Hz4Wk2adciXTxWIht7RdpqxlSIpFWTMCMgCMYeLO3K3JA18PWOr35ds/HtZpN8c",
-	"PnHg9QLPhHUGjmW2QgvWcVHLwGUgo4xqOsKKCALgbkIoQWMEvAArSWcXb56hXwpK0KKQLicA7cocPq3v",
-	"RjNFwFp/BG458BrpdDvaxlH01NBhxgXkTPsopXVejAUapPPbrwcQqhg9hZ3PUzZAb2dpAQJFVyr4kX3G",
-	"ORdPUTfyKh04sHa7UeYF271zgmSLCewb5p2XiOrGrziL7sA1xNI/vHGi1Z5moJxET1AurMOoAGWsZx+Q",
-	"97WxZgwJgGKMkyKkJv5t905tv42+1KRiKr8bjlThj6+0nDERhYE2s7n5+xjN30Yz8rryUb2qXXd0vXdr",
-	"pDFnRTYiy5wXzLqIKS+hxMfs/CVYojtBVhZ7bYyxYwDeK2st428u0xnTZ2o7stSR8GCLlkDbvWdjHI8o",
-	"JjI1IDaHCpXXfMwqhdYqx0O4ndQ62557OcOsOZdDsxECx6c6sGRX2/YUVmfrDmtlus3GLVwEbGvowMk8",
-	"oNHbXxFQvugeQtK+Y0WxIf/EOVzAACKvWRXyZU+OZFKweHCeuRS2ncKWMfq/mljNXpcFRu2ywgdxtlJa",
-	"NWGo3Rz/sjZ0dyuDinHGxhrb9rDoxPzbfuW6Oboh1yT0D+8J8n2OcFI8EcVYd5hapKGu1hX9UZ8BqJ2z",
-	"W/01njwbD1R5H3ljhGp3WJN2JPYI2ZFkUlbymgkqOkLZ5WJc8PRqFiu49R6s26MztkKamCN7wllm1dOe",
-	"RRLdGTF7wqAbMl86QMVrVmU81XvVVAQ88nljrXBWGLiq02IC0tczh9kwfuuEFLvs2NJ3THv/0wNWgXo5",
-	"IILk9kvDeDvugI9WV2gHhUXXp99tk/stYE9Mdb8zNuEdGR2WAGypsk72Tp9PerOo2UJyLjQ4iEFGepBd",
-	"OiSMpjlJF1Vl7DKjQOwDxorkiuiKx436zbTdoqj8s2hzgGXo6DMkzxG3A7P4+bPzt2f4lPFi3/541j99",
-	"/MT4dBX4e2oH2C5ayhKWQmze3MB0FSurSplStZ9xgHKNZN17iZj8MyaudsNiGktsD94Yams9iK1yjxgu",
-	"FaOaZXu9ZcZoRFrPvbNpnUtzxk/5NRNkUcaxMRfq22929yMbkrqzkor50O+tTVJKpVk2JCMAXqyPZ8EG",
-	"NXIbwcE1VNuQIDa8QHMGAB0fKeyIHG02EUbLvJxd1YFgu7Vgo3NBcGNiBG50fULjYKdiacV0dHDFUjv6",
-	"t6dkvNJMRYYdGUeiWNWdGnyodkkV+XUBuGW2MWwZTUM3/90qRLQyliMvCqIlGbP2TBvTaLE8Q06Muqil",
-	"vEHxeiVWqjfsnfMAqWmpEq3ZvOzodiEnmglj+CIgHd8ITGT7mNlNu3bdjaJKX7Gq6kgNEFGL5X2Oy/TC",
-	"PyBnGLUGgFITKSxgiQm6QSMfiX6m0fAO3gsrcDcmuuy0CZ25OELowbgSCUQfzYeCqnwNPMQHRY2yBk0d",
-	"PLZaOyDdlRS/LdhiH9Z0lHCMrJytJUa4LIjI9uKKOF2H+sdI6Og+Yf5152lkH+hb4oI9YeV5O+oUjG43",
-	"mjPO3ZbwBNxhYx0iyN/eq19gCrpd4guu9IHe9h4Jq3aEuxnFbu/a5N4enJW9NnoYHJs21LHnsTkEzeJG",
-	"sf2kVuZoMExhYjHH3h44uXsueN2186iRlvDou/0S/cwY66TEg3ZRcb16a7iDFBozWsUCiWeCoHFHwIgz",
-	"O2/0+tXbd+SIlvzo+uSILnR+BN8Z22PSQRlQC5jR6LLGfLcdAPFwer9Y44xicx8uJtF0SRe9gWZnmH2Q",
-	"kGwBaVtkITiAv0tZzRJCs6xiSrEMA17nF+cDcuaahgFzwUNX+N1HkZpVTiassr/XdAZpJVIkoL6Ni4Nq",
-	"GmJd0qaLwrg+UmrXpwz3PwrFmMtGgSHGq9osgyMgJBlnavBRfBSux1LYowzOktObG9eCC89BKYwCnpnX",
-	"coVxNiHDToQv+1F8PXJ+NFpTI++SjL7xp49Ha/lUuIZq6KhZ/qIomN/PGCvVRxF4ekbqHX43+Gis/4Kn",
-	"TCAsbf6s+YQbSeudlTTNWf90cFz3sAr+ZuR0MZ9TY8e4mh+LHZcF5YL8+O7da7T9LBmBC7mEIkeiEFr2",
-	"EeJ6jKBCadg7ceVhtOS9Ye/bwQksp6Q6h33hxbxu02DTGVCOuRQXWW/YM0rStXJIGk0GP8Q7mLnSqVhH",
-	"tCexPm7xYYI+LTu28sP8j/hovkHMPVe1oT0b1mPs3p/tstWV7PT4eEM3sf26iDmGRbqImX1sxKLex+1u",
-	"g5ACwRjmWQq2NLKPndCwg+AAHVD72vGF+DdrIPm12BupCjSJIpOKsd+IYpWRYJJBJjedGilzprbqXZox",
-	"WnJ79Ilnt53C+w9mZbf34MR+Iadd5HYaHUOT3CPuZsuj4jWnayGnh6CsTZYMapXbxFW5XBKQ4giF17Z4",
-	"bA31I0d118zby5A7oLiOPmXbuDNFdHi/ScPOkg+7j6ZYRnYbjcdyTTKWFtQcXwAukMbBZs+2Vr++5+/o",
-	"tLmAtuoxs317/Gi7AIR9DA8kOODAefvQvV0gKsjYmKBEGjdm9+jciOr8MumVi4jovF540bHH8/+X2eqw",
-	"fPeR5Kb5aV7i9o+QuTNVixukQgu5hHry+/P+HMdF9gdHgTEYG7rYsz/c68ZQbqDzpW3a0OTZM0CAngWw",
-	"8UOwbq3tzmdmX/1+HaeBp1TiitkUmUqZAbpzD2Za16c3/HAZsvYfTBMl58x2FpZg/IYcXeg8wk+LdIfc",
-	"bDsq9hFrNDfeAvIewK5I5Zwpopc8ZQRyJMxRp5gyVuoAy+IDEbF5S+883H54+WilRn1m6bChkA7REOxG",
-	"Izl9mMmT6tBy8fzG2nS0xUjnFsFipIBmiFuExcdaNm38h2RqI6z45bAUORn4mQ/KRusYe/2CE+PqNrHQ",
-	"W3+1ndZpw6pmkR4WoATlELIio7SgfI5Z4LRQMmycoxxIbX+g1lWA8QwCh7ZlZLSTmqDZRkJs+xSAxq3f",
-	"2Nkgnmf7u5TrncOotgWExpeysJrL6TQnqbPvu5ax7pCGnS9o/9+XtgfbVf/y03Hy5NvbaO/s9VTuYtXy",
-	"7KhYGXfAeHXAGWM2dLb1d6yLNYwO+oDt6Pnf8ZWiK7O1UV2t1reWkHQOXBdo7SoWYU3XOgt+ltcMUDRh",
-	"5MPXEESFgIvWXQW7RGzMlFscJHv7ww5PYjP6HR78bD5X2AUnZgVjLIBcYK3GmBl/tsJggXFc1MyYx7Kq",
-	"E4ErBjtyLhGt/jP4Yg14pAHEzOU1m0NIkFeq24ffcA671kB7O93N2ytQBg5/lGNF5k5n+MnBJsWWdh1W",
-	"mQOeJy54HEhQeF/GG1ZCcUQk9GjWPwpvOLF3rNg8aHumNu/n6BbKpPdC4mtuF97T49PPSyWL2FtcS7ke",
-	"dtLdoGAzpMANgLRRV2+U0z8dce+5y1/5UMxWtNP9dSvcedfd/b/gxNgGv2JnYKWpyFQNu2JnPhfRhIwp",
-	"NKT/VLhdCPiCSW4R5QcFeRtCeVRSpUpZ6U3S+do9s5c0XItsMKZaioGbI3KpSjsYHBUF9/ukEUWsb154",
-	"SkYwkacl5IGvRgQ6/4P8yMmk4IIdDKpH3VSwVrw29/v4c/Hv0zWrxrftm8T2GnzNFqZpykqdAG7JBUvQ",
-	"A0mwKwtTKiFmzIIZZ2pCeWEs5pSKlBVJnU+EbbqMc6FITq9rz64JNtvE9W60+S7eyOVmWwoqUb5QQypM",
-	"qb9dvwTpP+bTf8ynP7f59I7OmE1F3Go/YWrSphyHC5u89IebTb7/49Yn4X63B7Ws6paqXTFQWlX8mmVB",
-	"vh7m3SVEFplxWDFlgGBWH0qZvWGOpHTOoF4apOqgEUxcFe4iC5DaWQNRQaFYl5MjWzcaD3y8B8SzfWMZ",
-	"b7TQt9AbFFP6um/04+3dljlVmG5VtxZYlETLgIRDnx3rm1bBHYUuW8uR0f+uYnChXwRUPUtnTr4fJFwK",
-	"NbQ7eOyPIunmzUss8fJKZJm/i/AQwvHcJvDbLGCj14zRDCzK8HY6n8tXFJao7rbRXYSmrpKOWwxYH/2Q",
-	"bHAV2F84J35irCS0QXm4kJLtRGZfCV523wwQu9PC6hmIU0JFDPQVNO8YiUGYOe52IAQ6+fAMbha4f94w",
-	"lyv57jgHwnt7c+hpsfw8Sh+sgCW20uBa2bxJRH93kSfRUvZNSXhJH1Zz2vYDX/aGfQ0dOBv7dWzWvQN1",
-	"MVm1M7L4nKa5rwXhivzz7auXIBzsRuObNRss1D0ZhjbyCMvBuCOWmox8nwML/W80TBIM1Cx9qsJTo/Ox",
-	"x0aQv4CkhRnrkZxpjBSBqpclVCskhJJM6sQWjVF/eSmuMHyUzLlSLLh0V8iKZHjKNzIooDml3V8Y1guV",
-	"W2ACINnc3cYB1c7UbOjqhEY0nUHPL/svnl02cxoYPUrcrdGQMWzfQDFivG3lMse9m+LTuG37G1ll6Du4",
-	"iiCIyyQ1CUc8G/lmxCm0J4DJMymgVRn2oUDG2p4RowF5IeUMlEhTyJ8SieVxtsEFxIAMFSFMBDTwE2OS",
-	"w9cnx8fffYMYg/vGiZr57uSb9VPhVckE6AKk5wP6Cs4FaJv2J+iztxqvuq6Yxne0jU3rFiSJbxFJiVqM",
-	"y0pqmcriEGrhPdVpHtrb6w1QUD4CUbWNKqudVDPe9dupPN5CPmsfCuTwHsKhz+NflYzYCwWwSM02/nLN",
-	"vDKqqTP36h94DYJ1bdi15Kn1fe+lVnBX8sw5100NgreT28ZkAHvVN3Iv7eHJU8AFM2PXWFM2Mgj+fw5l",
-	"INu0mFlNpybC2nAW/AFyuGBgOZ9bmlcrcvLY3fmJVX+6vprJcM9TrGsrru+zt/DDh/bHd3ezw2vmd/C2",
-	"zdl1BPLYrwV4AxDSNqdgKmfHKLyq3apip9U13Ez3EDt4f4/ZF3t1muThxQtBzqMr+TRyAaabz49X6627",
-	"rCJxJ6hmRQFuMWg8W3i/LkkI0rp2HV8oTtvq+f+ZI99vO5KN3wUNEB14WwfNGvzRrrD+vthjPeOS2ilt",
-	"NdhmzPHQQO3+NEH5NTu2QZ0/mij3VQ8VN9tWwpX9/pKUQB3UhZ6hRrCHVee5bUv5HLi1EMZUNIaXod9j",
-	"MudiAW0QFAl62WPpuz35RFjBDSZis7n909p6XgLOBgXemIuFaUKGTac3NzCJq/82Z5vvq4AWKdZX1tbt",
-	"o5NjXJdvkG+NBGWT/lw4WWREMAb1eoH1Y47NoS+dJTNW6raazxjNSMG00UBBUSbk+1N/4osBeTWxc+EB",
-	"bxzA8cpfamPvHMGXBd/cUAStQy2LrN6060i4faOHx8IfErkOmtZ3JpG1MOpDHKiGF2MG3EBpc2ncwKpG",
-	"7mywj9yOaWyj0rWt7gymwwM71WTCzSgHKKO8fxbmQ/IcCdKhuEfYh9s3jnHlwl6pEMMNo+2WoPbMXjlI",
-	"bc0P3LZRRo0elGAvCqPK3S1GiSvO6KzNC4TD6qnNZbvv3UMPSPOwlUJsoxWuZdUcwx+H3nGQKRm07Oje",
-	"ZJ5kYYKkeWpMUyRkaTtMf/rKXR07ltnqL0eLqrjthgjhVw9jGkLL67uig3i3s6bgY90mvUcnx/HU/oql",
-	"jEN/MEWmUrCnrudJ82qTiKYLURNDHOUCWPbg9GbIGlyMBpMFi+yNLa7bTN3pxqeAOHwBjkFMrRZJ7RXP",
-	"zeHJ9YAAnujq9VPzK6YaDVaS+pNvQ21hL/f3unGAOY8/vNVUZLTKiNtNl19DQ8Hh0dFyuRwo+7WTrkEq",
-	"598AAm5kfgjdm4KuBd73xZZQCTaNcoDDjK2s5YENkkhOC2gEMaobJo2Mw6Sw5zlAPUZIBuRMrJxBQ10z",
-	"aes1gdMdhr5Csg/AprEMVyHHE4TvjLfmoBD0uxIClyRaa4IJsIRsKIUY7jIjTHD1AOAOgLN4gNO1xLNo",
-	"BOIoJ9bqs7iJBVegaMzZRtAWx/AssWjnyROSy0WljNlWsYxXLPWRn4ksCrlkGcIuzoybL5Q5nckIGIhs",
-	"R8J2uY6uu8vDbO9W55fP7Pn5zjXx89JLQUtkvd1uzUgwLdO2//fZkkB+pNesqSOsEjFui/CKKHoMRM5T",
-	"n1+bsYLprrsMed23HWOJK2ZRmebeWpOqcxg1lKovKTzur0zoOjW7LNHOFzr+zNLayPE9aDeFLZTZM0iM",
-	"P23nYzaE8Kh5ycE2I6/u2vfn9ttiDck2OHBBZYwF3m1mDBgGtpUQLQo4jg5mb6K+aTRhBD2QNJrgeVDo",
-	"MwoNnsb7J/GGgyebUis2GW4QMqwDI7bpE0hB8yDmChOqnRUQ4DX2ALf2DxUrqNtCs8ZdPmT1IR5HqHZx",
-	"3y9pBAR+DiT5QlVUXShvX9whS4334gfRZXBU1lILDpIzwzxW5ubf78Q8qtwtKocSvXZfADv8wxpkwV0w",
-	"Oxljp4efuTNDGCFD5yEpoqQUXjwQv1hUAr1frgK37f7pH1KFLSRAYLALaeclNh3S06xjr3vzfbg0rLf9",
-	"ieAb6BLYOwKRsCOth5UkyPP5xTmo3SlzvRMGQRexhc4jdQlQeaU88hMAqeg5BCN4/GV9lPfYPpGmuWEJ",
-	"1vf732GorONHQYuV2pJe64RqR3LoYMdYvlsPNmsJXx6btaz/bjejORjJM/H28vZ/AgAA//8=",
+	"7H1tk9s28udXQemfq03uT2keYnsT+c3NeZzNbBzbZTvnqrXnRhAJiYgogCGg0Wid+e5X6AZAkAL1MKNx",
+	"7Kt9sbUZiwTARnej+9cP+NRL5byUggmtesNPvZJWdM40q+CvZ4tKycr8V8ZUWvFScyl6w96ZIlQQRquC",
+	"s4pQoZasIlN6zQjXA/JSCka4IjpnRGla6UEv6XHz3h8LVq16SU/QOesNeykOn/RUmrM5NfPM6c0LJqY6",
+	"7w1PHz9JenpVmieVrriY9m5vk945u+YpW1/TWzMTWeasYkTnXJEMHiRcJWQhCqZgQRWsjBKcumth+Gpj",
+	"Yd9UbNIb9v7rqKbXEf6qjuySzOp+piKTk8nFuXkHhi6pzuuRedZLehX7Y8ErlvWGulqwXWe5OIcZLjI2",
+	"L6VmIl39wlaRvRErnXMxJTqnGvYgpUXBKrJQTJGJrJA6Zg1MaUILKdiAvDN7Rees/vcp5QJoBbvLMkJx",
+	"Rye8UppoPmeeejmjGavqjwyW2Ddr7Nzgx0lvzoX7+yS23RcTw06/Up3mnqRr80365qE+PtUx28nx6aPY",
+	"BC+o0s+vmdC4Z01iGrLwjMgJfHpBlSbMPBsQt+Dmb0WXA3KhyVQyRcZsIitGRshko046man7MHf/4nxP",
+	"MXjB51x7irT4t4AfwwEzNqGLQveGj48TMzqfL+bmj2PYAfyrpj8Xmk1ZBRO9pzhPkzA/yyUppOEySZaU",
+	"14JnJUxIYMKEqEWaG9YZPT5Woy55MyM0lltSrVllnvy/H477P15+Okme3H47V3+qP+fffdOLEeQ9G+dS",
+	"zh5M8m7N26qUQjHQjS+l/lVmfMLNaG3yvMTPJzlVJM2pmLKMKC5SoBB5/o5OB73bpPe6kuOCzc37qRSa",
+	"CaA0LcuCp9QMdVTiE//9uzLjftpxwW5cWHVzZe/zldkcsxPIjvAxb5iuVv2ziWYRbf+WpVJkatDYoTVO",
+	"gbnsAswDZ+kMPibLuBmHFq8rWbJKc0O+CS0US3pl8E+f3HEQEUKqjQiaI0foakVkRSgp6ZQl5j+XXOdy",
+	"ockoYwW/ZtXqKpULoUdAahRe8yaIrRVkpStG5+aD2oK2UR0ZWoZTgKRukJ7EHSS7nx81g36oj0c7yqWf",
+	"QY5/Z6k2E5ylSKRPLVrSVF/xLNio+huoUnwqGKt//OB+TXpiURRmopv+VPbNr30142VflriH/VKar6vs",
+	"Dt4mvZSWMCHXbK6i89l/oFVFV0gTmhVcRI7w3wS/Iarmtoms5lQjRZ888lL/wVP4DuvNKlmWLLtaiDRn",
+	"6YxlMWZOejMu4tSTkwmrDkU8HKyKT1TxKRfrRHo+L/UKznFjZi1zqRjJ5dxaXFyRKdVsSVeDXoR/K1YW",
+	"NGXqMMtXmmoWXbzSsmLZVfcDizKjOqY5d+SBcK+umVjEZmmJkxUJu7fuNU9o9zmtxdebVO99IENWAAKu",
+	"Dohcf2aM77rFGUyCqEzL6irrEOuUCil4Sov4r1JMeDVv78h9dh80apeSMeShelHFd99Yj0rTefk599+v",
+	"N6RVuNIkoHDNHk3KhWvv3sAXcrqXSoalNdXopvMi5JKIgtVUwdErBXs16Q0/7DJY7zbx6wJOuN2HFfaV",
+	"QEdbWKn//G56qnVqmlf3pdg6sVoLxEGj65hGRfIOp18HC6CVuo2CyJrwrNU8nYt9g47cvjZY+4M2UfUZ",
+	"LemYF1zDl83pzQW+9eTRFjp3rjwYseUFnPX/Rfv/Pu7/OLg66oM/8Oj2m9gR9yw37q6YsshuhT+1bFw+",
+	"FXh8anajjcPCNeEqeoiym5JXTF1RvY1Av8o5yGj78/06GoNFCeIevdt2Wm7b4itc03HBzi2+0Ga36Kqk",
+	"0DSNyIOdr4VIjJWxvSdgtismMlZZo/zs4s0zUrEpV8asB5+6rOQ1y4iQgkWJ7+Sk7dWYV5ksC4Q70MqH",
+	"qaKjgC+26+4Fhk5z1hEtCrlk2Sgho3Ehzak+ApdkxIWuZLZIWTYaGk5aVlKzhFCRhYiM8Q4zlvIMPhg8",
+	"xqhrG26JlX1vq8CHbNij1zQmCV68d5Nzu90RdSbYjb7qctzQVKXGq6zxE+O3DbZ+Jq6rOf6Gr7ybdPht",
+	"ZcJ4cB96dj97Sc9uZzBnx0JxjNjSzhGKCDzMxyenSajUMp4NP6BWu/zv4behjhv2L//8Hx+O+z+e9X+6",
+	"/HR6+93/bPzc/jWqCbuQ0leCGflT7JpVtCAVwgBWJLkYyxuzPx3Kd6PufW7c84gCIEqzEt32OVMKPHdQ",
+	"sYqYMYiiK1C1XXjA2kR2lK0SbB8DEWbltsffmmc8k69JuxliBOJtpx/FaLCkHE255tsX2sJihKYzIZcF",
+	"y6YsIyumA2EYS1kwKrqRABzcPh9juufXPGNWt7WYPaenj5/EnbGq2G56mIcSN0p06hvN0Gm+E+bzRSEx",
+	"Sc+6IHZlOPCj7093AEw3QThr664nipH0J16gj9wkWuh5bcMtk96uzxVS6Y6TFTEzVpJULgo4q0hKq2rl",
+	"8DQbNAB4d2dLuONQfYVD5hhICU4Ps4DoYX7NqnF0xg5RfJ+v6i+yQvn7IiKOXWdT1ktCbxLmr49koGNs",
+	"N21sKOIZriFyDb/+PgDbbvZNxmnB0J5bGz2X8/jCduWrTihtbiy93Re50dR478IPsKuKTCWRIsotawDe",
+	"2m8deFzJxD7LldeNgbxqNxqQy8q6ODsgdA1YrRtwY3s4bs2DLkAOuC7i43d5+MD9ykLQW7GamCBZNM6j",
+	"bdcAtblRLf/VkIFj1RCXw2V7KM7ulGOwDaJ4COPYSfUXaBzHIppn5LcXF+dtA++4//dLtCd//ucvv758",
+	"3X/3f/r/uvx0+jhu510YI/EQxEODcV/SvWE0I1KQSSXnxAj+AUlmHTcXVWlpGa7zIAhuzUCwnK23mZBl",
+	"zgtmT8WUlxAdjjh6hI7lQhOuI3Zv7V03p39NdW4mKxfa+j02nr/R19XsRncE1eo3zTm4EMYwFeim5nJJ",
+	"tCTgEaHfKgk4RXbJm8kNcyb+S2KUfsGoimE03Ub/usm3ycz7mnyGhdC8uCuYtN3ExOE3eA2wF3dEmPa0",
+	"qwuXt+AzEk6ChISTbfZ1wzD3QzwJkxr2t9I3xFeBMuq+ag55fRv6jEPFVvFrzbotjVDxa6oZgpbgwEud",
+	"s4qUtNI85SUVEf3CAh9xo3J2z90mvYnzRHYzfoxmXl/t+cW5WaRx++lC5zKur/LaTF5PxnFuAWCFANGi",
+	"Io2OFAMjfaKTFOZ/hBlJIYLppaxm8VFaR8JGizd8dne0cgtF7OpiSI45btIcIEaqyLLiWjOx8RiIBuN2",
+	"31ktt0MFYNcBC/hYhZa9xJ0K7nPs1I65NjD+3VTT4RjJ0S7AKB4d/7gdpEBitQ2w84vzxPu4BbPAG50y",
+	"oQE9fnnx7Jf/9eLi5S+tBBWAD7flyzVOYU/0KG1xT0O7PaOa9e2mrH3MS3qPjJ790R26uophMD88edTQ",
+	"7sdxsOcvTNNZmz5G/JdSR7HZM7AKqQVMJ0G04G8KmIPaB5aY7hazHrOoylklYCyWlZxWdK6GhJKKTRaK",
+	"Fn9TxLyEkQuMR0FIY0KNXJr/MuNTLauRj2AUfBaPz2yw3/aDrayA7vy86KDoCHgJv8NuDP6xEPZPOi4Y",
+	"2mhAEJaNnqJJb2lMRhlX5qFstIeB/ZMhNuj4+Et30LrrWqzgYpZYZ8NG0axDYM5aTA4CRN+dEFqSitE0",
+	"f0ooRuUwbzNQgDU0RpWhQS47vsCixlH0LuDOPeA6fGnnHV/mq02M3kX7LvG1DORPpU7FibJ7CPfXaoEv",
+	"yP99NZkgbPW5cwZOnqwTIc2pEKzoQvuQaVUul8JQ4+LNs6c+GZQjH9tcOJLmUiqm2hmf9iTZdBJBXm5M",
+	"vv/59tVL4yqTXOtSkd/evAD1LAjV5Lc3F4MgXdGSN7FflrjhwxSb3rD3u5Ji8IYuAw/Uzn6VU5W3MiIw",
+	"EjP8cNz/kfYnl5+6YnJ3QINlunCmQcR45lPBMtAQT4kxXscLTUZ2q0ZmR7iwGEFA6u9P//7kh+TuIHKI",
+	"mQbDPnm0Jclx+8iNTLW1MhcpUJ/xig3JiGWnjx+f/Dj8uDg+/j6d8Qz+g9m/x1SxJ48WVYH/OoqZb5Fz",
+	"wEKuIbF24Es8ETaaKzahY03GXxvqxHI3fBCgdYLaoxjPSJrqjmOQVlOmt3sH9rkayo3poSAzvqX7fnpG",
+	"fnz0+O+7Gj6vJrWhkxBWKEZGCwBiwARAr4v/21o8shrzLGPC/CGk7k/kQsAvqRSTgqfa/DcPylvCf6+M",
+	"9Qz4hjMw6DXlRW1eWINqEBdTTXnRERLQ1eqKbkzOf0qOMcFGOBjPl+ism7swoFnWBvfY1QHN6YqoRZoy",
+	"lpGC6gbGGMQ0lKZ6oeKYXHdUwYFmWxjG/Fqj/HYqT7IEdz78rCbNOvjLZz1FEyTQdpqxlSIpFWTMCPAC",
+	"MYeLO3K3pHZ8O2OrP5ds/GdZpN8dPr3j9QLPhPUNHMtshRas20UtA5eBjDKq6QiLuwhA8AmhBI0R8AIs",
+	"J0F6FviloAQd3G0zN9CuzOGvdWk0UwRb64/ALQdeIzN4R9s4irwaOsy4gPIPH0u2zouxQIPKJPvzAAJK",
+	"o6cg+TxlA/R2lhYgUHSlgpfsM865eIq6kVfpwAG9O6DkjrHdNydIthjDvmHeeYmobvyJs6gErqGd/uGN",
+	"E632NAPlJHqCcmEdRgUIZT37gLyvjTXM2aPopAipif/avat0bqMfNamYyu+GI1X48pWWMyaiMNDmbW6+",
+	"H6P522hycVdqvVe1646u924NN+asyEbReJSRfGMWg5gjYgwlJLKq/cjcboSmM2YMut6O+JYFeRsT7phT",
+	"4TW7lnEyyXTG9JnaDkN15LDYYk1Qje/ZGMeDCJgaEJsWh5puPmaVQtOW44ndTuafbc85n2G2sEuL2oi1",
+	"41MdoLWr6X0Kq7P11rXm3WYQFy7UtjVG4QQEoOvtnwiQYFTgkLTvWFFsSCly3hlsAJHXrAr3Zc8dyaRg",
+	"8XwL5rISd4pEx+j/amKPgbocOmrEFT5atJXSqolZ7YYSlLVVvFv5Z2xnbFBzPebcFSBoO6HrtuuG9KHQ",
+	"mbwnIvg54lbx3CJjCmK2mIZ+Aq7YmfqkTu084+pv8aKBeETMO9QbQ2G7Y6C0I1dLyI68IUi3F1R0xMzL",
+	"xbjg6dUs1mjAu7tORmfM5vCb833CWRZPFdhWHNad5LQnZrohmakDgbxmVcZTvVctWbBHPhWwFfsKo1x1",
+	"plNA+nrmMMHJi05IscsOkb5juc9Xj24F6uWAcJOTl4ald9yBNa2u0A4Km02c/rCN77cgQzHV/c4YkHfc",
+	"6LD0aUt3iWTvsqGkN4uaLSTntvAnKDIIEoaHhNE0J+miqoxdZhSIfcBYkVwRXfG4B7CZtlsUlX8WbQ6w",
+	"DB19huQ5gnxgQz9/dv72DJ8yLu/bn8/6p4+fGAewAudQ7YDxRUv4whKwzcINm65i5aQpU6p2Sg5Qppas",
+	"uzoRk3/GxNVuwE1jie3BG0NtrYOz3T0ihkvFqGbZXl+ZMRrh1nPvmVpP1JzxU37NBFmUcSDNxQX3m929",
+	"ZONXd1ZSMYf7vbVJSqk0y4ZkBCiNdQgtMqFGThActkO19fuw0Q+aM83ivI4w02YTYbTMy9lVHTW2ogWC",
+	"zgVBwcRw3ej6hMaRUcXSiuno4IqldvTvT8l4pZmKDDsyjkSxqjvU+Ljukiry+wJAzmxjjDNaWWD+cysT",
+	"0cpYjrwoIH+StWfamBmNFTdyYtRFzeUNitcrsVy9QXbOA1inpUq0ZvOyo8uPnGjw/wmi13FBYCLbx8xu",
+	"2rXrbhRV+opVVUcegYhaLO9zXKZn/gEJC081kcKim5hzHTQwk+hnGg3vsMCw88DGrJidhNCZiyObKqxZ",
+	"mUCo0vxRUJWvIY34oKgh2aCZjQdiawekuzjmjwVb7LM1XaWuls/WsihcykREvLgiTteh/jEcOrpPTsC6",
+	"8zSyD/QtccGesPy8HXUKRreC5oxzJxKegDsI1iEyAtqy+gVWFdglvuBKH+hr75EZa0e4m1HsZNdmEffg",
+	"rOy10cPg2LRxkT2PzSFoFjeK7aO3MkeD2RRXe+wmd89FSo/9edTIYXj0w35ZgWaMdVLiQbuouF69NbuD",
+	"FBozWsWijmeCoHFHwIgzkjd6/ertO3JES350fXJEFzo/gt+M7THpoAyoBUx/dClmvssYgHg4vV+scUax",
+	"qRkXk2hupQv1QJNHTFVISLaAHC+yEBzA36WsZgmhWVYxpViG0bHzi/MBOXOl+XUvAoW/fRSpWeVkwir7",
+	"vqYzyEGRtmLCuDiopiEwJm1uKYzrw6p2fcrs/kehGHOpKzDEeFWbZXAEhCTjTA0+io/C9ZYLezPCWXJ6",
+	"c+NaD+I5KIVRwDPzWa7W0WZv2InwYz+Kb0fOj0ZrauRdktF3/vTxaC2fCuULTwK4H1nBvD9jrFQfReDp",
+	"Ga53+N3go7H+C54ygbC0+WfNJ9xwWu+spGnO+qeD47p3X/Bvhk8X8zk1dowr47LYcVlQLsjP7969RtvP",
+	"khF2IZdQt0oUQss+nFyPERSdDXsnruKPlrw37H0/OIHllFTnIBeezev2NDb3AfmYS3GR9YY9oyRdC5uk",
+	"0Vz1Q7xzo6uGi3WCfBLrXxkfJuhPtWMLU0wWiY/mm03cc1Ub2lJi4cfufSkvW90YT4+PN3RR3K97otuw",
+	"SPdEI8eGLWo5bndZhXwJxjApU7Cl4X3sAIlFYwN0QO1nxxfiv6yB5Ndsb7gq0CSKTCrG/iCKVYaDSQZp",
+	"33RquMyZ2qp3acZo8e3RJ57ddjLvP5jl3d6DE/uFnHaR22l0jGNyj7gbkUfFa07XQk4PQVmbWRmUn7eJ",
+	"q3K5tNHQdQqviXhsDfUjR3W34NvLcHdAcR19yrbtzhTR4f0mDTvqPqwcTbFe7TYaj+WaZCwtqDm+AFwg",
+	"jYPNnm2tPqXP39FpcwFt1WNm+/740XYGCPu3HohxwIHz9qH7uoBVcGNjjBJpWJvdo2MtqvPLpFcuIqzz",
+	"euFZxx7P/1tmq8Puu48kN81P8xG3fwXPnama3SBvWsgltAi4/96f47i4/cFRYAzGhi722x/KujGUG+h8",
+	"aftwNPfsGSBAzwLY+CG2bq3d2Gfevvr7Ok4DT6nEVb4pMpUyA3TnHptpXZ/e8MNluLX/YJooOWe2o7oE",
+	"4zfc0YXOI/tpke5wN9uOin3EGs2Nr4C8B7ArUjlniuglTxmBHAlz1CmmjJU6wE4HAYvYJKd3Hm4/PH+0",
+	"8qg+M3fYUEgHawh2o5GcPszkSXVovnh+Y2062tpI5xbBYqSAJrBbmMXHWjYJ/kNuaiOs+OVsKe5k4Gc+",
+	"6DZax9jrF5wYV7dpC22Lg9AFbCFyNM1dkwWMK1VSG2c5OCqsj01dKqRcssz8k+1CNyB1ext7tlgbaRo0",
+	"NW/AK+B/KAbxB/NjxlJuREH5aeZ0xuyVGOuqxHgYz9yX7Wtg2ltDjBe45Um8xOBBjdCwDWLMLLDg6IGc",
+	"srqhxrpnOBNyGfJSDfTF+OnoE45z276V5cM9C4ojlibOtNHY3K8MuTY8m0v91WGgEMaw3O2Ew7CqjSYg",
+	"njUqZcHTVT9jgmNSa7tcv4XXLSuumUI4zw1qhMmcm/4SGK79xPCS7ZxC3kLfqDpbHCA68DTdRqG3ac5k",
+	"4luM0nlEel77/iwPZaY1u15+biPNtQPtsrKhz82BjewzaETjdKLf4K3y5L3zLv0cYAyqWXH91LKhr22T",
+	"FRmlBeVzLOmhhZJhrzrlgoj2BRXXqwHguFGuX2F/q4TYjmUQurS4XufFRTzbH/Jbb9ZJta0GlyUTNuzh",
+	"EvSdVMhr1nl/0jpgGDabov1/X9q2p1f9y0/HyZPvb6N3uqzX5RSrFvJGxUoKBqgb7IzhuM7rptzWxS4y",
+	"CVpv7ojM3vGToiuzha5dVwBtrQfsHLiutt2VLcIC3fUt+BW6M+ucCcMfviAsygRctO7Q2iWivoPVsLd9",
+	"kXw5mFjYeK7bHCEXWHg3ZkTlssJgrjnSlTm2jDj6qo4Kbby5RDPua8DKGvB1Ayify2s2h5QNXqlujHWD",
+	"n+S68e0NijZvVUMeOPzBjeX1O53XJwebFLvIdnjNLjA4cck9AQeF97i9YSVUukVSQ8z6R+HNe/buP1un",
+	"Ys/U5r1x3UyZ9F5I/MztzHt6fPp5qWQjqjbuoFzbWOlu9rIZrADTQFq/Kx7N6VdH3HtK+SsfKt8ajXL/",
+	"ujUcdVfp/v/gxNgWHsMbK5SmIlN1WAyb4bqME8hoRaDjq4qrhAE5MMltxO9Bg3ANpjwqqVKlrPQm7nzt",
+	"ntmLG65FNhhTLcXAzRG57K+drBNlBfd+0sjyqG8Ee0pGMJGnJdTprEYEbqQC/pGTScEFO1goFXVTwVr5",
+	"NLmX48+1f5+uWTWOYSm7D75mC9M0ZaVOIK7EBUvQA0mwxRZTKiFmzIIZZ2pCeWEs5pSKlBVJne+J1bfG",
+	"uVAkp9esA6KxhUXdAM1dvJHLzbYUVAp+oYZUWPJ0u34553/Mp/+YT1+3+fSOzphNFd9qP2Hq6KYctAub",
+	"XPqXm02+EfDWJ+He4Qe1rOou5l05KrSq+DXLgnxqzItOiCwy47BiShfBrGvkMtffO6VzBs0vgKsOmmGC",
+	"q7JwNAawguujLKsgU6zzyZGt648HpqHD+dpNurxxa42F3qDY3TfxSGyYCe5cz6nCdNi6T8yi9CEvIOHQ",
+	"Vy/4DoRwd7bLpnVk9O9VDC6ajoCqZ+nM8feDpLNAj4MdPPZHkXKg5uXqeKk6bpm/I/sQzPHcFljZKg2j",
+	"14zRDFuU4a3JPte6KCxR3S34uzBN3cUibjFg/4qH3AbXIeML34lfGCsJbVAeLkpnO5HZd+oouy/jiV0j",
+	"ZfUM5JFAxSI0iTXfGIlBmDnudiAEOvnwG9xsQPJ5Q1quJUfHOQCWQ6DbhFx+HqUPVsAS+yJxrWxeO6K/",
+	"u/CTaCn7Jie8pA+rOW17mC9bYF9DO+WGvI7NunegLhYTbM78cLV6XJF/vn31EpiD3Wj8smYDnLpnztBG",
+	"HmE5GHfEUsCR70Njof+NhkmCgZqlTyV7anQ+9kAK8suQtEt3twmO5ExjpAhUJS6hmiwhlGRSu8ssqc8/",
+	"wRWGj5I5V6rerYQIWZEMT/lGhht0GrbyhWG9ULkFJgCSzX5CSLUzNRu6Os4RTWfQwNH+P55dtrIFNnqU",
+	"WEyMQEWH/QLFiPG2lavs8W6KL7OxvcxkZa8wdRWbEJdJahKOeDbyiTYptI+ByTMpoO8k9gnCjbU9fUYD",
+	"8kLKGSiRJpM/JRLLl20DIogBGSpCmAho4CfGJLRvT46Pf/gOMQb3i2M189vJd+unwquSCdAFSM8H9BWc",
+	"C9A27U/QZ2910XYtjo3vaLtU1y2iEt/vlxK1GJeV1DKVxSHUwnuq0zy0t9cbVCF/BKxquw5XO6lmpStG",
+	"553K4y3UG/ShgBnvxx76OqtVyYi9WQaLiG0XR9eZMaOaOnOvfsFrEKw7xq5ST63vey+1glLJM+dcNzUI",
+	"aAJrgiLsZXPZjEVvD0+eAi6YGbvG3ZG7Pgj+9xzSfrZpMbOaTk2EvTtY8A+QYwsDy/nc0rxakZPH7i56",
+	"rMrW9W2IZvc8xbpEcV3O3sKLD+2P7+5mv6BKw03ygJ9uNbHM2XUE/NivGXgDENI2p2AqZ8cosIydKnZa",
+	"XcNlsA8hwft7zD6nqNMkD2/gCXLSXUm+4Qsw3Xz9klrvw2gViTtBNSsKcItB49nGKOuchCCta6f0heK0",
+	"rQtcPnPk+21HMci7oJutA2/roFljf3yC7H2xx3rGJbVT2mrdzZjjoYHa/WmC/GsktkEd3ykYUuBs+9Dm",
+	"VRST5ht/NRnvq1AqjonbNLxfa2sGoj3eOk96W5zt4LAF5K0aU83Q9jGZc7GAxjaKBFeZYDMTe1aKsCcH",
+	"GJXNu02e1vb2EpA5TLKF7C1MLDLbdHpzA5O4jh7mNPSdctCGxYr52h5+dHKM6/L3o1izwiXPugC0yIhg",
+	"cPlhaC+Zg3bomyGQGSt1+2DIGM1IwbTRWUGZPSSXUm8jiAF5NbFzoUlgXMbxyne3tQnD+LHgzRuKoD2p",
+	"ZZFtyoO3X/R1p8EHd5Z0pp21UO1DHMFmL8YMdgO5zRXmuGTrOts2kCMnMQ0xKt2tBZ3hd3hgpyp7uBjr",
+	"AIXx98/bfMg9R4J0qPoRXsPgW4G5BhBeqRCzG0bbQVY9yMpBErl/4raLPmr0oKnGojCq3F1il7hyu85q",
+	"64A5rJ7a3IjhvXvoAWkeNseJCVrhmhDOMWByaInzVSiOIp1C5kkWplSap8Y0RUKW9oKBT9+4+93HMlv9",
+	"19GiKm67QUV462GMSbjx4K544gUqewpe2W3Se3RyHC8GqFjK+DXWWE2lYE9dF6vmzVYRTRfiLIY4yoW8",
+	"7MHpzZA1gBlNLAsv2Qu7XP+wuneZTxpxiAQcg5iMLZLaj56bw5PrAQEE0nVgSc1bTDVaZiX1X/4WAguU",
+	"uX+vW8GY8/jDW01FRquMOGm6/BZaxA6PjpbL5UDZnx13DVI5/w4wc8PzQ+jHF/Sh8d4yNvlLsA2ggyhm",
+	"bGUtD2x5R3JaQGufUd0Cb2RcLIVXXgA4ZJhkQM7Eyhk01N0lYP0scNPDYFlI9gHYNHbDVbjjCQJ+xr9z",
+	"4Al6agmB+3WtNcEEWEI2+ELM7jLDTHDzDCAVYDd7SNQ1ObX4BSIvJ9bqs0iLhWOgDNjZRtDozOxZYvHR",
+	"kyckl4tKGbOtYhmvWOpjRROJNYUI1Dgzbr5Q5nQmI9hA3HYkbJez6fp1PYx4t3p5fWZf0fcii5+Xngta",
+	"LOvtdmtGgmmZtj3Gz5Y28jO9Zk0dYZWIcVuEV0TRYyBynvqM3IwVTHddZcvrazsw+rhiFsdpytYaV53D",
+	"qCFXfUkBdX9jTtep2WWJdn7Q8Wfm1kZW8EH742yhzJ5hZXy1ncHZYMKj5h0324y8ug/r1+23xVpMbnDg",
+	"gloaC9XbXBowDGxzOFoUcBwdzN5EfdNoqwt6IGm0NfUw0mdkGjyN90/7DQdPNiVjbDLcIMhYh1IsLAZc",
+	"0DyIucIUbGcFBHiNPcCt/UPFCiq90Kxxd89ZfYjHEapdlPsljcDGz4EkX6iKqluf2A93yFLju/hBdBkc",
+	"lTXXgoPkzDCPlbn59zsxjyp3idahWK/d6cUO/7AGWXAV2E7G2OnhZ+7MKUbI0HlIiigphWcPxC8WlUDv",
+	"l6vAbbt/wohUYVMgYBjsK915h1kH9zQ7k9TdVj9cmq23HefgF+j72jsClrAjrQeiJPDz+cU5qN0pc91w",
+	"BkFfyIXOI5UMUKulPPITAKnoOQQjePxlfZT32BCXprnZEuzY4t/D4Jp5Cc8E49Vp6NhTd8gwzrka9IZi",
+	"URTJhjhbPapH3DtW0+yYYk30tabZdjAHO3aM5futYF+vkKrY12v9vd2s8WAkzx23l7f/LwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -8,34 +8,41 @@ import (
 	"baton/federation"
 )
 
-var (
-	_ bridge.Teller   = (*Link)(nil)
-	_ bridge.Notifier = (*Link)(nil)
-)
+var _ bridge.Notifier = (*Link)(nil)
 
-// Tell implements [bridge.Teller]: the refusal as it would have been told at once, to
-// all clients that are logged in as the signer.
-func (l *Link) Tell(_ context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	l.tellAll(ev.Actor(), irc.Refusal(refused))
-	return nil
-}
-
-// Notify implements [bridge.Notifier], in the words of a refusal.
+// Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
+// nick. Clients read what became of steps from their inbox.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
-	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) { return l.tellAll(n.Event.Actor(), reply), nil })
+	if !n.Event.IsMessage() {
+		return nil
+	}
+	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) {
+		s := l.live.Load()
+		if s == nil {
+			return false, nil
+		}
+		there := make(chan bool, 1)
+		posted := s.post(func() {
+			authors := s.authors(n.Event)
+			for _, u := range authors {
+				s.send(u, says(s.self(), "NOTICE", u.nick, reply.Text()))
+			}
+			there <- len(authors) > 0
+		})
+		return posted && <-there, nil
+	})
 }
 
-// tellAll tells all clients that are logged in as a DID, and reports whether there is one.
-func (l *Link) tellAll(did federation.DID, reply irc.Reply) bool {
-	s := l.live.Load()
-	if s == nil {
-		return false
+// authors returns the clients of the author of a message.
+func (s *server) authors(ev federation.Event) []*user {
+	var all []*user
+	for u := range s.accounts[ev.Actor()] {
+		all = append(all, u)
 	}
-	there := make(chan bool, 1)
-	return s.post(func() {
-		for u := range s.accounts[did] {
-			s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)
-		}
-		there <- len(s.accounts[did]) > 0
-	}) && <-there
+	u := s.nicks[fold(ev.Arrival.Name)]
+	isGuest := ev.Actor() == s.link.ports.Messages.Guest(s.link.Name(), ev.Arrival.Name)
+	if len(all) == 0 && u != nil && u.welcome && isGuest {
+		all = append(all, u)
+	}
+	return all
 }

@@ -151,6 +151,23 @@ func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.
 	return pending, nil
 }
 
+// Edges implements the port Consents of bridge/airc.
+func (s *Registry) Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error) {
+	scan := func(row engine.Scanner) (agents.Consent, error) {
+		edge := agents.Consent{To: to}
+		var updated, barred int64
+		err := row.Scan(&edge.From, &edge.State, &updated, &edge.Version, &barred)
+		edge.Updated, edge.Barred = engine.Moment(updated), engine.Moment(barred)
+		return edge, err
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT sender, state, updated, version, barred FROM consent
+		WHERE recipient = ? AND sender > ? AND state <> 'none' ORDER BY sender`+engine.AtMost, to, after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read senders to %s: %w", to, err)
+	}
+	return found, nil
+}
+
 // decide applies a decision about an edge and returns the edge after it.
 func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, engine.Tx) error) (agents.Consent, error) {
 	edge, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (agents.Consent, error) {

@@ -1,1 +1,3 @@
--- Version 3 changes tables of the core alone.
+-- Version 3 adds messages, whose tables are of the core. Agents list the senders that they know.
+
+CREATE INDEX consent_recipient ON consent (recipient, sender);

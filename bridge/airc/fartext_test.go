@@ -1,0 +1,66 @@
+package airc_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"baton/bridge/airc"
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/federationtest"
+)
+
+// newFarText returns a registry that knows an agent of another one, and its DID.
+func newFarText(t *testing.T, mode string) (*world, federation.DID) {
+	t.Helper()
+	w := newWorld(t, func(c *airc.Config, d *airc.Deps) { c.Federation, d.Fetch = mode, newInternet() })
+	amy := kept("amy_1@b.test")
+	err := w.record.AddAgent(t.Context(), agents.Agent{Handle: "amy_1@b.test", DID: amy.DID, OwnDID: amy.DID, KeptKey: amy.Public, Registered: federationtest.At(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, amy.DID
+}
+
+// write returns the effects of a text to a DID.
+func (w *world) write(t *testing.T, to federation.DID, text string) ([]federation.Effect, error) {
+	t.Helper()
+	ev := federation.Event{
+		ID: federationtest.ID(1), Verb: federation.Message, From: kept("person").DID, For: "did:web:zoe.example", To: to, Note: text, Provenance: federation.Vouched,
+		Handoff: federation.Conversation("did:web:zoe.example", to), Evidence: &federation.Evidence{URL: "https://gw.example/evidence/1"},
+	}
+	effects, _, err := w.link.Effects(t.Context(), federation.Delivery{Entry: federation.Entry{Event: ev}, View: federation.MessageView(ev)})
+	return effects, err
+}
+
+func TestTextToAnAgentOfAnotherRegistryIsQueuedForThatRegistry(t *testing.T) {
+	w, amy := newFarText(t, airc.FederationOpen)
+	effects, err := w.write(t, amy, strings.Repeat("ü", 2048)) // which the registry of amy asks consent for
+	if err != nil || len(effects) != 1 {
+		t.Fatalf("%v, %v", effects, err)
+	}
+	p, ok := effects[0].(agents.Posting)
+	if !ok || p.Held || p.Handshake != nil || p.Relay == nil || p.Relay.Peer != "b.test" || p.Message.Event != federationtest.ID(1) {
+		t.Errorf("filed is %+v", effects[0])
+	}
+	if doc := string(p.Relay.Document); !strings.Contains(doc, strings.Repeat("ü", 2048)) || !strings.Contains(doc, airc.Handle("did:web:zoe.example")+"@") {
+		t.Errorf("relayed is %s", doc)
+	}
+}
+
+func TestTextThatAnotherRegistryCannotHaveIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		mode, text string
+		want       federation.RefusalCode
+	}{
+		{airc.FederationOpen, strings.Repeat("x", 4001), federation.InvalidTag},
+		{airc.FederationOff, "hello", federation.PolicyDenied},
+	} {
+		w, amy := newFarText(t, tt.mode)
+		_, err := w.write(t, amy, tt.text)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != tt.want {
+			t.Errorf("%d bytes with federation %s: %v, want %s", len(tt.text), tt.mode, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package bridgetest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// Contacts implements the part of [bridge.Messages] that keeps what participants decide about
+// senders. No user has a nick.
+type Contacts struct {
+	bridge.Messages // nil: a test that sends text needs another one
+
+	Decided map[[2]federation.DID]federation.ContactState // by person and sender
+	Most    int                                           // decisions; 0 is any number
+}
+
+// Addressee implements [bridge.Messages].
+func (*Contacts) Addressee(context.Context, string) (bridge.Recipient, error) {
+	return bridge.Recipient{}, federation.ErrNotFound
+}
+
+// Decide implements [bridge.Messages].
+func (c *Contacts) Decide(_ context.Context, person, sender federation.DID, allow bool) error {
+	if c.Most > 0 && len(c.Decided) == c.Most {
+		return federation.ErrTooManyContacts
+	}
+	if c.Decided == nil {
+		c.Decided = map[[2]federation.DID]federation.ContactState{}
+	}
+	state := federation.ContactBlocked
+	if allow {
+		state = federation.ContactAllowed
+	}
+	c.Decided[[2]federation.DID{person, sender}] = state
+	return nil
+}
+
+// Contacts implements [bridge.Messages].
+func (c *Contacts) Contacts(_ context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
+	var found []federation.Contact
+	for _, pair := range slices.SortedFunc(maps.Keys(c.Decided), func(a, b [2]federation.DID) int { return cmp.Compare(a[1], b[1]) }) {
+		if pair[0] != person || string(pair[1]) <= after {
+			continue
+		}
+		if len(found) == limit {
+			return found, string(found[limit-1].Sender), nil
+		}
+		found = append(found, federation.Contact{Person: person, Sender: pair[1], State: c.Decided[pair], Since: time.Unix(1, 0)})
+	}
+	return found, "", nil
+}

@@ -1,0 +1,135 @@
+package relay_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/identity"
+	"baton/federation/signing"
+	"baton/translate/dialect"
+)
+
+// readText reads private text as a gateway does.
+func readText(document, signature string) (federation.Event, error) {
+	return signing.ReadMessage(document, signature, identity.ParseKeyDID)
+}
+
+// Say implements relay.Gateway.
+func (g *gate) Say(_ context.Context, ev federation.Event) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unaware {
+		return false, federation.Refuse(ev, federation.UnknownVerb, "")
+	}
+	if g.deaf {
+		return false, federation.Refuse(ev, federation.PolicyDenied, "the recipient takes no messages from you")
+	}
+	known := slices.ContainsFunc(g.said, func(each federation.Event) bool { return each.ID == ev.ID })
+	if !known {
+		g.said = append(g.said, ev)
+	}
+	return known, nil
+}
+
+// text returns private text of one person to another, as the home of the first one keeps it.
+func text(t *testing.T, n int, from, to, body string) federation.Delivery {
+	t.Helper()
+	ev := federation.Event{
+		ID: federationtest.ID(n), Verb: federation.Message, For: keyOf(from).DID, To: keyOf(to).DID, Note: body, ReplyTo: federationtest.ID(99).String(),
+		Handoff: federation.Conversation(keyOf(from).DID, keyOf(to).DID), Venue: federation.PrivateVenue(keyOf(from).DID, keyOf(to).DID),
+		Provenance: federation.Vouched, Arrival: federation.Arrival{Network: "rest", Link: "rest", Name: from, Received: time.Now()},
+		Evidence: &federation.Evidence{URL: "https://a.test/evidence/1"},
+	}
+	key := keyOf("kept for " + from)
+	ev.From = key.DID
+	ev, err := signing.SealMessage(t.Context(), key, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return federation.Delivery{Entry: federation.Entry{Event: ev, State: federation.MessageState, Filed: time.Now()}, View: federation.MessageView(ev)}
+}
+
+func TestTextGoesToTheHomeOfItsRecipientOnce(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	a.run(b)
+	a.lose = 1 // the answer; the text arrives
+	d := text(t, 1, "alice", "bob", "hello\n\"bob\"")
+	if err := a.peers["b.test"].Deliver(t.Context(), d); !errors.As(err, new(*federation.UnavailableError)) {
+		t.Fatalf("a lost answer: %v", err)
+	}
+	for range 2 { // as from an outbox, until there is a receipt
+		await(t, func() bool { return a.peers["b.test"].Deliver(t.Context(), d) == nil })
+	}
+	if len(b.said) != 1 {
+		t.Fatalf("b.test has the text %d times", len(b.said))
+	}
+	got, want := b.said[0], d.Entry.Event
+	if got.Note != want.Note || got.For != want.For || got.To != want.To || got.About() != want.About() || got.Handoff != want.Handoff ||
+		got.Signature.Document != want.Signature.Document || got.Arrival.Name != "alice" || got.Arrival.Home != "a.test" || got.Arrival.Link != "a.test" {
+		t.Errorf("b.test has %+v, want %+v", got, want)
+	}
+}
+
+func TestTextIsRefusedByTheHomeOfItsRecipient(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b := all[0], all[1]
+	a.run(b)
+	forged := text(t, 3, "alice", "bob", "hello")
+	forged.Entry.Event.Signature.Text = text(t, 3, "alice", "bob", "other").Entry.Event.Signature.Text
+	for _, tt := range []struct {
+		name string
+		d    federation.Delivery
+		deaf bool
+		want federation.RefusalCode
+	}{
+		{"a block", text(t, 1, "alice", "bob", "hello"), true, federation.PolicyDenied},
+		{"the author is of another home", text(t, 2, "carol", "bob", "hello"), false, federation.WrongSender},
+		{"the signature is of another text", forged, false, federation.SignatureInvalid},
+	} {
+		b.mu.Lock()
+		b.deaf = tt.deaf
+		b.mu.Unlock()
+		err := a.peers["b.test"].Deliver(t.Context(), tt.d)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+	if len(b.said) != 0 {
+		t.Errorf("b.test filed %v", b.said)
+	}
+}
+
+func TestAHomeThatKnowsNoTextRefusesIt(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	a.run(b)
+	if err := a.peers["b.test"].Deliver(t.Context(), text(t, 1, "alice", "bob", "hello")); err != nil {
+		t.Fatal(err)
+	}
+	var sent struct {
+		Items []struct{ Step struct{ Document string } }
+	}
+	if err := json.Unmarshal(a.last, &sent); err != nil || len(sent.Items) != 1 {
+		t.Fatalf("%s: %v", a.last, err)
+	}
+	// What such a home makes of the document: a final refusal, and not a wait.
+	_, err := dialect.FromDocument(sent.Items[0].Step.Document)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.UnknownVerb {
+		t.Errorf("the document of text is read as a step: %v", err)
+	}
+	b.mu.Lock()
+	b.unaware = true
+	b.mu.Unlock()
+	err = a.peers["b.test"].Deliver(t.Context(), text(t, 2, "alice", "bob", "hello"))
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.UnknownVerb || !strings.Contains(refused.Detail, "not supported") {
+		t.Errorf("the sender is told %v", err)
+	}
+}
