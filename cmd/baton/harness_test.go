@@ -125,7 +125,7 @@ func (h *house) launch(t *testing.T) {
 	defer log.Close()
 	// The test ends the process itself, later than its context ends.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(h.binary, program), "serve", "--config", h.config)
-	cmd.Env = append(os.Environ(), quickExit, deathVar+"="+h.death)
+	cmd.Env = append(os.Environ(), deathVar+"="+h.death)
 	cmd.Stderr = log // a file: what was written before an answer is there when the answer is
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

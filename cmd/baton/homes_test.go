@@ -82,7 +82,6 @@ func (n neighbour) baton(t *testing.T, args ...string) (string, bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--config", n.config}, args...)...)
-	cmd.Env = append(os.Environ(), quickExit)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err == nil
 }
