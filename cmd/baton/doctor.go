@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -36,26 +34,9 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		err = printJSON(streams, page)
 	} else {
-		err = writeDiagnoses(streams.out, page.Items)
+		err = text.Diagnoses(streams.out, page.Items)
 	}
 	return errors.Join(err, failedDiagnosis(page.Items))
-}
-
-// writeDiagnoses writes a line for each check.
-func writeDiagnoses(out io.Writer, items []contract.Diagnosis) error {
-	for _, each := range items {
-		line := string(each.State) + " " + each.Check + ": " + each.Detail
-		if each.State == contract.DiagnosisFail {
-			line = strings.ToUpper(string(each.State)) + strings.TrimPrefix(line, string(each.State))
-		}
-		if each.Remedy != "" {
-			line += "; " + each.Remedy
-		}
-		if _, err := fmt.Fprintln(out, text.Printable(line)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // failedDiagnosis returns an error that names the checks that failed, nil where none did.

@@ -72,7 +72,7 @@ func (d document) run(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-eu")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), quickExit, "PYTHONDONTWRITEBYTECODE=1", "BATON_CONFIG=")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "BATON_CONFIG=")
 	cmd.Stdin = strings.NewReader(prelude + ports.free(d.runnable()))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer

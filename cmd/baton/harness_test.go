@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"baton/bridge/operatorapi/client"
 	"baton/federation/federationtest"
 )
 
@@ -47,6 +48,7 @@ type house struct {
 	binary        string   // what is run; [program] where it is empty
 	secure        bool     // it speaks TLS, where [house.configure] is told of a certificate
 	death         string   // where the process is to end itself, see [deathVar]
+	operator      *client.Client
 }
 
 // newHouse makes a house whose configuration ends in the given tables.
@@ -58,6 +60,10 @@ func newHouse(t *testing.T, tables ...string) *house {
 		public: federationtest.FreeAddr(t), admin: federationtest.FreeAddr(t),
 	}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if h.operator, err = client.NewSocket(filepath.Join(dir, "data", "baton.sock")); err != nil {
 		t.Fatal(err)
 	}
 	h.configure(t, tables...)
@@ -125,7 +131,7 @@ func (h *house) launch(t *testing.T) {
 	defer log.Close()
 	// The test ends the process itself, later than its context ends.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(h.binary, program), "serve", "--config", h.config)
-	cmd.Env = append(os.Environ(), quickExit, deathVar+"="+h.death)
+	cmd.Env = append(os.Environ(), deathVar+"="+h.death)
 	cmd.Stderr = log // a file: what was written before an answer is there when the answer is
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

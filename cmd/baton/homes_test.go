@@ -82,7 +82,6 @@ func (n neighbour) baton(t *testing.T, args ...string) (string, bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--config", n.config}, args...)...)
-	cmd.Env = append(os.Environ(), quickExit)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err == nil
 }
@@ -109,14 +108,21 @@ type shown struct {
 	}
 }
 
-// show returns a handoff as a home has it; the zero value where it has none.
+// show returns a handoff as a home has it; the zero value where it has none. It asks as the
+// command does, without a process: tests wait for steps by asking again and again.
 func (n neighbour) show(t *testing.T, id string) shown {
 	t.Helper()
+	handoff, err := n.operator.Handoff(t.Context(), id)
+	if err != nil {
+		return shown{}
+	}
+	text, err := json.Marshal(handoff)
 	var s shown
-	if out, ok := n.baton(t, "handoff", "show", id, "--json"); ok {
-		if err := json.Unmarshal([]byte(out), &s); err != nil {
-			t.Fatal(err)
-		}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

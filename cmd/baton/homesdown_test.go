@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ func (n neighbour) exit(t *testing.T, args ...string) (code int, out string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--config", n.config}, args...)...)
-	cmd.Env = append(os.Environ(), quickExit)
 	text, err := cmd.CombinedOutput()
 	ended, isExit := errors.AsType[*exec.ExitError](err)
 	if err != nil && !isExit {

@@ -40,6 +40,7 @@ var law = []struct {
 		"bridge", "federation", "federation/agents", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
+	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation"}},
 	{"bridge/operatorapi/client", []string{
 		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},

@@ -60,7 +60,7 @@ func configuredHost(t *testing.T, h *house, dir string, f fence) *commandHost {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, server.Args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), quickExit, "BATON_CONFIG="+h.config)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "BATON_CONFIG="+h.config)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd},
 		&sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {

@@ -40,6 +40,7 @@ func (h *house) waitsFor(t *testing.T, link string, id federation.EventID) bool 
 }
 
 func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.keep(t, "lab.secret", "planted-secret")
 	address, link := federationtest.FreeAddr(t), `[[irc.spanningtree]]

@@ -26,7 +26,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Eraser: eraser{p}, Messages: p.gateway, Links: p.gateway.Links(),
 		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Tokens: record, Audit: record,
 		Steps: record, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
-		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: checkup{p}, Hooks: p.agentHooks(), Wakes: p.relay,
+		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: doctor{p}, Hooks: p.agentHooks(), Wakes: p.relay,
 		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,

@@ -24,7 +24,6 @@ import (
 func (h *house) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"--config", h.config, "--json"}, args...)...)
-	cmd.Env = append(os.Environ(), quickExit)
 	return cmd
 }
 

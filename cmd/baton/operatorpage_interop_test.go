@@ -184,6 +184,7 @@ func checkAccess(t *testing.T, b *browser, axe, at string) {
 }
 
 func TestOperatorsActOnThePage(t *testing.T) {
+	t.Parallel()
 	v, finished, _ := populated(t)
 	b := newBrowser(t, "http://"+v.admin)
 	b.logsIn(t, v.operatorToken(t, "operate"))

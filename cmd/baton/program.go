@@ -95,7 +95,7 @@ type program struct {
 	hups      <-chan os.Signal
 	asked     chan reloadAsk
 	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
-	levels    *logLevels                    // of the log; nil where the log has one for good
+	levels    *configs.LogLevels            // of the log; nil where the log has one for good
 	relevel   func(configs.Log)
 }
 

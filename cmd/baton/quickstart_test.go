@@ -17,7 +17,6 @@ import (
 func quickstarts(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"quickstart"}, args...)...)
-	cmd.Env = append(os.Environ(), quickExit)
 	var out, told bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &told
 	err := cmd.Run()

@@ -265,7 +265,7 @@ func TestTheClusterOfTheFilesHandsWorkOver(t *testing.T) {
 	t.Parallel()
 	_, urls := newCluster(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "deploy", "cluster", "smoke"))
-	cmd.Env = append(os.Environ(), quickExit, "DSN="+postgrestest.Start(t).Schema(t), "NATS="+strings.Join(urls, ","), "PORT="+portOf(federationtest.FreeAddr(t)))
+	cmd.Env = append(os.Environ(), "DSN="+postgrestest.Start(t).Schema(t), "NATS="+strings.Join(urls, ","), "PORT="+portOf(federationtest.FreeAddr(t)))
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "ok: ") {
 		t.Fatalf("smoke: %v\n%s", err, out)
 	}

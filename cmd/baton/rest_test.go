@@ -17,6 +17,7 @@ const restingKiB = 16 << 10
 // The program is built as it ships: this binary has the tests in it, and may have the
 // race detector.
 func TestAGatewayAtRestHoldsLittleMemory(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.binary = filepath.Join(t.TempDir(), "baton")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", h.binary, ".").CombinedOutput(); err != nil {

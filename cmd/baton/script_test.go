@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,11 +13,15 @@ import (
 // TestMain makes this binary the program as well: what the tests start as "baton"
 // is the real main, with the race detector where the tests have it.
 func TestMain(m *testing.M) {
+	name, value, _ := strings.Cut(quickExit, "=")
+	if err := os.Setenv(name, value); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){program: mortal})
 }
 
-// quickExit is for the environment of a program with the race detector, which
-// otherwise waits a second before it ends.
+// quickExit is in the environment of each program that the tests start: with the race
+// detector it would wait a second before it ends.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
 func TestScripts(t *testing.T) {

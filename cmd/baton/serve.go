@@ -29,9 +29,9 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	settings := c.logSettings(file.Log)
-	levels := &logLevels{}
-	levels.set("", settings.SlogLevel())
-	log := slog.New(leveled{newLog(streams.err, settings.Format, levels).Handler(), levels})
+	levels := &configs.LogLevels{}
+	levels.Set("", settings.SlogLevel())
+	log := slog.New(levels.Handler(newLog(streams.err, settings.Format, levels).Handler()))
 	v := buildVersion()
 	log.LogAttrs(ctx, slog.LevelInfo, "baton starts", slog.String("version", v.Version), slog.String("revision", v.Revision), slog.String("home", file.Home.Name))
 	p, err := assemble(ctx, file, log)
@@ -40,7 +40,7 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	p.hups, p.asked, p.levels = hups, make(chan reloadAsk), levels
 	p.reread = func() (*configs.File, error) { return configs.Load(path) }
-	p.relevel = func(table configs.Log) { levels.set("", c.logSettings(table).SlogLevel()) }
+	p.relevel = func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) }
 	err = p.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil

@@ -52,16 +52,25 @@ func keepsMessages(t *testing.T, server *postgrestest.Server) {
 	chat(t, openPostgres(t, server.Record(t)))
 }
 
-// TestPostgres has one server for all that is asked of the record there.
+// TestPostgres has one server for all that is asked of the record there. Tests that wait for
+// its disk most of the time run at the same time, after the tests that stop the server.
 func TestPostgres(t *testing.T) {
 	server := postgrestest.Start(t)
 	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
-		"it does what every record does":                              doesWhatEveryRecordDoes,
+		"it does what every record does":                   doesWhatEveryRecordDoes,
+		"it does so however the server looks for rows":     doesSoWhateverThePlan,
+		"no order of things brings it from its model":      staysWithItsModel,
+		"a record in a file is copied whole, and compared": copiesARecord,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, server)
+		})
+	}
+	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
 		"it keeps journals":                                           keepsJournals,
 		"it keeps messages":                                           keepsMessages,
 		"it erases a person":                                          erasesOnPostgres,
-		"it does so however the server looks for rows":                doesSoWhateverThePlan,
-		"no order of things brings it from its model":                 staysWithItsModel,
 		"everything is there after reopening":                         isThereAfterReopening,
 		"a killed writer loses nothing that it acknowledged":          survivesAKilledWriter,
 		"a killed server loses nothing that was acknowledged":         survivesAKilledServer,
@@ -76,7 +85,6 @@ func TestPostgres(t *testing.T) {
 		"steps of one batch fill inboxes, feeds and hooks":            filesTogether,
 		"a duty is one gateway's at a time, whoever dies":             partsLeases,
 		"damage is found":                                             findsDamage,
-		"a record in a file is copied whole, and compared":            copiesARecord,
 		"a record is copied into an empty one alone, or not at all":   copiesIntoNothing,
 		"a copy of a damaged record is not kept":                      copiesNoDamage,
 	} {

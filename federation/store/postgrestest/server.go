@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ type Server struct {
 	folder  string
 	bin     string
 	as      *syscall.Credential // nil for the user that runs the test
+	mu      sync.Mutex          // protects the two below
 	schemas int
 	free    []string // connection strings of schemas that were used and emptied
 	process *exec.Cmd
@@ -227,8 +229,10 @@ func (s *Server) children() []int {
 // Schema makes an empty schema and returns the connection string for it.
 func (s *Server) Schema(tb testing.TB) string {
 	tb.Helper()
+	s.mu.Lock()
 	s.schemas++
 	name := fmt.Sprintf("s%d", s.schemas)
+	s.mu.Unlock()
 	s.Exec(tb, s.dsn(), "CREATE SCHEMA "+name)
 	return s.dsn() + " search_path=" + name
 }
@@ -238,27 +242,40 @@ func (s *Server) Schema(tb testing.TB) string {
 // longer than most tests.
 func (s *Server) Record(tb testing.TB) string {
 	tb.Helper()
-	if len(s.free) == 0 {
-		s.free = append(s.free, s.Schema(tb))
+	dsn := s.emptied()
+	if dsn == "" {
+		dsn = s.Schema(tb)
 	}
-	last := len(s.free) - 1
-	dsn := s.free[last]
-	s.free = s.free[:last]
 	tb.Cleanup(func() {
 		s.Clear(tb, dsn)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.free = append(s.free, dsn)
 	})
+	return dsn
+}
+
+// emptied returns a record that was used and emptied, "" where there is none.
+func (s *Server) emptied() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.free) - 1
+	if last < 0 {
+		return ""
+	}
+	dsn := s.free[last]
+	s.free = s.free[:last]
 	return dsn
 }
 
 // Clear takes everything out of a record.
 func (s *Server) Clear(tb testing.TB, dsn string) {
 	tb.Helper()
-	s.Exec(tb, dsn, emptied)
+	s.Exec(tb, dsn, empty)
 }
 
-// emptied empties each table but the one with the version, and has numbers begin anew.
-const emptied = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
+// empty empties each table but the one with the version, and has numbers begin anew.
+const empty = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
 	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'schema_version' LOOP
 		EXECUTE 'DELETE FROM ' || name;
 	END LOOP;

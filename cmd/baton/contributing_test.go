@@ -1,0 +1,71 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A row of the table names a folder and functions in it.
+var (
+	wayRow  = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| (.*) \\|$")
+	wayName = regexp.MustCompile("`([A-Za-z]+)`")
+)
+
+// CONTRIBUTING.md tells which functions an offer passes. A function that was renamed or removed
+// is changed there too.
+func TestTheFunctionsOnTheWayOfAnOfferExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## The way of one offer\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := wayRow.FindAllStringSubmatch(section, -1)
+	if len(rows) == 0 {
+		t.Fatal("the section has no table")
+	}
+	for _, row := range rows {
+		declared := functionsIn(t, row[1])
+		names := wayName.FindAllStringSubmatch(row[2], -1)
+		if len(names) == 0 {
+			t.Errorf("%s: no function is named", row[1])
+		}
+		for _, name := range names {
+			if !declared[name[1]] {
+				t.Errorf("%s declares no function %s", row[1], name[1])
+			}
+		}
+	}
+}
+
+// functionsIn returns the names of the functions and methods that a folder declares.
+func functionsIn(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				declared[f.Name.Name] = true
+			}
+		}
+	}
+	return declared
+}
