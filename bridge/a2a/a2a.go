@@ -14,9 +14,7 @@
 package a2a
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"baton/bridge"
@@ -41,20 +39,14 @@ type Deps struct {
 
 // Link is the face of one gateway. It implements [bridge.Mounted].
 type Link struct {
-	bridge.Hearing
+	*participant.HTTPLink
 
 	deps   Deps
 	access *participant.Access
 	seal   sealer
-	end    sync.Once
-	ended  chan struct{} // closed when Run ends, which ends all waiting
 }
 
-var (
-	_ bridge.Mounted     = (*Link)(nil)
-	_ bridge.Hearer      = (*Link)(nil)
-	_ bridge.InboxReader = (*Link)(nil)
-)
+var _ bridge.Mounted = (*Link)(nil)
 
 // Open returns the link. It does no I/O.
 func Open(d Deps) (*Link, error) {
@@ -62,33 +54,7 @@ func Open(d Deps) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Link{deps: d, access: participant.Open(network, d.Deps), seal: seal, ended: make(chan struct{})}, nil
-}
-
-// Name implements [bridge.Link].
-func (*Link) Name() string { return network }
-
-// Network implements [bridge.Link].
-func (*Link) Network() string { return network }
-
-// ReadsInbox implements [bridge.InboxReader].
-func (*Link) ReadsInbox() {}
-
-// Carries implements [bridge.Link]: clients read their tasks.
-func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
-	return false, nil
-}
-
-// Deliver implements [bridge.Link]. It is never called: the link carries nothing.
-func (*Link) Deliver(context.Context, federation.Delivery) error { return nil }
-
-// Run implements [bridge.Link]. The link dials no peer: it is up until ctx ends, and the HTTP
-// listener of the gateway serves it.
-func (l *Link) Run(ctx context.Context, up func()) error {
-	up()
-	<-ctx.Done()
-	l.end.Do(func() { close(l.ended) })
-	return context.Cause(ctx)
+	return &Link{HTTPLink: participant.NewHTTPLink(network), deps: d, access: participant.Open(network, d.Deps), seal: seal}, nil
 }
 
 // cardPath is where the card of a server is.

@@ -43,7 +43,7 @@ func (l *Link) follow(ctx context.Context, f *fold, show func(update) error, bea
 			if err := beat(); err != nil {
 				return err
 			}
-		case <-l.ended:
+		case <-l.Ended():
 			return nil
 		case <-ctx.Done():
 			return nil

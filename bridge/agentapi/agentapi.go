@@ -24,7 +24,6 @@ import (
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
 	"baton/bridge/participant"
-	"baton/federation"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -46,7 +45,7 @@ type Deps struct {
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
 type Link struct {
-	bridge.Hearing
+	*participant.HTTPLink
 
 	cfg        Config
 	deps       Deps
@@ -55,63 +54,37 @@ type Link struct {
 	topics     *participant.Topics[place, *page]
 	end        sync.Once
 	streams    chan struct{} // one token for each inbox watched here; full once Run has ended
-	ended      chan struct{} // closed when Run ends, which ends all waiting
 	checker    func() (*checker, error)
 }
 
 var (
 	_ bridge.Mounted                 = (*Link)(nil)
-	_ bridge.Hearer                  = (*Link)(nil)
 	_ bridge.Authenticator           = (*Link)(nil)
-	_ bridge.InboxReader             = (*Link)(nil)
 	_ contract.StrictServerInterface = (*Link)(nil)
 )
 
 // Open returns the API. It does no I/O.
 func Open(cfg Config, d Deps) *Link {
 	l := &Link{
-		cfg: cfg, deps: d,
+		HTTPLink: participant.NewHTTPLink(network),
+		cfg:      cfg, deps: d,
 		access:     participant.Open(network, d.Deps),
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		streams:    make(chan struct{}, cfg.MaxStreams),
-		ended:      make(chan struct{}),
 		checker:    sync.OnceValues(newChecker), // the contract takes memory, and many gateways get no request
 	}
 	l.topics = participant.NewTopics(d.Wakes, l.read)
 	return l
 }
 
-// Name implements [bridge.Link].
-func (*Link) Name() string { return network }
-
-// ReadsInbox implements [bridge.InboxReader].
-func (*Link) ReadsInbox() {}
-
-// Network implements [bridge.Link].
-func (*Link) Network() string { return network }
-
-// Carries implements [bridge.Link]: clients read their inboxes.
-func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
-	return false, nil
-}
-
-// Deliver implements [bridge.Link]. It is never called: the link carries nothing.
-func (*Link) Deliver(context.Context, federation.Delivery) error { return nil }
-
-// Run implements [bridge.Link]. The API dials no peer: it is up until ctx ends, and the HTTP
-// listener of the gateway serves it.
+// Run implements [bridge.Link]. It ends all requests that wait or watch, and returns when this API
+// watches no inbox any more: the HTTP listener waits for its requests, but not for WebSockets.
 func (l *Link) Run(ctx context.Context, up func()) error {
-	up()
-	<-ctx.Done()
-	l.end.Do(l.finish)
-	return context.Cause(ctx)
-}
-
-// finish ends all requests that wait or watch, and returns when this API watches no inbox any
-// more: the HTTP listener waits for its requests, but not for WebSockets.
-func (l *Link) finish() {
-	close(l.ended)
-	for range cap(l.streams) {
-		l.streams <- struct{}{}
-	}
+	err := l.HTTPLink.Run(ctx, up)
+	l.end.Do(func() {
+		for range cap(l.streams) {
+			l.streams <- struct{}{}
+		}
+	})
+	return err
 }

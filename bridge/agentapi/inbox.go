@@ -137,7 +137,7 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 	defer w.Leave()
 	for {
 		leases, err := take()
-		if err != nil || len(leases) > 0 || !w.Wait(ctx, l.ended) {
+		if err != nil || len(leases) > 0 || !w.Wait(ctx, l.Ended()) {
 			return leases, err
 		}
 	}

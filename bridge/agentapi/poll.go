@@ -26,7 +26,7 @@ func (l *Link) await(ctx context.Context, did federation.DID, within time.Durati
 func (l *Link) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
 	w := l.await(ctx, did, within)
 	defer w.Leave()
-	return w.Poll(ctx, at, l.ended)
+	return w.Poll(ctx, at, l.Ended())
 }
 
 // unanswered is the answer to a client that has left.

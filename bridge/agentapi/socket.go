@@ -175,7 +175,7 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 			case s.due <- struct{}{}:
 			default: // the client has not answered the last ping
 			}
-		case <-s.link.ended:
+		case <-s.link.Ended():
 			err = errGatewayEnds
 		case <-ctx.Done():
 			err = ctx.Err()

@@ -81,7 +81,7 @@ func (s *stream) run(ctx context.Context) error {
 			if err := s.beat(ctx, now); err != nil {
 				return err
 			}
-		case <-s.link.ended:
+		case <-s.link.Ended():
 			return nil
 		case <-ctx.Done():
 			return nil

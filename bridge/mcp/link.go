@@ -31,7 +31,7 @@ const metadataPath = "/.well-known/oauth-protected-resource" + Path
 // that any replica answers any request; only cancellations of revisions with sessions find the
 // request that they name in one replica alone.
 type Link struct {
-	bridge.Hearing
+	*participant.HTTPLink
 
 	ports   bridge.Ports
 	access  *participant.Access
@@ -39,20 +39,14 @@ type Link struct {
 	tools   func() []tool
 	handler http.Handler
 	waits   waits
-	end     sync.Once
-	ended   chan struct{} // closed when Run ends, which ends all waiting
 }
 
-var (
-	_ bridge.Mounted     = (*Link)(nil)
-	_ bridge.Hearer      = (*Link)(nil)
-	_ bridge.InboxReader = (*Link)(nil)
-)
+var _ bridge.Mounted = (*Link)(nil)
 
 // Open returns the link. It does no I/O.
 func Open(d participant.Deps, version string) *Link {
 	l := &Link{
-		ports: d.Ports, access: participant.Open(network, d), version: version, ended: make(chan struct{}),
+		HTTPLink: participant.NewHTTPLink(network), ports: d.Ports, access: participant.Open(network, d), version: version,
 		tools: sync.OnceValue(tools), // they take memory, and many gateways get no request
 		waits: waits{of: map[waitKey]map[chan struct{}]bool{}},
 	}
@@ -63,32 +57,6 @@ func Open(d participant.Deps, version string) *Link {
 		DisableLocalhostProtection: true,
 	})
 	return l
-}
-
-// Name implements [bridge.Link].
-func (*Link) Name() string { return network }
-
-// Network implements [bridge.Link].
-func (*Link) Network() string { return network }
-
-// ReadsInbox implements [bridge.InboxReader].
-func (*Link) ReadsInbox() {}
-
-// Carries implements [bridge.Link]: clients read their inboxes.
-func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
-	return false, nil
-}
-
-// Deliver implements [bridge.Link]. It is never called: the link carries nothing.
-func (*Link) Deliver(context.Context, federation.Delivery) error { return nil }
-
-// Run implements [bridge.Link]. The link dials no peer: it is up until ctx ends, and the HTTP
-// listener of the gateway serves it.
-func (l *Link) Run(ctx context.Context, up func()) error {
-	up()
-	<-ctx.Done()
-	l.end.Do(func() { close(l.ended) })
-	return context.Cause(ctx)
 }
 
 // Mount implements [bridge.Mounted].
@@ -143,7 +111,7 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	defer forget()
 	s := &server{
 		account: participant.Account{Access: l.access, Caller: caller}, version: l.version, tools: l.tools(),
-		ended: []<-chan struct{}{l.ended, r.Context().Done(), cancelled},
+		ended: []<-chan struct{}{l.Ended(), r.Context().Done(), cancelled},
 		still: func(now time.Time) error { _, err := l.access.Authenticate(r, now); return err },
 		told:  l.told,
 	}
