@@ -439,3 +439,29 @@ func TestAGatewayReadsWhatARealServerLoggedWhileItWasDown(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAgentAndAUserOfARealServerConverse(t *testing.T) {
+	m, user := newRealPair(t)
+	if m == nil {
+		return
+	}
+	agent := logIn(t, m.url())
+	await(t, "the gateway to know the user", func() bool {
+		response, err := http.DefaultClient.Do(agent.request(t, http.MethodPost, "messages", map[string]any{"to": user.Nick + "@fq0", "text": "which of them?"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusCreated
+	})
+	line := clientReads(t, user.IRCClient, "which of them?")
+	if err := user.Send(nil, "PRIVMSG", nickOf(line), "the second one"); err != nil {
+		t.Fatal(err)
+	}
+	if from := agent.hears(t, "the second one")["from"]; from != user.did {
+		t.Errorf("the answer is from %v, want %s", from, user.did)
+	}
+	if err := user.Send(nil, "PRIVMSG", "Baton-gw", "say "+string(agent.did)+" a third one"); err != nil {
+		t.Fatal(err)
+	}
+	agent.hears(t, "a third one")
+}

@@ -125,26 +125,10 @@ func (b *talkative) scoutReads(t *testing.T, text string) map[string]any {
 	return found
 }
 
-// httpReads waits for a message in the inbox of the REST caller.
+// httpReads waits for the message with a text in the inbox of the REST caller.
 func (b *talkative) httpReads(t *testing.T, text string) map[string]any {
 	t.Helper()
-	var found map[string]any
-	await(t, "the caller to read "+text, func() bool {
-		var page struct {
-			Items []struct {
-				Type    string
-				Message map[string]any
-			}
-		}
-		b.http.must(t, http.StatusOK, http.MethodGet, "inbox", nil, &page)
-		for _, e := range page.Items {
-			if e.Type == "message" && e.Message["text"] == text {
-				found = e.Message
-			}
-		}
-		return found != nil
-	})
-	return found
+	return b.http.hears(t, text)
 }
 
 // write has the REST caller write to a participant.

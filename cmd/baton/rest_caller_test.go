@@ -140,3 +140,25 @@ func (c *caller) reads(tb testing.TB, cursor string) []arrived {
 	}
 	return page.Items
 }
+
+// hears waits for the message with a text in the inbox of a caller, and returns it.
+func (c *caller) hears(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var found map[string]any
+	await(t, "the caller to read "+text, func() bool {
+		var page struct {
+			Items []struct {
+				Type    string
+				Message map[string]any
+			}
+		}
+		c.must(t, http.StatusOK, http.MethodGet, "inbox", nil, &page)
+		for _, e := range page.Items {
+			if e.Type == "message" && e.Message["text"] == text {
+				found = e.Message
+			}
+		}
+		return found != nil
+	})
+	return found
+}
