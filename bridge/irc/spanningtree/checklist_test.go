@@ -3,6 +3,7 @@ package spanningtree_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func checklist() map[string][]row {
 			{"compares clocks", shownBy(TestTheLogSaysThatClocksDiffer)},
 			{"answers PING, sends PING, and gives a silent peer up", shownBy(TestAnswers, TestEnd)},
 			{"survives unknown and unreadable input", shownBy(TestAnswers, TestBadInput)},
+			{"tells operators of settings that no link shows: tags of clients, and how fast a server reads", shownBy(TestTheDocumentsNameSettingsThatNoLinkShows)},
 		},
 		"state": {
 			{"knows servers, users and channels with their ages, modes and members", shownBy(TestBurst, TestModesOfAChannelApplyToOurUsers)},
@@ -152,5 +154,23 @@ func TestLongTextFitsLinesAndIsCutBetweenCharacters(t *testing.T) {
 	}
 	if read.String() != text {
 		t.Error("the text is another one")
+	}
+}
+
+// CAPAB is the same with each of these settings, so that the documents name them.
+func TestTheDocumentsNameSettingsThatNoLinkShows(t *testing.T) {
+	for file, settings := range map[string][]string{
+		"../README.md":                       {"allowclientonlytags", "clientonlytags", "CLIENTTAGDENY", "netbuffersize"},
+		"../../../deploy/inspircd.link.conf": {"netbuffersize"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range settings {
+			if !strings.Contains(string(text), name) {
+				t.Errorf("%s does not name %s", file, name)
+			}
+		}
 	}
 }
