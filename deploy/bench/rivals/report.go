@@ -17,6 +17,7 @@ type result struct {
 	Sent       int      `json:"sent"`
 	Unread     int      `json:"unread"` // refused, or said while no bridge was in the channel to read it
 	Lost       int      `json:"lost"`
+	ReadLost   int      `json:"read_and_lost"` // of the lost: the bridge has read them for certain
 	Repeated   int      `json:"repeated"`
 	SameID     int      `json:"repeated_same_msgid"`
 	OutOfOrder int      `json:"out_of_order"`
@@ -96,8 +97,8 @@ func shown(ms *float64) string {
 // no order: each is a handoff of its own.
 func (r *report) verdict() error {
 	for _, m := range r.Results {
-		if m.Way == "baton" && (m.Lost > 0 || m.Kind == text && m.OutOfOrder > 0) {
-			return fmt.Errorf("baton lost %d of %d %s, brought %d out of order, killed: %q", m.Lost, m.Sent, m.Kind, m.OutOfOrder, m.Killed)
+		if m.Way == "baton" && (m.ReadLost > 0 || m.Kind == text && m.OutOfOrder > 0) {
+			return fmt.Errorf("baton lost %d of %d %s, brought %d out of order, killed: %q", m.ReadLost, m.Sent, m.Kind, m.OutOfOrder, m.Killed)
 		}
 	}
 	return nil

@@ -111,6 +111,13 @@ func (t *tally) unread(l line) bool {
 	})
 }
 
+// beforeDeath reports whether the near side accepted a line before the bridge was killed. A bridge reads
+// in order: it has read a line that a later one overtook. Nothing shows that it has read the last lines,
+// where a busy machine reads later than transitTime.
+func (t *tally) beforeDeath(l line) bool {
+	return len(t.left) > 0 && l.accepted.Before(t.left[0])
+}
+
 // awaits reports whether something is missing that may still arrive.
 func (t *tally) awaits() bool {
 	return slices.ContainsFunc(t.lines, func(l line) bool { return l.took == 0 && !t.unread(l) })
@@ -148,14 +155,19 @@ func (t *tally) result(w way, c trial) result {
 		Repeated: t.repeated, SameID: t.sameID, OutOfOrder: t.outOfOrder,
 	}
 	var took []time.Duration
-	for _, l := range t.lines {
+	overtaken := false
+	for _, l := range slices.Backward(t.lines) {
 		switch {
 		case l.took > 0:
 			took = append(took, l.took)
+			overtaken = overtaken || t.beforeDeath(l)
 		case t.unread(l):
 			r.Unread++
 		default:
 			r.Lost++
+			if overtaken || !t.beforeDeath(l) {
+				r.ReadLost++
+			}
 		}
 	}
 	if len(took) == 0 {
