@@ -63,15 +63,6 @@ func OpenTask(v federation.View, names Parties, context string, input []byte, c 
 	return start, request, nil
 }
 
-// IsReport reports whether a message of the task mode is a step of the work.
-func IsReport(kind string) bool {
-	switch kind {
-	case TypeTaskReject, TypeTaskUpdate, TypeTaskComplete, TypeTaskFail:
-		return true
-	}
-	return false
-}
-
 // Report is a message of the task mode as a step of the work.
 type Report struct {
 	Task    string
