@@ -42,8 +42,11 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 		return r, fmt.Errorf("look up %s: %w", to.DID, err)
 	}
 	b, err := g.deps.Participants.Binding(ctx, to.DID)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+	switch unseen := errors.Is(err, federation.ErrNotFound); {
+	case err != nil && !unseen:
 		return r, fmt.Errorf("look up %s: %w", to.DID, err)
+	case unseen && (at.Home == "" || at.Home == g.home.Load().ID):
+		b.Link = g.links.loggedInto(ctx, to.DID)
 	}
 	if b.Link == "" || g.links.isHome(b.Link) {
 		r.home, err = g.homeOf(ctx, at)
