@@ -212,6 +212,13 @@ type Peer struct {
 	Dialect string // that the configuration names; "" for none
 }
 
+// Introducer is a [Link] with peers whose participants have names there.
+type Introducer interface {
+	Link
+	// Introduce is as [Messages.Introduce] for the peers of the link.
+	Introduce(ctx context.Context, address string) (federation.DID, error)
+}
+
 // OtherPeers is the label of all peers that no configuration names. A remote party can make up
 // such names, and labels come from closed sets.
 const OtherPeers = "others"

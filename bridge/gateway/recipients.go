@@ -151,3 +151,13 @@ func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipie
 	}
 	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
 }
+
+// Introduce implements [bridge.Messages].
+func (g *Gateway) Introduce(ctx context.Context, address string) (federation.DID, error) {
+	for introducer := range able[bridge.Introducer](g.links) {
+		if did, err := introducer.Introduce(ctx, address); !errors.Is(err, federation.ErrNotFound) {
+			return did, err
+		}
+	}
+	return "", federation.ErrNotFound
+}
