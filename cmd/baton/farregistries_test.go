@@ -67,7 +67,7 @@ func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
 	})
 }
 
-// Nobody of the other registry has written here before.
+// No agent of the other registry has written here before.
 func TestPeopleAndCallersAreTheFirstToWriteToAnAgentOfAnotherRegistry(t *testing.T) {
 	t.Parallel()
 	a, far := newHouse(t), newHouse(t)
