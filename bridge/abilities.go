@@ -71,7 +71,8 @@ type Placer interface {
 	// Dialect returns the dialect of offers from networks without tags.
 	Dialect() federation.Dialect
 	// Online reports whether the user that last signed as a DID is connected, under any nick.
-	// The binding is what the record knows about that user.
+	// The binding is what the record knows about that user: the DID alone for one that never
+	// signed here, which counts where the network proved that DID.
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
@@ -209,6 +210,13 @@ type Peer struct {
 	URL     string
 	Mode    string // what may pass, such as "allow" or "block"
 	Dialect string // that the configuration names; "" for none
+}
+
+// Introducer is a [Link] with peers whose participants have names there.
+type Introducer interface {
+	Link
+	// Introduce is as [Messages.Introduce] for the peers of the link.
+	Introduce(ctx context.Context, address string) (federation.DID, error)
 }
 
 // OtherPeers is the label of all peers that no configuration names. A remote party can make up

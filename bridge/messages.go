@@ -25,6 +25,11 @@ type Messages interface {
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
 	// where there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
+	// Introduce returns the DID of a participant of a peer of a link, such as HANDLE@DOMAIN of
+	// another registry that the operator named, and files a participant that was not known. It
+	// blocks on the peer. It returns [federation.ErrNotFound] where no such peer knows the name, and
+	// wraps [*federation.UnavailableError] where the peer cannot be asked now.
+	Introduce(ctx context.Context, address string) (federation.DID, error)
 	// Guest returns the DID that the gateway keeps for a user of a link without a DID of its
 	// own: the same DID for a nick in any case. It does not block.
 	Guest(link, nick string) federation.DID

@@ -255,7 +255,7 @@ func addContext(fields map[string]string, ev federation.Event, tag, hashTag stri
 	if TagBytes(fields) > MaxTagBytes {
 		delete(fields, tag)
 		delete(fields, hashTag)
-		return lost(fmt.Sprintf("the tags would be longer than %d bytes", MaxTagBytes))
+		return lost(fmt.Sprintf("the tags would be longer than %d bytes: shorten the context, the title, the note or the caps", MaxTagBytes))
 	}
 	return nil
 }

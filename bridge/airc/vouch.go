@@ -14,11 +14,12 @@ import (
 	"baton/translate/dialect"
 )
 
-// submit asks the home to file the step of a message: as the agent signed it where
-// the payload has a proof, else as the gateway vouches for it, and then with what
+// submit asks the home to file the step of a message: as an agent of this registry signed it
+// where the payload has a proof, else as the gateway vouches for it, and then with what
 // the step takes for granted. It answers for the last of them.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
-	if s.Proof != nil {
+	// The registry of a remote sender vouches for it: no key of that sender is known here.
+	if _, isRemote := splitAddress(d.from); s.Proof != nil && !isRemote {
 		ev, err := l.attest(ctx, d, s)
 		if err != nil {
 			return nil, err

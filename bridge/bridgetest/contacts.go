@@ -25,6 +25,11 @@ func (*Contacts) Addressee(context.Context, string) (bridge.Recipient, error) {
 	return bridge.Recipient{}, federation.ErrNotFound
 }
 
+// Introduce implements [bridge.Messages]: no link has peers.
+func (*Contacts) Introduce(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}
+
 // Decide implements [bridge.Messages].
 func (c *Contacts) Decide(_ context.Context, person, sender federation.DID, allow bool) error {
 	if c.Most > 0 && len(c.Decided) == c.Most {

@@ -37,6 +37,15 @@ func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *F
 	return u
 }
 
+// Quit takes a user off the server.
+func (u *FreeqUser) Quit() {
+	f := u.home
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.users, u.Nick)
+	f.say(f.event(map[string]any{"type": "quit", "nick": u.Nick, "reason": ""}))
+}
+
 // Make has a user make a channel that the server does not have.
 func (u *FreeqUser) Make(channel string) {
 	f := u.home

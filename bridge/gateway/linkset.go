@@ -214,6 +214,17 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // order of the configuration.
 func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
 
+// loggedInto returns the first link on which a user is logged in as a DID, "" for none. It blocks on
+// the owners of the links.
+func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
+	for _, p := range l.Placers() {
+		if p.Online(ctx, federation.Binding{DID: did}) {
+			return p.Name()
+		}
+	}
+	return ""
+}
+
 // Present reports whether a user with a proved DID is in a channel now, on any link.
 func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
 	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {

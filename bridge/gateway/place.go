@@ -35,7 +35,10 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	}
 	binding, err := g.deps.Participants.Binding(ctx, to)
 	if errors.Is(err, federation.ErrNotFound) {
-		return federation.Place{}, federation.HandoffTags, nil
+		if binding.Link, err = g.newcomerOn(ctx, to); binding.Link == "" {
+			return federation.Place{}, federation.HandoffTags, err
+		}
+		binding.DID = to
 	}
 	if err != nil {
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
@@ -52,6 +55,23 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, placers[i].Dialect(), nil
 	}
 	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
+}
+
+// newcomerOn returns the link of a user that is logged in and never signed a step, "" for none. An
+// agent has its offers in its inbox instead.
+func (g *Gateway) newcomerOn(ctx context.Context, did federation.DID) (string, error) {
+	link := g.links.loggedInto(ctx, did)
+	if link == "" {
+		return "", nil
+	}
+	_, err := g.deps.Participants.WithDID(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return link, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", did, err)
+	}
+	return "", nil
 }
 
 // openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in

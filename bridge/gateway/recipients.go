@@ -23,60 +23,85 @@ type route struct {
 // reach returns the way to a recipient. Its error wraps [federation.ErrNotFound] for a DID that no
 // home is known to have.
 func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
-	if r.to = to; to.Place.Link == "" {
-		if r.home, err = g.movedTo(ctx, to.DID); err != nil || r.home != "" {
-			return r, err
-		}
-		_, err := g.deps.Participants.WithDID(ctx, to.DID)
-		if err == nil {
-			return r, nil // the registry has it as an effect
-		}
-		if !errors.Is(err, federation.ErrNotFound) {
-			return r, fmt.Errorf("look up %s: %w", to.DID, err)
-		}
-		b, err := g.deps.Participants.Binding(ctx, to.DID)
-		switch {
-		case errors.Is(err, federation.ErrNotFound), err == nil && g.links.isHome(b.Link):
-			r.home, err = g.homeOf(ctx, to.DID)
-			return r, err
-		case err != nil:
-			return r, fmt.Errorf("look up %s: %w", to.DID, err)
-		}
-		r.to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+	if r.to = to; to.Place.Link != "" {
+		return g.shownOn(ctx, r)
 	}
+	at, err := g.locate(ctx, to.DID)
+	if err != nil {
+		return r, err
+	}
+	if at.Source == federation.LocatedByMove && at.Home != g.home.Load().ID {
+		r.home = g.outboxOf(at.Home)
+		return r, nil
+	}
+	_, err = g.deps.Participants.WithDID(ctx, to.DID)
+	if err == nil {
+		return r, nil // the registry has it as an effect
+	}
+	if !errors.Is(err, federation.ErrNotFound) {
+		return r, fmt.Errorf("look up %s: %w", to.DID, err)
+	}
+	b, err := g.deps.Participants.Binding(ctx, to.DID)
+	switch unseen := errors.Is(err, federation.ErrNotFound); {
+	case err != nil && !unseen:
+		return r, fmt.Errorf("look up %s: %w", to.DID, err)
+	case unseen && (at.Home == "" || at.Home == g.home.Load().ID):
+		b.Link = g.links.loggedInto(ctx, to.DID)
+	}
+	if b.Link == "" || g.links.isHome(b.Link) {
+		r.home, err = g.homeOf(ctx, at)
+		return r, err
+	}
+	r.to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+	return g.shownOn(ctx, r)
+}
+
+// shownOn returns the way to a recipient on a link, which may be gone.
+func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	link := g.links.Named(r.to.Place.Link)
-	messenger, ok := link.(bridge.Messenger)
-	switch {
-	case ok:
+	if messenger, ok := link.(bridge.Messenger); ok {
 		r.messenger = messenger
-	case link == nil: // it is gone, or the home that it led to is no peer now
-		if r.home, err = g.homeOf(ctx, to.DID); err == nil && r.home == "" {
-			err = fmt.Errorf("no link of this gateway reaches %s: %w", to.DID, federation.ErrNotFound)
-		}
-		r.to.Place = federation.Place{}
-	default:
-		r.to.Place = federation.Place{}
+		return r, nil
+	}
+	r.to.Place = federation.Place{}
+	if link != nil {
+		return r, nil
+	}
+	at, err := g.locate(ctx, r.to.DID) // the home that the link led to may be no peer now
+	if err != nil {
+		return r, err
+	}
+	if r.home, err = g.homeOf(ctx, at); err == nil && r.home == "" {
+		err = fmt.Errorf("no link of this gateway reaches %s: %w", r.to.DID, federation.ErrNotFound)
 	}
 	return r, err
 }
 
-// homeOf returns the outbox of the home that has the mailbox of a DID, and "" for this home. A DID
-// that is unknown here is searched at other homes while the message waits.
-func (g *Gateway) homeOf(ctx context.Context, did federation.DID) (outbox string, err error) {
+// locate returns where the mailbox of a DID is. A gateway without a record of mailboxes knows no
+// location.
+func (g *Gateway) locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	if g.deps.Mailboxes == nil {
-		return "", g.known(ctx, did)
+		return federation.MailboxLocation{DID: did}, nil
 	}
 	at, err := g.deps.Mailboxes.Locate(ctx, did)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("look up the home of %s: %w", did, err)
-	case at.Home == g.home.Load().ID:
+	if err != nil {
+		return at, fmt.Errorf("look up the home of %s: %w", did, err)
+	}
+	return at, nil
+}
+
+// homeOf returns the outbox of the home that has a mailbox, and "" for this home. A DID that is
+// unknown here is searched at other homes while the message waits.
+func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
+	switch at.Home {
+	case g.home.Load().ID:
 		return "", nil
-	case at.Home != "":
+	case "":
+	default:
 		return g.outboxOf(at.Home), nil
 	}
-	unknown := g.known(ctx, did)
-	if !errors.Is(unknown, federation.ErrNotFound) {
+	unknown := g.known(ctx, at.DID)
+	if g.deps.Mailboxes == nil || !errors.Is(unknown, federation.ErrNotFound) {
 		return "", unknown
 	}
 	others, err := g.deps.Mailboxes.KnowsHomes(ctx)
@@ -84,22 +109,6 @@ func (g *Gateway) homeOf(ctx context.Context, did federation.DID) (outbox string
 		err = unknown
 	}
 	return mailbox.Unrouted, err
-}
-
-// movedTo returns the outbox of the home that an operator moved the mailbox of a DID to, and "" for
-// a mailbox that did not move away.
-func (g *Gateway) movedTo(ctx context.Context, did federation.DID) (outbox string, err error) {
-	if g.deps.Mailboxes == nil {
-		return "", nil
-	}
-	at, err := g.deps.Mailboxes.Locate(ctx, did)
-	if err != nil {
-		return "", fmt.Errorf("look up the home of %s: %w", did, err)
-	}
-	if at.Source != federation.LocatedByMove || at.Home == g.home.Load().ID {
-		return "", nil
-	}
-	return g.outboxOf(at.Home), nil
 }
 
 // outboxOf returns the outbox of another home, or the one for homes that are no peers now.
@@ -141,4 +150,14 @@ func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipie
 		return bridge.Recipient{}, federation.ErrNotFound
 	}
 	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
+}
+
+// Introduce implements [bridge.Messages].
+func (g *Gateway) Introduce(ctx context.Context, address string) (federation.DID, error) {
+	for introducer := range able[bridge.Introducer](g.links) {
+		if did, err := introducer.Introduce(ctx, address); !errors.Is(err, federation.ErrNotFound) {
+			return did, err
+		}
+	}
+	return "", federation.ErrNotFound
 }

@@ -345,6 +345,9 @@ func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.
 		return did, nil
 	}
 	did, err := o.Ports.Bindings.Participant(ctx, name)
+	if errors.Is(err, federation.ErrNotFound) && o.Ports.Messages != nil {
+		did, err = o.Ports.Messages.Introduce(ctx, name)
+	}
 	if errors.Is(err, federation.ErrNotFound) {
 		return "", nil
 	}

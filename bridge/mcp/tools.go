@@ -180,11 +180,11 @@ func tools() []tool {
 	}
 	return append(all,
 		define("message_send", "Send message", "Writes text to a participant. It is no step, and waits while the recipient is away. With consent, decides instead whether you take its messages.", hints{},
-			object(`"to":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"},"text":{"type":"string","minLength":1,"maxLength":4096},"handoff":{"type":"string","description":"Handoff that it is about"},`+
+			object(`"to":{"type":"string","minLength":1,"description":"DID, AIRC handle, NICK@LINK, or HANDLE@DOMAIN of another registry"},"text":{"type":"string","minLength":1,"maxLength":4096},"handoff":{"type":"string","description":"Handoff that it is about"},`+
 				`"consent":{"type":"string","enum":["allow","block"]},`+keyIn, true, "to"),
 			object(`"id":{"type":"string"},"status":{"type":"string","description":"delivered, held, allowed or blocked"},"to":`+textOut, false), sendMessage),
 		define("whois", "Who is", "Names, presence and capabilities of a participant.", read,
-			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle or NICK@LINK"}`, true, "who"),
+			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle, NICK@LINK, or HANDLE@DOMAIN of another registry"}`, true, "who"),
 			object(`"items":{"type":"array","items":{"type":"object","properties":{"did":{"type":"string"},"network":{"type":"string"},"name":{"type":"string"},`+
 				`"online":{"type":"boolean"},"caps":{"type":"array","items":{"type":"string"}}}}}`, false), whois),
 		define("explain", "Explain", "Why a step holds, where it was delivered, and what comes next.", read,

@@ -19,7 +19,7 @@ import (
 type Message struct {
 	Handoff string `json:"handoff,omitempty,omitzero"` // that the text is about; "" for none
 	Text    string `json:"text"`
-	To      string `json:"to"` // a DID, the handle of an agent, or NICK@LINK
+	To      string `json:"to"` // a DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN
 }
 
 // Sent is the answer to a message that is on disk.
@@ -106,7 +106,7 @@ func errUnreached(to string) error {
 	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "no link of this gateway reaches " + to}
 }
 
-// recipient returns where a message to a DID, a handle or NICK@LINK goes.
+// recipient returns where a message to a DID, a handle, NICK@LINK or HANDLE@DOMAIN goes.
 func (a *Access) recipient(ctx context.Context, to string) (bridge.Recipient, error) {
 	to = strings.TrimPrefix(to, "@")
 	if strings.HasPrefix(to, "did:") {

@@ -23,7 +23,8 @@ type Person struct {
 }
 
 // Whois returns the names of the participant that a text names: a DID, the handle of an agent
-// with or without the domain of this gateway, or NAME@LINK. None found is an empty list.
+// with or without the domain of this gateway, NAME@LINK, or HANDLE@DOMAIN of a registry that the
+// operator named. None found is an empty list.
 func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 	who = strings.TrimPrefix(who, "@")
 	if strings.HasPrefix(who, "did:") {
@@ -34,7 +35,7 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 		return a.namesOf(ctx, did)
 	}
 	if who == "" {
-		return nil, bridge.UsageProblem("who: want a DID, a handle or NICK@LINK")
+		return nil, bridge.UsageProblem("who: want a DID, a handle, NICK@LINK or HANDLE@DOMAIN")
 	}
 	did, err := a.didOf(ctx, who)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -46,7 +47,7 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 	return a.namesOf(ctx, did)
 }
 
-// didOf returns the DID behind a handle or NAME@LINK, or [federation.ErrNotFound].
+// didOf returns the DID behind a handle, NAME@LINK or HANDLE@DOMAIN, or [federation.ErrNotFound].
 func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) {
 	at := strings.LastIndexByte(who, '@')
 	if at < 0 {
@@ -65,7 +66,10 @@ func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) 
 			return a.deps.Bindings.Participant(ctx, name)
 		}
 	}
-	return "", federation.ErrNotFound
+	if a.deps.Messages == nil {
+		return "", federation.ErrNotFound
+	}
+	return a.deps.Messages.Introduce(ctx, who)
 }
 
 // namesOf returns a person for each name of a DID, and one without a name where it has none but

@@ -206,6 +206,22 @@ func TestALongContextIsStoredAndReferredTo(t *testing.T) {
 	}
 }
 
+func TestAContextThatDoesNotFitIsRefusedWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	const is = "invalid-context: a context is JSON of at most 4096 bytes, an https URL or an at URI"
+	for text, want := range map[string]string{
+		"no JSON": is,
+		"https://e.example/" + strings.Repeat("a", 4070): is + ": the tags would be longer than 4094 bytes: shorten the context, the title, the note or the caps",
+	} {
+		_, _, err := newDesk(t).Vouch(t.Context(), stepbuilder.Draft{
+			From: keyOf("eliza").DID, Proved: true, Verb: federation.Offer, Title: "Cite", Context: text,
+		}, federation.View{}, federationtest.At(0))
+		if err == nil || err.Error() != want {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // offered is a handoff that eliza opened.
 func offered() federation.View {
 	return federation.View{

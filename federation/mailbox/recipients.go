@@ -35,14 +35,21 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 		if _, ok := l.peers.Peer(at.Home); !ok && at.Home != l.home {
 			name = Unrouted
 		}
-		if at.Home == "" && l.alone() {
-			continue // no other home can have the mailbox
+		if at.Home == "" && (l.alone() || l.onLink(after)) {
+			continue // no other home has the mailbox
 		}
 		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names, nil
+}
+
+// onLink reports whether a handoff is in private on a network of this home: the link has the party
+// that no home is known for.
+func (l *Locator) onLink(v federation.View) bool {
+	_, home := l.peers.Peer(federation.HomeID(v.Link))
+	return v.Link != "" && !home && federation.Private(v.Venue)
 }
 
 // everyone returns the names of all homes but the one that a step came from.

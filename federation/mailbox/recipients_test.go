@@ -36,6 +36,7 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, between, nil},
 		"an accept that bob took here":    {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "lab"}}, between, nil},
 		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{mailbox.Unrouted}},
+		"an offer to a DID on a link":     {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger", Link: "lab", Venue: federation.PrivateVenue(alice, "did:key:stranger")}, nil},
 		"an offer to a home that is gone": {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:gone"}, []string{mailbox.Unrouted}},
 		"a receipt":                       {federation.Event{From: self.DID(), Verb: federation.Confirm}, between, nil},
 		"a step of another home":          {offer, federation.View{Home: "c.test", Offerer: alice, Offeree: bob, Numbered: true}, nil},

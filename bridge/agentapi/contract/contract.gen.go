@@ -350,7 +350,7 @@ type MessageRequest struct {
 	Handoff string `json:"handoff,omitempty,omitzero"`
 	Text    string `json:"text"`
 
-	// To A DID, the handle of an agent, or NICK@LINK.
+	// To A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
 	To string `json:"to"`
 }
 

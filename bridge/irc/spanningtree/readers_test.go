@@ -1,6 +1,7 @@
 package spanningtree_test
 
 import (
+	"slices"
 	"testing"
 
 	"baton/bridge/bridgetest"
@@ -17,33 +18,44 @@ func chatRow(t *testing.T, text string) federation.Delivery {
 	}}}
 }
 
-func TestTextOfAChannelWaitsForUsersAfterARestart(t *testing.T) {
+func TestTextAndStepsOfAChannelWaitForUsersAfterARestart(t *testing.T) {
 	h, peer := linked(t, func(cfg *spanningtree.Config, _ *bridgetest.IRCdConfig) { cfg.RelayChat = []string{"#ops"} })
 	peer.Leave("alice", "#ops")
 	peer.Leave("bob", "#ops")
-	if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil { // the peer has read it, and we its PARTs
+	if err := h.link.Deliver(waiting(t), privateRow(t)); err != nil { // the peer has read it, and we its PARTs
 		t.Fatal(err)
 	}
-	delivered := make(chan error, 1)
-	go func() { delivered <- h.link.Deliver(waiting(t), chatRow(t, "while you were away")) }()
-	if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+	text, step := make(chan error, 1), make(chan error, 1)
+	go func() { text <- h.link.Deliver(waiting(t), chatRow(t, "while you were away")) }()
+	go func() { step <- h.link.Deliver(waiting(t), acceptRow(t)) }()
+	if err := h.link.Deliver(waiting(t), privateRow(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range peer.Received() {
-		if m.Command == "PRIVMSG" {
-			t.Fatalf("%q is written to a channel without users", m.Params)
+		if len(m.Params) > 0 && m.Params[0] == "#ops" && (m.Command == "PRIVMSG" || m.Command == "TAGMSG") {
+			t.Fatalf("%s %q is written to a channel without users", m.Command, m.Params)
 		}
 	}
-	select {
-	case err := <-delivered:
-		t.Fatalf("the line ended with %v before a user joined", err)
-	default:
+	for _, delivered := range []chan error{text, step} {
+		select {
+		case err := <-delivered:
+			t.Fatalf("the delivery ended with %v before a user joined", err)
+		default:
+		}
 	}
 	peer.Enter("bob", "#ops")
-	if m := await(t, peer, "PRIVMSG"); m.Params[1] != "while you were away" {
-		t.Errorf("bob reads %q", m.Params)
+	for _, delivered := range []chan error{text, step} {
+		if err := <-delivered; err != nil {
+			t.Error(err)
+		}
 	}
-	if err := <-delivered; err != nil {
-		t.Error(err)
+	var got []string
+	for _, m := range peer.Received() {
+		if len(m.Params) > 0 && m.Params[0] == "#ops" && (m.Command == "PRIVMSG" || m.Command == "TAGMSG") {
+			got = append(got, m.Command)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"PRIVMSG", "TAGMSG"}) {
+		t.Errorf("bob reads %q", got)
 	}
 }

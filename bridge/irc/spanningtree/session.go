@@ -70,7 +70,7 @@ type session struct {
 	rooms       []room                   // that our user opened, in order
 	missed      map[federation.DID]party // recipients of text that were not here
 	pause       <-chan time.Time         // nothing is read until then; nil while something is
-	unread      []*row                   // text that waits for users of its channel, in order
+	unread      []*row                   // text and steps that wait for users of their channel, in order
 	readersDue  <-chan time.Time         // such text waits no longer; nil after that
 }
 
