@@ -68,9 +68,15 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		err := s.relay(in)
 		return func() { s.relayed(ctx, in, err) }
 	}
-	s.FetchKey(in.ev)
+	gateway := s.link.ports.Gateway
+	gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
 	s.awaitOffer(in)
-	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	answer, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
+		if err := s.attribute(ctx, in); err != nil {
+			return federation.Judgement{}, err
+		}
+		return gateway.Submit(ctx, in.ev)
+	})
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }
 
@@ -106,24 +112,34 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	}
 }
 
-// submitOnce asks the gateway once. Whose step it is, and the venue of a private one,
-// are looked up here, because the owner must not wait for the record.
-func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
-	ports := s.link.ports
-	if !in.whose {
-		bound, err := s.attribute(ctx, in)
-		if err != nil {
-			return federation.Judgement{}, err
-		}
-		if in.ev.Venue == "" {
-			if in.ev.Venue, err = irc.PrivateVenue(ctx, ports, in.ev, in.to); err != nil {
-				return federation.Judgement{}, err
-			}
-		}
-		if in.ev, err = irc.VouchBound(ctx, ports, in.ev, bound, in.line); err != nil {
-			return federation.Judgement{}, err
-		}
-		in.whose = true
+// attribute finds out whose step it is, once, and the venue of a private one: not in the
+// goroutine of the owner, which must not wait for the record. The step of a user with a
+// bound account is that of the account's DID and of no other.
+func (s *session) attribute(ctx context.Context, in *inbound) error {
+	if in.whose {
+		return nil
 	}
-	return ports.Gateway.Submit(ctx, in.ev)
+	ports, ev := s.link.ports, in.ev
+	bound, err := irc.Bound(ctx, ports, s.link.cfg.Name, in.account)
+	switch {
+	case err != nil:
+		return err
+	case bound.DID == "" && ev.From == "":
+		return federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
+	case bound.DID == "":
+	case ev.From == "":
+		ev.From = bound.DID
+	case ev.From != bound.DID && !ports.Gateway.Same(ctx, ev.From, bound.DID):
+		return federation.Refuse(ev, federation.ActorMismatch, "the account stands for "+string(bound.DID))
+	}
+	if ev.Venue == "" {
+		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {
+			return err
+		}
+	}
+	if ev, err = irc.VouchBound(ctx, ports, ev, bound, in.line); err != nil {
+		return err
+	}
+	in.ev, in.whose = ev, true
+	return nil
 }
