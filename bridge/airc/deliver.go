@@ -194,8 +194,10 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 		return said, "", err
 	}
 	out := aircmsg.Out{Native: slices.Contains(caps.Payloads, aircmsg.TypeHandoff)}
-	if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
-		return said, "", err
+	if d.Entry.Event.Verb != federation.Offer {
+		if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
+			return said, "", err
+		}
 	}
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.name(ctx, d.Entry.Event, did) }}
 	if to.loser {
@@ -216,9 +218,6 @@ func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID
 // offerMessage returns the id of the message by which an agent knows the offer, "" without
 // one. An open offer has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
-	if d.Entry.Event.Verb == federation.Offer {
-		return "", nil
-	}
 	handle := to.handle
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
 		handle = anyoneHandle

@@ -34,7 +34,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 	}
 	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
 	judged, err = g.deferral.Submit(ctx, ev, now)
-	if err == nil {
+	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
 	}
 	g.senders.Note(ev, judged.Verdict, err, now)

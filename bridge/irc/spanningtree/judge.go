@@ -2,6 +2,7 @@ package spanningtree
 
 import (
 	"context"
+	"fmt"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -70,7 +71,9 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	}
 	gateway := s.link.ports.Gateway
 	gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
-	s.awaitOffer(in)
+	if in.after != nil {
+		s.awaitOffer(in)
+	}
 	answer, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
 		if err := s.attribute(ctx, in); err != nil {
 			return federation.Judgement{}, err
@@ -83,9 +86,6 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 // awaitOffer waits for the offer that came just before a step, unless the handoff of the
 // step is known here.
 func (s *session) awaitOffer(in *inbound) {
-	if in.after == nil {
-		return
-	}
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
 		return
@@ -137,8 +137,10 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 			return err
 		}
 	}
-	if ev, err = irc.VouchBound(ctx, ports, ev, bound, in.line); err != nil {
-		return err
+	if bound.Vouch && ev.Signature.Text == "" {
+		if ev, err = irc.VouchFor(ctx, ports, ev, in.line); err != nil {
+			return fmt.Errorf("vouch for %s: %w", bound.DID, err)
+		}
 	}
 	in.ev, in.whose = ev, true
 	return nil
