@@ -45,13 +45,13 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	if text := []rune(message); len(text) > maxKnockChars {
 		message = string(text[:maxKnockChars])
 	}
-	m, err := l.compose(ctx, systemHandle, to, knockText(requester.handle)+":\n"+fence(requester.handle, message), struct {
+	m, err := l.seal(ctx, outgoing{From: systemHandle, To: to, Body: knockText(requester.handle) + ":\n" + fence(requester.handle, message), Payload: struct {
 		Type string `json:"type"`
 		Data knock  `json:"data"`
 	}{"system:handshake_request", knock{
 		Requester: requester.handle, RequesterKey: base64.RawURLEncoding.EncodeToString(key), RequesterDID: did,
 		Message: message, HeldMessages: 1,
-	}}, now)
+	}}}, now)
 	return &m, err
 }
 

@@ -15,28 +15,21 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
+// Effects implements [bridge.Recorder]: a message for each agent that is told of the step, or
+// reads the text of a participant.
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
-	messages, err := l.effects(ctx, d)
-	for _, message := range messages {
+	messages := l.messages
+	if d.Entry.Event.IsMessage() {
+		messages = l.text
+	}
+	filed, err := messages(ctx, d)
+	for _, message := range filed {
 		effects, topics = append(effects, message), append(topics, bridge.InboxTopic(message.Message.To))
 		if message.Relay != nil {
 			topics = append(topics, bridge.RelayTopic)
 		}
 	}
 	return effects, topics, err
-}
-
-// effects returns the messages that are filed with a step, or with the text of a participant.
-func (l *Link) effects(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
-	if !d.Entry.Event.IsMessage() {
-		return l.messages(ctx, d)
-	}
-	p, err := l.text(ctx, d)
-	if p == nil || err != nil {
-		return nil, err
-	}
-	return []agents.Posting{*p}, nil
 }
 
 // messages writes one message for each agent that is a recipient of the step and accepts
@@ -137,7 +130,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	if to.loser {
 		author = contact{handle: systemHandle}
 	}
-	m, err := l.compose(ctx, author.handle, to.handle, said.Body, said.Payload, now)
+	m, err := l.seal(ctx, outgoing{From: author.handle, To: to.handle, Body: said.Body, Payload: said.Payload}, now)
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +194,10 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 		return said, "", err
 	}
 	out := aircmsg.Out{Native: slices.Contains(caps.Payloads, aircmsg.TypeHandoff)}
-	if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
-		return said, "", err
+	if d.Entry.Event.Verb != federation.Offer {
+		if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
+			return said, "", err
+		}
 	}
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.name(ctx, d.Entry.Event, did) }}
 	if to.loser {
@@ -223,9 +218,6 @@ func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID
 // offerMessage returns the id of the message by which an agent knows the offer, "" without
 // one. An open offer has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
-	if d.Entry.Event.Verb == federation.Offer {
-		return "", nil
-	}
 	handle := to.handle
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
 		handle = anyoneHandle

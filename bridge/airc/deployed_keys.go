@@ -30,10 +30,7 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 		return keyProof{}, err
 	}
 	p := keyProof{agent: agent, now: time.Now()}
-	if wait := l.deps.Rates.Take(agent.DID, p.now); wait > 0 {
-		return keyProof{}, tooMany(wait)
-	}
-	body, err := l.readBody(c)
+	body, err := l.readPaced(c, agent, p.now)
 	if err != nil {
 		return keyProof{}, err
 	}

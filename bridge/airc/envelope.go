@@ -128,17 +128,6 @@ type outgoing struct {
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// compose returns a message signed by the registry key.
-//
-// spec: airc-v0.1.1 §9.3
-func (l *Link) compose(ctx context.Context, from, to, body string, payload any, now time.Time) (agents.Message, error) {
-	id := newMessageID("")
-	if from == systemHandle {
-		id = newMessageID("sys_")
-	}
-	return l.seal(ctx, outgoing{ID: id, From: from, To: to, Body: body, Payload: payload}, now)
-}
-
 // newMessageID returns an id of 128 random bits after a prefix.
 func newMessageID(prefix string) string {
 	random := make([]byte, messageIDBytes)
@@ -152,8 +141,18 @@ func (l *Link) signer() agents.Key {
 	return agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
 }
 
-// seal fills in the members of a message that are the same for all, and signs it.
+// seal fills in the members of a message that are the same for all, and an id where it has
+// none, and signs it with the registry key.
+//
+// spec: airc-v0.1.1 §9.3
 func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
+	switch {
+	case m.ID != "":
+	case m.From == systemHandle:
+		m.ID = newMessageID("sys_")
+	default:
+		m.ID = newMessageID("")
+	}
 	key := l.deps.Identity.RegistryKey()
 	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
 	signed, err := signing.SignEnvelope(ctx, key, m)

@@ -79,18 +79,21 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 		return keyChange{}, err
 	}
 	change := keyChange{agent: agent, now: time.Now()}
-	if wait := l.deps.Rates.Take(agent.DID, change.now); wait > 0 {
-		return keyChange{}, tooMany(wait)
-	}
-	body, err := l.readBody(c)
-	if err != nil {
+	if change.body, err = l.readPaced(c, agent, change.now); err != nil {
 		return keyChange{}, err
 	}
-	if change.object, err = parseObject(body); err != nil {
+	if change.object, err = parseObject(change.body); err != nil {
 		return keyChange{}, err
 	}
-	change.body = body
 	return change, nil
+}
+
+// readPaced reads the body of a request that counts in the rate of its agent.
+func (l *Link) readPaced(c *call, agent agents.Agent, now time.Time) ([]byte, error) {
+	if wait := l.deps.Rates.Take(agent.DID, now); wait > 0 {
+		return nil, tooMany(wait)
+	}
+	return l.readBody(c)
 }
 
 // replaced tells what became of the key before.

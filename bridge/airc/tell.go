@@ -47,9 +47,9 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 		state = v.State
 	}
 	body := fmt.Sprintf("Your %s of handoff %s was refused: %s.", ev.Verb, ev.Handoff.Short(), refused.Sentence())
-	m, err := l.compose(ctx, systemHandle, agent.Handle, body, notice{Type: aircmsg.TypeHandoff, Data: noticeData{
+	m, err := l.seal(ctx, outgoing{From: systemHandle, To: agent.Handle, Body: body, Payload: notice{Type: aircmsg.TypeHandoff, Data: noticeData{
 		Notice: "refused", Code: refused.Code, Handoff: filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: state},
-	}}, time.Now())
+	}}}, time.Now())
 	if err != nil {
 		return err
 	}

@@ -104,11 +104,11 @@ func textID(d *delivery) (federation.EventID, error) {
 // text is the message of a participant of another network as its agent reads it, signed by the
 // registry. It is held as any first message is. The error is a refusal where the agent blocked
 // the sender.
-func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting, error) {
+func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	ev := d.Entry.Event
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.To)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil //nolint:nilnil // no agent of this registry
+		return nil, nil // no agent of this registry
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up agent: %w", err)
@@ -132,19 +132,18 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) (*agents.Posting
 	if err != nil {
 		return nil, err
 	}
-	p := &agents.Posting{Message: m, Held: !admitted}
-	if admitted {
-		return p, nil
+	p := agents.Posting{Message: m, Held: !admitted}
+	if !admitted {
+		p.FirstContacts = l.deps.Quotas.FirstContacts()
+		p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
 	}
-	p.FirstContacts = l.deps.Quotas.FirstContacts()
-	p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
-	return p, err
+	return []agents.Posting{p}, err
 }
 
 // remoteText is the message of a participant of another network to an agent of another registry,
 // which applies the consent of the agent. It is queued for that registry, and the sender is told
 // what becomes of it.
-func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to string) (*agents.Posting, error) {
+func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to string) ([]agents.Posting, error) {
 	domain, _ := splitAddress(to)
 	if _, federated := l.peerConfig(domain); !federated {
 		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "no messages are exchanged with "+domain)
@@ -156,16 +155,16 @@ func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to str
 	if err != nil {
 		return nil, err
 	}
-	p := &agents.Posting{Message: m}
+	p := agents.Posting{Message: m}
 	p.Relay, err = l.relayTo(to, m, ev.Text(), mention(ev))
-	return p, err
+	return []agents.Posting{p}, err
 }
 
 // sealText returns the text of a participant of another network as an agent reads it, signed by
 // the registry.
 func (l *Link) sealText(ctx context.Context, ev federation.Event, from, to string, now time.Time) (agents.Message, error) {
 	m, err := l.seal(ctx, outgoing{
-		ID: newMessageID(""), From: from, To: to, Body: ev.Text(), Payload: orNone(mention(ev)),
+		From: from, To: to, Body: ev.Text(), Payload: orNone(mention(ev)),
 		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
 	}, now)
 	m.Event, m.Handoff = ev.ID, ev.Handoff

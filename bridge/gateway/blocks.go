@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/home"
 )
 
 // blockPage is how many blocks are read at a time.
@@ -102,21 +103,20 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 	return err
 }
 
-// judge implements [deferral.Judge] with the home. It refuses a deferred step whose source was blocked
+// judge implements [deferral.Judge]: the home, which refuses a deferred step whose source was blocked
 // since the step arrived.
-type judge struct{ *Gateway }
+type judge struct {
+	*home.Home
 
-// Submit implements [deferral.Judge].
-func (j judge) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
-	return j.home.Load().Submit(ctx, ev, now)
+	gateway *Gateway
 }
 
 // Resume implements [deferral.Judge].
 func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
-	if err := j.refuseBlocked(ctx, ev); err != nil {
+	if err := j.gateway.refuseBlocked(ctx, ev); err != nil {
 		return federation.Judgement{}, err
 	}
-	return j.home.Load().Resume(ctx, ev, since, now)
+	return j.Home.Resume(ctx, ev, since, now)
 }
 
 // ReadBlocks reads the blocks of the record, applies them, and ends the connections of

@@ -104,7 +104,7 @@ func New(deps Deps) *Gateway {
 	})
 	g.deferral = deferral.New(deferral.Config{
 		Rows:   deps.Deferred,
-		Judge:  func() deferral.Judge { return judge{g} },
+		Judge:  func() deferral.Judge { return judge{g.home.Load(), g} },
 		Limits: func() federation.DeferralLimits { return *g.deferred.Load() },
 		Seek:   g.seekKey,
 		Ended:  func(ctx context.Context, r deferral.Ruling) error { return g.deferralEnded(ctx, r, time.Now()) },

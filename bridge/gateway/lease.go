@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/federation"
 )
 
 // Leases gives each job of a home to one of its replicas at a time. A lease is named after
@@ -70,19 +69,4 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 		l.run(ctx, r)
 	})
 	group.Wait()
-}
-
-// first drops the links of other replicas from the links that show a step at most once. For the links of
-// this replica, the filing of the step counts the first attempt. Another replica counts its first
-// attempt when it makes it.
-func (l *LinkSet) first(to federation.Fanout, id federation.EventID) federation.Fanout {
-	var here []string
-	for _, name := range to.Once {
-		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
-			r.supervisor.Fresh(id) // before the filing: the outbox may be read right after it
-			here = append(here, name)
-		}
-	}
-	to.Once = here
-	return to
 }

@@ -288,7 +288,9 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// Route implements [federation.Routes].
+// Route implements [federation.Routes]. Of the links that show a step at most once it names the
+// links of this replica, whose first attempt is counted when the step is filed. Another
+// replica counts its first attempt when it makes it.
 func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	to, err := l.current.Load().asked.Route(ctx, ev, after)
 	if err == nil && l.deps.Homes != nil {
@@ -296,14 +298,15 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
 		to.Links = append(to.Links, homes...)
 	}
-	return l.first(to, ev.ID), err
-}
-
-// heard tells the outbox of a link that a step arrived on it: failed deliveries are tried again.
-func (l *LinkSet) heard(ev federation.Event) {
-	if r := l.current.Load().named[ev.Arrival.Link]; r != nil {
-		r.supervisor.Heard(ev.Actor())
-	}
+	to.Once = slices.DeleteFunc(to.Once, func(name string) bool {
+		r := l.current.Load().named[name]
+		here := r != nil && r.lease.ours.Load()
+		if here {
+			r.supervisor.Fresh(ev.ID) // before the filing: the outbox may be read right after it
+		}
+		return !here
+	})
+	return to, err
 }
 
 // probe has a link try the deliveries of a DID that wait, where some do. It does not block.

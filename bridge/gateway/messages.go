@@ -158,7 +158,7 @@ func (g *Gateway) mayWrite(ctx context.Context, ev federation.Event, now time.Ti
 	if err := g.refuseBlocked(ctx, ev); err != nil {
 		return err
 	}
-	wait := g.arrive(ctx, &ev, now)
+	wait := g.deps.Addresses.Wait(bridge.SubnetFrom(ctx), now)
 	if home := g.home.Load(); wait == 0 {
 		wait = home.Rates.Take(ev.For, home.Limits.EventsPerMinute, now)
 	}

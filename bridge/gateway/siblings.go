@@ -48,7 +48,7 @@ type admitter interface {
 // later.
 func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
 	ev := judged.Entry.Event
-	if !judged.Awaits || judged.Duplicate || ev.Arrival.Home != "" {
+	if ev.Arrival.Home != "" {
 		return nil
 	}
 	for _, r := range g.links.current.Load().all {

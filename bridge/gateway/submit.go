@@ -13,30 +13,28 @@ import (
 
 // Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
 // signature is verified, so that garbage costs the sender's rate and little else.
-func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	now := time.Now()
-	judged, err := g.submit(ctx, ev, now)
+func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
+	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
-		g.deps.Tracer.Submitted(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: now})
+		defer func() {
+			g.deps.Tracer.Submitted(ctx, bridge.Judged{Event: came, Judgement: judged, Err: err, Start: now})
+		}()
 	}
-	return judged, err
-}
-
-func (g *Gateway) submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
 		g.note(ctx, ev, federation.Judgement{}, err)
 		return federation.Judgement{}, err
 	}
-	if wait := g.arrive(ctx, &ev, now); wait > 0 {
+	ev.Arrival.Address = addressFrom(ctx)
+	if wait := g.deps.Addresses.Wait(bridge.SubnetFrom(ctx), now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
 		g.senders.Note(ev, federation.Unverifiable, refused, now)
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	g.links.heard(ev)
-	judged, err := g.deferral.Submit(ctx, ev, now)
-	if err == nil {
+	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
+	judged, err = g.deferral.Submit(ctx, ev, now)
+	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
 	}
 	g.senders.Note(ev, judged.Verdict, err, now)
@@ -44,14 +42,6 @@ func (g *Gateway) submit(ctx context.Context, ev federation.Event, now time.Time
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
 	return judged, err
-}
-
-// arrive notes the address of a step, and returns how long the address has to wait for its
-// rate.
-func (g *Gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
-	from := bridge.SubnetFrom(ctx)
-	ev.Arrival.Address = addressFrom(ctx)
-	return g.deps.Addresses.Wait(from, now)
 }
 
 // FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
@@ -201,23 +191,21 @@ func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
 
 // Ruled files a step that another home has ruled on, as Submit does. A gap is not noted as a
 // judgement: the home sends the missing steps.
-func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	now := time.Now()
-	judged, err := g.ruled(ctx, ev, r)
-	if _, gap := errors.AsType[*federation.GapError](err); g.deps.Tracer != nil && !gap {
-		g.deps.Tracer.Ruled(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: now})
+func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
+	if g.deps.Tracer != nil {
+		defer func(start time.Time) {
+			if _, gap := errors.AsType[*federation.GapError](err); !gap {
+				g.deps.Tracer.Ruled(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: start})
+			}
+		}(time.Now())
 	}
-	return judged, err
-}
-
-func (g *Gateway) ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.note(ctx, ev, federation.Judgement{}, err)
 			return federation.Judgement{}, err
 		}
 	}
-	judged, err := g.home.Load().Ruled(ctx, ev, r, time.Now())
+	judged, err = g.home.Load().Ruled(ctx, ev, r, time.Now())
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)
 	switch {

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"sync"
 	"time"
 
-	"baton/bridge"
 	"baton/federation"
 )
 
@@ -32,8 +30,8 @@ type Wire[Line any] struct {
 // step that is judged. A dialect embeds it, and receives from Lines, Broken, Wrote and
 // Calls in its loop.
 //
-// [Session.Post] may be called by any goroutine, [Session.Do], [Session.FetchKey],
-// [Session.Submit] and [Session.Execute] by Judge; all else belongs to the owner.
+// [Session.Post] may be called by any goroutine, [Session.Do] and [Session.Execute] by
+// Judge, which submits with [SubmitWithRetry] in Slots; all else belongs to the owner.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
 	Broken chan error  // gets the error that ended the reader
@@ -51,11 +49,10 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Asking ends with the connection, and key lookups with it. Submitting ends a little
 	// later, so that steps that were read are judged.
 	Asking, Submitting context.Context
+	// Slots bound how many steps of the session are judged at a time.
+	Slots Slots
 
 	wire     Wire[Line]
-	log      *slog.Logger
-	gateway  bridge.Gateway
-	slots    Slots
 	pieces   chan []byte
 	writing  bool
 	writeErr error
@@ -64,10 +61,10 @@ type Session[Line any, Step, Lane comparable] struct {
 
 // NewSession returns a session on a connection, in which at most lines are read ahead. It
 // starts nothing.
-func NewSession[Line any, Step, Lane comparable](p bridge.Ports, log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
+func NewSession[Line any, Step, Lane comparable](wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	return &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
-		Steps: steps, wire: wire, log: log, gateway: p.Gateway, slots: NewSlots(LinkSlots), pieces: make(chan []byte, 1),
+		Steps: steps, Slots: NewSlots(LinkSlots), wire: wire, pieces: make(chan []byte, 1),
 	}
 }
 
@@ -131,18 +128,10 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
-// FetchKey waits for the key of a step, until the connection ends.
-func (s *Session[Line, Step, Lane]) FetchKey(ev federation.Event) { s.gateway.FetchKey(s.Asking, ev) }
-
-// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does.
-func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
-	return SubmitWithRetry(s.Submitting, s.log, s.slots, ev, once)
-}
-
 // Execute runs a command in a slot and returns the reply; nil where the session ended
 // first.
 func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []string) {
-	_, _ = s.slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
+	_, _ = s.Slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
 		reply = o.Run(ctx, c, time.Now())
 		return federation.Judgement{}, nil
 	})

@@ -3,14 +3,12 @@ package irc_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge"
 	"baton/bridge/irc"
 )
 
@@ -29,7 +27,7 @@ func newTextSession() (*textSession, net.Conn) {
 			return string(text)
 		},
 	}
-	return irc.NewSession(bridge.Ports{}, slog.New(slog.DiscardHandler), wire, 0, irc.NewLanes(4, laneOf)), theirs
+	return irc.NewSession(wire, 0, irc.NewLanes(4, laneOf)), theirs
 }
 
 func TestASessionCarriesLinesBothWays(t *testing.T) {

@@ -29,19 +29,6 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 	return b, nil
 }
 
-// VouchBound returns a step as [VouchFor] does where it has no signature and the binding of
-// its sender vouches for it, and else as it is: the home refuses it then.
-func VouchBound(ctx context.Context, p bridge.Ports, ev federation.Event, b federation.BoundName, line string) (federation.Event, error) {
-	if !b.Vouch || ev.Signature.Text != "" {
-		return ev, nil
-	}
-	vouched, err := VouchFor(ctx, p, ev, line)
-	if err != nil {
-		return ev, fmt.Errorf("vouch for %s: %w", b.DID, err)
-	}
-	return vouched, nil
-}
-
 // VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in
 // From. A step without an id gets one. The line as received
 // is its evidence. A context for which there is no room is stored; what the step cannot

@@ -263,14 +263,11 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 }
 
 // open writes which handoff an offer is, before the handoff is filed: its first step may come at
-// once. An offer that was opened before a crash keeps its handoff, unless that was too long ago.
+// once.
 func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
-	id, at := s.id(time.Now())
-	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
-		view, err := l.ports.Gateway.View(ctx, known)
-		if err != nil || view.Exists() || known == id {
-			return known, at, err
-		}
+	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
+	if err != nil || opened {
+		return id, at, err
 	}
 	index, err := json.Marshal(indexed{Session: s.session, Offer: offer.ID})
 	if err != nil {

@@ -356,12 +356,9 @@ func (m *mirror) retire(ctx context.Context) error {
 
 // open writes which handoff an offer is, before the handoff is filed.
 func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
-	id, at := step.id(time.Now())
-	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
-		view, err := m.ports.Gateway.View(ctx, known)
-		if err != nil || view.Exists() || known == id {
-			return known, at, err
-		}
+	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
+	if err != nil || opened {
+		return id, at, err
 	}
 	index, err := json.Marshal(indexed{Session: m.id, Offer: offer.ID})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/translate/macpmode"
 	"baton/translate/macpmode/historyv1"
 	"baton/translate/macpmode/macpv1"
 )
@@ -42,6 +43,20 @@ func (s said) id(now time.Time) (federation.EventID, time.Time) {
 		at = now.Truncate(time.Millisecond)
 	}
 	return stepID(at, "entry", s.session, fmt.Sprint(s.number)), at
+}
+
+// handoff returns which handoff an offer is and the time at which it opens, and whether that was
+// written. An offer that was opened before a crash keeps its handoff, unless that was too long
+// ago.
+func (s said) handoff(ctx context.Context, gateway bridge.Gateway, offer macpmode.Offer) (id federation.HandoffID, at time.Time, opened bool, err error) {
+	id, at = s.id(time.Now())
+	if known, err := federation.ParseEventID(offer.Handoff); err == nil {
+		view, err := gateway.View(ctx, known)
+		if err != nil || view.Exists() || known == id {
+			return known, at, true, err
+		}
+	}
+	return id, at, false, nil
 }
 
 // take files a step of a participant. A handoff that is where the step leads needs no step:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,7 @@ import (
 var (
 	wayRow  = regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| (.*) \\|$")
 	wayName = regexp.MustCompile("`([A-Za-z]+)`")
+	waySize = regexp.MustCompile(`([0-9]+) functions and`)
 )
 
 // CONTRIBUTING.md tells which functions an offer passes. A function that was renamed or removed
@@ -31,17 +33,22 @@ func TestTheFunctionsOnTheWayOfAnOfferExist(t *testing.T) {
 	if len(rows) == 0 {
 		t.Fatal("the section has no table")
 	}
+	count := 0
 	for _, row := range rows {
 		declared := functionsIn(t, row[1])
 		names := wayName.FindAllStringSubmatch(row[2], -1)
 		if len(names) == 0 {
 			t.Errorf("%s: no function is named", row[1])
 		}
+		count += len(names)
 		for _, name := range names {
 			if !declared[name[1]] {
 				t.Errorf("%s declares no function %s", row[1], name[1])
 			}
 		}
+	}
+	if told := waySize.FindStringSubmatch(section); told == nil || told[1] != strconv.Itoa(count) {
+		t.Errorf("the section counts %q, and its table has %d functions", told, count)
 	}
 }
 

@@ -3,6 +3,7 @@ package home
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -93,10 +94,10 @@ func (r *Rates) makeRoom(now time.Time) {
 }
 
 // admit counts a step for its rate, and returns the DID that the record meets with it, if any.
-// It refuses a step beyond the rate of its DID, and a stranger that has to come later unless
-// the step waited: a step that waited was let in when it came. The home's own steps are not
-// counted, nor are the steps that another home has let in by its own limits: it would not be
-// told of ours.
+// It refuses a step beyond the rate of its DID, and a stranger that has to come later. It
+// refuses no stranger that is a party of the handoff, or whose step waited: that was let in
+// when it came. The home's own steps are not counted, nor are the steps that another home has
+// let in by its own limits: it would not be told of ours.
 //
 // A step that the gateway signed with the key that it keeps for a DID counts for that DID, so
 // that the DID has one rate. Any other signer can name any DID in For, and counts itself.
@@ -113,12 +114,22 @@ func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now
 		refused.RetryAfter = wait
 		return "", refused
 	}
-	if h.Strangers == nil {
-		return "", nil
+	isNew, stranger := h.Admit(ctx, did, ev.Arrival.Address, now)
+	if stranger != nil {
+		s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+		ev.Arrival.Party = h.party(ctx, s.View, ev)
+		switch {
+		case err != nil:
+			stranger = fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+		case slices.Contains(s.View.Others(""), ev.Actor()):
+			stranger = nil
+		}
 	}
-	newcomer, err = h.admitStep(ctx, ev, did, now)
-	if resumed {
-		err = nil
+	switch {
+	case stranger != nil && !resumed:
+		return "", stranger
+	case stranger == nil && isNew:
+		return did, nil
 	}
-	return newcomer, err
+	return "", nil
 }

@@ -202,22 +202,3 @@ func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now
 	h.Strangers.Count(did, address, now)
 	return nil
 }
-
-// admitStep is Admit for the DID that a step counts for. Parties of the handoff are let in.
-func (h *Home) admitStep(ctx context.Context, ev federation.Event, did federation.DID, now time.Time) (newcomer federation.DID, err error) {
-	isNew, refused := h.Admit(ctx, did, ev.Arrival.Address, now)
-	if refused != nil {
-		s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
-		if err != nil {
-			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
-		}
-		ev.Arrival.Party = h.party(ctx, s.View, ev)
-		if !slices.Contains(s.View.Others(""), ev.Actor()) {
-			return "", refused
-		}
-	}
-	if isNew {
-		newcomer = did
-	}
-	return newcomer, nil
-}

@@ -52,7 +52,7 @@ func await(t *testing.T, what string, holds func() bool) {
 func waiting() (callers int, busy bool) {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-		if strings.Contains(stack, "engine.(*committer).do(") && strings.Contains(stack, "[select") {
+		if strings.Contains(stack, "engine.(*DB).WriteAfter(") && strings.Contains(stack, "[select") {
 			callers++
 		}
 		busy = busy || strings.Contains(stack, "engine.(*committer).transact(")

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -148,11 +149,15 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 		return nil
 	}
 	bound, err := irc.Bound(ctx, ports, s.link.Name(), in.bound)
-	if err != nil {
-		return err
+	if err != nil || !bound.Vouch {
+		return err // the home refuses a step without a signature
 	}
-	in.ev, err = irc.VouchBound(ctx, ports, in.ev, bound, in.line)
-	return err
+	vouched, err := irc.VouchFor(ctx, ports, in.ev, in.line)
+	if err != nil {
+		return fmt.Errorf("vouch for %s: %w", bound.DID, err)
+	}
+	in.ev = vouched
+	return nil
 }
 
 // judged tells a client what became of its step: the message as all see it, if it asked

@@ -7,7 +7,6 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 
 	"baton/bridge"
-	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -69,23 +68,4 @@ func (l *Link) party(ctx context.Context, did federation.DID, nick string) (part
 		nick = ""
 	}
 	return party{did: did, accounts: accounts, nick: nick}, err
-}
-
-// attribute sets the DID of a step from a user with a bound account: the step is that of
-// the account's DID and of no other. It returns the binding, the zero one for an account
-// without.
-func (s *session) attribute(ctx context.Context, in *inbound) (federation.BoundName, error) {
-	b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
-	switch {
-	case err != nil:
-		return b, err
-	case b.DID == "" && in.ev.From == "":
-		return b, federation.Refuse(in.ev, federation.MissingRequirement, fromTag(in.ev.Dialect))
-	case b.DID == "":
-	case in.ev.From == "":
-		in.ev.From = b.DID
-	case in.ev.From != b.DID && !s.link.ports.Gateway.Same(ctx, in.ev.From, b.DID):
-		return b, federation.Refuse(in.ev, federation.ActorMismatch, "the account stands for "+string(b.DID))
-	}
-	return b, nil
 }

@@ -46,10 +46,18 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// allow counts one step of a user, against its own rate and that of the link.
+// allow counts one step of a user, against its own rate and that of the link. While the
+// link is over its rate nothing is read. A limit of zero is none.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
 	limits := s.link.ports.Limits.Current()
-	s.slow(limits.LinkEventsPerSecond)
+	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
+		if s.events == nil || s.events.Burst() != perSecond {
+			s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+		}
+		if wait := s.events.Reserve().Delay(); wait > 0 {
+			s.pause = time.After(wait)
+		}
+	}
 	ok, tell := s.net.users[uuid].meter.Take(limits.UserEventsPerMinute, time.Now())
 	switch {
 	case tell:
@@ -58,20 +66,6 @@ func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) b
 		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
 	}
 	return ok
-}
-
-// slow counts one step of the whole link, and stops reading for as long as there
-// are too many. A limit of zero is none.
-func (s *session) slow(perSecond int) {
-	if perSecond <= 0 {
-		return
-	}
-	if s.events == nil || s.events.Burst() != perSecond {
-		s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
-	}
-	if wait := s.events.Reserve().Delay(); wait > 0 {
-		s.pause = time.After(wait)
-	}
 }
 
 // decode reads a step and checks what this network can vouch for: the place, and no

@@ -2,6 +2,7 @@ package spanningtree
 
 import (
 	"context"
+	"fmt"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -68,18 +69,23 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		err := s.relay(in)
 		return func() { s.relayed(ctx, in, err) }
 	}
-	s.FetchKey(in.ev)
-	s.awaitOffer(in)
-	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	gateway := s.link.ports.Gateway
+	gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
+	if in.after != nil {
+		s.awaitOffer(in)
+	}
+	answer, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
+		if err := s.attribute(ctx, in); err != nil {
+			return federation.Judgement{}, err
+		}
+		return gateway.Submit(ctx, in.ev)
+	})
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }
 
 // awaitOffer waits for the offer that came just before a step, unless the handoff of the
 // step is known here.
 func (s *session) awaitOffer(in *inbound) {
-	if in.after == nil {
-		return
-	}
 	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
 		return
@@ -106,24 +112,36 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	}
 }
 
-// submitOnce asks the gateway once. Whose step it is, and the venue of a private one,
-// are looked up here, because the owner must not wait for the record.
-func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
-	ports := s.link.ports
-	if !in.whose {
-		bound, err := s.attribute(ctx, in)
-		if err != nil {
-			return federation.Judgement{}, err
-		}
-		if in.ev.Venue == "" {
-			if in.ev.Venue, err = irc.PrivateVenue(ctx, ports, in.ev, in.to); err != nil {
-				return federation.Judgement{}, err
-			}
-		}
-		if in.ev, err = irc.VouchBound(ctx, ports, in.ev, bound, in.line); err != nil {
-			return federation.Judgement{}, err
-		}
-		in.whose = true
+// attribute finds out whose step it is, once, and the venue of a private one: not in the
+// goroutine of the owner, which must not wait for the record. The step of a user with a
+// bound account is that of the account's DID and of no other.
+func (s *session) attribute(ctx context.Context, in *inbound) error {
+	if in.whose {
+		return nil
 	}
-	return ports.Gateway.Submit(ctx, in.ev)
+	ports, ev := s.link.ports, in.ev
+	bound, err := irc.Bound(ctx, ports, s.link.cfg.Name, in.account)
+	switch {
+	case err != nil:
+		return err
+	case bound.DID == "" && ev.From == "":
+		return federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
+	case bound.DID == "":
+	case ev.From == "":
+		ev.From = bound.DID
+	case ev.From != bound.DID && !ports.Gateway.Same(ctx, ev.From, bound.DID):
+		return federation.Refuse(ev, federation.ActorMismatch, "the account stands for "+string(bound.DID))
+	}
+	if ev.Venue == "" {
+		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {
+			return err
+		}
+	}
+	if bound.Vouch && ev.Signature.Text == "" {
+		if ev, err = irc.VouchFor(ctx, ports, ev, in.line); err != nil {
+			return fmt.Errorf("vouch for %s: %w", bound.DID, err)
+		}
+	}
+	in.ev, in.whose = ev, true
+	return nil
 }

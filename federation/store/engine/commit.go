@@ -50,16 +50,22 @@ func newCommitter(ctx context.Context, dial func(context.Context) (*writer, erro
 	}, err
 }
 
-// do waits until the change is on disk, or the context ends. A context that ended
-// before writes nothing.
-func (c *committer) do(ctx context.Context, asks *Question, apply func(context.Context, Tx) error) error {
+// Write makes one change and waits until it is on disk. When Write returns an error, apply
+// may still be running: [Written] returns an answer safely.
+func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
+	return s.WriteAfter(ctx, nil, apply)
+}
+
+// WriteAfter is Write for a change that begins with a question. A context that ended before
+// writes nothing.
+func (s *DB) WriteAfter(ctx context.Context, first *Question, apply func(context.Context, Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &item{apply: apply, asks: asks, done: make(chan struct{})}
+	it := &item{apply: apply, asks: first, done: make(chan struct{})}
 	select {
-	case c.waiting <- it:
-	case <-c.closing:
+	case s.writes.waiting <- it:
+	case <-s.writes.closing:
 		return &federation.UnavailableError{What: "record", Err: errClosed}
 	case <-ctx.Done():
 		return ctx.Err()

@@ -136,17 +136,6 @@ func (s *DB) Close() error {
 // Reads returns what reads the record, as it was committed.
 func (s *DB) Reads() Tx { return Tx{s.reads} }
 
-// Write makes one change and waits until it is on disk. When Write returns an error, apply
-// may still be running: [Written] returns an answer safely.
-func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
-	return s.writes.do(ctx, nil, apply)
-}
-
-// WriteAfter is Write for a change that begins with a question.
-func (s *DB) WriteAfter(ctx context.Context, first *Question, apply func(context.Context, Tx) error) error {
-	return s.writes.do(ctx, first, apply)
-}
-
 // Written makes one change and returns its answer. It is the only safe way to get an answer
 // out of a change: the change of a caller that left goes on, and still writes to its
 // variables.
