@@ -48,9 +48,9 @@ var law = []struct {
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},
-	{"configs", nil},
+	{"configs/...", nil},
 	{"deploy/...", nil},
-	{"cmd/...", []string{"bridge/...", "cmd/...", "configs", "federation/...", "translate/..."}},
+	{"cmd/...", []string{"bridge/...", "cmd/...", "configs/...", "federation/...", "translate/..."}},
 }
 
 // networks is what each network may import; "./..." is its own folder and those below it.
