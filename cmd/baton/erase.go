@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"baton/federation"
+	"baton/federation/relay"
 )
 
 // eraser erases for operators. It implements [operatorapi.Eraser].
@@ -20,7 +21,7 @@ func (e eraser) Erase(ctx context.Context, did federation.DID, dry bool) (federa
 func (e eraser) Copies() ([]string, error) {
 	record := e.p.file.Path(e.p.file.Store.Path)
 	found := []string{}
-	for _, pattern := range []string{record + ".*.bak", record + ".*.draft", filepath.Join(filepath.Dir(record), "replaced-*"), e.p.file.Path(hostFile("jetstream"))} {
+	for _, pattern := range []string{record + ".*.bak", record + ".*.draft", filepath.Join(filepath.Dir(record), "replaced-*"), e.p.file.Path(relay.StreamsFolder())} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err

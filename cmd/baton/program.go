@@ -225,7 +225,7 @@ func (p *program) openKeys() {
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of
 // one gateway needs none. Without it waiters look by themselves.
 func (p *program) openRelay(ctx context.Context) {
-	own := readMeeting(p.file).own
+	own := readMeeting(p.file).Own
 	if !own.Named() {
 		p.relay = relay.Local()
 		return

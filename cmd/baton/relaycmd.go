@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
@@ -54,13 +52,12 @@ type relayAccounts struct {
 // Run writes the configurations and a seed for each home, and prints their names.
 func (cmd relayAccounts) Run(c *cli, streams std) error {
 	layout := relay.HubLayout{Replicas: cmd.Replicas}
-	urls := []string{`"tls://HUB:4222"`}
-	for i, server := range cmd.Cluster {
-		s, err := relay.ParseHubServer(server)
+	for _, text := range cmd.Cluster {
+		server, err := relay.ParseHubServer(text)
 		if err != nil {
 			return &usageError{err}
 		}
-		layout.Servers, urls = append(layout.Servers, s), append(urls[:i], strconv.Quote("tls://"+s.Address()))
+		layout.Servers = append(layout.Servers, server)
 	}
 	files, err := relay.SaveAccounts(cmd.Out, cmd.Names, layout)
 	if wrong, ok := errors.AsType[*relay.NamesError](err); ok {
@@ -72,19 +69,6 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, files)
 	}
-	for _, file := range files.Servers {
-		fmt.Fprintf(streams.out, "%s: for the server\n", file)
-	}
-	for _, a := range files.Accounts {
-		kept := ""
-		if !a.Made {
-			kept = ", as it was"
-		}
-		fmt.Fprintf(streams.out, "%s: for %s alone%s\n", a.Seed, a.Home, kept)
-	}
-	fmt.Fprintf(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [%s]\nnkey_file = \"NAME%s\"\n", strings.Join(urls, ", "), relay.SeedSuffix)
-	if cmd.Replicas > 1 {
-		_, err = fmt.Fprintf(streams.out, "replicas = %d\n", cmd.Replicas)
-	}
+	_, err = fmt.Fprint(streams.out, files.Instructions(layout))
 	return err
 }
