@@ -22,6 +22,7 @@ import (
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
 	"baton/bridge/tracing"
 	"baton/bridge/webhook"
@@ -93,9 +94,9 @@ type program struct {
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
-	asked     chan reloadAsk
-	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
-	levels    *configs.LogLevels            // of the log; nil where the log has one for good
+	reloads   *gateway.Reloads[contract.Reloaded] // nil where there is no file
+	reread    func() (*configs.File, error)       // the configuration
+	levels    *configs.LogLevels                  // of the log; nil where the log has one for good
 	relevel   func(configs.Log)
 }
 

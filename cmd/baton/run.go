@@ -66,8 +66,8 @@ func (p *program) tasks(ctx context.Context) []gateway.Task {
 	if shared(p.file) {
 		tasks = append(tasks, func(ctx context.Context) error { p.gateway.FollowReplicas(ctx, p.takeUp); return nil })
 	}
-	if p.reread != nil {
-		tasks = append(tasks, p.reloads)
+	if p.reloads != nil {
+		tasks = append(tasks, func(ctx context.Context) error { p.reloads.Run(ctx, p.hups, p.log); return nil })
 	}
 	return tasks
 }
