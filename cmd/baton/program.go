@@ -145,7 +145,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
-	p.metrics.MustRegister(newMachineGauges(p))
+	p.metrics.MustRegister(p.gateway.MachineCollector(file.Path("."), file.TLSConfig()))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -200,17 +200,11 @@ func (p *program) openRecord(ctx context.Context) error {
 	if p.record, err = openRecord(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
-	adopts, err := p.checkKeys(ctx)
-	if err != nil {
-		return err
+	var adopted bool
+	if p.keyring, adopted, err = keyFolder(p.file).OpenFor(ctx, p.record, time.Now()); adopted {
+		p.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", p.file.Home.Name))
 	}
-	if p.keyring, err = keyFolder(p.file).Open(ctx); err != nil {
-		return err
-	}
-	if err := p.markKeys(ctx, adopts); err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
