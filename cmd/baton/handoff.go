@@ -100,10 +100,7 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, h)
-	}
-	return text.Handoff(streams.out, h)
+	return printDocument(c, streams, h, text.Handoff)
 }
 
 // handoffExport writes a passport.

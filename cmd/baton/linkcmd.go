@@ -116,11 +116,11 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 		return err
 	case link == nil:
 		return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
-	case c.JSON:
-		return printJSON(streams, map[string]string{"name": cmd.Name, "network": link.Network(), "text": told})
 	}
-	_, err = io.WriteString(streams.out, told)
-	return err
+	return printDocument(c, streams, map[string]string{"name": cmd.Name, "network": link.Network(), "text": told}, func(out io.Writer, _ map[string]string) error {
+		_, err := io.WriteString(out, told)
+		return err
+	})
 }
 
 // explain returns the first chosen link of a configuration that another side needs something for,

@@ -140,15 +140,7 @@ func failedCheck(checks []contract.Check) error {
 
 // tell prints the result. A canary that is not green is an error.
 func (peerAdd) tell(c *cli, streams std, done contract.Peered) error {
-	var err error
-	switch canary := done.Canary; {
-	case c.JSON:
-		err = printJSON(streams, done)
-	case canary.Green:
-		_, err = fmt.Fprintf(streams.out, "%s is added. canary: green, offered, accepted and completed in %s\n", done.Peer.Name, canary.Took)
-	default:
-		_, err = fmt.Fprintf(streams.out, "%s is added.\n", done.Peer.Name)
-	}
+	err := printLine(c, streams, done, text.Added(done))
 	if err == nil && !done.Canary.Green {
 		err = &federation.UnavailableError{What: "canary", Err: errors.New(done.Canary.Reason)}
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"net/http"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 	"baton/federation"
 	"baton/federation/mailbox"
 )
@@ -37,18 +39,10 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
 	if cmd.DryRun {
-		_, err = fmt.Fprintln(streams.out, cmd.said("histories are compared with "+cmd.Name))
-		return err
+		return printLine(c, streams, done, cmd.said("histories are compared with "+cmd.Name))
 	}
-	fmt.Fprintf(streams.out, "%s: %d handoffs compared, %d were incomplete there and are complete now\n", cmd.Name, done.Compared, done.Sent)
-	for _, lost := range done.Lost {
-		fmt.Fprintf(streams.out, "%s  orphaned: %s has %d of its %d steps; end it with baton handoff orphan end\n", lost.Handoff, cmd.Name, lost.Have, lost.Version)
-	}
-	return nil
+	return printDocument(c, streams, done, func(out io.Writer, done contract.Compared) error { return text.Compared(out, cmd.Name, done) })
 }
 
 // ComparePeer implements [operatorapi.Peers].

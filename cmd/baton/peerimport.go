@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
@@ -44,11 +45,10 @@ func (cmd peerImport) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, contract.Page[contract.Peer]{Items: set})
-	}
-	for _, peer := range set {
-		fmt.Fprintln(streams.out, cmd.said(peer.Name+": "+peer.Mode))
-	}
-	return nil
+	return printDocument(c, streams, contract.Page[contract.Peer]{Items: set}, func(out io.Writer, page contract.Page[contract.Peer]) error {
+		for _, peer := range page.Items {
+			fmt.Fprintln(out, cmd.said(peer.Name+": "+peer.Mode))
+		}
+		return nil
+	})
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
@@ -30,11 +30,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = printJSON(streams, page)
-	} else {
-		err = text.Checks(streams.out, page.Items)
-	}
+	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Check]) error { return text.Checks(out, page.Items) })
 	if err != nil {
 		return err
 	}
@@ -66,9 +62,5 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, files)
-	}
-	_, err = fmt.Fprint(streams.out, files.Instructions(layout))
-	return err
+	return printLine(c, streams, files, files.Instructions(layout))
 }

@@ -109,7 +109,7 @@ func (f AccountFiles) Instructions(layout HubLayout) string {
 	if layout.Replicas > 1 {
 		fmt.Fprintf(&text, "replicas = %d\n", layout.Replicas)
 	}
-	return text.String()
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // saveSecret returns the secret in a file. It makes a file that is missing.
