@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -164,6 +165,20 @@ func (f changeFlags) said(line string) string {
 // change asks the gateway for a change and prints a line about it.
 func (f changeFlags) change(c *cli, streams std, ask client.Request, line func(changed int) string, names ...string) error {
 	return report(c, streams, ask, func(done contract.Acted) string { return f.said(line(done.Changed)) }, names...)
+}
+
+// changeEach asks for the change of one thing after another, and prints a line about each.
+func (f changeFlags) changeEach(
+	c *cli, streams std, ids []string, ask func(api *contract.Client, id string) (*http.Response, error), did string,
+) error {
+	for _, id := range ids {
+		err := f.change(c, streams, func(api *contract.Client) (*http.Response, error) { return ask(api, id) },
+			func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) }, id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // yesFlag is the flag of the commands that destroy something.
