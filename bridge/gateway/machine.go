@@ -22,7 +22,7 @@ type machineGauges struct {
 
 // MachineCollector returns the metrics of the machine: of the disk of a folder, of the certificate of a
 // listener, nil for none, and of the clocks of other homes.
-func (g *Gateway) MachineCollector(folder string, certificate *tls.Config) prometheus.Collector { //nolint:ireturn // all collectors are
+func (g *Gateway) MachineCollector(folder string, certificate *tls.Config) prometheus.Collector {
 	return &machineGauges{
 		folder: folder, tls: certificate, links: g.links,
 		disk:        prometheus.NewDesc("baton_disk_free_ratio", "Free part of the disk of home.data_dir, 0 to 1.", nil, nil),

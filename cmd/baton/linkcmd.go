@@ -110,35 +110,35 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	link, told, err := explain(file, func(l bridge.Link) bool { return l.Name() == cmd.Name })
+	network, told, err := explain(file, func(l bridge.Link) bool { return l.Name() == cmd.Name })
 	switch {
 	case err != nil:
 		return err
-	case link == nil:
+	case network == "":
 		return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
 	}
-	return printDocument(c, streams, map[string]string{"name": cmd.Name, "network": link.Network(), "text": told}, func(out io.Writer, _ map[string]string) error {
+	return printDocument(c, streams, map[string]string{"name": cmd.Name, "network": network, "text": told}, func(out io.Writer, _ map[string]string) error {
 		_, err := io.WriteString(out, told)
 		return err
 	})
 }
 
-// explain returns the first chosen link of a configuration that another side needs something for,
-// and what that side must set; a nil link for none. It makes no key.
-func explain(file *configs.File, chosen func(bridge.Link) bool) (link bridge.Link, told string, err error) {
+// explain returns what the other side of the first chosen link must set, and the network of that
+// link: "" where no chosen link has an other side to configure. It makes no key.
+func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := openLinks(file, wiring{
 		ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
 		endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
 	})
 	if err != nil {
-		return nil, "", err
+		return "", "", err
 	}
 	for _, o := range links {
 		if explainer, ok := o.Link.(bridge.Explainer); ok && chosen(o.Link) {
-			return o.Link, explainer.Explain(), nil
+			return o.Link.Network(), explainer.Explain(), nil
 		}
 	}
-	return nil, "", nil
+	return "", "", nil
 }
 
 // knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.

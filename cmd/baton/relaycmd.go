@@ -48,8 +48,8 @@ type relayAccounts struct {
 // Run writes the configurations and a seed for each home, and prints their names.
 func (cmd relayAccounts) Run(c *cli, streams std) error {
 	layout := relay.HubLayout{Replicas: cmd.Replicas}
-	for _, text := range cmd.Cluster {
-		server, err := relay.ParseHubServer(text)
+	for _, each := range cmd.Cluster {
+		server, err := relay.ParseHubServer(each)
 		if err != nil {
 			return &usageError{err}
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	_ "embed" // of the file with the archived revision
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -23,11 +22,11 @@ type version struct {
 // Run prints the version.
 func (versionCommand) Run(c *cli, streams std) error {
 	v := buildVersion()
-	lines := fmt.Sprintf("baton %s\nrevision %s\n%s", v.Version, v.Revision, v.Go)
+	lines := []string{"baton " + v.Version, "revision " + v.Revision, v.Go}
 	for _, protocol := range v.Protocols {
-		lines += "\nspeaks " + protocol
+		lines = append(lines, "speaks "+protocol)
 	}
-	return printLine(c, streams, v, lines)
+	return printLine(c, streams, v, strings.Join(lines, "\n"))
 }
 
 // The linker sets these in releases and in "make build":

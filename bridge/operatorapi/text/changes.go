@@ -8,7 +8,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// The lines about changes do not say whether they were made: a command marks those of a dry run.
+// A line about a change does not say whether the change was made: the command marks a dry run.
 
 // Erased returns what was erased, and a line for each thing that is left to do.
 func Erased(done contract.Erased) []string {
