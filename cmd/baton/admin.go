@@ -49,6 +49,9 @@ func (p *program) readiness(ctx context.Context) contract.Readiness {
 	return operatorapi.Readiness(ctx, p.parts(), p.gateway.Links().Down())
 }
 
+// isReady reports whether the gateway can do its job now.
+func (p *program) isReady(ctx context.Context) bool { return p.readiness(ctx).Ready }
+
 // parts returns the parts without which the gateway is not ready.
 func (p *program) parts() []operatorapi.Part {
 	parts := []operatorapi.Part{

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/terminal"
 	"baton/bridge/operatorapi/text"
 	"baton/configs"
 )
@@ -63,6 +63,11 @@ func (c *cli) token() (string, error) {
 	return token, nil
 }
 
+// terminal returns where the command prints, with --json for a machine.
+func (c *cli) terminal(streams std) terminal.Terminal {
+	return terminal.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON}
+}
+
 // show asks the gateway for one document and prints it: with --json as it is, else by write. The
 // names are those in the path of the request.
 func show[T any](c *cli, streams std, ask client.Request, write func(out io.Writer, document T) error, names ...string) error {
@@ -70,71 +75,39 @@ func show[T any](c *cli, streams std, ask client.Request, write func(out io.Writ
 	if err != nil {
 		return err
 	}
-	document, err := client.Ask[T](gateway, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, document)
-	}
-	return write(streams.out, document)
+	return terminal.Show(c.terminal(streams), gateway, ask, write)
+}
+
+// printDocument prints a document: with --json as it is, else by write.
+func printDocument[T any](c *cli, streams std, document T, write func(out io.Writer, document T) error) error {
+	return terminal.Print(c.terminal(streams), document, write)
+}
+
+// printLine is printDocument for a document that is one line.
+func printLine[T any](c *cli, streams std, document T, line string) error {
+	return printDocument(c, streams, document, terminal.Line(func(T) string { return line }))
 }
 
 // report is show for a document that is one line.
 func report[T any](c *cli, streams std, ask client.Request, line func(document T) string, names ...string) error {
-	return show(c, streams, ask, func(out io.Writer, document T) error {
-		_, err := fmt.Fprintln(out, line(document))
-		return err
-	}, names...)
+	return show(c, streams, ask, terminal.Line(line), names...)
 }
 
 // list prints one page of a list, or with watch the page and then each change.
 func list[T any](ctx context.Context, c *cli, streams std, ask client.Request, watch bool, t text.Table[T], names ...string) error {
 	gateway, err := c.client(names...)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case watch:
+		return terminal.Watch(ctx, c.terminal(streams), gateway, ask, t)
 	}
-	if watch {
-		return watchList(ctx, gateway, c.JSON, streams, ask, t)
-	}
-	page, err := client.Ask[contract.Page[T]](gateway, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, page)
-	}
-	if err := t.Print(streams.out, true, page.Items...); err != nil {
-		return err
-	}
-	if page.NextCursor != "" {
-		fmt.Fprintf(streams.err, "there are more: --cursor %s\n", page.NextCursor)
-	}
-	return nil
-}
-
-// watchList prints each line of a list as it comes.
-func watchList[T any](ctx context.Context, gateway *client.Client, asJSON bool, streams std, ask client.Request, t text.Table[T]) error {
-	header := true
-	return gateway.Watch(ctx, ask, func(line []byte) error {
-		if asJSON {
-			_, err := fmt.Fprintf(streams.out, "%s\n", line)
-			return err
-		}
-		var item T
-		if err := json.Unmarshal(line, &item); err != nil {
-			return fmt.Errorf("read answer: %w", err)
-		}
-		defer func() { header = false }()
-		return t.Print(streams.out, header, item)
-	})
+	return terminal.List(c.terminal(streams), gateway, ask, t)
 }
 
 // printJSON writes one document for a machine.
 func printJSON(streams std, document any) error {
-	encoder := json.NewEncoder(streams.out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(document)
+	return terminal.Terminal{Out: streams.out}.WriteJSON(document)
 }
 
 // listFlags are the flags of every list.
@@ -194,6 +167,20 @@ func (f changeFlags) change(c *cli, streams std, ask client.Request, line func(c
 	return report(c, streams, ask, func(done contract.Acted) string { return f.said(line(done.Changed)) }, names...)
 }
 
+// changeEach asks for the change of one thing after another, and prints a line about each.
+func (f changeFlags) changeEach(
+	c *cli, streams std, ids []string, ask func(api *contract.Client, id string) (*http.Response, error), did string,
+) error {
+	for _, id := range ids {
+		err := f.change(c, streams, func(api *contract.Client) (*http.Response, error) { return ask(api, id) },
+			func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) }, id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // yesFlag is the flag of the commands that destroy something.
 type yesFlag struct {
 	Yes bool `help:"Do not ask first."`
@@ -201,12 +188,7 @@ type yesFlag struct {
 
 // ask asks on the terminal whether to go on, unless --yes says so or nothing is destroyed.
 func (f yesFlag) ask(streams std, dry bool, question string) error {
-	if f.Yes || dry {
-		return nil
-	}
-	fmt.Fprintf(streams.err, "%s [y/N] ", text.Printable(question))
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
+	if f.Yes || dry || (terminal.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
 		return nil
 	}
 	return &usageError{errors.New("nothing was done: say --yes")}

@@ -40,11 +40,7 @@ func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, made)
-	}
-	_, err = fmt.Fprintf(streams.out, "%s: %s and %d keys of %s\n", cmd.File, made.Content(), len(made.Files)-1, made.Home)
-	return err
+	return printLine(c, streams, made, fmt.Sprintf("%s: %s and %d keys of %s", cmd.File, made.Content(), len(made.Files)-1, made.Home))
 }
 
 // fetchBackup asks the gateway for a backup.
@@ -112,14 +108,11 @@ func (cmd restoreCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, done)
+	line := fmt.Sprintf("restored what %s had at %s", done.Home, done.Made.Format(time.RFC3339))
+	if done.Aside != "" {
+		line += "\nwhat was there is in " + done.Aside
 	}
-	_, err = fmt.Fprintf(streams.out, "restored what %s had at %s\n", done.Home, done.Made.Format(time.RFC3339))
-	if err == nil && done.Aside != "" {
-		_, err = fmt.Fprintf(streams.out, "what was there is in %s\n", done.Aside)
-	}
-	return err
+	return printLine(c, streams, done, line)
 }
 
 // targetOf returns where a configuration has a backup restored to.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -39,15 +38,7 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 		ask.For = cmd.For.String()
 	}
 	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.Block(ctx, ask) }, func(done contract.Blocked) string {
-		line := done.What + " is blocked"
-		if !done.Expires.IsZero() {
-			line += " until " + done.Expires.String()
-		}
-		if p := done.Purged; p != nil {
-			line += fmt.Sprintf("; ended %d handoffs; dropped %d inbox entries, %d messages, %d deferred steps, %d deliveries, %d dead letters",
-				p.Handoffs, p.Inbox, p.Messages, p.Deferred, p.Outbox, p.Dead)
-		}
-		return cmd.said(line)
+		return cmd.said(text.Blocked(done))
 	})
 }
 

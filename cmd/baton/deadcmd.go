@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"time"
 
-	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
 )
@@ -67,15 +63,9 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	if d.All {
 		d.IDs = []string{"all"}
 	}
-	for _, id := range d.IDs {
-		err := d.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-			return api.SettleDead(ctx, id, verb, d.act())
-		}, func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) }, id)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.changeEach(c, streams, d.IDs, func(api *contract.Client, id string) (*http.Response, error) {
+		return api.SettleDead(ctx, id, verb, d.act())
+	}, did)
 }
 
 // deadReplay puts dead letters back.
@@ -112,27 +102,14 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 		return err
 	}
 	if cmd.Out == "" {
-		return exportDead(ctx, gateway, streams.out)
+		return gateway.ExportDeadLetters(ctx, streams.out)
 	}
 	file, err := os.OpenFile(cmd.Out, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return exportDead(ctx, gateway, file)
-}
-
-func exportDead(ctx context.Context, gateway *client.Client, out io.Writer) error {
-	lines := json.NewEncoder(out)
-	for letter, err := range gateway.DeadLetters(ctx) {
-		if err != nil {
-			return err
-		}
-		if err := lines.Encode(letter); err != nil {
-			return err
-		}
-	}
-	return nil
+	return gateway.ExportDeadLetters(ctx, file)
 }
 
 // auditCommands see what operators changed.

@@ -9,7 +9,6 @@ import (
 
 	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi/text"
-	"baton/federation"
 	"baton/translate/taskfile"
 )
 
@@ -94,11 +93,11 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 	}
 	id, err := d.Find(cmd.ID)
 	if err != nil {
-		return dirError(err)
+		return err
 	}
 	item, err := d.Read(id + ".json")
 	if err != nil {
-		return dirError(err)
+		return err
 	}
 	if c.JSON {
 		return printJSON(streams, json.RawMessage(item.Raw))
@@ -150,7 +149,7 @@ func (cmd dirOffer) Run(c *cli, streams std) error {
 	}
 	item, err := d.Offer(cmd.From, cmd.To, cmd.Text, string(context), time.Now())
 	if err != nil {
-		return dirError(err)
+		return err
 	}
 	return printTask(c, streams, item)
 }
@@ -205,11 +204,11 @@ func (cmd dirFail) Run(c *cli, streams std) error { return cmd.run(c, streams, t
 func changeTask(c *cli, streams std, d directory.Tasks, prefix string, change func(id string) (directory.Task, error)) error {
 	id, err := d.Find(prefix)
 	if err != nil {
-		return dirError(err)
+		return err
 	}
 	item, err := change(id)
 	if err != nil {
-		return dirError(err)
+		return err
 	}
 	return printTask(c, streams, item)
 }
@@ -221,37 +220,3 @@ func printTask(c *cli, streams std, item directory.Task) error {
 	_, err := fmt.Fprintln(streams.out, item.ID)
 	return err
 }
-
-// dirError returns an error of a directory as one that has the exit code of the contract: 1 for
-// no such task, 2 for an ID that names none or several, 3 for a change that was refused or lost.
-func dirError(err error) error {
-	if ambiguous, ok := errors.AsType[*directory.AmbiguousError](err); ok {
-		return &usageError{ambiguous}
-	}
-	if refused, ok := errors.AsType[*directory.RefusedError](err); ok {
-		return &dirRefusalError{&federation.RefusalError{Code: federation.IllegalStep}, refused}
-	}
-	if missing, ok := errors.AsType[*directory.NotFoundError](err); ok {
-		return &dirMissingError{missing}
-	}
-	return err
-}
-
-// dirMissingError is a task that is not there, told in the words of the directory.
-type dirMissingError struct{ *directory.NotFoundError }
-
-// Unwrap returns the error that has the exit code.
-func (*dirMissingError) Unwrap() error { return federation.ErrNotFound }
-
-// dirRefusalError is a refusal that is told in the words of the directory.
-type dirRefusalError struct {
-	*federation.RefusalError
-
-	refused *directory.RefusedError
-}
-
-// Error implements error.
-func (e *dirRefusalError) Error() string { return e.refused.Error() }
-
-// Unwrap returns the refusal, which has the exit code.
-func (e *dirRefusalError) Unwrap() error { return e.RefusalError }

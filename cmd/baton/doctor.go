@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -31,11 +32,7 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = printJSON(streams, page)
-	} else {
-		err = text.Diagnoses(streams.out, page.Items)
-	}
+	err = printDocument(c, streams, page, func(out io.Writer, page contract.DiagnosisPage) error { return text.Diagnoses(out, page.Items) })
 	return errors.Join(err, failedDiagnosis(page.Items))
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"baton/federation"
+	"baton/federation/relay"
+	"baton/federation/store/backup"
 )
 
 // eraser erases for operators. It implements [operatorapi.Eraser].
@@ -18,14 +20,10 @@ func (e eraser) Erase(ctx context.Context, did federation.DID, dry bool) (federa
 // Copies implements [operatorapi.Eraser]: copies of the record below data_dir that a migration or
 // a restore made, and the folder of the batches that homes exchange through this gateway.
 func (e eraser) Copies() ([]string, error) {
-	record := e.p.file.Path(e.p.file.Store.Path)
-	found := []string{}
-	for _, pattern := range []string{record + ".*.bak", record + ".*.draft", filepath.Join(filepath.Dir(record), "replaced-*"), e.p.file.Path(hostFile("jetstream"))} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, files...)
+	found, err := backup.Copies(e.p.file.Path(e.p.file.Store.Path))
+	if err != nil {
+		return nil, err
 	}
-	return found, nil
+	streams, err := filepath.Glob(e.p.file.Path(relay.StreamsFolder()))
+	return append(found, streams...), err
 }

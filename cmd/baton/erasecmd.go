@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 )
 
 // eraseCommand erases the content of what a person took part in.
@@ -57,28 +58,8 @@ func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	return cmd.print(streams.out, done)
-}
-
-func (cmd eraseCommand) print(out io.Writer, done contract.Erased) error {
-	line := fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
-		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)
-	lines := []string{cmd.said(line)}
-	for _, id := range done.Open {
-		lines = append(lines, "not over, end it first: "+id.String())
-	}
-	for _, name := range done.Running {
-		lines = append(lines, "goes on, erase again after its end: "+name)
-	}
-	if len(done.Copies) > 0 {
-		lines = append(lines, "copies went to: "+strings.Join(done.Copies, ", "))
-	}
-	for _, file := range done.Files {
-		lines = append(lines, "may have the text still, delete it: "+file)
-	}
-	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
-	return err
+	return printDocument(c, streams, done, func(out io.Writer, done contract.Erased) error {
+		_, err := fmt.Fprintln(out, cmd.said(strings.Join(text.Erased(done), "\n")))
+		return err
+	})
 }

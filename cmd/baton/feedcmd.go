@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -55,32 +54,33 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 	}, false, text.Shapes(time.Now))
 }
 
-// feedHold holds a destination.
-type feedHold struct {
+// feedSwitch is what the commands about a hold share.
+type feedSwitch struct {
 	changeFlags
 
 	Name string `arg:"" help:"The name of a link, or the domain of another registry."`
 }
+
+func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line string) error {
+	return f.change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeFeed(ctx, f.Name, verb, &contract.ChangeFeedParams{}, f.act())
+	}, func(int) string { return line }, f.Name)
+}
+
+// feedHold holds a destination.
+type feedHold struct{ feedSwitch }
 
 // Run holds it.
 func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeFeed(ctx, cmd.Name, "hold", &contract.ChangeFeedParams{}, cmd.act())
-	}, func(int) string { return "nothing is delivered to " + cmd.Name + " until it is released" }, cmd.Name)
+	return cmd.run(ctx, c, streams, "hold", "nothing is delivered to "+cmd.Name+" until it is released")
 }
 
 // feedRelease ends a hold.
-type feedRelease struct {
-	changeFlags
-
-	Name string `arg:"" help:"The name of a link, or the domain of another registry."`
-}
+type feedRelease struct{ feedSwitch }
 
 // Run ends it.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeFeed(ctx, cmd.Name, "release", &contract.ChangeFeedParams{}, cmd.act())
-	}, func(int) string { return cmd.Name + " is delivered to again" }, cmd.Name)
+	return cmd.run(ctx, c, streams, "release", cmd.Name+" is delivered to again")
 }
 
 // feedIDs are the arguments of the commands that change deliveries.
@@ -94,15 +94,9 @@ type feedIDs struct {
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
 	params := contract.ChangeFeedParams{Link: f.Link, Peer: f.Peer}
-	for _, id := range f.IDs {
-		err := f.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-			return api.ChangeFeed(ctx, id, verb, &params, f.act())
-		}, func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) }, id)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.changeEach(c, streams, f.IDs, func(api *contract.Client, id string) (*http.Response, error) {
+		return api.ChangeFeed(ctx, id, verb, &params, f.act())
+	}, did)
 }
 
 // feedRetry delivers now.

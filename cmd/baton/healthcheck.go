@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"baton/federation"
@@ -26,9 +25,6 @@ func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	case !ready.Ready:
 		return &federation.UnavailableError{What: "gateway", Err: errors.New(strings.Join(ready.Reasons, "; "))}
-	case c.JSON:
-		return printJSON(streams, ready)
 	}
-	_, err = fmt.Fprintln(streams.out, "ready")
-	return err
+	return printLine(c, streams, ready, "ready")
 }

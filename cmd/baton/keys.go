@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -41,10 +42,9 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 	for _, key := range keys {
 		page.Items = append(page.Items, showKey(key, file, now))
 	}
-	if c.JSON {
-		return printJSON(streams, page)
-	}
-	return text.Keys().Print(streams.out, true, page.Items...)
+	return printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Key]) error {
+		return text.Keys().Print(out, true, page.Items...)
+	})
 }
 
 // keysCreate makes a key.
@@ -78,7 +78,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		if err != nil {
 			return err
 		}
-		return c.printKey(streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"})
+		return printDocument(c, streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"}, text.WriteKey)
 	}
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
@@ -96,7 +96,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return c.printKey(streams, showKey(key, file, now))
+	return printDocument(c, streams, showKey(key, file, now), text.WriteKey)
 }
 
 // keysShow shows one key.
@@ -114,7 +114,7 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return c.printKey(streams, showKey(key, file, time.Now()))
+	return printDocument(c, streams, showKey(key, file, time.Now()), text.WriteKey)
 }
 
 // keysRotate asks a running gateway for another key.
@@ -148,14 +148,6 @@ func showKey(key identity.NamedKey, file *configs.File, now time.Time) contract.
 	case identity.KeptSecret, identity.TokenSecret: // have no public part
 	}
 	return shown
-}
-
-// printKey prints a key: with --json all of it, else by [text.WriteKey].
-func (c *cli) printKey(streams std, key contract.Key) error {
-	if c.JSON {
-		return printJSON(streams, key)
-	}
-	return text.WriteKey(streams.out, key)
 }
 
 // keyFolder returns where the keys of a configuration are.

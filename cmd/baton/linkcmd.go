@@ -56,6 +56,49 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	}, func(out io.Writer, l contract.Link) error { return text.Link(out, l, time.Now()) }, cmd.Name)
 }
 
+// linkChange is what the commands that switch a link share.
+type linkChange struct {
+	changeFlags
+
+	Name string `arg:"" help:"The name of the link."`
+}
+
+// ask asks the gateway for a verb of the link, and prints what became of it.
+func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
+	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeLink(ctx, cmd.Name, verb, cmd.act())
+	}, func(changed int) string {
+		if changed == 0 {
+			return fmt.Sprintf("link %s was so already", cmd.Name)
+		}
+		return fmt.Sprintf("link %s %s", cmd.Name, done)
+	}, cmd.Name)
+}
+
+// linkDown disconnects a link.
+type linkDown struct{ linkChange }
+
+// Run disconnects the link and waits until it is down.
+func (cmd linkDown) Run(ctx context.Context, c *cli, streams std) error {
+	return cmd.ask(ctx, c, streams, "down", "is disconnected")
+}
+
+// linkUp connects a link.
+type linkUp struct{ linkChange }
+
+// Run connects the link.
+func (cmd linkUp) Run(ctx context.Context, c *cli, streams std) error {
+	return cmd.ask(ctx, c, streams, "up", "connects")
+}
+
+// linkDial dials a link.
+type linkDial struct{ linkChange }
+
+// Run dials the link.
+func (cmd linkDial) Run(ctx context.Context, c *cli, streams std) error {
+	return cmd.ask(ctx, c, streams, "dial", "dials now")
+}
+
 // linkExplain tells what the other side of a link must set.
 type linkExplain struct {
 	Name string `arg:"" help:"The name of the link."`
@@ -67,25 +110,35 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
+	network, told, err := explain(file, func(l bridge.Link) bool { return l.Name() == cmd.Name })
+	switch {
+	case err != nil:
+		return err
+	case network == "":
+		return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
+	}
+	return printDocument(c, streams, map[string]string{"name": cmd.Name, "network": network, "text": told}, func(out io.Writer, _ map[string]string) error {
+		_, err := io.WriteString(out, told)
+		return err
+	})
+}
+
+// explain returns what the other side of the first chosen link must set, and the network of that
+// link: "" where no chosen link has an other side to configure. It makes no key.
+func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
 	links, err := openLinks(file, wiring{
 		ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
 		endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
 	})
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	for _, o := range links {
-		explainer, ok := o.Link.(bridge.Explainer)
-		if !ok || o.Link.Name() != cmd.Name {
-			continue
+		if explainer, ok := o.Link.(bridge.Explainer); ok && chosen(o.Link) {
+			return o.Link.Network(), explainer.Explain(), nil
 		}
-		if c.JSON {
-			return printJSON(streams, map[string]string{"name": cmd.Name, "network": o.Link.Network(), "text": explainer.Explain()})
-		}
-		_, err := io.WriteString(streams.out, explainer.Explain())
-		return err
 	}
-	return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
+	return "", "", nil
 }
 
 // knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.

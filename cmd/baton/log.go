@@ -1,22 +1,14 @@
 package main
 
 import (
-	"io"
-	"log/slog"
+	"context"
+	"errors"
+	"net/http"
 
-	"github.com/lmittmann/tint"
-
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 	"baton/configs"
 )
-
-// newLog returns the log of the process: for people, or one JSON object a line.
-// The level may be changed while it is in use.
-func newLog(out io.Writer, format string, level slog.Leveler) *slog.Logger {
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}))
-	}
-	return slog.New(tint.NewTextHandler(out, &tint.Options{Level: level, NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00"}))
-}
 
 // logSettings returns the [log] table with the flags over it.
 func (c *cli) logSettings(table configs.Log) configs.Log {
@@ -27,4 +19,30 @@ func (c *cli) logSettings(table configs.Log) configs.Log {
 		table.Format = c.LogFormat
 	}
 	return table
+}
+
+// logCommands change what the gateway logs.
+type logCommands struct {
+	Level logLevel `cmd:"" example:"log level bridge/irc/freeq debug" help:"Change the level of the log, of all packages or of one, until the next start."`
+}
+
+// logLevel changes a level.
+type logLevel struct {
+	changeFlags
+
+	Args []string `arg:"" help:"The folder of a package, for that package and the packages below it; then debug, info, warn or error." name:"level"`
+}
+
+// Run changes the level and prints the levels after it.
+func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
+	if len(cmd.Args) > 2 {
+		return &usageError{errors.New("want at most a package and a level")}
+	}
+	ask := contract.LevelAsk{Act: cmd.act(), Level: cmd.Args[len(cmd.Args)-1]}
+	if len(cmd.Args) == 2 {
+		ask.Package = cmd.Args[0]
+	}
+	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.SetLogLevel(ctx, ask) }, func(levels contract.LogLevels) string {
+		return cmd.said(text.LogLevels(levels))
+	})
 }

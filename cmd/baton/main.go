@@ -20,6 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"baton/bridge/conform"
+	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/text"
 	"baton/configs"
@@ -184,6 +185,15 @@ func tell(streams std, asJSON bool, command string, err error) int {
 func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0
+	}
+	if _, ok := errors.AsType[*directory.AmbiguousError](err); ok {
+		return exitUsage, "usage", 0
+	}
+	if _, ok := errors.AsType[*directory.RefusedError](err); ok {
+		return exitRefused, string(federation.IllegalStep), 0
+	}
+	if _, ok := errors.AsType[*directory.NotFoundError](err); ok {
+		return exitFailed, "not-found", 0
 	}
 	if told, ok := errors.AsType[*operatorapi.ProblemError](err); ok {
 		return problemExit(told.Code), told.Code, told.RetryAfter

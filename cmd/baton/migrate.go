@@ -54,11 +54,7 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	_, err = fmt.Fprintln(streams.out, done.Sentence(cmd.DryRun, file.Store.Driver != configs.Postgres))
-	return err
+	return printLine(c, streams, done, done.Sentence(cmd.DryRun, file.Store.Driver != configs.Postgres))
 }
 
 // transfer copies the record into a database.
@@ -71,13 +67,9 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
 	verb := "copied, compared and examined"
 	if cmd.DryRun {
 		verb = "would copy"
 	}
-	_, err = fmt.Fprintf(streams.out, "%s %d rows of %d tables, a record of version %d\n", verb, done.Rows, len(done.Tables), done.Version)
-	return err
+	return printLine(c, streams, done, fmt.Sprintf("%s %d rows of %d tables, a record of version %d", verb, done.Rows, len(done.Tables), done.Version))
 }

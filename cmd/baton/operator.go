@@ -61,17 +61,6 @@ type operatorBindings struct {
 // Configured implements [operatorapi.Bindings].
 func (b operatorBindings) Configured() []federation.BoundName { return *b.p.configured.Load() }
 
-// operatorPeers implements [operatorapi.Peers].
-type operatorPeers struct{ p *program }
-
-// Peers implements [operatorapi.Peers].
-func (o operatorPeers) Peers() []operatorapi.Peer { return o.p.peers() }
-
-// SetMode implements [operatorapi.Peers].
-func (o operatorPeers) SetMode(ctx context.Context, m federation.PeerMode, dry bool) error {
-	return o.p.setMode(ctx, m, dry)
-}
-
 // vault implements [operatorapi.Vault].
 type vault struct{ p *program }
 

@@ -140,15 +140,7 @@ func failedCheck(checks []contract.Check) error {
 
 // tell prints the result. A canary that is not green is an error.
 func (peerAdd) tell(c *cli, streams std, done contract.Peered) error {
-	var err error
-	switch canary := done.Canary; {
-	case c.JSON:
-		err = printJSON(streams, done)
-	case canary.Green:
-		_, err = fmt.Fprintf(streams.out, "%s is added. canary: green, offered, accepted and completed in %s\n", done.Peer.Name, canary.Took)
-	default:
-		_, err = fmt.Fprintf(streams.out, "%s is added.\n", done.Peer.Name)
-	}
+	err := printLine(c, streams, done, text.Added(done))
 	if err == nil && !done.Canary.Green {
 		err = &federation.UnavailableError{What: "canary", Err: errors.New(done.Canary.Reason)}
 	}
@@ -175,4 +167,80 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	return report(c, streams, func(*contract.Client) (*http.Response, error) {
 		return gateway.RemovePeer(ctx, cmd.Name, &contract.RemovePeerParams{Reason: cmd.Reason, DryRun: cmd.dry()})
 	}, func(gone contract.Peer) string { return cmd.said(gone.Name + " is removed") }, cmd.Name)
+}
+
+// peerCompare compares histories with another home.
+type peerCompare struct {
+	changeFlags
+
+	Name string `arg:"" help:"The name of the home."`
+}
+
+// Help has one example.
+func (peerCompare) Help() string {
+	return `Compares how far each handoff goes at both homes, and sends the other home the steps that it lacks, as it does
+by itself at each connection after a start. Use it after a restore that the other side did not notice.
+
+Example:
+
+	baton peer compare b.example --reason "restored from the backup of Monday"`
+}
+
+// Run prints the result. It fails where the other home has lost steps for good.
+func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client(cmd.Name)
+	if err != nil {
+		return err
+	}
+	done, err := gateway.ComparePeer(ctx, cmd.Name, cmd.act())
+	if err != nil {
+		return err
+	}
+	if cmd.DryRun {
+		return printLine(c, streams, done, cmd.said("histories are compared with "+cmd.Name))
+	}
+	return printDocument(c, streams, done, func(out io.Writer, done contract.Compared) error { return text.Compared(out, cmd.Name, done) })
+}
+
+// peerImport sets the modes of the peers of a list.
+type peerImport struct {
+	changeFlags
+
+	URL string `arg:"" help:"Where the list is: https://, http:// on this machine, or a file."`
+}
+
+// Help says how a list looks, with an example.
+func (peerImport) Help() string {
+	return `Reads a list with one domain and one mode a line, such as "spam.example block", and sets the mode of each. Empty
+lines and what follows a # are comments. Every line is checked before the first mode is set. A domain that is
+not known yet is taken for a registry.
+
+Example:
+
+	baton peer import https://lists.example/baton.txt --dry-run`
+}
+
+// Run checks every line with a dry run, and then sets the modes.
+func (cmd peerImport) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	act := cmd.act()
+	if act.Reason == "" {
+		act.Reason = "imported from " + cmd.URL
+	}
+	set, err := gateway.ImportPeers(ctx, cmd.URL, act)
+	if errors.Is(err, client.ErrPlainList) {
+		return &usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	return printDocument(c, streams, contract.Page[contract.Peer]{Items: set}, func(out io.Writer, page contract.Page[contract.Peer]) error {
+		for _, peer := range page.Items {
+			fmt.Fprintln(out, cmd.said(peer.Name+": "+peer.Mode))
+		}
+		return nil
+	})
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"baton/bridge/gateway"
+	"baton/bridge/operatorapi/contract"
 	"baton/configs"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
@@ -29,4 +32,53 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 		policy.Rules = append(policy.Rules, rule)
 	}
 	return policy
+}
+
+// judging implements [operatorapi.PolicySource].
+type judging struct{ p *program }
+
+// Policy implements [operatorapi.PolicySource].
+func (j judging) Policy() contract.Policy {
+	j.p.changing.Lock() // reading a table notes that it was read
+	defer j.p.changing.Unlock()
+	return policyOf(j.p.limited)
+}
+
+// policyOf returns the rules and limits of a configuration without mistakes, with their lines.
+func policyOf(file *configs.File) contract.Policy {
+	var policy contract.Policy
+	for i, t := range file.Tables("policy.rules") {
+		table := configs.Rule{Require: string(home.RequireSigned)}
+		t.Decode(&table)
+		rule := ruleOf(table)
+		rule.File, rule.Line = file.Name(), file.Line(fmt.Sprintf("policy.rules[%d]", i))
+		policy.Rules = append(policy.Rules, rule)
+	}
+	last := ruleOf(configs.Rule{Require: file.Policy.Require})
+	last.File, last.Line = lineOf(file, "policy.require")
+	policy.Rules = append(policy.Rules, last)
+	limits := reflect.ValueOf(file.Limits)
+	for field, value := range limits.Fields() {
+		key := field.Tag.Get("toml")
+		limit := contract.PolicyLimit{Key: key, Value: fmt.Sprint(value.Interface())}
+		limit.File, limit.Line = lineOf(file, "limits."+key)
+		policy.Limits = append(policy.Limits, limit)
+	}
+	return policy
+}
+
+// lineOf returns where a key is set, and nothing for a default.
+func lineOf(file *configs.File, key string) (name string, line int) {
+	if line = file.Line(key); line == 0 {
+		return "", 0
+	}
+	return file.Name(), line
+}
+
+// ruleOf returns a rule as it is shown: an empty list is no null.
+func ruleOf(table configs.Rule) contract.PolicyRule {
+	list := func(items []string) []string { return append([]string{}, items...) }
+	return contract.PolicyRule{
+		Verbs: list(table.Verbs), Peers: list(table.Peers), Recipients: list(table.Recipients), Senders: list(table.Senders), Require: table.Require,
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
 	"baton/bridge/tracing"
 	"baton/bridge/webhook"
@@ -93,9 +94,9 @@ type program struct {
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
-	asked     chan reloadAsk
-	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
-	levels    *configs.LogLevels            // of the log; nil where the log has one for good
+	reloads   *gateway.Reloads[contract.Reloaded] // nil where there is no file
+	reread    func() (*configs.File, error)       // the configuration
+	levels    *configs.LogLevels                  // of the log; nil where the log has one for good
 	relevel   func(configs.Log)
 }
 
@@ -144,7 +145,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
-	p.metrics.MustRegister(newMachineGauges(p))
+	p.metrics.MustRegister(p.gateway.MachineCollector(file.Path("."), file.TLSConfig()))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -199,17 +200,11 @@ func (p *program) openRecord(ctx context.Context) error {
 	if p.record, err = openRecord(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
-	adopts, err := p.checkKeys(ctx)
-	if err != nil {
-		return err
+	var adopted bool
+	if p.keyring, adopted, err = keyFolder(p.file).OpenFor(ctx, p.record, time.Now()); adopted {
+		p.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", p.file.Home.Name))
 	}
-	if p.keyring, err = keyFolder(p.file).Open(ctx); err != nil {
-		return err
-	}
-	if err := p.markKeys(ctx, adopts); err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
@@ -225,7 +220,7 @@ func (p *program) openKeys() {
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of
 // one gateway needs none. Without it waiters look by themselves.
 func (p *program) openRelay(ctx context.Context) {
-	own := readMeeting(p.file).own
+	own := readMeeting(p.file).Own
 	if !own.Named() {
 		p.relay = relay.Local()
 		return

@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge/operatorapi"
 	"baton/federation"
+	"baton/federation/mailbox"
 	"baton/federation/relay"
 )
 
@@ -68,4 +69,33 @@ func (p *program) readModes(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// operatorPeers implements [operatorapi.Peers].
+type operatorPeers struct{ p *program }
+
+// Peers implements [operatorapi.Peers].
+func (o operatorPeers) Peers() []operatorapi.Peer { return o.p.peers() }
+
+// SetMode implements [operatorapi.Peers].
+func (o operatorPeers) SetMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+	return o.p.setMode(ctx, m, dry)
+}
+
+// ComparePeer implements [operatorapi.Peers].
+func (o operatorPeers) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
+	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
+	peer := o.p.homes.peer(home)
+	if peer == nil {
+		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&mailbox.PeerError{Home: home}).Error()}
+	}
+	if dry {
+		return said, nil
+	}
+	done, err := peer.CompareNow(ctx)
+	said.Compared, said.Sent = done.Handoffs, done.Sent+done.Restored
+	for _, l := range done.Lost {
+		said.Lost = append(said.Lost, operatorapi.Loss{Handoff: l.Handoff, Version: l.Version, Have: l.Have})
+	}
+	return said, err
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
+	"io"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
@@ -32,11 +30,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = printJSON(streams, page)
-	} else {
-		err = text.Checks(streams.out, page.Items)
-	}
+	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Check]) error { return text.Checks(out, page.Items) })
 	if err != nil {
 		return err
 	}
@@ -54,13 +48,12 @@ type relayAccounts struct {
 // Run writes the configurations and a seed for each home, and prints their names.
 func (cmd relayAccounts) Run(c *cli, streams std) error {
 	layout := relay.HubLayout{Replicas: cmd.Replicas}
-	urls := []string{`"tls://HUB:4222"`}
-	for i, server := range cmd.Cluster {
-		s, err := relay.ParseHubServer(server)
+	for _, each := range cmd.Cluster {
+		server, err := relay.ParseHubServer(each)
 		if err != nil {
 			return &usageError{err}
 		}
-		layout.Servers, urls = append(layout.Servers, s), append(urls[:i], strconv.Quote("tls://"+s.Address()))
+		layout.Servers = append(layout.Servers, server)
 	}
 	files, err := relay.SaveAccounts(cmd.Out, cmd.Names, layout)
 	if wrong, ok := errors.AsType[*relay.NamesError](err); ok {
@@ -69,22 +62,5 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, files)
-	}
-	for _, file := range files.Servers {
-		fmt.Fprintf(streams.out, "%s: for the server\n", file)
-	}
-	for _, a := range files.Accounts {
-		kept := ""
-		if !a.Made {
-			kept = ", as it was"
-		}
-		fmt.Fprintf(streams.out, "%s: for %s alone%s\n", a.Seed, a.Home, kept)
-	}
-	fmt.Fprintf(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [%s]\nnkey_file = \"NAME%s\"\n", strings.Join(urls, ", "), relay.SeedSuffix)
-	if cmd.Replicas > 1 {
-		_, err = fmt.Fprintf(streams.out, "replicas = %d\n", cmd.Replicas)
-	}
-	return err
+	return printLine(c, streams, files, files.Instructions(layout))
 }

@@ -10,9 +10,6 @@ import (
 	"baton/bridge/httpd"
 )
 
-// readyPoll is how often the start looks whether all is up yet.
-const readyPoll = 100 * time.Millisecond
-
 // run serves until ctx ends, or a listener does.
 func (p *program) run(ctx context.Context) error {
 	links, err := openLinks(p.file, p.wiring())
@@ -49,7 +46,7 @@ func (p *program) apply(ctx context.Context, links []gateway.Entry) {
 
 // tasks returns what runs beside the gateway: the listeners, and what the configuration has.
 func (p *program) tasks(ctx context.Context) []gateway.Task {
-	tasks := []gateway.Task{p.announce, p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
+	tasks := []gateway.Task{p.gateway.Announce(p.isReady), p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
 	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
 		if server != nil {
 			p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
@@ -66,8 +63,8 @@ func (p *program) tasks(ctx context.Context) []gateway.Task {
 	if shared(p.file) {
 		tasks = append(tasks, func(ctx context.Context) error { p.gateway.FollowReplicas(ctx, p.takeUp); return nil })
 	}
-	if p.reread != nil {
-		tasks = append(tasks, p.reloads)
+	if p.reloads != nil {
+		tasks = append(tasks, func(ctx context.Context) error { p.reloads.Run(ctx, p.hups, p.log); return nil })
 	}
 	return tasks
 }
@@ -77,29 +74,6 @@ func (p *program) end(ctx context.Context) error {
 	<-ctx.Done()
 	p.lookups.Stop()
 	close(p.ended)
-	p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
+	p.gateway.AnnounceEnd(context.WithoutCancel(ctx))
 	return nil
-}
-
-// announce tells the service manager that the gateway serves, waits until /readyz says yes,
-// and tells the log.
-func (p *program) announce(ctx context.Context) error {
-	p.tellManager(ctx, "READY=1") // what is still down shows in /readyz
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for !p.readiness(ctx).Ready {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	p.log.LogAttrs(ctx, slog.LevelInfo, "ready")
-	return nil
-}
-
-func (p *program) tellManager(ctx context.Context, state string) {
-	if err := gateway.NotifySystemd(ctx, state); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
-	}
 }

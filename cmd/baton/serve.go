@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"baton/bridge/gateway"
 	"baton/configs"
 )
 
@@ -31,14 +32,14 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	settings := c.logSettings(file.Log)
 	levels := &configs.LogLevels{}
 	levels.Set("", settings.SlogLevel())
-	log := slog.New(levels.Handler(newLog(streams.err, settings.Format, levels).Handler()))
+	log := slog.New(levels.Handler(settings.Handler(streams.err, levels)))
 	v := buildVersion()
 	log.LogAttrs(ctx, slog.LevelInfo, "baton starts", slog.String("version", v.Version), slog.String("revision", v.Revision), slog.String("home", file.Home.Name))
 	p, err := assemble(ctx, file, log)
 	if err != nil {
 		return err
 	}
-	p.hups, p.asked, p.levels = hups, make(chan reloadAsk), levels
+	p.hups, p.reloads, p.levels = hups, gateway.NewReloads(p.reload), levels
 	p.reread = func() (*configs.File, error) { return configs.Load(path) }
 	p.relevel = func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) }
 	err = p.run(ctx)

@@ -94,9 +94,5 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.St
 	for _, field := range filed.Lost {
 		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", step.Verb, field)
 	}
-	if c.JSON {
-		return printJSON(streams, filed)
-	}
-	_, err = fmt.Fprintln(streams.out, line(filed))
-	return err
+	return printLine(c, streams, filed, line(filed))
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 
 	"baton/configs"
+	"baton/federation/identity"
 	"baton/federation/store/offline"
 )
 
@@ -44,7 +47,7 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		err = printJSON(streams, report)
 	} else if len(report.Damage) == 0 {
-		_, err = fmt.Fprintln(streams.out, soundLine(report))
+		_, err = fmt.Fprintln(streams.out, report.Sentence())
 	}
 	if err != nil {
 		return err
@@ -52,11 +55,16 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return report.Err()
 }
 
-// soundLine returns the line about a record without damage.
-func soundLine(report offline.Report) string {
-	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", report.Version, report.Handoffs, report.Events)
-	if report.Erased > 0 {
-		line += fmt.Sprintf(", %d of them erased: of these the chain has digests alone", report.Erased)
+// lostKeys returns the keys that a record was written with and that are missing, as damage.
+func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
+	err := keyFolder(file).Check(ctx, report.OwnKeys, report.Handoffs > 0)
+	missing, ok := errors.AsType[*identity.LostKeysError](err)
+	if !ok {
+		return nil, err
 	}
-	return line
+	var damage []offline.Damage
+	for _, lost := range missing.Lost {
+		damage = append(damage, offline.Damage{Kind: offline.LostKey, Where: path.Join(keysFolder, string(lost.Name)), Detail: lost.String()})
+	}
+	return damage, nil
 }

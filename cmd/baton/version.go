@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	_ "embed" // of the file with the archived revision
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -24,19 +22,11 @@ type version struct {
 // Run prints the version.
 func (versionCommand) Run(c *cli, streams std) error {
 	v := buildVersion()
-	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(v)
-	}
-	_, err := fmt.Fprintf(streams.out, "baton %s\nrevision %s\n%s\n", v.Version, v.Revision, v.Go)
-	if err != nil {
-		return err
-	}
+	lines := []string{"baton " + v.Version, "revision " + v.Revision, v.Go}
 	for _, protocol := range v.Protocols {
-		if _, err := fmt.Fprintln(streams.out, "speaks", protocol); err != nil {
-			return err
-		}
+		lines = append(lines, "speaks "+protocol)
 	}
-	return nil
+	return printLine(c, streams, v, strings.Join(lines, "\n"))
 }
 
 // The linker sets these in releases and in "make build":

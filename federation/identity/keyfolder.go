@@ -24,6 +24,39 @@ func (f KeyFolder) Open(ctx context.Context) (*Keyring, error) {
 	return OpenKeyring(f.Dir)
 }
 
+// MarkRecord keeps the marks of the keys that a record is written with. Its methods block on the record,
+// and return its errors.
+type MarkRecord interface {
+	// OwnKeys returns the newest mark of each name.
+	OwnKeys(ctx context.Context) ([]federation.KeyMark, error)
+	// Used reports whether the record holds a handoff or an agent.
+	Used(ctx context.Context) (bool, error)
+	// MarkOwnKeys notes the keys that the record is written with from now on.
+	MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error
+}
+
+// OpenFor is [KeyFolder.Open] for the gateway of a record, and marks the keys in the record. It makes no
+// key in the place of one that the record was written with: see [KeyFolder.Check]. Adopted says that the
+// record was in use without marks. The record is read first: another replica that rotates a key
+// meanwhile writes the key before the record.
+func (f KeyFolder) OpenFor(ctx context.Context, record MarkRecord, now time.Time) (ring *Keyring, adopted bool, err error) {
+	known, err := record.OwnKeys(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	used, err := record.Used(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := f.Check(ctx, known, used); err != nil {
+		return nil, false, err
+	}
+	if ring, err = f.Open(ctx); err != nil {
+		return nil, false, err
+	}
+	return ring, used && len(known) == 0, record.MarkOwnKeys(ctx, ring.Marks(now))
+}
+
 // Check returns the error of [CheckKeys] for the keys that a record was written with. A used record
 // without marks is older than marks: then each key has to exist.
 func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used bool) error {

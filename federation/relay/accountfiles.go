@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"baton/federation"
@@ -85,6 +86,30 @@ func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, e
 	}
 	files.Server = files.Servers[0]
 	return files, nil
+}
+
+// Instructions says which home each file is for, and what the homes set to meet at the hub.
+func (f AccountFiles) Instructions(layout HubLayout) string {
+	var text strings.Builder
+	for _, file := range f.Servers {
+		fmt.Fprintf(&text, "%s: for the server\n", file)
+	}
+	for _, a := range f.Accounts {
+		kept := ""
+		if !a.Made {
+			kept = ", as it was"
+		}
+		fmt.Fprintf(&text, "%s: for %s alone%s\n", a.Seed, a.Home, kept)
+	}
+	urls := []string{`"tls://HUB:4222"`}
+	for i, server := range layout.Servers {
+		urls = append(urls[:i], strconv.Quote("tls://"+server.Address()))
+	}
+	fmt.Fprintf(&text, "Each home has in its configuration:\n\n[relay.hub]\nurls = [%s]\nnkey_file = \"NAME%s\"\n", strings.Join(urls, ", "), SeedSuffix)
+	if layout.Replicas > 1 {
+		fmt.Fprintf(&text, "replicas = %d\n", layout.Replicas)
+	}
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // saveSecret returns the secret in a file. It makes a file that is missing.

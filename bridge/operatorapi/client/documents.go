@@ -80,6 +80,20 @@ func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter,
 	}
 }
 
+// ExportDeadLetters writes all dead letters with their details, a line of JSON each, the newest first.
+func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
+	lines := json.NewEncoder(out)
+	for letter, err := range c.DeadLetters(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := lines.Encode(letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Passport returns the passport of a handoff, byte for byte as it was signed.
 func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 	response, err := c.GetPassport(ctx, id)

@@ -208,7 +208,7 @@ func (r *restoration) moveAside(now time.Time) (string, error) {
 	if len(found) == 0 {
 		return "", nil
 	}
-	aside := filepath.Join(filepath.Dir(r.recordDraft()), "replaced-"+now.UTC().Format("20060102T150405.000Z"))
+	aside := filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+now.UTC().Format("20060102T150405.000Z"))
 	if err := os.Mkdir(aside, 0o700); err != nil {
 		return "", err
 	}

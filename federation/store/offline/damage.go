@@ -8,6 +8,15 @@ type DamageError struct {
 	More  int
 }
 
+// Sentence says what a record without damage has.
+func (r Report) Sentence() string {
+	line := fmt.Sprintf("sound: record of version %d, %d handoffs, %d events", r.Version, r.Handoffs, r.Events)
+	if r.Erased > 0 {
+		line += fmt.Sprintf(", %d of them erased: of these the chain has digests alone", r.Erased)
+	}
+	return line
+}
+
 // Err returns the damage of a report as an error, nil for a sound record.
 func (r Report) Err() error {
 	if len(r.Damage) == 0 {
