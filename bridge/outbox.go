@@ -190,11 +190,14 @@ func (w *outboxWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// fill begins due lanes, up to [maxLanes].
+// fill begins due lanes, up to [maxLanes]. One look finds all lanes that there is room for.
 func (w *outboxWorker) fill(ctx context.Context, r *running) {
-	for len(r.busy) < maxLanes {
-		if len(r.ready) == 0 && !w.look(ctx, r) {
-			return
+	for looked := false; len(r.busy) < maxLanes; {
+		if len(r.ready) == 0 {
+			if looked || !w.look(ctx, r) {
+				return
+			}
+			looked = true
 		}
 		lane := r.ready[0]
 		r.ready = r.ready[1:]
