@@ -61,7 +61,8 @@ type Outbox interface {
 	// Held reports whether an operator holds the deliveries of a link, and since when.
 	Held(ctx context.Context, link string) (federation.Withheld, bool, error)
 	// Heads returns up to limit lanes of a link whose first delivery is due now, by ascending
-	// [federation.Rank], and the oldest first within a rank.
+	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
+	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
 	// PendingOf returns up to limit deliveries of one lane in order. A delivery that cannot be
 	// decoded is among them, with the reason in Broken.
@@ -190,11 +191,14 @@ func (w *outboxWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// fill begins due lanes, up to [maxLanes].
+// fill begins due lanes, up to [maxLanes]. One look finds all lanes that there is room for.
 func (w *outboxWorker) fill(ctx context.Context, r *running) {
-	for len(r.busy) < maxLanes {
-		if len(r.ready) == 0 && !w.look(ctx, r) {
-			return
+	for looked := false; len(r.busy) < maxLanes; {
+		if len(r.ready) == 0 {
+			if looked || !w.look(ctx, r) {
+				return
+			}
+			looked = true
 		}
 		lane := r.ready[0]
 		r.ready = r.ready[1:]
@@ -204,11 +208,7 @@ func (w *outboxWorker) fill(ctx context.Context, r *running) {
 
 // look reads which lanes are due, and reports whether there is one.
 func (w *outboxWorker) look(ctx context.Context, r *running) bool {
-	_, held, err := w.rows.Held(ctx, w.link.Name())
-	var due []federation.HandoffID
-	if err == nil && !held {
-		due, err = w.rows.Heads(ctx, w.link.Name(), time.Now(), len(r.busy)+headsPage)
-	}
+	due, err := w.rows.Heads(ctx, w.link.Name(), time.Now(), len(r.busy)+headsPage)
 	if err != nil && ctx.Err() == nil {
 		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
@@ -110,18 +112,16 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	newest := p.messages[len(p.messages)-1].Cursor
 	return func(ctx context.Context) error {
 		now := time.Now()
-		if newest != "" { // a thread is no inbox, and has none
-			if err := l.deps.Registry.Mail.Show(ctx, agent.Handle, newest); err != nil {
-				return err
-			}
+		var notes errgroup.Group // side by side, so that they share a commit: the next request of the agent waits for them
+		if newest != "" {        // a thread is no inbox, and has none
+			notes.Go(func() error { return l.deps.Registry.Mail.Show(ctx, agent.Handle, newest) })
 		}
-		if err := l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now); err != nil {
-			return err
-		}
+		notes.Go(func() error { return l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now) })
 		for _, did := range agent.DIDs() {
-			if err := l.deps.Registry.Inboxes.Read(ctx, did, events, now); err != nil {
-				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
-			}
+			notes.Go(func() error { return l.deps.Registry.Inboxes.Read(ctx, did, events, now) })
+		}
+		if err := notes.Wait(); err != nil {
+			return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
 		}
 		return nil
 	}

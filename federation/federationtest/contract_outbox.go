@@ -14,7 +14,8 @@ type Outbox interface {
 	// CountPending returns how many rows of a link are of one handoff.
 	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
 	// Heads returns up to limit handoffs whose first row on a link is due now: rows of the
-	// lowest [federation.Rank] first, of one rank the oldest.
+	// lowest [federation.Rank] first, of one rank the oldest. It returns none of a link that is
+	// held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
 	// PendingOf returns up to limit rows of one handoff in order. An unreadable row is among
 	// them, as Broken.

@@ -66,6 +66,9 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 		return nil, err
 	}
 	var due []federation.HandoffID
+	if m.withheld(link) >= 0 {
+		return due, nil
+	}
 	for _, f := range m.heads(link) {
 		if !f.next.After(now) && len(due) < limit {
 			due = append(due, f.entry.Event.Handoff)

@@ -354,6 +354,7 @@ func (s suite) testSteer(t *testing.T) {
 
 func (s suite) testHolds(t *testing.T) {
 	record := s.open(t)
+	offersTo(t, record, 1)
 	first := federation.Withheld{To: "oftc", Since: At(1), Reason: "netsplit"}
 	again := federation.Withheld{To: "oftc", Since: At(2), Reason: "still"}
 	other := federation.Withheld{To: "airc", Since: At(3)}
@@ -370,8 +371,14 @@ func (s suite) testHolds(t *testing.T) {
 	if h, held, err := record.Held(t.Context(), "oftc"); err != nil || !held || diff(first, h) != "" {
 		t.Errorf("Held = %+v, %v, %v", h, held, err)
 	}
+	if due := heads(t, record, 100, 10); len(due) != 0 {
+		t.Errorf("%v is due on a link that is held", due)
+	}
 	if err := record.Release(t.Context(), "oftc"); err != nil {
 		t.Fatalf("Release: %v", err)
+	}
+	if due := heads(t, record, 100, 10); len(due) != 1 {
+		t.Errorf("due after the release: %v, want one handoff", due)
 	}
 	if err := record.Release(t.Context(), "oftc"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Release again: %v, want ErrNotFound", err)

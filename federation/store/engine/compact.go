@@ -21,7 +21,12 @@ func (s *DB) Compact(ctx context.Context) error {
 	if s.reads.dialect == InPostgres {
 		return nil
 	}
-	if err := s.writes.alone(ctx, compact); err != nil {
+	err := s.writes.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		s.copies.mu.Lock() // one checkpoint refuses another one
+		defer s.copies.mu.Unlock()
+		return compact(ctx, conn)
+	})
+	if err != nil {
 		return fmt.Errorf("compact the record: %w", err)
 	}
 	return nil

@@ -25,6 +25,7 @@ type DB struct {
 
 	reads  *statements
 	writes *committer
+	copies *checkpointer  // nil for a record on a server
 	leases *replicaLeases // nil where no other process may have the record open
 	close  func() error
 }
@@ -68,9 +69,19 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	reader.SetMaxOpenConns(maxReaders)
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
+	copies, err := startCheckpoints(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, copies)
 
 	dial := func(context.Context) (*writer, error) { return newWriter(InSQLite, conn), nil }
-	return begin(ctx, opened, newStatements(InSQLite, reader), dial, 0, reg)
+	s, err := begin(ctx, opened, newStatements(InSQLite, reader), dial, 0, reg)
+	if err != nil {
+		return nil, err
+	}
+	s.copies = copies
+	return s, nil
 }
 
 // begin puts a record to work on connections that were opened.

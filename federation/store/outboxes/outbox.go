@@ -97,8 +97,9 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT handoff FROM outbox WHERE link = ? AND next IS NOT NULL AND next <= ?
-		ORDER BY rank, event`+engine.AtMost, link, engine.Stamp(now), max(limit, 0))
+	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next <= ?2
+		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1)
+		ORDER BY rank, event LIMIT 0 + ?3`, link, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
 	}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+)
+
+// checkpointEvery is the interval of checkpoints: so often that a checkpoint takes a few
+// milliseconds, and so seldom that it copies a page of many commits once.
+const checkpointEvery = time.Second
+
+// minLogBytes is the size of the file of the log from which there are checkpoints. A shorter log
+// costs nothing, and a checkpoint two fsyncs. The size is asked for without opening a file: to
+// close one that SQLite has open ends its locks.
+//
+// spec: SQLite "How To Corrupt", §2.2
+const minLogBytes = 8 << 20
+
+// checkpointer copies the write-ahead log of a file into the database, on a connection of its
+// own: a checkpoint of the connection that writes delays the commit that starts it. A commit
+// starts one where the log grows faster than the checkpointer copies it, see [file.writer].
+type checkpointer struct {
+	of      file
+	on      *sql.DB
+	mu      sync.Mutex // held during a checkpoint
+	closing chan struct{}
+	closed  chan struct{} // closed by run
+}
+
+// startCheckpoints makes checkpoints of a file until the checkpointer is closed.
+func startCheckpoints(ctx context.Context, f file) (*checkpointer, error) {
+	on, err := sql.Open("sqlite", f.writer())
+	if err != nil {
+		return nil, err
+	}
+	on.SetMaxOpenConns(1)
+	c := &checkpointer{of: f, on: on, closing: make(chan struct{}), closed: make(chan struct{})}
+	go c.run(context.WithoutCancel(ctx))
+	return c, nil
+}
+
+// run makes checkpoints until Close.
+func (c *checkpointer) run(ctx context.Context) {
+	defer close(c.closed)
+	tick := time.NewTicker(checkpointEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if size, err := sizeOf(string(c.of) + WALSuffix); err == nil && size >= minLogBytes {
+				c.checkpoint(ctx)
+			}
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// checkpoint copies what no reader needs in the log. It does not wait for readers or for the
+// writer. Its error has no consequence: the pages stay in the log until the next checkpoint, and
+// a commit reports a failing disk.
+func (c *checkpointer) checkpoint(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.on.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+}
+
+// Close waits for a checkpoint that has begun.
+func (c *checkpointer) Close() error {
+	close(c.closing)
+	<-c.closed
+	return c.on.Close()
+}
