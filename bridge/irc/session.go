@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -30,8 +31,8 @@ type Wire[Line any] struct {
 // step that is judged. A dialect embeds it, and receives from Lines, Broken, Wrote and
 // Calls in its loop.
 //
-// [Session.Post] may be called by any goroutine, [Session.Do] and [Session.Execute] by
-// Judge, which submits with [SubmitWithRetry] in Slots; all else belongs to the owner.
+// [Session.Post] may be called by any goroutine, [Session.Do], [Session.Submit] and
+// [Session.Execute] by Judge; all else belongs to the owner.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
 	Broken chan error  // gets the error that ended the reader
@@ -49,10 +50,10 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Asking ends with the connection, and key lookups with it. Submitting ends a little
 	// later, so that steps that were read are judged.
 	Asking, Submitting context.Context
-	// Slots bound how many steps of the session are judged at a time.
-	Slots Slots
 
 	wire     Wire[Line]
+	log      *slog.Logger
+	slots    Slots
 	pieces   chan []byte
 	writing  bool
 	writeErr error
@@ -61,10 +62,10 @@ type Session[Line any, Step, Lane comparable] struct {
 
 // NewSession returns a session on a connection, in which at most lines are read ahead. It
 // starts nothing.
-func NewSession[Line any, Step, Lane comparable](wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
+func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	return &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
-		Steps: steps, Slots: NewSlots(LinkSlots), wire: wire, pieces: make(chan []byte, 1),
+		Steps: steps, wire: wire, log: log, slots: NewSlots(LinkSlots), pieces: make(chan []byte, 1),
 	}
 }
 
@@ -128,10 +129,16 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 	}
 }
 
+// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does: what was
+// read is judged, though the owner ends.
+func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
+	return SubmitWithRetry(s.Submitting, s.log, s.slots, ev, once)
+}
+
 // Execute runs a command in a slot and returns the reply; nil where the session ended
 // first.
 func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []string) {
-	_, _ = s.Slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
+	_, _ = s.slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
 		reply = o.Run(ctx, c, time.Now())
 		return federation.Judgement{}, nil
 	})

@@ -3,6 +3,7 @@ package irc_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func newTextSession() (*textSession, net.Conn) {
 			return string(text)
 		},
 	}
-	return irc.NewSession(wire, 0, irc.NewLanes(4, laneOf)), theirs
+	return irc.NewSession(slog.New(slog.DiscardHandler), wire, 0, irc.NewLanes(4, laneOf)), theirs
 }
 
 func TestASessionCarriesLinesBothWays(t *testing.T) {

@@ -83,7 +83,7 @@ func (s *session) allowChat(ctx context.Context, m *said) bool {
 
 // relay files text of a channel, and returns what the owner does with the result.
 func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
-	_, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
+	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		return federation.Judgement{}, irc.Relay(ctx, s.link.deps.Ports, *in.chat)
 	})
 	return func() {

@@ -56,10 +56,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		return s.relay(ctx, in)
 	}
 	s.link.deps.Gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
-
-	answer, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
-		return s.submitOnce(ctx, in)
-	})
+	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }
 

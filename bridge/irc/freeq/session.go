@@ -108,7 +108,7 @@ func newSession(l *Link, conn stream) *session {
 		_, err := conn.Write(piece)
 		return err
 	}}
-	s.judging = irc.NewSession(wire, inboundLines, irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff }))
+	s.judging = irc.NewSession(l.log, wire, inboundLines, irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff }))
 	return s
 }
 

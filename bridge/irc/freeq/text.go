@@ -58,7 +58,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 
 // speak files private text, and returns what the owner does with the result.
 func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
-	_, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
+	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		return federation.Judgement{}, irc.Say(ctx, s.link.deps.Ports, *in.words)
 	})
 	return func() {

@@ -42,7 +42,7 @@ func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool
 
 // relay files text of a channel. Its author is the same as that of private text.
 func (s *session) relay(in *inbound) error {
-	_, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		chat := *in.chat
 		b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
 		if err != nil {

@@ -74,7 +74,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.after != nil {
 		s.awaitOffer(in)
 	}
-	answer, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { //nolint:contextcheck // what was read is judged, though the owner ends
+	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) {
 		if err := s.attribute(ctx, in); err != nil {
 			return federation.Judgement{}, err
 		}

@@ -83,7 +83,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,
 		Decode: func(text []byte, err error) line { return line{text: string(text), err: err} },
 	}
-	s.judging = irc.NewSession(wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
+	s.judging = irc.NewSession(l.log, wire, 0, irc.NewLanes(maxSteps, (*inbound).lane))
 	return s
 }
 

@@ -25,7 +25,7 @@ func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 // speak files private text. The sender is the DID of its account, else the DID that it signed last
 // as, else the one that the gateway keeps for its nick.
 func (s *session) speak(in *inbound) error {
-	_, err := irc.SubmitWithRetry(s.Submitting, s.log, s.Slots, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		words := *in.words
 		b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
 		if err != nil {
