@@ -117,11 +117,10 @@ func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now
 	isNew, stranger := h.Admit(ctx, did, ev.Arrival.Address, now)
 	if stranger != nil {
 		s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
-		ev.Arrival.Party = h.party(ctx, s.View, ev)
-		switch {
-		case err != nil:
-			stranger = fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
-		case slices.Contains(s.View.Others(""), ev.Actor()):
+		if err != nil {
+			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+		}
+		if ev.Arrival.Party = h.party(ctx, s.View, ev); slices.Contains(s.View.Others(""), ev.Actor()) {
 			stranger = nil
 		}
 	}
