@@ -111,11 +111,13 @@ func (t *tally) unread(l line) bool {
 	})
 }
 
-// beforeDeath reports whether the near side accepted a line before the bridge was killed. A bridge reads
-// in order: it has read a line that a later one overtook. Nothing shows that it has read the last lines,
-// where a busy machine reads later than transitTime.
-func (t *tally) beforeDeath(l line) bool {
-	return len(t.left) > 0 && l.accepted.Before(t.left[0])
+// readTime is after how long a bridge has read a line, however busy its machine is.
+const readTime = 2 * time.Second
+
+// inFlight reports whether a line may have been on its way to the bridge when the bridge was killed. On a
+// busy machine that lasts longer than transitTime, and nothing shows that the bridge has read the line.
+func (t *tally) inFlight(l line) bool {
+	return len(t.left) > 0 && l.accepted.Before(t.left[0]) && t.left[0].Sub(l.accepted) < readTime
 }
 
 // awaits reports whether something is missing that may still arrive.
@@ -160,12 +162,12 @@ func (t *tally) result(w way, c trial) result {
 		switch {
 		case l.took > 0:
 			took = append(took, l.took)
-			overtaken = overtaken || t.beforeDeath(l)
+			overtaken = overtaken || len(t.left) == 0 || l.sent.Before(t.left[0])
 		case t.unread(l):
 			r.Unread++
 		default:
 			r.Lost++
-			if overtaken || !t.beforeDeath(l) {
+			if overtaken || !t.inFlight(l) { // a bridge reads in order
 				r.ReadLost++
 			}
 		}
