@@ -2,6 +2,8 @@ package mailbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,7 +37,11 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 		if _, ok := l.peers.Peer(at.Home); !ok && at.Home != l.home {
 			name = Unrouted
 		}
-		if at.Home == "" && (l.alone() || l.onLink(after)) {
+		served, err := l.servedOnLink(ctx, did, ev, after)
+		if err != nil {
+			return nil, err
+		}
+		if at.Home == "" && (l.alone() || served) {
 			continue // no other home has the mailbox
 		}
 		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
@@ -45,11 +51,19 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	return names, nil
 }
 
-// onLink reports whether a handoff is in private on a network of this home: the link has the party
-// that no home is known for.
-func (l *Locator) onLink(v federation.View) bool {
+// servedOnLink reports whether the gateway wrote a private offer on a network of this home because its
+// recipient is logged in there. The link of an offer that a user of that network made names the
+// offerer alone, and says nothing of the recipient.
+func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev federation.Event, v federation.View) (bool, error) {
 	_, home := l.peers.Peer(federation.HomeID(v.Link))
-	return v.Link != "" && !home && federation.Private(v.Venue)
+	if did != v.Offeree || v.Link == "" || home || ev.Arrival.Link == v.Link || !federation.Private(v.Venue) {
+		return false, nil
+	}
+	offerer, err := l.record.Binding(ctx, v.Offerer)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return false, fmt.Errorf("look up %s: %w", v.Offerer, err)
+	}
+	return offerer.Link != v.Link, nil
 }
 
 // everyone returns the names of all homes but the one that a step came from.

@@ -29,6 +29,10 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 	w.peers = append(w.peers, mailbox.Peer{Home: "d.test", Blocked: true})
 	offer := federation.Event{From: alice, Verb: federation.Offer}
 	between := federation.View{Home: self, Offerer: alice, Offeree: bob}
+	onLab := func(from federation.DID) federation.View {
+		return federation.View{Home: self, Offerer: from, Offeree: "did:key:stranger", Link: "lab", Venue: federation.PrivateVenue(from, "did:key:stranger")}
+	}
+	w.bindings["did:key:lena"] = federation.Binding{DID: "did:key:lena", Network: "irc", Link: "lab", Seen: now}
 	for name, test := range map[string]recipients{
 		"an offer to bob":                 {offer, between, []string{"b.test"}},
 		"an offer to anyone":              {offer, federation.View{Home: self, Offerer: alice}, []string{"b.test", "c.test"}},
@@ -36,7 +40,9 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, between, nil},
 		"an accept that bob took here":    {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "lab"}}, between, nil},
 		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{mailbox.Unrouted}},
-		"an offer to a DID on a link":     {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger", Link: "lab", Venue: federation.PrivateVenue(alice, "did:key:stranger")}, nil},
+		"an agent's offer, put on a link": {offer, onLab(alice), nil},
+		"a first offer from a link":       {federation.Event{From: "did:key:new", Verb: federation.Offer, Arrival: federation.Arrival{Link: "lab"}}, onLab("did:key:new"), []string{mailbox.Unrouted}},
+		"a cancel of an offer from there": {federation.Event{From: "did:key:lena", Verb: federation.Cancel, Arrival: federation.Arrival{Link: "http"}}, onLab("did:key:lena"), []string{mailbox.Unrouted}},
 		"an offer to a home that is gone": {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:gone"}, []string{mailbox.Unrouted}},
 		"a receipt":                       {federation.Event{From: self.DID(), Verb: federation.Confirm}, between, nil},
 		"a step of another home":          {offer, federation.View{Home: "c.test", Offerer: alice, Offeree: bob, Numbered: true}, nil},
