@@ -223,7 +223,8 @@ func (s *scanner) list(end byte, item func(i int)) {
 }
 
 // quoted moves over a string that opens with quote. Three quotes make one of many
-// lines, which may end in two quotes of its own.
+// lines, which may end in quotes of its own: two by the grammar, and three where the library
+// takes the one after an escaped backslash for escaped.
 func (s *scanner) quoted(quote byte) {
 	one := string(quote)
 	many := strings.Repeat(one, 3)
@@ -239,7 +240,7 @@ func (s *scanner) quoted(quote byte) {
 		s.skip(1)
 	}
 	s.skip(len(end))
-	for i := 0; end == many && i < 2 && s.peek() == quote; i++ {
+	for end == many && s.peek() == quote {
 		s.skip(1)
 	}
 }

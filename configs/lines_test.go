@@ -62,6 +62,7 @@ func FuzzLines(f *testing.F) {
 	f.Add("a = [[1, 2], [\"]\"]]\nb = {c = {d = 'e'}}\n[f]\n'' = 07:32:00")
 	f.Add("\xfe\xffa = 1")
 	f.Add("'a[0]' = [[1]]")
+	f.Add(`'""' = """\\""""""` + "\nb = 1")
 	item := regexp.MustCompile(`("(?:[^"\\]|\\.)*")|\[\d+\]`) // a quoted key may look like one, and stays
 	f.Fuzz(func(t *testing.T, text string) {
 		var document map[string]any
