@@ -179,12 +179,6 @@ func viaKeyAPI(t *testing.T, _ *entrances, c claim) admission {
 	return admission{true, err == nil && verdict == federation.Valid}
 }
 
-func viaRegistryIdentity(t *testing.T, _ *entrances, c claim) admission {
-	t.Helper()
-	keys, err := identity.ParseRegistryKeys(fmt.Appendf(nil, `{"keys":[{"kid":"k","publicKey":%q,"status":"active"}]}`, c.base64()), time.Now())
-	return admission{taken: err == nil && len(keys) == 1}
-}
-
 // checked reports whether a configuration with some tables is without mistakes.
 func (e *entrances) checked(t *testing.T, tables string) bool {
 	t.Helper()

@@ -217,7 +217,6 @@ func entryPoints() []entry {
 		{name: "freeq key API", parsers: []string{"federation/identity/peerkeys.go"}, names: true, present: viaKeyAPI},
 		{name: "freeq endpoint", parsers: []string{"bridge/irc/freeq/envelope.go", "bridge/irc/freeq/ticket.go"}, names: true, provesNothing: true, present: viaEndpoint},
 		{name: "other homes", parsers: []string{"federation/identity/publickey.go"}, names: true, present: viaHome},
-		{name: "registry identity", parsers: []string{"federation/identity/registrykeys.go"}, names: true, provesNothing: true, present: viaRegistryIdentity},
 		{name: "bindings", parsers: []string{"federation/identity/publickey.go"}, names: true, provesNothing: true, present: viaBinding},
 		{name: "did:web document, Multikey", parsers: []string{"federation/identity/publickey.go"}, names: true, present: viaMultikey},
 		{name: "did:web document, JWK", parsers: []string{"federation/identity/document.go"}, names: true, present: viaJWK},

@@ -370,23 +370,18 @@ func TestNoPeerIsAskedAboutTheGatewaysOwn(t *testing.T) {
 	}
 }
 
-func TestKeysOfARegistryHaveTheirStates(t *testing.T) {
+func TestKeysOfAReportEndWhenItSays(t *testing.T) {
 	s := newStand(t)
 	now := time.Unix(1_800_000_000, 0).UTC()
-	b64 := base64.RawURLEncoding.EncodeToString
-	body := fmt.Sprintf(`{"handle": "scout_7", "keys": [
-		{"kid": "a", "publicKey": %q, "status": "active", "createdAt": 1, "expiresAt": null},
-		{"kid": "p", "publicKey": %q, "status": "pending", "expiresAt": 1800000100},
-		{"kid": "r", "publicKey": %q, "status": "revoked", "revokedAt": 1799999000},
-		{"kid": "s", "publicKey": %q, "status": "revoked"}]}`,
-		b64(seededKey('a')), b64(seededKey('p')), b64(seededKey('r')), b64(seededKey('s')))
-	keys, err := identity.ParseRegistryKeys([]byte(body), now)
-	if err != nil {
-		t.Fatal(err)
-	}
 	did := identity.KeyDID(seededKey('x'))
 	if err := s.source.Learn(t.Context(), federation.KeyReport{
-		DID: did, Origin: federation.NetworkKey, Via: "peer.example", Keys: keys, Whole: true, At: now,
+		DID: did, Origin: federation.NetworkKey, Via: "peer.example", Whole: true, At: now,
+		Keys: []federation.ReportedKey{
+			{Public: seededKey('a')},
+			{Public: seededKey('p'), Until: now.Add(100 * time.Second)},
+			{Public: seededKey('r'), Until: now.Add(-1000 * time.Second)},
+			{Public: seededKey('s'), Until: now},
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -401,25 +396,6 @@ func TestKeysOfARegistryHaveTheirStates(t *testing.T) {
 			q.Received = now.Add(time.Duration(second) * time.Second)
 			s.check(fmt.Sprintf("key %c at %+d", name, second), q, want)
 		}
-	}
-}
-
-func TestIdentitiesOfARegistryThatAreRefused(t *testing.T) {
-	key := base64.RawURLEncoding.EncodeToString(seededKey('a'))
-	for name, body := range map[string]string{
-		"nothing":             "",
-		"no keys":             `{}`,
-		"a key that is none":  `{"keys": [{"publicKey": "AAAA", "status": "active"}]}`,
-		"an unknown status":   `{"keys": [{"publicKey": "` + key + `", "status": "sleepy"}]}`,
-		"a time that is none": `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": "today"}]}`,
-		"a time before time":  `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": -1}]}`,
-		"a status said twice": `{"keys": [{"publicKey": "` + key + `", "status": "active", "status": "revoked"}]}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			if keys, err := identity.ParseRegistryKeys([]byte(body), noon()); err == nil {
-				t.Errorf("got %+v, want an error", keys)
-			}
-		})
 	}
 }
 
