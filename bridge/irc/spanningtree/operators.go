@@ -25,7 +25,7 @@ func (s *session) fill(ch *channel, list string) {
 		if s.net.users[uuid] != nil {
 			operated = operated || strings.Contains(modes, "o")
 			entered = append(entered, uuid)
-			ch.members[uuid], ch.visited = true, true
+			ch.members[uuid], ch.visited, ch.met = true, true, true
 		}
 	}
 	if s.linked && ch.ours && !operated && len(entered) > 0 {

@@ -62,6 +62,7 @@ type channel struct {
 	ours    bool            // a user of ours made it
 	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
+	met     bool            // it had a member since the link came up
 	rules   rules
 	kept    map[*pseudo]bool // users of ours that its modes keep out
 }
