@@ -28,7 +28,7 @@ type IRCMessage struct {
 // messages holds the messages that no test has read yet.
 type messages struct {
 	mu      sync.Mutex
-	list    []IRCMessage
+	list    []*IRCMessage
 	changed chan struct{} // closed and replaced at each change
 	err     error         // why there will be no more
 }
@@ -41,7 +41,7 @@ func newMessages() *messages { return &messages{changed: make(chan struct{})} }
 func (q *messages) add(m IRCMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.list = append(q.list[max(0, len(q.list)+1-maxMessages):], m)
+	q.list = append(q.list[max(0, len(q.list)+1-maxMessages):], &m)
 	q.wake()
 }
 
@@ -62,22 +62,27 @@ func (q *messages) wake() {
 func (q *messages) all() []IRCMessage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.list)
+	list := make([]IRCMessage, len(q.list))
+	for i, m := range q.list {
+		list[i] = *m
+	}
+	return list
 }
 
-// next takes the oldest message that matches, waiting for one.
+// next takes the oldest message that matches, waiting for one. It calls match without the lock: match
+// may ask a server that adds messages meanwhile.
 func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	for {
 		q.mu.Lock()
-		if i := slices.IndexFunc(q.list, match); i >= 0 {
-			m := q.list[i]
-			q.list = slices.Delete(q.list, i, i+1)
-			q.mu.Unlock()
-			return m, nil
-		}
-		changed, err := q.changed, q.err
+		list, changed, err := slices.Clone(q.list), q.changed, q.err
 		q.mu.Unlock()
-		if err != nil {
+		i := slices.IndexFunc(list, func(m *IRCMessage) bool { return match(*m) })
+		switch {
+		case i >= 0 && q.take(list[i]):
+			return *list[i], nil
+		case i >= 0:
+			continue // another reader took it
+		case err != nil:
 			return IRCMessage{}, fmt.Errorf("wait for a message: %w", err)
 		}
 		select {
@@ -86,6 +91,17 @@ func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMe
 			return IRCMessage{}, fmt.Errorf("wait for a message: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// take removes a message, and reports whether it was there.
+func (q *messages) take(m *IRCMessage) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.list, m)
+	if i >= 0 {
+		q.list = slices.Delete(q.list, i, i+1)
+	}
+	return i >= 0
 }
 
 // IRCClient is a small IRC client. Its methods may be called concurrently.
