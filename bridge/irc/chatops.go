@@ -368,7 +368,7 @@ func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now
 	}
 	ev, err := VouchFor(ctx, o.Ports, ev, c.Line)
 	if err != nil {
-		return nil, fmt.Errorf("vouch for %s: %w", c.DID, err)
+		return nil, err
 	}
 	judged, err := o.Ports.Gateway.Submit(ctx, ev)
 	if err != nil {

@@ -32,8 +32,17 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 // VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in
 // From. A step without an id gets one. The line as received
 // is its evidence. A context for which there is no room is stored; what the step cannot
-// carry even so is in the line alone.
+// carry even so is in the line alone. With an error it returns the step as it was, so that the
+// caller can try again.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
+	vouched, err := vouch(ctx, p, ev, line)
+	if err != nil {
+		return ev, fmt.Errorf("vouch for %s: %w", ev.From, err)
+	}
+	return vouched, nil
+}
+
+func vouch(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	switch {
 	case ev.Stamped:
 	case ev.Verb == federation.Offer:

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -152,12 +151,8 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	if err != nil || !bound.Vouch {
 		return err // the home refuses a step without a signature
 	}
-	vouched, err := irc.VouchFor(ctx, ports, in.ev, in.line)
-	if err != nil {
-		return fmt.Errorf("vouch for %s: %w", bound.DID, err)
-	}
-	in.ev = vouched
-	return nil
+	in.ev, err = irc.VouchFor(ctx, ports, in.ev, in.line)
+	return err
 }
 
 // judged tells a client what became of its step: the message as all see it, if it asked

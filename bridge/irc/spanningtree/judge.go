@@ -2,7 +2,6 @@ package spanningtree
 
 import (
 	"context"
-	"fmt"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -139,7 +138,7 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	}
 	if bound.Vouch && ev.Signature.Text == "" {
 		if ev, err = irc.VouchFor(ctx, ports, ev, in.line); err != nil {
-			return fmt.Errorf("vouch for %s: %w", bound.DID, err)
+			return err
 		}
 	}
 	in.ev, in.whose = ev, true

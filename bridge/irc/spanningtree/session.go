@@ -71,7 +71,7 @@ type session struct {
 	missed      map[federation.DID]party // recipients of text that were not here
 	pause       <-chan time.Time         // nothing is read until then; nil while something is
 	unread      []*row                   // text and steps that wait for users of their channel, in order
-	readersDue  <-chan time.Time         // such text waits no longer; nil after that
+	readersDue  <-chan time.Time         // they wait no longer; nil after that
 }
 
 func newSession(l *Link, conn net.Conn) *session {
