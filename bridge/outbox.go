@@ -191,23 +191,20 @@ func (w *outboxWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// fill begins due lanes, up to [maxLanes]. One look finds all lanes that there is room for.
+// fill begins due lanes, up to [maxLanes]. It looks once at most: the end of each lane fills again.
 func (w *outboxWorker) fill(ctx context.Context, r *running) {
-	for looked := false; len(r.busy) < maxLanes; {
-		if len(r.ready) == 0 {
-			if looked || !w.look(ctx, r) {
-				return
-			}
-			looked = true
-		}
+	if len(r.ready) == 0 && len(r.busy) < maxLanes {
+		w.look(ctx, r)
+	}
+	for len(r.ready) > 0 && len(r.busy) < maxLanes {
 		lane := r.ready[0]
 		r.ready = r.ready[1:]
 		w.begin(ctx, r, lane, false)
 	}
 }
 
-// look reads which lanes are due, and reports whether there is one.
-func (w *outboxWorker) look(ctx context.Context, r *running) bool {
+// look reads which lanes are due.
+func (w *outboxWorker) look(ctx context.Context, r *running) {
 	due, err := w.rows.Heads(ctx, w.link.Name(), time.Now(), len(r.busy)+headsPage)
 	if err != nil && ctx.Err() == nil {
 		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
@@ -217,7 +214,6 @@ func (w *outboxWorker) look(ctx context.Context, r *running) bool {
 			r.ready = append(r.ready, lane)
 		}
 	}
-	return len(r.ready) > 0
 }
 
 // begin starts a lane that is not running.
