@@ -298,14 +298,14 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
 		to.Links = append(to.Links, homes...)
 	}
-	to.Once = slices.DeleteFunc(to.Once, func(name string) bool {
-		r := l.current.Load().named[name]
-		here := r != nil && r.lease.ours.Load()
-		if here {
+	var here []string
+	for _, name := range to.Once {
+		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
 			r.supervisor.Fresh(ev.ID) // before the filing: the outbox may be read right after it
+			here = append(here, name)
 		}
-		return !here
-	})
+	}
+	to.Once = here
 	return to, err
 }
 
