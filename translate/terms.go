@@ -246,7 +246,7 @@ func addContext(fields map[string]string, ev federation.Event, tag, hashTag stri
 	}
 	lost := func(why string) []Loss { return []Loss{{Field: "context", Fate: Lost, Why: why}} }
 	if !ValidContext(ev.Context) {
-		return lost(federation.InvalidContext.Sentence())
+		return lost("the text is no context")
 	}
 	fields[tag] = ev.Context
 	if ev.ContextHash != "" {

@@ -151,15 +151,6 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 	return ev, nil
 }
 
-// refuseContext refuses a step whose context does not fit. The sentence of the refusal already says
-// what a context is.
-func refuseContext(ev federation.Event, why string) error {
-	if why == federation.InvalidContext.Sentence() {
-		why = ""
-	}
-	return federation.Refuse(ev, federation.InvalidContext, why)
-}
-
 // written puts a step into the words of its dialect. A context that is too long for
 // these is stored, and referred to.
 func (s Builder) written(ctx context.Context, ev federation.Event) (federation.Event, []translate.Loss, error) {
@@ -174,7 +165,7 @@ func (s Builder) written(ctx context.Context, ev federation.Event) (federation.E
 	ev.Fields = fields
 	for _, loss := range losses {
 		if loss.Field == "context" { // the caller can write a shorter one
-			return ev, nil, refuseContext(ev, loss.Why)
+			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
 		}
 		ev.Note, _ = translate.CutNote(ev.Note)
 	}

@@ -210,7 +210,7 @@ func TestAContextThatDoesNotFitIsRefusedWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	const is = "invalid-context: a context is JSON of at most 4096 bytes, an https URL or an at URI"
 	for text, want := range map[string]string{
-		"no JSON": is,
+		"no JSON": is + ": the text is no context",
 		"https://e.example/" + strings.Repeat("a", 4070): is + ": the tags would be longer than 4094 bytes: shorten the context, the title, the note or the caps",
 	} {
 		_, _, err := newDesk(t).Vouch(t.Context(), stepbuilder.Draft{
