@@ -120,7 +120,8 @@ func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now
 		if err != nil {
 			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}
-		if ev.Arrival.Party = h.party(ctx, s.View, ev); slices.Contains(s.View.Others(""), ev.Actor()) {
+		ev.Arrival.Party = h.party(ctx, s.View, ev) // which the actor depends on
+		if slices.Contains(s.View.Others(""), ev.Actor()) {
 			stranger = nil
 		}
 	}

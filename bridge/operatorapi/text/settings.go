@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,17 +25,11 @@ func settingLine(file string, s contract.Setting) string {
 	if s.Line > 0 {
 		at = place(file, s.Line)
 	}
-	was, is := s.Before, s.After
-	if was == "" {
-		was = "(not set)"
-	}
-	if is == "" {
-		is = "(not set)"
-	}
+	const unset = "(not set)"
 	effect := map[contract.SettingEffect]string{
 		contract.SettingApplied: "applied", contract.SettingReconnect: "its link connects anew", contract.SettingRestart: "restart needed",
 	}[s.Effect]
-	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, was, is, effect)
+	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect)
 }
 
 // LogLevels returns the levels of the log as a line.
