@@ -21,12 +21,19 @@ func newsOf(t *testing.T, a *bridgetest.Agent, from string) []string {
 	return slices.DeleteFunc(texts(t, a), func(text string) bool { return !strings.HasPrefix(text, from+": ") })
 }
 
-func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
-	t.Parallel()
+// besideRegistry returns a gateway whose registry is a.test, and a registry b.test. Each names the other.
+func besideRegistry(t *testing.T) (b *talkative, far *house) {
+	t.Helper()
 	a, far := newHouse(t), newHouse(t)
-	b := talkativeIn(t, a, fmt.Sprintf("[airc]\ndomain = \"a.test\"\n[[airc.peers]]\ndomain = \"b.test\"\nurl = %q\n", far.url()))
+	b = talkativeIn(t, a, fmt.Sprintf("[airc]\ndomain = \"a.test\"\n[[airc.peers]]\ndomain = \"b.test\"\nurl = %q\n", far.url()))
 	registryOf(t, far, "b.test", a, "a.test")
 	far.start(t)
+	return b, far
+}
+
+func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
+	t.Parallel()
+	b, far := besideRegistry(t)
 	amy := resident(t, far, "amy_1", 9)
 	b.tellBaton(t, "say scout_7 hello scout", "Your message to scout_7") // which gives alice a handle
 	alice := b.asker(t, "hello scout") + "@a.test"
@@ -70,10 +77,7 @@ func TestAPersonAndAnAgentOfAnotherRegistryConverse(t *testing.T) {
 // No agent of the other registry has written here before.
 func TestPeopleAndCallersAreTheFirstToWriteToAnAgentOfAnotherRegistry(t *testing.T) {
 	t.Parallel()
-	a, far := newHouse(t), newHouse(t)
-	b := talkativeIn(t, a, fmt.Sprintf("[airc]\ndomain = \"a.test\"\n[[airc.peers]]\ndomain = \"b.test\"\nurl = %q\n", far.url()))
-	registryOf(t, far, "b.test", a, "a.test")
-	far.start(t)
+	b, far := besideRegistry(t)
 	amy, ben := resident(t, far, "amy_1", 9), resident(t, far, "ben_1", 10)
 
 	var sent struct{ To string }
