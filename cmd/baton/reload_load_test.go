@@ -53,10 +53,13 @@ func (c *caller) stream(t *testing.T) <-chan string {
 	return lines
 }
 
+// anyLoad lets one DID offer as much to another one as a fast machine can.
+const anyLoad = "open_handoffs_per_did = 100000\ninbox_events = 100000\ninbox_events_per_sender = 100000\n"
+
 func TestReloadsUnderLoadLoseNothingAndEndNoSession(t *testing.T) {
 	t.Parallel()
 	address := federationtest.FreeAddr(t)
-	sq := newSquare(t, []string{"alice"}, fmt.Sprintf("[irc.client]\nlisten = %q\nchannels = [%q]\n%s", address, channel, anyRate+"max_hops = 2\n"))
+	sq := newSquare(t, []string{"alice"}, fmt.Sprintf("[irc.client]\nlisten = %q\nchannels = [%q]\n%s", address, channel, anyRate+anyLoad+"max_hops = 2\n"))
 	s := &homeServer{house: sq.house, irc: address}
 	eliza := newPerson(t)
 	client := s.login(t, "eliza", eliza, append(agentCaps(rfcTags), "echo-message")...)
@@ -68,10 +71,10 @@ func TestReloadsUnderLoadLoseNothingAndEndNoSession(t *testing.T) {
 	posted := make(chan []string)
 	go func() {
 		var ids []string
+		defer func() { posted <- ids }() // of a caller that failed too
 		for i := 0; !stop.Load(); i++ {
 			ids = append(ids, sender.offer(t, map[string]any{"to": scholar.did, "title": "By REST " + strconv.Itoa(i)}))
 		}
-		posted <- ids
 	}()
 	var offered []string
 	during := func() {
