@@ -62,6 +62,7 @@ type Freeq struct {
 	spoke      bool                         // the peer has said a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
+	gone       map[string]bool              // nicks of users that quit
 	tasks      map[string]*freeqTask
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
@@ -92,7 +93,7 @@ type freeqRow struct {
 func NewFreeq(cfg FreeqConfig) *Freeq {
 	f := &Freeq{
 		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
-		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, tasks: map[string]*freeqTask{},
+		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, gone: map[string]bool{}, tasks: map[string]*freeqTask{},
 		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}), early: map[string][]freeqRow{},
 		relayed: make(chan relayed, maxRelayed),
 	}
@@ -150,11 +151,11 @@ func (f *Freeq) Lose(n int) {
 	f.lose = n
 }
 
-// LoseLines makes the server drop each line of the peer's users from now on.
-func (f *Freeq) LoseLines() {
+// LoseLines makes the server drop each line of the peer's users from now on, or drop none.
+func (f *Freeq) LoseLines(lose bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.loseLines = true
+	f.loseLines = lose
 }
 
 // Stall makes the server process no line for a while. Afterwards it processes the lines

@@ -43,6 +43,7 @@ func (u *FreeqUser) Quit() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.users, u.Nick)
+	f.gone[u.Nick] = true
 	f.say(f.event(map[string]any{"type": "quit", "nick": u.Nick, "reason": ""}))
 }
 

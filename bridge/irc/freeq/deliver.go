@@ -300,9 +300,17 @@ func (s *session) deliver(r *row) {
 	}
 }
 
-// queueLine queues the line of a row, if it has one, from a user. A private line goes to a
-// nick, by which the client of its reader knows it, or to the DID of an absent reader. A
-// server files no private line of the gateway itself, which has no DID there.
+// targetOf returns where a private line goes: to a nick, by which the client of its reader knows
+// it, or to the DID of an absent reader.
+func (s *session) targetOf(did federation.DID) string {
+	if reader := s.theirs.dids[did]; reader != nil {
+		return reader.nick
+	}
+	return string(did)
+}
+
+// queueLine queues the line of a row, if it has one, from a user. A server files no private line
+// of the gateway itself, which has no DID there.
 func (s *session) queueLine(r *row, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
@@ -310,11 +318,8 @@ func (s *session) queueLine(r *row, from string) {
 		Tags: map[string]string{irc.RefTag: r.ref.String()},
 	}
 	if private {
-		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
+		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), s.targetOf(r.to)
 		message.Reader = string(r.to)
-		if reader := s.theirs.dids[r.to]; reader != nil {
-			message.Target = reader.nick
-		}
 	}
 	line := &proof{id: id, message: message}
 	switch {

@@ -80,9 +80,33 @@ func TestAPrivateStepWithoutItsLineIsNotDelivered(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	h.alice()
-	h.server.LoseLines()
+	h.server.LoseLines(true)
 	err := h.link.Deliver(patient(t), h.aPrivateOffer(t))
 	if _, waits := errors.AsType[*federation.UnavailableError](err); !waits {
 		t.Errorf("Deliver returns %v, want a not-now", err)
 	}
+}
+
+func TestAPrivateLineThatIsWrittenAgainGoesToTheDIDOfAReaderThatLeft(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	alice := h.present(t)
+	h.server.LoseLines(true)
+	delivered := make(chan error, 1)
+	go func() { delivered <- h.link.Deliver(patient(t), h.aPrivateOffer(t)) }()
+	for ctx := patient(t); h.server.Dropped() == 0; {
+		if ctx.Err() != nil {
+			t.Fatal("no line is lost")
+		}
+	}
+	alice.Quit()
+	h.server.LoseLines(false)
+	if err := <-delivered; err != nil {
+		t.Fatal(err)
+	}
+	line, err := h.server.AwaitLine(patient(t), "the line", isLine)
+	if err != nil || line["target"] != string(alice.DID) {
+		t.Errorf("line %v, %v", line, err)
+	}
+	h.expectNothingOdd(t)
 }

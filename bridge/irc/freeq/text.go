@@ -85,10 +85,7 @@ func (l *Link) textRow(ctx context.Context, ev federation.Event) *row {
 // absent one by its DID: the log of the server shows both, and keeps them for the user. No log
 // shows lines to a guest, and the answer to a question behind them is their proof.
 func (s *session) deliverText(r *row) {
-	target := string(r.to)
-	if reader := s.theirs.dids[r.to]; reader != nil {
-		target = reader.nick
-	}
+	target := s.targetOf(r.to)
 	if r.guest != "" {
 		guest := s.theirs.named(r.guest)
 		if guest == nil {
