@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"baton/bridge"
@@ -106,9 +104,6 @@ func calls() map[string]call {
 		"passport": calling(false, func(ctx context.Context, a Account, id string) (bridge.Document, error) { return a.Passport(ctx, id) }),
 	}
 }
-
-// Operations returns the names of the operations of an account.
-func Operations() []string { return slices.Collect(maps.Keys(calls())) }
 
 // checkBound returns a refusal where the gateway does not sign steps for the DID of the account,
 // and the caller has no key to sign them with.

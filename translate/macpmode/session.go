@@ -146,21 +146,6 @@ func (s *Session) Metadata() *macpv1.SessionMetadata {
 	return m
 }
 
-// Restore returns the session that a history describes.
-func Restore(history [][]byte) (*Session, error) {
-	s := &Session{}
-	for _, text := range history {
-		var entry historyv1.Entry
-		if err := proto.Unmarshal(text, &entry); err != nil {
-			return nil, err
-		}
-		if err := s.Apply(&entry); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
 // EnvelopeOf returns the envelope of an entry.
 func EnvelopeOf(entry *historyv1.Entry) (*macpv1.Envelope, error) {
 	env := &macpv1.Envelope{}
