@@ -66,7 +66,7 @@ func (p *policies) apply(entry []byte) error {
 	return nil
 }
 
-// change plans one entry, and makes its change after it is on disk.
+// changePolicies plans one entry, and makes its change after it is on disk.
 func (t *turn) changePolicies(entry []byte) {
 	e := t.engine
 	t.batch.more = append(t.batch.more, federation.JournalWrite{Name: policyJournal, Length: e.policies.length + t.batch.policies, Entries: [][]byte{entry}})

@@ -27,7 +27,7 @@ import (
 // voiceSecret is the secret of bob and alice.
 const voiceSecret = "a secret of bob and alice"
 
-// filed is a gateway with a voice directory and a ".handoffs" directory. Bob of the one and the
+// filesHouse is a gateway with a voice directory and a ".handoffs" directory. Bob of the one and the
 // remote agent of the other are scholar, a caller over plain HTTP.
 type filesHouse struct {
 	*house

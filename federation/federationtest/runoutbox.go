@@ -180,7 +180,7 @@ func (s suite) testOwed(t *testing.T) {
 	}
 }
 
-// owe files offers with a pending delivery to the link "oftc", and returns the rows.
+// fileOffers files offers with a pending delivery to the link "oftc", and returns the rows.
 func fileOffers(t *testing.T, record Record, offers int) []int64 {
 	t.Helper()
 	for n := range offers {

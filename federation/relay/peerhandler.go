@@ -350,7 +350,7 @@ func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
 	return ev
 }
 
-// believed returns a party if one of these homes may speak for it, else "".
+// trustedParty returns a party if one of these homes may speak for it, else "".
 func (p *Peer) trustedParty(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
 	for _, home := range homes {
 		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {

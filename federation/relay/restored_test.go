@@ -68,7 +68,7 @@ func TestARestartThatNoConnectionNoticedIsNoticedByItsFirstQuestion(t *testing.T
 	older.comes(offer.ID, "offer")
 }
 
-// bob offers alice something at b, and she accepts it at a.
+// acceptedAt returns an offer that bob made to alice at b, and that she accepted at a.
 func acceptedAt(t *testing.T, a, b *gate) (offer federation.Event) {
 	t.Helper()
 	_, offer = b.take("bob", federation.Offer, to("alice"))

@@ -192,7 +192,7 @@ func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 		view.State, view.Offerer, view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
 }
 
-// deliver puts the step into the inboxes, and with its receipt into the outboxes. See
+// fileArrivals puts the step into the inboxes, and with its receipt into the outboxes. See
 // askBefore for the comparison of signers.
 func (f filing) fileArrivals(ctx context.Context, q engine.Tx) error {
 	for _, did := range f.Inboxes {

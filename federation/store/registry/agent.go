@@ -150,7 +150,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// agents reads the agents that the rest of a query finds, with their keys.
+// agentsWhere reads the agents that the rest of a query finds, with their keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	found, err := engine.Rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
