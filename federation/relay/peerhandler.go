@@ -8,19 +8,14 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
 )
 
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
-
-// judgedAtOnce is how many handoffs of a batch are judged at a time: enough for their commits to
-// share an fsync.
-const judgedAtOnce = 64
 
 // laterAfter is the Retry-After for a home in mode hold, or one that sends too much.
 const laterAfter = time.Minute
@@ -177,7 +172,8 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 	return answer, nil
 }
 
-// judge judges the steps of a batch that came on a path. It keeps the order of each handoff.
+// judge judges the steps of a batch that came on a path. It keeps the order of each handoff, and
+// judges all handoffs at the same time, so that few commits hold the batch: it has [maxItems] at most.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	byHandoff, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
 	events, results := make([]federation.Event, len(items)), make([]result, len(items))
@@ -197,10 +193,9 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 		}
 		byHandoff[ev.Handoff] = append(byHandoff[ev.Handoff], i)
 	}
-	var group errgroup.Group
-	group.SetLimit(judgedAtOnce)
+	var handoffs sync.WaitGroup
 	for _, id := range order {
-		group.Go(func() error {
+		handoffs.Go(func() {
 			for _, i := range byHandoff[id] {
 				switch {
 				case events[i].IsMessage():
@@ -211,10 +206,9 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 					p.judgeAsked(ctx, events[i], items[i], &results[i])
 				}
 			}
-			return nil
 		})
 	}
-	_ = group.Wait() // each result has its own error
+	handoffs.Wait()
 	return results
 }
 
