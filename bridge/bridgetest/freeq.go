@@ -62,7 +62,7 @@ type Freeq struct {
 	spoke      bool                         // the peer has said a step on this link
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
-	gone       map[string]bool              // nicks of users that quit
+	gone       map[string]bool              // nicks of users that quit, until they join again
 	tasks      map[string]*freeqTask
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched

@@ -149,7 +149,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	case isChannel && !there && f.dropped > 0: // its JOIN may be among the dropped
 	case isChannel && !there:
 		f.odd("%s speaks in %s and is no member", from, target)
-	case !isChannel && f.gone[target] && f.users[target] == nil: // the peer may not have read its QUIT
+	case f.gone[target]: // the peer may not have read its QUIT
 	case !isChannel && f.reader(target) == "":
 		f.odd("%s speaks to %s, who is not there", from, target)
 	case id == "" || f.row(id) != nil:

@@ -28,6 +28,7 @@ func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *F
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.users[nick] = u
+	delete(f.gone, nick)
 	f.keys[keyName(string(did), federation.KeyID(public(key)))] = public(key)
 	for _, channel := range f.cfg.Channels {
 		f.say(f.event(map[string]any{

@@ -300,13 +300,18 @@ func (s *session) deliver(r *row) {
 	}
 }
 
-// targetOf returns where a private line goes: to a nick, by which the client of its reader knows
-// it, or to the DID of an absent reader.
-func (s *session) targetOf(did federation.DID) string {
-	if reader := s.theirs.dids[did]; reader != nil {
-		return reader.nick
+// aim sets where a private line goes as it is written, for a reader that comes and goes while the
+// line waits: to a nick, by which the client of its reader knows it, or to the DID of an absent
+// reader.
+func (s *session) aim(message any) {
+	line, ok := message.(*said)
+	if !ok || line.Reader == "" {
+		return
 	}
-	return string(did)
+	line.Target = line.Reader
+	if reader := s.theirs.dids[federation.DID(line.Reader)]; reader != nil {
+		line.Target = reader.nick
+	}
 }
 
 // queueLine queues the line of a row, if it has one, from a user. A server files no private line
@@ -318,8 +323,7 @@ func (s *session) queueLine(r *row, from string) {
 		Tags: map[string]string{irc.RefTag: r.ref.String()},
 	}
 	if private {
-		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), s.targetOf(r.to)
-		message.Reader = string(r.to)
+		message.Text, message.Reader = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
 	}
 	line := &proof{id: id, message: message}
 	switch {

@@ -233,8 +233,7 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 }
 
 // writeAgain queues a message that the peer has dropped. The JOIN of its user may be lost
-// too, without which a channel takes no line. The reader of a private line may have left or have
-// another nick since.
+// too, without which a channel takes no line.
 func (s *session) writeAgain(p *proof) {
 	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
 	if p.message.Type == typeTagmsg {
@@ -246,9 +245,6 @@ func (s *session) writeAgain(p *proof) {
 			s.join(from, p.message.Target)
 		}
 		p.message.From = from.Nick
-	}
-	if p.message.Reader != "" {
-		p.message.Target = s.targetOf(federation.DID(p.message.Reader))
 	}
 	s.queue.add(lines, outgoing{message: p.message, proof: p})
 }

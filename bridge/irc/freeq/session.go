@@ -214,6 +214,7 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 			return after(wait), nil
 		}
 	}
+	s.aim(o.message)
 	line, err := s.pack(ctx, o.message)
 	if err != nil {
 		return nil, err

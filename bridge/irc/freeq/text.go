@@ -85,7 +85,7 @@ func (l *Link) textRow(ctx context.Context, ev federation.Event) *row {
 // absent one by its DID: the log of the server shows both, and keeps them for the user. No log
 // shows lines to a guest, and the answer to a question behind them is their proof.
 func (s *session) deliverText(r *row) {
-	target := s.targetOf(r.to)
+	var target string // of a guest: see [session.aim] for a reader with a DID
 	if r.guest != "" {
 		guest := s.theirs.named(r.guest)
 		if guest == nil {
