@@ -80,7 +80,7 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(maxItems) // which fill one batch
+	group.SetLimit(maxItems) // as many as a batch holds
 	for _, id := range order {
 		group.Go(func() error { return p.askHandoff(ctx, byHandoff[id], waits) })
 	}
