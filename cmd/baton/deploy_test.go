@@ -3,7 +3,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,9 @@ import (
 	"baton/federation/federationtest"
 )
 
+// betweenServers lies between the port of a hub for homes and the one for its other servers.
+const betweenServers = 2000
+
 // What stands in deploy runs as it stands, but for its ports.
 func TestTheTopologiesInDeployRun(t *testing.T) {
 	for name, variable := range map[string]struct {
@@ -26,7 +28,7 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 			t.Parallel()
 			var ports []string
 			for range variable.ports {
-				ports = append(ports, strconv.Itoa(freePort(t)))
+				ports = append(ports, strconv.Itoa(federationtest.FreePorts(t, betweenServers)))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 			defer cancel()
@@ -38,29 +40,6 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 			}
 		})
 	}
-}
-
-// freePort returns a free port, for which the port 2000 above it is free too: the servers of a
-// hub reach each other there.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		_, text, err := net.SplitHostPort(federationtest.FreeAddr(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+2000))) //nolint:noctx // it ends at once
-		if err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-	t.Fatal("no two ports are free")
-	return 0
 }
 
 func TestTheServersOfTheClusterReadTheirFile(t *testing.T) {

@@ -36,11 +36,33 @@ func FreeAddr(tb testing.TB) string {
 	return addrs[0]
 }
 
+// FreePorts returns a port of the loopback, for which the port that lies apart above it is free
+// too. While this process runs, no other test gets one of them.
+func FreePorts(tb testing.TB, apart int) int {
+	tb.Helper()
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-apart-firstPort) //nolint:gosec // a port is no secret
+		both := true
+		for _, p := range []int{port, port + apart} {
+			free, err := claim(tb.Context(), loopback(p))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			both = both && free
+		}
+		if both {
+			return port
+		}
+	}
+	tb.Fatalf("no two ports %d apart are free", apart)
+	return 0
+}
+
 // FreeAddrs returns loopback addresses without a listener. While this process runs, no other
 // test, of this process or of another, gets one of them.
 func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for len(addrs) < n {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret
+		addr := loopback(firstPort + rand.IntN(lastPort-firstPort)) //nolint:gosec // a port is no secret
 		free, err := claim(ctx, addr)
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
@@ -51,6 +73,8 @@ func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	}
 	return addrs, nil
 }
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // claim takes an address until this process ends, and reports whether it was free. It holds
 // the UDP port of the same number, which a server over TCP does not use.

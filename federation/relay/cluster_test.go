@@ -1,10 +1,8 @@
 package relay_test
 
 import (
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,8 +11,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/relay"
 )
+
+// betweenServers lies between the port of a hub for homes and the one for its other servers.
+const betweenServers = 2000
 
 // clusterHub is a hub of three servers, as [relay.WriteAccounts] writes it.
 type clusterHub struct {
@@ -28,36 +30,13 @@ func (h *clusterHub) config(home federation.HomeID) relay.HubConfig {
 	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: h.urls, NKeyFile: h.seeds[home]}, Replicas: 3}
 }
 
-// freePort returns a port that is free, and so is the one for the other servers of a hub.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		first, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends at once
-		if err != nil {
-			t.Fatal(err)
-		}
-		address, isTCP := first.Addr().(*net.TCPAddr)
-		if !isTCP {
-			t.Fatal(first.Addr())
-		}
-		second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port+2000))) //nolint:noctx // it ends at once
-		_ = first.Close()
-		if err == nil {
-			_ = second.Close()
-			return address.Port
-		}
-	}
-	t.Fatal("no two ports are free")
-	return 0
-}
-
 // newClusterHub starts three servers with accounts for homes.
 func newClusterHub(t *testing.T, homes ...federation.HomeID) *clusterHub {
 	t.Helper()
 	layout := relay.HubLayout{Replicas: 3, Secret: "SECRETOFTHECLUSTER"}
 	hub := &clusterHub{}
 	for _, name := range []string{"hub-1", "hub-2", "hub-3"} {
-		s := relay.HubServer{Name: name, Host: "127.0.0.1", Port: freePort(t)}
+		s := relay.HubServer{Name: name, Host: "127.0.0.1", Port: federationtest.FreePorts(t, betweenServers)}
 		layout.Servers, hub.urls = append(layout.Servers, s), append(hub.urls, "nats://"+s.Address())
 	}
 	dir := t.TempDir()
@@ -83,6 +62,9 @@ func newClusterHub(t *testing.T, homes ...federation.HomeID) *clusterHub {
 		}
 		s.Start()
 		t.Cleanup(func() { stopHub(s) })
+		if !s.ReadyForConnections(patience) {
+			t.Fatalf("%s does not start", file.Name)
+		}
 		hub.servers = append(hub.servers, s)
 	}
 	return hub

@@ -42,7 +42,7 @@ func (g *gate) runUntil(to *gate) (stop func()) {
 		defer close(ended)
 		_ = g.peers[to.id].Run(ctx, func() { close(up) })
 	}()
-	<-up
+	g.waitUp(up)
 	return func() { cancel(); <-ended }
 }
 

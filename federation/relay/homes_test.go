@@ -166,7 +166,17 @@ func (g *gate) run(to *gate) {
 		}
 	}()
 	g.t.Cleanup(func() { cancel(); <-ended })
-	<-up
+	g.waitUp(up)
+}
+
+// waitUp waits until a link to another home is up.
+func (g *gate) waitUp(up <-chan struct{}) {
+	g.t.Helper()
+	select {
+	case <-up:
+	case <-time.After(6 * patience):
+		g.t.Fatalf("%s reaches no other home", g.id)
+	}
 }
 
 type signer struct {
