@@ -194,7 +194,7 @@ func TestLayoutOfTheFile(t *testing.T) {
 		t.Fatalf("migrations %v, %v", steps, err)
 	}
 	for pragma, want := range map[string]string{
-		"page_size": "8192", "journal_mode": "wal", "user_version": strconv.Itoa(len(steps)), "application_id": "1114926643", // "Btn3"
+		"page_size": "4096", "journal_mode": "wal", "user_version": strconv.Itoa(len(steps)), "application_id": "1114926643", // "Btn3"
 	} {
 		var got string
 		if err := raw(t, dir).QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {

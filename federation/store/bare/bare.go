@@ -35,7 +35,7 @@ type row struct {
 // Open makes a database at a path, with the settings of a record. Close it.
 func Open(ctx context.Context, path string) (*File, error) {
 	name := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": {
-		"page_size(8192)", "journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "wal_autocheckpoint(8000)",
+		"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "wal_autocheckpoint(16000)",
 	}}.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {

@@ -76,9 +76,9 @@ func (f file) writer() string {
 			"synchronous(FULL)",
 			"fullfsync(1)",
 			"checkpoint_fullfsync(1)",
-			"wal_autocheckpoint(8000)", // pages, 64 MiB: checkpoints cost more than a long WAL
-			"cache_size(-65536)",       // KiB
-			"temp_store(MEMORY)",       // undo of one write: a few pages
+			"wal_autocheckpoint(16000)", // pages, 64 MiB: checkpoints cost more than a long WAL
+			"cache_size(-65536)",        // KiB
+			"temp_store(MEMORY)",        // undo of one write: a few pages
 			"foreign_keys(0)",
 		},
 	})

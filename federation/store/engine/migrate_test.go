@@ -221,7 +221,8 @@ func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.WriteAt([]byte(strings.Repeat("ruin", 2048)), info.Size()-8192)
+	half := info.Size() / 2
+	_, err = f.WriteAt(bytes.Repeat([]byte("ruin"), int(half)/4), half)
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}

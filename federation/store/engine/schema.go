@@ -8,10 +8,6 @@ import (
 	"time"
 )
 
-// pageBytes of 8 KiB hold a few events each, and gave the best sustained rate at a
-// million of them.
-const pageBytes = 8192
-
 // These are the application ids in the header of an SQLite file. The first migration writes
 // applicationID; the others are of programs older than version 1 of the schema.
 const (
@@ -65,12 +61,10 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	return done, nil
 }
 
-// setWAL writes to the file, so it runs after the checks. The first page of a file sets the
-// size of all.
+// setWAL writes to the file, so it runs after the checks.
 func setWAL(ctx context.Context, conn *sql.Conn) error {
 	var mode string
-	query := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA journal_mode = WAL", pageBytes)
-	if err := conn.QueryRowContext(ctx, query).Scan(&mode); err != nil {
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
 		return fmt.Errorf("set journal mode: %w", err)
 	}
 	if mode != "wal" {
