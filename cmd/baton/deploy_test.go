@@ -13,10 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"baton/federation/federationtest"
+	"baton/federation/relay"
 )
-
-// betweenServers lies between the port of a hub for homes and the one for its other servers.
-const betweenServers = 2000
 
 // What stands in deploy runs as it stands, but for its ports.
 func TestTheTopologiesInDeployRun(t *testing.T) {
@@ -28,7 +26,7 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 			t.Parallel()
 			var ports []string
 			for range variable.ports {
-				ports = append(ports, strconv.Itoa(federationtest.FreePorts(t, betweenServers)))
+				ports = append(ports, strconv.Itoa(federationtest.FreePortPair(t, relay.RouteOffset)))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 			defer cancel()

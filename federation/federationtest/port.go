@@ -36,26 +36,23 @@ func FreeAddr(tb testing.TB) string {
 	return addrs[0]
 }
 
-// FreePorts returns a port of the loopback, for which the port that lies apart above it is free
-// too. While this process runs, no other test gets one of them.
-func FreePorts(tb testing.TB, apart int) int {
+// FreePortPair returns the lower one of two ports of the loopback without a listener, which lie so
+// far apart. While this process runs, no other test gets one of them.
+func FreePortPair(tb testing.TB, apart int) int {
 	tb.Helper()
-	for range 100 {
+	for {
 		port := firstPort + rand.IntN(lastPort-apart-firstPort) //nolint:gosec // a port is no secret
-		both := true
-		for _, p := range []int{port, port + apart} {
-			free, err := claim(tb.Context(), loopback(p))
-			if err != nil {
-				tb.Fatal(err)
-			}
-			both = both && free
+		free, err := claim(tb.Context(), loopback(port))
+		if err == nil && free {
+			free, err = claim(tb.Context(), loopback(port+apart))
 		}
-		if both {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if free {
 			return port
 		}
 	}
-	tb.Fatalf("no two ports %d apart are free", apart)
-	return 0
 }
 
 // FreeAddrs returns loopback addresses without a listener. While this process runs, no other

@@ -76,9 +76,13 @@ func (s HubServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
 }
 
+// RouteOffset lies between the port of a server of a hub for homes and its port for the other
+// servers: 4222 and 6222.
+const RouteOffset = 2000
+
 // route returns where the other servers of the hub reach it.
 func (s HubServer) route() string {
-	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)+routeOffset))
+	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)+RouteOffset))
 }
 
 // HubLayout says on which servers a hub runs.
@@ -110,7 +114,7 @@ func (l HubLayout) servers() ([]HubServer, error) {
 		if !serverName.MatchString(s.Name) || seen[s.Name] {
 			return nil, fmt.Errorf("want names of servers, each once, such as hub-1, not %q", s.Name)
 		}
-		if seen[s.Name] = true; !serverHost.MatchString(s.Host) || s.Port < 0 || s.Port+routeOffset > maxPort {
+		if seen[s.Name] = true; !serverHost.MatchString(s.Host) || s.Port < 0 || s.Port+RouteOffset > maxPort {
 			return nil, fmt.Errorf("want the host of server %s, such as hub-1.example or hub-1.example:4222, not %q", s.Name, s.Host)
 		}
 	}
@@ -149,7 +153,7 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	}
 	var files []ServerFile
 	for _, s := range servers {
-		filled.Server = hubListener{s.Name, anyHost(cmp.Or(s.Port, hubPort)), anyHost(cmp.Or(s.Port, hubPort) + routeOffset)}
+		filled.Server = hubListener{s.Name, anyHost(cmp.Or(s.Port, hubPort)), anyHost(cmp.Or(s.Port, hubPort) + RouteOffset)}
 		filled.Routes = nil
 		for _, other := range layout.Servers {
 			filled.Routes = append(filled.Routes, other.route())
@@ -199,7 +203,6 @@ const (
 	confSuffix      = ".conf"
 	hubPort         = 4222
 	hubPayloadBytes = maxBatchBytes + 64<<10 // with headers
-	routeOffset     = 2000                   // from the port for homes to the one for the other servers: 6222
 	routeUser       = "hub"
 	minCluster      = 3
 	maxReplicas     = 5

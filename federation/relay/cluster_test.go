@@ -15,9 +15,6 @@ import (
 	"baton/federation/relay"
 )
 
-// betweenServers lies between the port of a hub for homes and the one for its other servers.
-const betweenServers = 2000
-
 // clusterHub is a hub of three servers, as [relay.WriteAccounts] writes it.
 type clusterHub struct {
 	servers []*server.Server
@@ -36,7 +33,7 @@ func newClusterHub(t *testing.T, homes ...federation.HomeID) *clusterHub {
 	layout := relay.HubLayout{Replicas: 3, Secret: "SECRETOFTHECLUSTER"}
 	hub := &clusterHub{}
 	for _, name := range []string{"hub-1", "hub-2", "hub-3"} {
-		s := relay.HubServer{Name: name, Host: "127.0.0.1", Port: federationtest.FreePorts(t, betweenServers)}
+		s := relay.HubServer{Name: name, Host: "127.0.0.1", Port: federationtest.FreePortPair(t, relay.RouteOffset)}
 		layout.Servers, hub.urls = append(layout.Servers, s), append(hub.urls, "nats://"+s.Address())
 	}
 	dir := t.TempDir()
