@@ -36,11 +36,18 @@ func beside(a, b *gate) {
 
 // runUntil keeps the link from one home to another running until stop.
 func (g *gate) runUntil(to *gate) (stop func()) {
+	g.t.Helper()
+	return g.keepUp(g.peers[to.id])
+}
+
+// keepUp runs a peer until stop, and returns when its link is up.
+func (g *gate) keepUp(peer *relay.Peer) (stop func()) {
+	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	ended, up := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = g.peers[to.id].Run(ctx, func() { close(up) })
+		_ = peer.Run(ctx, func() { close(up) })
 	}()
 	g.waitUp(up)
 	return func() { cancel(); <-ended }

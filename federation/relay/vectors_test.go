@@ -77,20 +77,6 @@ func (g *gate) tap(to *gate) (*relay.Peer, *recorder) {
 	return relay.NewPeer(relay.PeerConfig{Home: to.id, URL: to.server.URL, Mode: relay.Allow}, deps), tape
 }
 
-// during does something while a peer runs.
-func during(ctx context.Context, peer *relay.Peer, do func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended, up := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = peer.Run(ctx, func() { close(up) })
-	}()
-	<-up
-	do()
-	cancel()
-	<-ended
-}
-
 func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
@@ -107,13 +93,13 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatal(len(rows), err)
 	}
-	during(t.Context(), peer, func() {
-		for range 2 { // stored, and then known
-			if err := peer.Deliver(t.Context(), rows[0]); err != nil {
-				t.Fatal(err)
-			}
+	stop := a.keepUp(peer)
+	for range 2 { // stored, and then known
+		if err := peer.Deliver(t.Context(), rows[0]); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	stop()
 	if err := a.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +111,9 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 	if _, err := b.Submit(t.Context(), b.speaks("bob", federation.Accept, in(federationtest.ID(1)), follows)); err != nil {
 		t.Fatal(err)
 	}
-	during(t.Context(), asker, func() { b.comes(federationtest.ID(1), "offer accept") })
+	stop = b.keepUp(asker)
+	b.comes(federationtest.ID(1), "offer accept")
+	stop()
 	rulings := asked.steps()[1:]
 	if _, err := asker.Compare(t.Context()); err != nil {
 		t.Fatal(err)
