@@ -18,8 +18,8 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// A gateway that got many steps soon writes the last ones from its log into its record. For so
-	// long they are not measured.
+	// For so long a gateway is left alone that got many steps: within a second or two it copies the
+	// last ones from its log into its record.
 	settles = 3 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
