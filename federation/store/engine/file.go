@@ -76,7 +76,7 @@ func (f file) writer() string {
 			"synchronous(FULL)",
 			"fullfsync(1)",
 			"checkpoint_fullfsync(1)",
-			"wal_autocheckpoint(16000)", // pages, 64 MiB: checkpoints cost more than a long WAL
+			"wal_autocheckpoint(16000)", // pages, 64 MiB, or 128 of 8 KiB: checkpoints cost more than a long WAL
 			"cache_size(-65536)",        // KiB
 			"temp_store(MEMORY)",        // undo of one write: a few pages
 			"foreign_keys(0)",
