@@ -94,10 +94,58 @@ func BenchmarkScale(b *testing.B) {
 				}
 			}
 			next += len(took[0])
-			b.ReportMetric(float64(median(took[1]))/float64(median(took[0])), "x_small")
-			b.ReportMetric(float64(median(took[1])), "ns/large")
+			reportScale(b, took)
 		})
 	}
+}
+
+// BenchmarkLongHandoff compares reading what a step is judged by, and filing it, at the end of a
+// short handoff and of a long one, in turns: agents that report progress for a day make long ones.
+// It reports what BenchmarkScale does.
+func BenchmarkLongHandoff(b *testing.B) {
+	record := open(b, b.TempDir(), prometheus.NewRegistry())
+	offers := [2]federation.Event{federationtest.Offer(1, ada, bob), federationtest.Offer(2, ada, bob)}
+	var views [2]federation.View
+	n := len(offers)
+	file := func(i int, ev federation.Event) {
+		filing := federationtest.File(ev, views[i])
+		if _, err := record.Append(b.Context(), filing); err != nil {
+			b.Fatalf("Append: %v", err)
+		}
+		views[i] = filing.View
+	}
+	report := func(i int) federation.Event {
+		n++
+		return federationtest.Step(n, offers[i], federation.Progress, bob)
+	}
+	for i, steps := range []int{10, 10_000} {
+		file(i, offers[i])
+		n++
+		file(i, federationtest.Step(n, offers[i], federation.Accept, bob))
+		for range steps {
+			file(i, report(i))
+		}
+	}
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i := range offers {
+			ev := report(i)
+			begun := time.Now()
+			if _, err := record.Snapshot(b.Context(), federation.SnapshotQuery{Step: ev, Inboxes: true}); err != nil {
+				b.Fatalf("Snapshot: %v", err)
+			}
+			file(i, ev)
+			took[i] = append(took[i], time.Since(begun))
+		}
+	}
+	reportScale(b, took)
+}
+
+// reportScale reports the medians of the measurements in the small case and in the large one.
+func reportScale(b *testing.B, took [2][]time.Duration) {
+	b.Helper()
+	b.ReportMetric(float64(median(took[1]))/float64(median(took[0])), "x_small")
+	b.ReportMetric(float64(median(took[1])), "ns/large")
 }
 
 func median(all []time.Duration) time.Duration {

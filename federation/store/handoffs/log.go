@@ -129,7 +129,7 @@ func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federat
 func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e EntryScan
 	err := s.db.Reads().Row(ctx, `SELECT `+EntryColumns+` FROM event e
-		WHERE e.id = ? AND e.handoff = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
+		WHERE e.id = ? AND e.handoff || '' = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
 		[]any{id.String(), handoff.String()}, e.Dest()...)
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("look up step %s: %w", id, err)

@@ -33,9 +33,9 @@ const snapshotQuery = `SELECT 0, CAST(h.view AS text), '', h.head, h.version, 0,
 		CASE WHEN e.id = ?3 THEN 1 ELSE 0 END, CASE WHEN e.digest = ?4 THEN 1 ELSE 0 END
 		FROM event e WHERE e.signer = ?2 AND (e.id = ?3 OR e.digest = ?4)
 	UNION ALL SELECT 2, NULL, p.handoff, NULL, 0, 0, CASE WHEN p.id = ?3 THEN 1 ELSE 0 END, CASE WHEN p.digest = ?4 THEN 1 ELSE 0 END
-		FROM tombstone p WHERE p.signer = ?2 AND (p.id = ?3 OR p.digest = ?4)
+		FROM tombstone p WHERE p.id = ?3 AND p.signer || '' = ?2 OR p.signer = ?2 AND p.digest = ?4
 	UNION ALL SELECT 3, CAST(n.body AS text), n.state, NULL, n.version, n.filed, 0, 0
-		FROM event n WHERE n.id = ?5 AND n.handoff = ?1 AND n.version IS NOT NULL
+		FROM event n WHERE n.id = ?5 AND n.handoff || '' = ?1 AND n.version IS NOT NULL
 	UNION ALL SELECT 4, CAST(r.view AS text), '', NULL, 0, 0, 0, 0 FROM handoff r WHERE r.id = ?6
 	UNION ALL SELECT 5, NULL, coalesce((SELECT a.handoff FROM event a WHERE (a.id = ?7 OR a.message = ?7) AND a.state <> 'said'
 		ORDER BY a.id = ?7 DESC, a.seq LIMIT 1), ''), NULL, 0, 0, 0, 0 WHERE ?7 <> ''

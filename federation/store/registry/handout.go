@@ -71,7 +71,7 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 		return h, err
 	}
 	return engine.Rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
-		coalesce((SELECT e.seq FROM event e WHERE e.handoff = message.handoff AND e.id = message.event), 0)
+		coalesce((SELECT e.seq FROM event e WHERE e.id = message.event AND e.handoff || '' = message.handoff), 0)
 		FROM message WHERE `+where, args...)
 }
 

@@ -1,0 +1,1 @@
+-- Version 4 changes an index of the messages of agents, whose table is of their network.
