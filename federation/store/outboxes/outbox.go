@@ -109,7 +109,8 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 // PendingOf implements [federationtest.Outbox].
 func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
-		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+engine.AtMost, id.String(), link, max(limit, 0))
+		WHERE f.link = ?2 AND f.event IN (SELECT o.event FROM outbox o WHERE o.handoff = ?1 AND o.link = ?2 ORDER BY o.event LIMIT 0 + ?3)
+		ORDER BY f.event`, id.String(), link, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
 	}
