@@ -15,6 +15,7 @@ func RunOrder(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
 	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
 	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
+	t.Run("so are those of a DID with many handoffs", s.testStuckOfTheBusy)
 	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
 	t.Run("what is given up is told to its signer and kept", s.testGivenUp)
 	t.Run("what waited too long is given up, of whatever link", s.testExpire)
@@ -155,6 +156,25 @@ func (s suite) testStuck(t *testing.T) {
 	}
 	if rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || rows[0].Attempt != 1 {
 		t.Errorf("after Hurry: %+v, %v, want its attempt counted still", rows, err)
+	}
+}
+
+// testStuckOfTheBusy has what waits in the newest of the handoffs of a DID, behind what waits for
+// another one.
+func (s suite) testStuckOfTheBusy(t *testing.T) {
+	const others, newest = 400, 402
+	record := s.open(t)
+	for n := 1; n <= others; n++ {
+		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
+	}
+	for n, to := range map[int]federation.DID{others + 1: bob, newest: ada} {
+		waits := File(Offer(n, cleo, to), federation.View{})
+		waits.Links = []string{"oftc"}
+		mustAppend(t, record, waits)
+		failFirst(t, record, ID(n), federation.Failure{Reason: "away", At: At(500), Next: At(900)})
+	}
+	if got, err := record.Stuck(t.Context(), "oftc", ada, At(600)); err != nil || got != ID(newest) {
+		t.Errorf("Stuck = %s, %v, want %s", got, err, ID(newest))
 	}
 }
 

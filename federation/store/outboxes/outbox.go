@@ -117,29 +117,39 @@ func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.Han
 	return found, nil
 }
 
+// stuckLook bounds what is looked at for one DID: each step of a busy participant asks, while
+// anything waits.
+const stuckLook = 256
+
+// The looks for a lane that waits. The first finds all of a participant of few handoffs, the
+// second those of a busy one, the third any.
+const (
+	stuckOfParty = `SELECT f.handoff FROM (SELECT handoff FROM party WHERE did = ?3 LIMIT 0 + ?4) p CROSS JOIN outbox f
+		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
+		ORDER BY f.rank, f.event LIMIT 1`
+	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 0 + ?4) f
+		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (SELECT 1 FROM party WHERE did = ?3 LIMIT 0 + ?4) few) = ?4
+			AND ?3 IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee')
+		ORDER BY f.rank, f.event LIMIT 1`
+	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`
+)
+
 // Stuck implements [federationtest.Outbox].
 func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
-	for _, look := range []struct {
-		query string
-		args  []any
-	}{
-		// The DID '' takes part in every handoff. The query looks up the rows of each
-		// handoff, and not the handoff of each row: many rows may wait.
-		{`SELECT f.handoff FROM party p CROSS JOIN outbox f
-			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
-			ORDER BY f.rank, f.event LIMIT 1`, []any{link, engine.Stamp(now), did}},
-		{`SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, engine.Stamp(now)}},
-	} {
-		var text string
-		err = s.db.Reads().Row(ctx, look.query, look.args, &text)
-		if err == nil {
-			return id, id.UnmarshalText([]byte(text))
-		}
-		if !errors.Is(err, federation.ErrNotFound) {
-			break
+	err = federation.ErrNotFound
+	var text string
+	for _, look := range []string{stuckOfParty, stuckWithParty} {
+		if did != "" && errors.Is(err, federation.ErrNotFound) {
+			err = s.db.Reads().Row(ctx, look, []any{link, engine.Stamp(now), did, stuckLook}, &text)
 		}
 	}
-	return id, fmt.Errorf("read what waits for %s: %w", link, err)
+	if errors.Is(err, federation.ErrNotFound) {
+		err = s.db.Reads().Row(ctx, stuckFirst, []any{link, engine.Stamp(now)}, &text)
+	}
+	if err != nil {
+		return id, fmt.Errorf("read what waits for %s: %w", link, err)
+	}
+	return id, id.UnmarshalText([]byte(text))
 }
 
 // Attempt implements [federationtest.Outbox].
