@@ -14,15 +14,17 @@ type Outbox interface {
 	// CountPending returns how many rows of a link are of one handoff.
 	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
 	// Heads returns up to limit handoffs whose first row on a link is due now: rows of the
-	// lowest [federation.Rank] first, of one rank the oldest. It returns none of a link that is
-	// held.
+	// lowest [federation.Rank] first, of one rank the oldest. Where more than limit are due again
+	// after a failure, the ones that became due first are returned. It returns none of a link that
+	// is held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
 	// PendingOf returns up to limit rows of one handoff in order. An unreadable row is among
 	// them, as Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
-	// Stuck returns the first handoff, in the order of Heads, whose first row is due after
-	// now: a handoff of the DID, where it has any, else any handoff. It returns
-	// [federation.ErrNotFound] where no row waits.
+	// Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
+	// order of Heads, where it has any, else the one that is due next. Of a DID with hundreds of
+	// handoffs, and hundreds that wait, it may miss one. It returns [federation.ErrNotFound] where
+	// no row waits.
 	Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error)
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.

@@ -93,7 +93,8 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 			return id, nil
 		}
 	}
-	return heads[0].entry.Event.Handoff, nil
+	next := slices.MinFunc(heads, func(a, b *outboxRow) int { return a.next.Compare(b.next) })
+	return next.entry.Event.Handoff, nil
 }
 
 // Attempt implements [Outbox].

@@ -141,6 +141,57 @@ func BenchmarkLongHandoff(b *testing.B) {
 	reportScale(b, took)
 }
 
+// BenchmarkWaiting compares looking for what is due to a link, and for what a participant may be
+// tried with, where nothing else waits and where 10,000 handoffs of that participant do. It
+// reports what BenchmarkScale does.
+func BenchmarkWaiting(b *testing.B) {
+	record := open(b, b.TempDir(), prometheus.NewRegistry())
+	links := [2]string{"quiet", "busy"}
+	for i, handoffs := range []int{1, 10_000} {
+		for n := range handoffs {
+			f := scaleOffer(i*handoffs+n, ada, bob)
+			f.Links = links[i : i+1]
+			if _, err := record.Append(b.Context(), f); err != nil {
+				b.Fatalf("Append: %v", err)
+			}
+		}
+		failAll(b, record, links[i])
+	}
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i, link := range links {
+			begun := time.Now()
+			if due, err := record.Heads(b.Context(), link, federationtest.At(0), pageLength); err != nil || len(due) != 0 {
+				b.Fatalf("Heads = %v, %v, want none", due, err)
+			}
+			if _, err := record.Stuck(b.Context(), link, ada, federationtest.At(0)); err != nil {
+				b.Fatalf("Stuck: %v", err)
+			}
+			took[i] = append(took[i], time.Since(begun))
+		}
+	}
+	reportScale(b, took)
+}
+
+// failAll fails one attempt of all that a link is owed.
+func failAll(b *testing.B, record federationtest.Outbox, link string) {
+	b.Helper()
+	failed := federation.Failure{Reason: "away", At: federationtest.At(0), Next: federationtest.At(1_000_000)}
+	for after, more := int64(0), true; more; {
+		owed, err := record.Outbox(b.Context(), link, after, pageLength)
+		if err != nil {
+			b.Fatalf("Outbox: %v", err)
+		}
+		for _, d := range owed {
+			if err := record.Failed(b.Context(), link, d.Row, failed); err != nil {
+				b.Fatalf("Failed: %v", err)
+			}
+			after = d.Row
+		}
+		more = len(owed) > 0
+	}
+}
+
 // reportScale reports the medians of the measurements in the small case and in the large one.
 func reportScale(b *testing.B, took [2][]time.Duration) {
 	b.Helper()

@@ -95,11 +95,16 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 	return n, nil
 }
 
+// dueHeads reads no more of an outbox than it returns, however much is due and however much waits
+// for its time: what was never tried, by rank, and what is due again, by its time.
+const dueHeads = `SELECT handoff FROM (
+		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
+		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) due
+	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) ORDER BY rank, event LIMIT 0 + ?3`
+
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next <= ?2
-		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1)
-		ORDER BY rank, event LIMIT 0 + ?3`, link, engine.Stamp(now), max(limit, 0))
+	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueHeads, link, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
 	}
@@ -121,17 +126,17 @@ func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.Han
 // anything waits.
 const stuckLook = 256
 
-// The looks for a lane that waits. The first finds all of a participant of few handoffs, the
-// second those of a busy one, the third any.
+// The looks for a lane that waits: among the handoffs of a participant, for a busy one among the
+// handoffs that wait, and for any.
 const (
 	stuckOfParty = `SELECT f.handoff FROM (SELECT handoff FROM party WHERE did = ?3 LIMIT 0 + ?4) p CROSS JOIN outbox f
 		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
 		ORDER BY f.rank, f.event LIMIT 1`
-	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 0 + ?4) f
+	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 0 + ?4) f
 		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (SELECT 1 FROM party WHERE did = ?3 LIMIT 0 + ?4) few) = ?4
 			AND ?3 IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee')
 		ORDER BY f.rank, f.event LIMIT 1`
-	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`
+	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
 )
 
 // Stuck implements [federationtest.Outbox].

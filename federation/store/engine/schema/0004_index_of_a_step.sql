@@ -1,1 +1,0 @@
--- Version 4 changes an index of the messages of agents, whose table is of their network.
