@@ -18,6 +18,35 @@ func TestMessages(t *testing.T) {
 	messages(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }
 
+// A link shows a message after its reader has fetched it: when and how the waiting ended stays.
+func TestAMessageThatWasReadStaysSo(t *testing.T) {
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
+	m := said(1, amy, ben, "lab", federation.EventID{})
+	if _, _, err := record.FileMessage(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.Read(t.Context(), ben, []federation.EventID{m.Event.ID}, federationtest.At(5)); err != nil {
+		t.Fatal(err)
+	}
+	owed, err := record.Outbox(t.Context(), "lab", 0, 1)
+	if err != nil || len(owed) != 1 {
+		t.Fatalf("the outbox: %+v, %v", owed, err)
+	}
+	if err := record.Settle(t.Context(), "lab", []int64{owed[0].Row}, federation.Settlement{Shown: true, At: federationtest.At(9)}); err != nil {
+		t.Fatal(err)
+	}
+	var ended int64
+	var outcome federation.DeliveryState
+	if err := raw(t, dir).QueryRowContext(t.Context(), `SELECT ended, outcome FROM inbox`).Scan(&ended, &outcome); err != nil {
+		t.Fatal(err)
+	}
+	if at := time.Unix(0, ended); !at.Equal(federationtest.At(5)) || outcome != federation.DeliveryDelivered {
+		t.Errorf("the waiting ended at %v, %s; want %v, %s", at, outcome, federationtest.At(5), federation.DeliveryDelivered)
+	}
+}
+
 func TestTextOfChannels(t *testing.T) {
 	chat(t, open(t, t.TempDir(), prometheus.NewRegistry()))
 }

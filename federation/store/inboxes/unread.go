@@ -67,7 +67,7 @@ func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, 
 		err = row.Scan(&e.did, &e.event, &e.slow)
 		return e, err
 	}
-	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND %s RETURNING did, event, slow`,
+	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND (%s) RETURNING did, event, slow`,
 		len(args)+1, len(args)+2, which)
 	found, err := engine.Rows(ctx, q, scan, query, append(args, string(how), engine.Stamp(now))...)
 	if err != nil {

@@ -84,11 +84,11 @@ func advanceOutbox(ctx context.Context, q engine.Tx, link, handoff string) error
 // show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
 // has shown it.
 func show(ctx context.Context, q engine.Tx, link string, row int64, now time.Time) error {
-	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND did IN (
+	return inboxes.MarkShown(ctx, q, now, `event = ?1 AND (did IN (
 		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
 			JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
 		WHERE e.seq = ?1 AND b.link = ?2)
-		OR event = ?1 AND did = (SELECT e.body ->> 'to' FROM event e WHERE e.seq = ?1 AND e.state = 'said')`, row, link)
+		OR did = (SELECT e.body ->> 'to' FROM event e WHERE e.seq = ?1 AND e.state = 'said'))`, row, link)
 }
 
 // deadLetter is a dead letter as it is written: of a step, or of a message.
