@@ -133,7 +133,8 @@ func (s *Outboxes) NextPush(ctx context.Context, id federation.WebhookID, now ti
 	if err == nil {
 		found, err = s.pushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
 	}
-	if err == nil {
+	// A step that was never tried goes first. The search for notices would go through all of those.
+	if err == nil && (len(found) == 0 || !found[0].Next.IsZero()) {
 		notices, err = noticePushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
 	}
 	if err == nil && len(found)+len(notices) == 0 {
