@@ -18,9 +18,9 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// For so long a gateway is left alone that got many steps: within a second or two it copies the
-	// last ones from its log into its record.
-	settles = 3 * time.Second
+	// A cost is measured over so long: a step takes longer while a gateway copies its log into its
+	// record, and in a shorter time that may be all of it or none.
+	spread = 2 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
 	// Floor of the rows that need the program and nothing of a gateway.
@@ -110,7 +110,6 @@ func (r *run) compareRecords(ctx context.Context, small, large *grown) error {
 		if err := large.grow(ctx, size, r.growsUntil()); err != nil {
 			return fmt.Errorf("grow record to %d steps: %w", size, err)
 		}
-		time.Sleep(settles)
 		reached := large.filed
 		for i, name := range costs {
 			inLarge, inSmall, err := r.probe(ctx, large.costs()[i], small.costs()[i])
@@ -172,6 +171,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	}
 	for range r.Probes {
 		for i, c := range []cost{a, b} {
+			time.Sleep(spread / time.Duration(2*r.Probes)) // before each: what follows a pause takes longer
 			request, err := c.request(ctx)
 			if err != nil {
 				return 0, 0, err
