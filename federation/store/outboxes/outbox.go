@@ -95,68 +95,6 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 	return n, nil
 }
 
-// dueHeads reads no more of an outbox than it returns, however much is due and however much waits
-// for its time: what was never tried, by rank, and what is due again, by its time.
-const dueHeads = `SELECT handoff FROM (
-		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
-		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) due
-	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) ORDER BY rank, event LIMIT 0 + ?3`
-
-// Heads implements [federationtest.Outbox].
-func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueHeads, link, engine.Stamp(now), max(limit, 0))
-	if err != nil {
-		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
-	}
-	return due, nil
-}
-
-// PendingOf implements [federationtest.Outbox].
-func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
-		WHERE f.link = ?2 AND f.event IN (SELECT o.event FROM outbox o WHERE o.handoff = ?1 AND o.link = ?2 ORDER BY o.event LIMIT 0 + ?3)
-		ORDER BY f.event`, id.String(), link, max(limit, 0))
-	if err != nil {
-		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
-	}
-	return found, nil
-}
-
-// stuckLook bounds what is looked at for one DID: each step of a busy participant asks, while
-// anything waits.
-const stuckLook = 256
-
-// The looks for a lane that waits: among the handoffs of a participant, for a busy one among the
-// handoffs that wait, and for any.
-const (
-	stuckOfParty = `SELECT f.handoff FROM (SELECT handoff FROM party WHERE did = ?3 LIMIT 0 + ?4) p CROSS JOIN outbox f
-		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
-		ORDER BY f.rank, f.event LIMIT 1`
-	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 0 + ?4) f
-		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (SELECT 1 FROM party WHERE did = ?3 LIMIT 0 + ?4) few) = ?4
-			AND ?3 IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee')
-		ORDER BY f.rank, f.event LIMIT 1`
-	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
-)
-
-// Stuck implements [federationtest.Outbox].
-func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
-	err = federation.ErrNotFound
-	var text string
-	for _, look := range []string{stuckOfParty, stuckWithParty} {
-		if did != "" && errors.Is(err, federation.ErrNotFound) {
-			err = s.db.Reads().Row(ctx, look, []any{link, engine.Stamp(now), did, stuckLook}, &text)
-		}
-	}
-	if errors.Is(err, federation.ErrNotFound) {
-		err = s.db.Reads().Row(ctx, stuckFirst, []any{link, engine.Stamp(now)}, &text)
-	}
-	if err != nil {
-		return id, fmt.Errorf("read what waits for %s: %w", link, err)
-	}
-	return id, id.UnmarshalText([]byte(text))
-}
-
 // Attempt implements [federationtest.Outbox].
 func (s *Outboxes) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q engine.Tx, row int64) error {
@@ -194,37 +132,6 @@ func noteTry(ctx context.Context, q engine.Tx, link string, row int64, t federat
 	}
 	_, err = q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ? AND n <= ?`, link, row, t.Number-federation.MaxTries)
 	return err
-}
-
-// Hurry implements [federationtest.Outbox].
-func (s *Outboxes) Hurry(ctx context.Context, link string) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("hurry outbox of %s: %w", link, err)
-	}
-	return nil
-}
-
-// HurryMessages makes the pending messages of a link to a DID due at once, and returns how many
-// conversations that are; "" is all DIDs.
-func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
-	const which = `link = ?1 AND rank = ` + rankMessage + ` AND next IS NOT NULL AND next > 0
-		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
-	var waiting int
-	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, to}, &waiting)
-	if err == nil && waiting > 0 {
-		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, to)
-			return err
-		})
-	}
-	if err != nil {
-		return 0, fmt.Errorf("hurry messages of %s: %w", link, err)
-	}
-	return waiting, nil
 }
 
 // Settle implements [federationtest.Outbox].
