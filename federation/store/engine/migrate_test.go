@@ -26,10 +26,15 @@ const (
 	bob = federation.DID("did:plc:bob000000000000000000000")
 )
 
-// newest is the version of a record of this program, and added the migration of a later one.
-const (
-	newest = 4
-	added  = "schema/0005_colour.sql"
+// newest is the version of a record of this program.
+const newest = 4
+
+// added is the migration of a later one, and gap is one that leaves its version out. The names of
+// files that a migration makes beside a record of this program go on with kept.
+var (
+	added = fmt.Sprintf("schema/%04d_colour.sql", newest+1)
+	gap   = fmt.Sprintf("schema/%04d_gap.sql", newest+2)
+	kept  = fmt.Sprintf(".v%d", newest)
 )
 
 // handoffs is how many handoffs a record of these tests has: more than a page of them.
@@ -134,7 +139,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	dir := full(t)
 	later := laterProgram(t)
 	later[added].Data = append(later[added].Data, "INSERT INTO nowhere VALUES (1);"...)
-	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), "0005_colour.sql") {
+	if done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7)); err == nil || !strings.Contains(err.Error(), added) {
 		t.Errorf("MigrateBy = %+v, %v, want an error with the name of the migration", done, err)
 	}
 	if planned, err := engine.Plan(t.Context(), at(dir)); err != nil || planned != (engine.Upgrade{From: newest, To: newest}) {
@@ -146,7 +151,7 @@ func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 }
 
 func TestMigrationsAreNumberedWithoutAGap(t *testing.T) {
-	for _, name := range []string{"schema/0006_gap.sql", "schema/0001_twice.sql", "schema/colour.sql"} {
+	for _, name := range []string{gap, "schema/0001_twice.sql", "schema/colour.sql"} {
 		later := laterProgram(t)
 		later[name] = later[added]
 		delete(later, added)
@@ -172,7 +177,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 		t.Error("PlanBy changed files")
 	}
 	done, err := engine.MigrateBy(t.Context(), later, at(dir), federationtest.At(7))
-	want := engine.Upgrade{From: newest, To: newest + 1, Backup: at(dir) + ".v4-20261121T120007.000Z.bak"}
+	want := engine.Upgrade{From: newest, To: newest + 1, Backup: at(dir) + kept + "-20261121T120007.000Z.bak"}
 	if err != nil || done != want {
 		t.Fatalf("MigrateBy = %+v, %v, want %+v", done, err, want)
 	}
@@ -195,7 +200,7 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 // begins again.
 func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	dir := full(t)
-	for name, text := range map[string]string{".v4.draft": "half a copy", ".v4-20261121T110000.000Z.bak": "a copy"} {
+	for name, text := range map[string]string{kept + ".draft": "half a copy", kept + "-20261121T110000.000Z.bak": "a copy"} {
 		if err := os.WriteFile(at(dir)+name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -203,10 +208,10 @@ func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	if done, err := engine.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done.Backup == "" {
 		t.Fatalf("MigrateBy = %+v, %v", done, err)
 	}
-	if _, err := os.Stat(at(dir) + ".v4.draft"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(at(dir) + kept + ".draft"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the draft is still there: %v", err)
 	}
-	if text, err := os.ReadFile(at(dir) + ".v4-20261121T110000.000Z.bak"); err != nil || string(text) != "a copy" {
+	if text, err := os.ReadFile(at(dir) + kept + "-20261121T110000.000Z.bak"); err != nil || string(text) != "a copy" {
 		t.Errorf("the copy of before: %q, %v", text, err)
 	}
 }
