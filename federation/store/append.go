@@ -40,9 +40,7 @@ type before struct {
 	spent bool // its id, or what was signed
 }
 
-// askBefore asks how the handoff of a step stands. The signer of an id is an expression that
-// no index has, so that the database searches by the id: PostgreSQL, while it has no
-// statistics of the table, may search by the signer, and read all events of it.
+// askBefore asks how the handoff of a step stands.
 func askBefore(ev federation.Event, digest [32]byte) *before {
 	b := &before{}
 	b.Question = engine.Question{

@@ -43,6 +43,14 @@
 // each version, applied in order and never edited after a release. The suites of
 // federationtest hold both databases to the same promises.
 //
+// Neither database has statistics that it can rely on: both may take a column with many rows of
+// a value for as selective as one with few, and read all steps of a handoff for one that is known
+// by its id. No index has such an expression, so the column not to search by is written as one:
+//
+//	WHERE id = ?1 AND handoff || '' = ?2
+//
+// A test of the package store refuses the plans that have cost most.
+//
 // Before a migration of an older record in a file, a copy is made beside it, named
 // "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version is
 // refused, and so are a record of a development version older than version 1, a file without
