@@ -205,7 +205,7 @@ func (l ircListener) authenticate(t *testing.T, mechanism string, answer func(ch
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for range 64 {
+	for range 500 {
 		if err := client.Send(nil, "AUTHENTICATE", mechanism); err != nil {
 			t.Fatal(err)
 		}
