@@ -240,17 +240,17 @@ func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.H
 		}
 	}
 	for _, did := range view.Others("") {
-		_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id.String())
+		err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id.String())
 		if err != nil {
 			return err
 		}
 	}
-	if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE handoff = ?`, id.String()); err != nil {
+	if err := q.Put(ctx, `DELETE FROM evidence WHERE handoff = ?`, id.String()); err != nil {
 		return err
 	}
 	text, err := json.Marshal(view.Erase(e.now))
 	if err == nil {
-		_, err = q.Exec(ctx, `UPDATE handoff SET view = ? WHERE id = ?`, string(text), id.String())
+		err = q.Put(ctx, `UPDATE handoff SET view = ? WHERE id = ?`, string(text), id.String())
 	}
 	return err
 }
@@ -277,7 +277,7 @@ func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
 	if err != nil {
 		return err
 	}
-	if _, err := q.Exec(ctx, `UPDATE event SET body = ?, message = NULL, place = NULL WHERE seq = ?`, string(body), s.seq); err != nil {
+	if err := q.Put(ctx, `UPDATE event SET body = ?, message = NULL, place = NULL WHERE seq = ?`, string(body), s.seq); err != nil {
 		return err
 	}
 	return e.endDeliveries(ctx, q, s)
@@ -299,14 +299,14 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 			return 0, err
 		}
 		if ev.Evidence != nil {
-			if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], m.handoff); err != nil {
+			if err := q.Put(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], m.handoff); err != nil {
 				return 0, err
 			}
 		}
-		if _, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, ev.To, m.seq); err != nil {
+		if err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, ev.To, m.seq); err != nil {
 			return 0, err
 		}
-		if _, err := q.Exec(ctx, `DELETE FROM mention WHERE event = ?`, m.seq); err != nil {
+		if err := q.Put(ctx, `DELETE FROM mention WHERE event = ?`, m.seq); err != nil {
 			return 0, err
 		}
 	}
@@ -330,8 +330,7 @@ func (e *erasure) eraseRest(ctx context.Context, q engine.Tx) error {
 func (t target) erase(ctx context.Context, q engine.Tx) error {
 	if t.drop.all {
 		name, alias, _ := strings.Cut(t.table, " ")
-		_, err := q.Exec(ctx, `DELETE FROM `+name+` AS `+alias+` WHERE `+t.where, t.args...)
-		return err
+		return q.Put(ctx, `DELETE FROM `+name+` AS `+alias+` WHERE `+t.where, t.args...)
 	}
 	if t.drop.each == nil {
 		return nil

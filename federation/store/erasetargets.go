@@ -58,7 +58,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 // dropBlob deletes a blob, which other handoffs may refer to.
 func dropBlob(ctx context.Context, q engine.Tx, capability string) error {
 	for _, change := range []string{`DELETE FROM blob_claim WHERE capability = ?`, `DELETE FROM blob WHERE capability = ?`} {
-		if _, err := q.Exec(ctx, change, capability); err != nil {
+		if err := q.Put(ctx, change, capability); err != nil {
 			return err
 		}
 	}

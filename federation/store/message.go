@@ -162,7 +162,7 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	if ev.Evidence != nil {
-		if _, err := q.Exec(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], ev.Handoff.String()); err != nil {
+		if err := q.Put(ctx, `DELETE FROM evidence WHERE digest = ? AND handoff = ?`, ev.Evidence.Digest[:], ev.Handoff.String()); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 		`DELETE FROM mention WHERE event = ?`,
 		`DELETE FROM event WHERE seq = ?`,
 	} {
-		if _, err := q.Exec(ctx, change, seq); err != nil {
+		if err := q.Put(ctx, change, seq); err != nil {
 			return err
 		}
 	}

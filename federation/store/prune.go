@@ -95,7 +95,7 @@ func needed(ctx context.Context, q engine.Tx, id string, links []byte) (needed b
 // of its parties and in no other.
 func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
 	for _, did := range view.Others("") {
-		_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
+		err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 		`DELETE FROM event WHERE handoff = ?`,
 		`DELETE FROM handoff WHERE id = ?`,
 	} {
-		if _, err := q.Exec(ctx, change, id); err != nil {
+		if err := q.Put(ctx, change, id); err != nil {
 			return err
 		}
 	}

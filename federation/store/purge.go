@@ -101,8 +101,7 @@ func (p purge) sets(done *federation.Purged) []set {
 	dids, participants := []any{p.dids}, []any{p.participants}
 	return []set{
 		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
-			_, err := q.Exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
-			return err
+			return q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
 		}},
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
 			return outboxes.End(ctx, q, link, row, gone)
@@ -116,8 +115,7 @@ func (p purge) sets(done *federation.Purged) []set {
 			return p.record.DropDeferral(ctx, q, row)
 		}},
 		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
-			_, err := q.Exec(ctx, `DELETE FROM pending WHERE seq = ?`, row)
-			return err
+			return q.Put(ctx, `DELETE FROM pending WHERE seq = ?`, row)
 		}},
 	}
 }

@@ -125,9 +125,8 @@ func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened c
 // Ready commits one row: nothing less proves that the disk takes writes.
 func (s *DB) Ready(ctx context.Context) error {
 	err := s.Write(ctx, func(ctx context.Context, q Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
+		return q.Put(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
 			ON CONFLICT (id) DO UPDATE SET beats = heartbeat.beats + 1`)
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write heartbeat: %w", err)

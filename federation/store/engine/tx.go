@@ -14,13 +14,13 @@ import (
 // [*federation.UnavailableError] for a disk that cannot be used now.
 type Tx struct{ statements *statements }
 
-// Exec returns how many rows changed.
+// Exec returns how many rows changed. A write that does not need the number calls [Tx.Put].
 func (t Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	return t.statements.exec(ctx, query, args...)
 }
 
 // Put is Exec for a write that does not read the result. On a server the statement is
-// queued, and the error of a later statement may be its error.
+// queued, which saves a round trip, and the error of a later statement may be its error.
 func (t Tx) Put(ctx context.Context, query string, args ...any) error {
 	return t.statements.put(ctx, query, args...)
 }

@@ -45,7 +45,7 @@ func keepBlob(ctx context.Context, q engine.Tx, b federation.Blob, of string, li
 	if limit > 0 && stored+int64(len(b.Content)) > limit {
 		return b, federation.ErrBlobQuota
 	}
-	_, err = q.Exec(ctx, `INSERT INTO blob (capability, digest, owner, size, stored, expires, content) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	err = q.Put(ctx, `INSERT INTO blob (capability, digest, owner, size, stored, expires, content) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		string(b.Capability), b.Digest[:], b.Owner, len(b.Content), engine.Stamp(b.Stored), engine.Stamp(b.Expires), engine.NotNull(b.Content))
 	if err != nil {
 		return b, err
@@ -72,8 +72,7 @@ func ClaimBlob(ctx context.Context, q engine.Tx, handoff string, capability fede
 	if err != nil || changed == 0 {
 		return err
 	}
-	_, err = q.Exec(ctx, `INSERT INTO blob_claim (handoff, capability) VALUES (?, ?) ON CONFLICT DO NOTHING`, handoff, string(capability))
-	return err
+	return q.Put(ctx, `INSERT INTO blob_claim (handoff, capability) VALUES (?, ?) ON CONFLICT DO NOTHING`, handoff, string(capability))
 }
 
 // UnclaimBlobs lets go of the blobs of a handoff.
@@ -82,11 +81,11 @@ func UnclaimBlobs(ctx context.Context, q engine.Tx, handoff string) error {
 	if err != nil || len(claimed) == 0 {
 		return err
 	}
-	if _, err := q.Exec(ctx, `DELETE FROM blob_claim WHERE handoff = ?`, handoff); err != nil {
+	if err := q.Put(ctx, `DELETE FROM blob_claim WHERE handoff = ?`, handoff); err != nil {
 		return err
 	}
 	for _, capability := range claimed {
-		_, err := q.Exec(ctx, `DELETE FROM blob WHERE capability = ?1
+		err := q.Put(ctx, `DELETE FROM blob WHERE capability = ?1
 			AND NOT EXISTS (SELECT 1 FROM blob_claim WHERE capability = ?1)`, capability)
 		if err != nil {
 			return err

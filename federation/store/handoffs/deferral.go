@@ -97,9 +97,8 @@ func deferralQuota(ctx context.Context, q engine.Tx, d federation.Deferred, limi
 
 // countDeferred counts one step more, or one less, for its origin and for all origins.
 func countDeferred(ctx context.Context, q engine.Tx, origin, network string, change int) error {
-	_, err := q.Exec(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
+	return q.Put(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
-	return err
 }
 
 // DeferredIn implements [federation.Deferrals].
@@ -165,8 +164,7 @@ func (s *Logs) HastenDeferred(ctx context.Context, signer federation.DID, at tim
 
 func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, query, args...)
-		return err
+		return q.Put(ctx, query, args...)
 	})
 	if err != nil {
 		return fmt.Errorf("%s what is deferred: %w", what, err)
@@ -200,9 +198,8 @@ func (s *Logs) DropDeferral(ctx context.Context, q engine.Tx, row int64) error {
 	if err := countDeferred(ctx, q, origin, network, -1); err != nil {
 		return err
 	}
-	_, err = q.Exec(ctx, `DELETE FROM evidence WHERE handoff = ?1 AND NOT EXISTS (SELECT 1 FROM handoff WHERE id = ?1)
+	return q.Put(ctx, `DELETE FROM evidence WHERE handoff = ?1 AND NOT EXISTS (SELECT 1 FROM handoff WHERE id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
-	return err
 }
 
 // CountDeferred implements [federation.Deferrals].

@@ -29,10 +29,9 @@ func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation
 				return err
 			}
 		}
-		_, err = q.Exec(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
+		return q.Put(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			string(h.Home), h.Event.Handoff.String(), h.Event.From, h.Event.ID.String(), ready.Digest[:], engine.Stamp(h.Since), string(ready.Body))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)

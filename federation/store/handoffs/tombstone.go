@@ -65,9 +65,8 @@ func (s tombstone) refusal(id federation.EventID) *federation.RefusalError {
 
 // BuryIDs keeps the ids of all events of a handoff that is about to go.
 func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) error {
-	_, err := q.Exec(ctx, `INSERT INTO tombstone (id, signer, digest, handoff, gone)
+	return q.Put(ctx, `INSERT INTO tombstone (id, signer, digest, handoff, gone)
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
-	return err
 }
 
 // PruneIDs implements [federationtest.Retention].

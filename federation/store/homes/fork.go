@@ -20,9 +20,8 @@ func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 		return fmt.Errorf("keep fork of %s: %w", f.Handoff, err)
 	}
 	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO fork (handoff, home, version, first, second, found) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return q.Put(ctx, `INSERT INTO fork (handoff, home, version, first, second, found) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			f.Handoff.String(), string(f.Home), f.Version, string(first), string(second), engine.Stamp(f.Found))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keep fork of %s: %w", f.Handoff, err)

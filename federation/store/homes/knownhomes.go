@@ -11,10 +11,9 @@ import (
 // KeepHome implements [federationtest.KnownHomes].
 func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)
+		return q.Put(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)
 			ON CONFLICT (home) DO UPDATE SET url = excluded.url, path = excluded.path, since = excluded.since`,
 			string(h.Home), h.URL, h.Path, engine.Stamp(h.Since))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keep home %s: %w", h.Home, err)

@@ -23,10 +23,9 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 // KeepMailboxLocation implements [federationtest.Homes].
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
+		return q.Put(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
 			r.DID, string(r.Home), string(r.Source), engine.Stamp(r.Since), string(r.From))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keep mailbox location of %s: %w", r.DID, err)

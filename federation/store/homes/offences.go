@@ -11,10 +11,9 @@ import (
 // KeepOffence implements [federationtest.Homes].
 func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
+		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
 			ON CONFLICT (home, kind) DO UPDATE SET times = offence.times + 1, last = excluded.last, why = excluded.why`,
 			string(d.Home), string(d.Kind), engine.Stamp(d.Last), d.Why)
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keep offence about %s: %w", d.Home, err)

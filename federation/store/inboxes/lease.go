@@ -58,7 +58,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, n
 		if err != nil {
 			return nil, err
 		}
-		_, err = q.Exec(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
+		err = q.Put(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
 			device, l.Delivery, engine.Stamp(until), to, at.event)
 		if err != nil {
 			return nil, fmt.Errorf("write lease: %w", err)
@@ -70,7 +70,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, n
 // skipRead notes up to where nothing waits in an inbox, so that what was read long ago
 // is not passed over again and again.
 func skipRead(ctx context.Context, q engine.Tx, of federation.DID) error {
-	_, err := q.Exec(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
+	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
 		WHERE did = ?`, of)
 	if err != nil {

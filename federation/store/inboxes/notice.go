@@ -44,9 +44,8 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 }
 
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
-	_, err := q.Exec(ctx, `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	return q.Put(ctx, `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body)
-	return err
 }
 
 // signerOf returns the DID that scopes the id in a notice.
@@ -116,8 +115,7 @@ func (s *Inboxes) TellLater(ctx context.Context, n federation.Notice, next time.
 
 func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, change, value, signerOf(n), n.About().String(), string(n.Kind))
-		return err
+		return q.Put(ctx, change, value, signerOf(n), n.About().String(), string(n.Kind))
 	})
 	if err != nil {
 		return fmt.Errorf("write notice of %s: %w", n.About(), err)

@@ -257,7 +257,7 @@ func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, li
 		}
 		delayed, last = delayed+int(n), u
 	}
-	_, err = q.Exec(ctx, `INSERT INTO looked (id, event, did) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET event = excluded.event, did = excluded.did
+	err = q.Put(ctx, `INSERT INTO looked (id, event, did) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET event = excluded.event, did = excluded.did
 		WHERE looked.event < excluded.event OR looked.event = excluded.event AND looked.did < excluded.did`, last.event, last.did)
 	return delayed, err
 }

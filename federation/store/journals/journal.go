@@ -97,10 +97,10 @@ func (s *Journals) DueJournals(ctx context.Context, prefix string, by time.Time,
 func (s *Journals) RemoveJournals(ctx context.Context, names []string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, name := range names {
-			if _, err := q.Exec(ctx, `DELETE FROM journal_entry WHERE journal = ?`, name); err != nil {
+			if err := q.Put(ctx, `DELETE FROM journal_entry WHERE journal = ?`, name); err != nil {
 				return err
 			}
-			if _, err := q.Exec(ctx, `DELETE FROM journal WHERE name = ?`, name); err != nil {
+			if err := q.Put(ctx, `DELETE FROM journal WHERE name = ?`, name); err != nil {
 				return err
 			}
 		}

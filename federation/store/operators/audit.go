@@ -11,9 +11,8 @@ import (
 // Note implements [federationtest.Audit].
 func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
+		return q.Put(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
 			engine.Stamp(c.At), c.Actor, c.What, c.Subject, c.Reason)
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("note change: %w", err)
@@ -41,9 +40,8 @@ func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, befo
 // SetPeerMode implements [federationtest.PeerModes].
 func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
+		return q.Put(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
 			ON CONFLICT (domain) DO UPDATE SET mode = excluded.mode, since = excluded.since`, m.Domain, m.Mode, engine.Stamp(m.Since))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("set mode of %s: %w", m.Domain, err)

@@ -11,13 +11,12 @@ import (
 // AddBlock implements [federationtest.BlockList].
 func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		if _, err := q.Exec(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {
+		if err := q.Put(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {
 			return err
 		}
-		_, err := q.Exec(ctx, `INSERT INTO block (what, kind, reason, since, expires) VALUES (?, ?, ?, ?, ?)
+		return q.Put(ctx, `INSERT INTO block (what, kind, reason, since, expires) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (what) DO UPDATE SET reason = excluded.reason, since = excluded.since, expires = excluded.expires`,
 			b.What, string(b.Kind), b.Reason, engine.Stamp(b.Since), engine.Stamp(b.Expires))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("block %s: %w", b.What, err)

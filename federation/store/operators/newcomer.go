@@ -90,12 +90,12 @@ func (s *Operators) samples(ctx context.Context, since, now time.Time) ([]federa
 // keepSample keeps a size of the record, and forgets what is too old to matter.
 func (s *Operators) keepSample(ctx context.Context, sample federation.SizeSample, since time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `DELETE FROM size WHERE at < (SELECT max(at) FROM size WHERE at <= ?) OR at > ?`, engine.Stamp(since), engine.Stamp(sample.At))
+		err := q.Put(ctx, `DELETE FROM size WHERE at < (SELECT max(at) FROM size WHERE at <= ?) OR at > ?`, engine.Stamp(since), engine.Stamp(sample.At))
 		if err == nil {
-			_, err = q.Exec(ctx, `DELETE FROM newcomer WHERE met <= ?`, engine.Stamp(since))
+			err = q.Put(ctx, `DELETE FROM newcomer WHERE met <= ?`, engine.Stamp(since))
 		}
 		if err == nil {
-			_, err = q.Exec(ctx, `INSERT INTO size (at, bytes) VALUES (?, ?) ON CONFLICT (at) DO NOTHING`, engine.Stamp(sample.At), sample.Bytes)
+			err = q.Put(ctx, `INSERT INTO size (at, bytes) VALUES (?, ?) ON CONFLICT (at) DO NOTHING`, engine.Stamp(sample.At), sample.Bytes)
 		}
 		return err
 	})

@@ -27,7 +27,7 @@ func scanToken(row engine.Scanner) (federation.OperatorToken, error) {
 // AddToken implements [federationtest.OperatorTokens].
 func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		if _, err := q.Exec(ctx, `DELETE FROM operator_token WHERE expires <= ?`, engine.Stamp(t.Created)); err != nil {
+		if err := q.Put(ctx, `DELETE FROM operator_token WHERE expires <= ?`, engine.Stamp(t.Created)); err != nil {
 			return err
 		}
 		n, err := q.Exec(ctx, `INSERT INTO operator_token (`+admittedColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,

@@ -109,7 +109,7 @@ func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, e
 		if revived, err := s.revive(ctx, q, d, now); err != nil || !revived {
 			return false, err
 		}
-		_, err = q.Exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, engine.Stamp(now), id)
+		err = q.Put(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, engine.Stamp(now), id)
 		return true, err
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Outboxes) revive(ctx context.Context, q engine.Tx, d dead, now time.Tim
 	hook, ofHook := webhookCalled(d.link)
 	switch {
 	case d.peerDelivery.Valid:
-		_, err := q.Exec(ctx, `UPDATE peer_delivery SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.peerDelivery.Int64, engine.Stamp(now))
+		err := q.Put(ctx, `UPDATE peer_delivery SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.peerDelivery.Int64, engine.Stamp(now))
 		return true, err
 	case ofHook:
 		return s.pushBack(ctx, q, d, hook, now)
@@ -147,7 +147,7 @@ func (s *Outboxes) revive(ctx context.Context, q engine.Tx, d dead, now time.Tim
 // putBack puts a step into its outbox again, before later steps of its handoff. It counts as
 // filed now.
 func (d dead) putBack(ctx context.Context, q engine.Tx, now time.Time) error {
-	if _, err := q.Exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
+	if err := q.Put(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
 		return err
 	}
 	row := Row{Link: d.link, Rank: federation.RankAnswer, Filed: engine.Stamp(now)}
@@ -188,7 +188,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 		`DELETE FROM peer_delivery WHERE dead IS NOT NULL AND n = (SELECT peer_delivery FROM dead WHERE n = ?)`,
 		`DELETE FROM dead WHERE n = ?`,
 	} {
-		if _, err := q.Exec(ctx, change, id); err != nil {
+		if err := q.Put(ctx, change, id); err != nil {
 			return err
 		}
 	}

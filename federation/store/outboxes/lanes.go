@@ -83,8 +83,7 @@ func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, n
 // Hurry implements [federationtest.Outbox].
 func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
-		return err
+		return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
 	})
 	if err != nil {
 		return fmt.Errorf("hurry outbox of %s: %w", link, err)
@@ -101,8 +100,7 @@ func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, to}, &waiting)
 	if err == nil && waiting > 0 {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, to)
-			return err
+			return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, to)
 		})
 	}
 	if err != nil {

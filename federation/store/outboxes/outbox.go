@@ -98,8 +98,7 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 // Attempt implements [federationtest.Outbox].
 func (s *Outboxes) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q engine.Tx, row int64) error {
-		_, err := q.Exec(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
-		return err
+		return q.Put(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 	})
 }
 
@@ -125,13 +124,12 @@ func (s *Outboxes) Failed(ctx context.Context, link string, row int64, f federat
 
 // noteTry remembers an attempt that failed, and forgets the oldest.
 func noteTry(ctx context.Context, q engine.Tx, link string, row int64, t federation.Try) error {
-	_, err := q.Exec(ctx, `INSERT INTO attempt (link, item, n, at, reason) VALUES (?, ?, ?, ?, ?)
+	err := q.Put(ctx, `INSERT INTO attempt (link, item, n, at, reason) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (link, item, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, link, row, t.Number, engine.Stamp(t.At), t.Reason)
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ? AND n <= ?`, link, row, t.Number-federation.MaxTries)
-	return err
+	return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ? AND n <= ?`, link, row, t.Number-federation.MaxTries)
 }
 
 // Settle implements [federationtest.Outbox].

@@ -61,10 +61,9 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 	case full:
 		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
-	_, err = q.Exec(ctx, `INSERT INTO peer_delivery (peer, sender, message, order_key, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return q.Put(ctx, `INSERT INTO peer_delivery (peer, sender, message, order_key, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.Peer, r.Sender, r.Message, r.OrderKey, engine.NotNull(r.Document), r.Handoff.String(), engine.Stamp(r.Queued), engine.Stamp(r.Queued),
 		cmp.Or(r.Kind, federation.MessageDelivery))
-	return err
 }
 
 // PeerOutboxes implements [federationtest.PeerOutboxes].
@@ -93,12 +92,10 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if p.Failures == 0 {
-			_, err := q.Exec(ctx, `DELETE FROM peer_pause WHERE peer = ?`, p.Name)
-			return err
+			return q.Put(ctx, `DELETE FROM peer_pause WHERE peer = ?`, p.Name)
 		}
-		_, err := q.Exec(ctx, `INSERT INTO peer_pause (peer, failures, next) VALUES (?, ?, ?)
+		return q.Put(ctx, `INSERT INTO peer_pause (peer, failures, next) VALUES (?, ?, ?)
 			ON CONFLICT (peer) DO UPDATE SET failures = excluded.failures, next = excluded.next`, p.Name, p.Failures, engine.Stamp(p.Next))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("note pause of %s: %w", p.Name, err)
@@ -140,22 +137,21 @@ func (s *Outboxes) PeerDeliveries(ctx context.Context, peer string, after int64,
 // Attempted implements [federationtest.PeerOutboxes]. It is also where old ids are swept out.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
-		if _, err := q.Exec(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
+		if err := q.Put(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		if _, err := q.Exec(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, engine.Stamp(now.Add(-peerDeliveryIDLife))); err != nil {
+		if err := q.Put(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, engine.Stamp(now.Add(-peerDeliveryIDLife))); err != nil {
 			return err
 		}
-		_, err := q.Exec(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return q.Put(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			id, r.Message, r.Sender, engine.Stamp(now))
-		return err
 	})
 }
 
 // Postpone implements [federationtest.PeerOutboxes].
 func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
-		_, err := q.Exec(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, engine.Stamp(next), unsure)
+		err := q.Put(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, engine.Stamp(next), unsure)
 		if err != nil || r.Attempt == 0 {
 			return err
 		}
@@ -182,7 +178,7 @@ func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error
 // EndPeerDelivery forgets a relay with its attempts.
 func EndPeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
 	for _, change := range []string{`DELETE FROM peer_delivery WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
-		if _, err := q.Exec(ctx, change, row); err != nil {
+		if err := q.Put(ctx, change, row); err != nil {
 			return err
 		}
 	}
@@ -191,7 +187,7 @@ func EndPeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
 
 // ErasePeerDelivery deletes a row, pending or given up, with its dead letter.
 func ErasePeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
-	if _, err := q.Exec(ctx, `DELETE FROM dead WHERE peer_delivery = ?`, row); err != nil {
+	if err := q.Put(ctx, `DELETE FROM dead WHERE peer_delivery = ?`, row); err != nil {
 		return err
 	}
 	return EndPeerDelivery(ctx, q, row)
@@ -205,7 +201,7 @@ func (s *Outboxes) Bury(ctx context.Context, row int64, reason federation.DeadRe
 }
 
 func (s *Outboxes) buryPeerDelivery(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.Settlement) error {
-	if _, err := q.Exec(ctx, `UPDATE peer_delivery SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, engine.Stamp(how.At)); err != nil {
+	if err := q.Put(ctx, `UPDATE peer_delivery SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, engine.Stamp(how.At)); err != nil {
 		return err
 	}
 	if err := s.peerDeliveryEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
@@ -222,7 +218,7 @@ func (s *Outboxes) buryPeerDelivery(ctx context.Context, q engine.Tx, r federati
 // Delayed implements [federationtest.PeerOutboxes].
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
-		if _, err := q.Exec(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
+		if err := q.Put(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
 		return s.noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})

@@ -167,8 +167,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		if f.Counted {
-			_, err := q.Exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, engine.Stamp(f.Next), id.String(), item)
-			return err
+			return q.Put(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, engine.Stamp(f.Next), id.String(), item)
 		}
 		var attempt int
 		err := q.Row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
@@ -239,8 +238,7 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 		}
 	}
 	if how.Dead == "" {
-		_, err := q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, l.link, step)
-		return err
+		return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, l.link, step)
 	}
 	if err := noteTry(ctx, q, l.link, step, federation.Try{Number: l.attempt, At: how.At, Reason: how.Why}); err != nil {
 		return err
@@ -272,7 +270,7 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 			return err
 		}
 		again = int(n)
-		_, err = q.Exec(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
+		err = q.Put(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
 			engine.Stamp(now), federation.WebhookName(id), ref, ref)
 		if err != nil {
 			return err

@@ -45,13 +45,13 @@ func reroute(ctx context.Context, q engine.Tx, from, to string, row int64) error
 		err = advanceOutbox(ctx, q, from, handoff)
 	}
 	if err == nil {
-		_, err = q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, from, row)
+		err = q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, from, row)
 	}
 	if err == nil {
-		_, err = q.Exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, row, to)
+		err = q.Put(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, row, to)
 	}
 	if err == nil {
-		_, err = q.Exec(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, delayed, next)
+		err = q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, delayed, next)
 			SELECT ?2, CAST(?3 AS bigint), 0, ?1, CAST(?4 AS bigint), CAST(?5 AS bigint), CAST(?6 AS bigint), CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event < ?3) THEN NULL ELSE 0 END
 			ON CONFLICT DO NOTHING`, handoff, to, row, rank, filed, delayed)
 	}
@@ -63,8 +63,7 @@ func reroute(ctx context.Context, q engine.Tx, from, to string, row int64) error
 
 // waitBehind lets the rows of a handoff that come after one wait for it.
 func waitBehind(ctx context.Context, q engine.Tx, link, handoff string, row int64) error {
-	_, err := q.Exec(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, handoff, link, row)
-	return err
+	return q.Put(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, handoff, link, row)
 }
 
 // UnlocatedReaders implements [federationtest.Reroutes].

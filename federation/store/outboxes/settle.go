@@ -54,7 +54,7 @@ func End(ctx context.Context, q engine.Tx, link string, row int64, how federatio
 	if how.Dead != "" {
 		code = string(how.Dead)
 	}
-	if _, err := q.Exec(ctx, `INSERT INTO settled (event, link, state, ended, code) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	if err := q.Put(ctx, `INSERT INTO settled (event, link, state, ended, code) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		row, link, how.Outcome(), engine.Stamp(how.At), code); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func End(ctx context.Context, q engine.Tx, link string, row int64, how federatio
 	if how.Dead != "" {
 		err = bury(ctx, q, deadLetter{link: link, event: row, attempt: attempt, queued: filed}, how)
 	} else {
-		_, err = q.Exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
+		err = q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
 	}
 	if err != nil {
 		return err
@@ -76,9 +76,8 @@ func End(ctx context.Context, q engine.Tx, link string, row int64, how federatio
 
 // advanceOutbox makes the next row of a handoff due.
 func advanceOutbox(ctx context.Context, q engine.Tx, link, handoff string) error {
-	_, err := q.Exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
+	return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
 		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
-	return err
 }
 
 // show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
@@ -106,10 +105,9 @@ func bury(ctx context.Context, q engine.Tx, l deadLetter, how federation.Settlem
 	if l.peerDelivery != 0 {
 		conflict = `(peer_delivery) WHERE peer_delivery IS NOT NULL`
 	}
-	_, err := q.Exec(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	return q.Put(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
 			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.peerDelivery), string(how.Dead), how.Why, l.attempt, l.queued, engine.Stamp(how.At))
-	return err
 }
 
 // numberOrNull keeps an absent number out of unique indexes.

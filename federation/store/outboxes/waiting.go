@@ -202,8 +202,7 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 		if w.Link != "" {
 			change, args = `UPDATE outbox SET next = 0 WHERE event = ? AND link = ? AND next IS NOT NULL`, []any{w.row, w.Link}
 		}
-		_, err := q.Exec(ctx, change, args...)
-		return err
+		return q.Put(ctx, change, args...)
 	})
 	if err != nil {
 		return n, fmt.Errorf("hurry what waits: %w", err)
@@ -242,9 +241,8 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 // Hold implements [federationtest.Waits].
 func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
+		return q.Put(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET reason = excluded.reason`, h.To, engine.Stamp(h.Since), h.Reason)
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.To, err)

@@ -38,7 +38,7 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		_, err = q.Exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		err = q.Put(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
@@ -63,14 +63,14 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 		inbox = row + `SELECT webhook, item, order_key, queued FROM push WHERE webhook = ?2 AND ?1 <> '' AND state = 'refused'`
 	}
 	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
-	if _, err := q.Exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
+	if err := q.Put(ctx, inbox+refused, owner, h.ID.String()); err != nil {
 		return err
 	}
-	if _, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
+	if err := q.Put(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
 		h.ID.String(), firstNotice); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
+	err := q.Put(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
 		(SELECT min(b.item) FROM push b WHERE b.webhook = push.webhook AND b.order_key = push.order_key AND b.state = 'waiting')`, h.ID.String())
 	if err != nil {
 		return err
@@ -80,9 +80,8 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 
 // nextDue notes when the next delivery to a webhook is due, at a time or later.
 func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int64) error {
-	_, err := q.Exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
+	return q.Put(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
-	return err
 }
 
 // Webhook implements [federationtest.Webhooks].
@@ -132,11 +131,11 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 		return federation.ErrNotFound
 	}
 	if err == nil {
-		_, err = q.Exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
+		err = q.Put(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
 	}
 	for _, table := range []string{"attempt", "dead"} {
 		if err == nil {
-			_, err = q.Exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
+			err = q.Put(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
 		}
 	}
 	return err
@@ -158,7 +157,7 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 		if err != nil || n == 0 {
 			return err
 		}
-		_, err = q.Exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, engine.Stamp(now), id.String())
+		err = q.Put(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, engine.Stamp(now), id.String())
 		if err != nil {
 			return err
 		}
@@ -173,7 +172,7 @@ func (s *Outboxes) EnableWebhook(ctx context.Context, id federation.WebhookID) e
 		if err != nil || h.Disabled.IsZero() {
 			return err
 		}
-		if _, err := q.Exec(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+		if err := q.Put(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
 		return s.pushWaiting(ctx, q, h)
@@ -191,7 +190,7 @@ func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit
 		taken, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, engine.Stamp(now), engine.Stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
-				_, err = q.Exec(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, engine.Stamp(until), h.ID.String())
+				err = q.Put(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, engine.Stamp(until), h.ID.String())
 			}
 		}
 		return taken, err
@@ -221,7 +220,7 @@ func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, err
 // LetGo implements [federationtest.Webhooks].
 func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		if _, err := q.Exec(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
+		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
 		return nextDue(ctx, q, id, engine.Stamp(now))
@@ -275,7 +274,7 @@ func (s *Outboxes) noteDisabled(ctx context.Context, q engine.Tx, id federation.
 			return err
 		}
 	}
-	if _, err := q.Exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
+	if err := q.Put(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err
 	}
 	return inboxes.NoteOn(ctx, q, cmp.Or(link, federation.InboxLink), n)

@@ -28,7 +28,7 @@ func scanAnswer(row engine.Scanner) (a federation.Answer, err error) {
 // Reserve implements [federationtest.Answers].
 func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	found, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Answer, error) {
-		_, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
+		err := q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
 			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, engine.Stamp(a.At))
 		if err != nil {
 			return nil, err
@@ -47,10 +47,9 @@ func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federa
 // Answered implements [federationtest.Answers].
 func (s *Participants) Answered(ctx context.Context, a federation.Answer) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
+		return q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (did, key) DO UPDATE SET digest = excluded.digest, event = excluded.event, status = excluded.status, body = excluded.body, at = excluded.at`,
 			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, engine.Stamp(a.At))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("file answer: %w", err)
@@ -74,9 +73,8 @@ func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []s
 	text, err := json.Marshal(caps)
 	if err == nil {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			_, err := q.Exec(ctx, `INSERT INTO declaration (did, caps, at) VALUES (?, ?, ?)
+			return q.Put(ctx, `INSERT INTO declaration (did, caps, at) VALUES (?, ?, ?)
 				ON CONFLICT (did) DO UPDATE SET caps = excluded.caps, at = excluded.at`, did, string(text), engine.Stamp(now))
-			return err
 		})
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ func scanWindow(row engine.Scanner) (federation.KeyWindow, error) {
 
 // PutWindow notes in the history of a DID when a key was good.
 func PutWindow(ctx context.Context, q engine.Tx, w federation.KeyWindow) error {
-	_, err := q.Exec(ctx, `INSERT INTO key_window (did, key_id, origin, via, since, seen, until, public)
+	err := q.Put(ctx, `INSERT INTO key_window (did, key_id, origin, via, since, seen, until, public)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (did, key_id, origin, via, since) DO UPDATE SET seen = excluded.seen, until = excluded.until`,
 		w.DID, w.KeyID, w.Origin, w.Via, engine.Stamp(w.Since), engine.Stamp(w.Seen), engine.Stamp(w.Until), engine.NotNull(w.Public))

@@ -32,7 +32,7 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {
-			_, err := q.Exec(ctx, `INSERT INTO own_key (name, fingerprint, since) VALUES (?, ?, ?)
+			err := q.Put(ctx, `INSERT INTO own_key (name, fingerprint, since) VALUES (?, ?, ?)
 				ON CONFLICT (name) DO UPDATE SET fingerprint = excluded.fingerprint, since = excluded.since
 				WHERE own_key.fingerprint <> excluded.fingerprint`, m.Name, m.Fingerprint, engine.Stamp(m.Since))
 			if err != nil {

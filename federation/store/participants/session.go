@@ -13,9 +13,8 @@ import (
 // StartSession implements [federationtest.Sessions].
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `INSERT INTO session (id, participant, generation, expires) VALUES (?, ?, ?, ?)`,
+		return q.Put(ctx, `INSERT INTO session (id, participant, generation, expires) VALUES (?, ?, ?, ?)`,
 			session.ID, session.Participant, session.Generation, engine.Stamp(session.Expires))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("start session of %s: %w", session.Participant, err)
@@ -27,7 +26,7 @@ func (s *Participants) StartSession(ctx context.Context, session federation.Sess
 // families are swept out, whosesoever they are.
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
-		if _, err := q.Exec(ctx, `DELETE FROM session WHERE expires <= ?`, engine.Stamp(now)); err != nil {
+		if err := q.Put(ctx, `DELETE FROM session WHERE expires <= ?`, engine.Stamp(now)); err != nil {
 			return federation.Session{}, err
 		}
 		next := federation.Session{ID: id, Generation: generation + 1, Expires: engine.Moment(engine.Stamp(expires))}

@@ -46,7 +46,7 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		return err
 	}
 	for _, skill := range skills(a.Capabilities) {
-		_, err := q.Exec(ctx, `INSERT INTO agent_skill (skill, agent) VALUES (?, ?) ON CONFLICT DO NOTHING`, skill, n)
+		err := q.Put(ctx, `INSERT INTO agent_skill (skill, agent) VALUES (?, ?) ON CONFLICT DO NOTHING`, skill, n)
 		if err != nil {
 			return err
 		}

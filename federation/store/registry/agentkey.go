@@ -20,7 +20,7 @@ func addKey(ctx context.Context, q engine.Tx, handle string, n int, key agents.K
 	if err != nil {
 		return err
 	}
-	_, err = q.Exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	err = q.Put(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		handle, n, key.ID, key.DID, engine.NotNull(key.Public), engine.Stamp(key.Created), engine.Stamp(key.Expires))
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.T
 		if !key.Revoked.IsZero() {
 			continue
 		}
-		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
+		if err := q.Put(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
 			return err
 		}
 		if err := endKey(ctx, q, key, until, now); err != nil {
@@ -142,14 +142,12 @@ func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) 
 	if i < 0 {
 		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
 	}
-	_, err := q.Exec(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
-	return err
+	return q.Put(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
 }
 
 // setOwnDID notes the DID of the primary key of an agent.
 func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.Key) error {
-	_, err := q.Exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
-	return err
+	return q.Put(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 }
 
 // RevokeKey implements the port Keys of bridge/airc.
@@ -162,7 +160,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 		case key.Status(now) == agents.KeyStatusRevoked:
 			return nil
 		}
-		_, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
+		err := q.Put(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
 			engine.Stamp(now), reason, handle, kid)
 		if err == nil {
 			err = endKey(ctx, q, key, now, now)
@@ -181,10 +179,10 @@ func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, n
 		if key.ID == revoked || !key.Signs(now) {
 			continue
 		}
-		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
+		if err := q.Put(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
 			return err
 		}
-		_, err := q.Exec(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
+		err := q.Put(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
 			key.DID, federation.KeyID(key.Public), federation.RevokedKey, engine.Stamp(key.Revoked))
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ func consent(ctx context.Context, q engine.Tx, from, to string) (agents.Consent,
 
 // setConsent changes an edge. One that is in that state stays as it is.
 func setConsent(ctx context.Context, q engine.Tx, from, to string, state agents.ConsentState, now time.Time) error {
-	_, err := q.Exec(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
+	err := q.Put(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
 		WHERE consent.state <> excluded.state`, from, to, state, engine.Stamp(now))
 	if err != nil {
@@ -69,7 +69,7 @@ func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) er
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
 	}
-	if _, err := q.Exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
+	if err := q.Put(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
 		return fmt.Errorf("write consent: %w", err)
 	}
 	waiting, err := engine.Rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
@@ -80,7 +80,7 @@ func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) er
 		if err := deliver(ctx, q, h, to, now); err != nil {
 			return err
 		}
-		_, err := q.Exec(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, h.n)
+		err := q.Put(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, h.n)
 		if err != nil {
 			return fmt.Errorf("note seen offer: %w", err)
 		}
@@ -98,7 +98,7 @@ func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (a
 		if err := setConsent(ctx, q, from, to, agents.ConsentBlocked, now); err != nil {
 			return err
 		}
-		_, err = q.Exec(ctx, `UPDATE consent SET answered = ? WHERE sender = ? AND recipient = ?`,
+		err = q.Put(ctx, `UPDATE consent SET answered = ? WHERE sender = ? AND recipient = ?`,
 			before.State == agents.ConsentPending, from, to)
 		if err != nil {
 			return err
@@ -109,17 +109,15 @@ func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (a
 
 // discard throws away what is held on an edge.
 func discard(ctx context.Context, q engine.Tx, from, to string) error {
-	_, err := q.Exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
-	return err
+	return q.Put(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 }
 
 // Unblock implements the port Consents of bridge/airc.
 func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error {
-		_, err := q.Exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
+		return q.Put(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
 			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
 			agents.ConsentNone, engine.Stamp(now), engine.Stamp(now.Add(agents.UnblockBar)), from, to, agents.ConsentBlocked)
-		return err
 	})
 }
 

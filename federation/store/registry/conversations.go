@@ -93,8 +93,7 @@ func (s *Registry) ReadConversation(ctx context.Context, handle, peer string, no
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE `+unread+`)`, args, &some)
 	if err == nil && some {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			_, err := q.Exec(ctx, `UPDATE message SET read = ?4 WHERE `+unread, append(args, engine.Stamp(now))...)
-			return err
+			return q.Put(ctx, `UPDATE message SET read = ?4 WHERE `+unread, append(args, engine.Stamp(now))...)
 		})
 	}
 	if err != nil {

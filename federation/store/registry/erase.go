@@ -88,12 +88,11 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 			JOIN webhook h ON h.participant = m.recipient AND h.participant <> '' WHERE ` + erasable + `)`,
 		`DELETE FROM message AS m WHERE m.position IS NULL AND ` + erasable,
 	} {
-		if _, err := q.Exec(ctx, change, of...); err != nil {
+		if err := q.Put(ctx, change, of...); err != nil {
 			return err
 		}
 	}
-	_, err = q.Exec(ctx, `UPDATE message AS m SET deleted = 2, envelope = ?4, ended = coalesce(m.ended, ?5),
+	return q.Put(ctx, `UPDATE message AS m SET deleted = 2, envelope = ?4, ended = coalesce(m.ended, ?5),
 		outcome = CASE WHEN m.event IS NOT NULL AND m.ended IS NULL THEN 'expired' ELSE m.outcome END WHERE `+erasable,
 		append(of, []byte{}, engine.Stamp(now))...)
-	return err
 }

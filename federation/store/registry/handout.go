@@ -80,7 +80,7 @@ func handOuts(ctx context.Context, q engine.Tx, where string, args ...any) ([]ha
 // offerer of an offer that expired unseen.
 func endHandOuts(ctx context.Context, q engine.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
-		if _, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
+		if err := q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, engine.Stamp(now), string(how), h.n); err != nil {
 			return err
 		}
 		n := federation.Notice{Kind: federation.NoticeDelivered, To: h.recipient, At: now}
@@ -126,7 +126,7 @@ func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time,
 func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q engine.Tx, found []handOut) error {
 		for _, h := range found {
-			if _, err := q.Exec(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
+			if err := q.Put(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
 				return err
 			}
 			n := federation.Notice{Kind: federation.NoticeDelayed, To: h.recipient, Why: "it was not fetched", At: now}

@@ -40,14 +40,12 @@ func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (li
 // Forget implements [engine.Tables]. A message that its inbox or its thread is numbered on
 // from stays.
 func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
-	_, err := q.Exec(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
-	return err
+	return q.Put(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
 }
 
 // PeerDeliveryEnded implements [engine.Tables]: the step of a message to another registry was
 // delivered there, or given up.
 func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
-	_, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
+	return q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
 		engine.Stamp(now), string(how), r.Message, r.Sender)
-	return err
 }

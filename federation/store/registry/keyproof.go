@@ -25,7 +25,7 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 		if err != nil || !key.Proved() {
 			return err
 		}
-		if _, err := q.Exec(ctx, `UPDATE agent_key SET did = ? WHERE handle = ? AND id = ?`, did, handle, kid); err != nil {
+		if err := q.Put(ctx, `UPDATE agent_key SET did = ? WHERE handle = ? AND id = ?`, did, handle, kid); err != nil {
 			return err
 		}
 		if a.Primary(now).ID == kid {

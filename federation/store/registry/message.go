@@ -122,7 +122,7 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	now := toTell(m.Received)
 	m.Seq, m.Cursor, m.Received, m.Told = 0, "", engine.Moment(engine.Stamp(m.Received)), time.Time{}
 	if edge != "" {
-		_, err = q.Exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
+		err = q.Put(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
 	} else {
 		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told`,
 			append([]any{now}, args...), &m.Seq, &told)
@@ -159,7 +159,7 @@ func scanHeld(row engine.Scanner) (held, error) {
 
 // deliver gives a message that was held for a recipient its place.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
-	_, err := q.Exec(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
+	err := q.Put(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
 		toTell(now), h.low, h.high, recipient, h.n)
 	if err != nil {
 		return fmt.Errorf("deliver message: %w", err)

@@ -55,16 +55,14 @@ func scanAddressed(row engine.Scanner) (m addressed, err error) {
 }
 
 func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
-	_, err := q.Exec(ctx, `DELETE FROM message WHERE n = ?`, m.n)
-	return err
+	return q.Put(ctx, `DELETE FROM message WHERE n = ?`, m.n)
 }
 
 // dropUnread hides a message that its recipient was not shown: its place in the inbox and
 // in the thread stays.
 func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
-	if _, err := q.Exec(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
+	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE participant = ? AND participant <> '')`, m.n, m.recipient)
-	return err
+	return q.Put(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE participant = ? AND participant <> '')`, m.n, m.recipient)
 }

@@ -121,7 +121,7 @@ func request(ctx context.Context, q engine.Tx, from, to string, now time.Time) e
 	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, engine.Stamp(now), from, to)
+	err := q.Put(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, engine.Stamp(now), from, to)
 	if err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}
@@ -133,7 +133,7 @@ func noteUnseen(ctx context.Context, q engine.Tx, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
 	}
-	_, err := q.Exec(ctx, `INSERT INTO unseen (handoff, opened) SELECT id, since FROM handoff
+	err := q.Put(ctx, `INSERT INTO unseen (handoff, opened) SELECT id, since FROM handoff
 		WHERE id = ? AND clock = 'unanswered' AND state = 'offered' ON CONFLICT DO NOTHING`, m.Handoff.String())
 	if err != nil {
 		return fmt.Errorf("note unseen offer: %w", err)

@@ -69,8 +69,7 @@ func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) 
 	}
 	if err == nil {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			_, err := q.Exec(ctx, `UPDATE agent SET shown = max(shown, ?) WHERE handle = ?`, n, to)
-			return err
+			return q.Put(ctx, `UPDATE agent SET shown = max(shown, ?) WHERE handle = ?`, n, to)
 		})
 	}
 	if err != nil {
