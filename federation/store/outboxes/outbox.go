@@ -132,11 +132,6 @@ func noteTry(ctx context.Context, q engine.Tx, link string, row int64, t federat
 	return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ? AND n <= ?`, link, row, t.Number-federation.MaxTries)
 }
 
-// Settle implements [federationtest.Outbox].
-func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q engine.Tx, row int64) error { return End(ctx, q, link, row, how) })
-}
-
 // changeOutbox changes rows of one outbox, all or none.
 func (s *Outboxes) changeOutbox(ctx context.Context, link string, rows []int64, change func(context.Context, engine.Tx, int64) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

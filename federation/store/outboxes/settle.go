@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"baton/federation"
@@ -33,21 +34,66 @@ func Put(ctx context.Context, q engine.Tx, r Row) error {
 		ON CONFLICT DO NOTHING`, r.Handoff, r.Link, r.Attempt, int(r.Rank), r.Filed, r.Signer, r.ID)
 }
 
-// End ends one row of an outbox. It skips a row that is over.
-func End(ctx context.Context, q engine.Tx, link string, row int64, how federation.Settlement) error {
-	var handoff string
-	var attempt int
-	var delayed bool
-	var filed int64
-	err := q.Row(ctx, `DELETE FROM outbox WHERE event = ? AND link = ? RETURNING handoff, attempt, delayed, filed`,
-		[]any{row, link}, &handoff, &attempt, &delayed, &filed)
-	if errors.Is(err, federation.ErrNotFound) {
+// ending is the end of one row of an outbox.
+type ending struct {
+	engine.Question // how the row stands
+
+	link    string
+	row     int64
+	rows    int // 0 for one that is over
+	handoff string
+	attempt int
+	filed   int64
+	delayed int // 0 or 1
+}
+
+func endOf(link string, row int64) *ending {
+	e := &ending{link: link, row: row}
+	e.Question = engine.Question{
+		Query: `SELECT count(*), coalesce(max(handoff), ''), coalesce(max(attempt), 0), coalesce(max(filed), 0), coalesce(max(delayed), 0)
+			FROM outbox WHERE event = ? AND link = ?`,
+		Args:  []any{row, link},
+		Dest:  []any{&e.rows, &e.handoff, &e.attempt, &e.filed, &e.delayed},
+		About: []string{"outbox " + link + " " + strconv.FormatInt(row, 10)},
+	}
+	return e
+}
+
+// Settle implements [federationtest.Outbox].
+func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
+	if len(rows) == 0 {
 		return nil
 	}
+	first, rest := endOf(link, rows[0]), rows[1:]
+	for _, row := range rest {
+		first.About = append(first.About, endOf(link, row).About...)
+	}
+	err := s.db.WriteAfter(ctx, &first.Question, func(ctx context.Context, q engine.Tx) error {
+		err := first.end(ctx, q, how)
+		for i := 0; i < len(rest) && err == nil; i++ {
+			err = End(ctx, q, link, rest[i], how)
+		}
+		return err
+	})
 	if err != nil {
+		return fmt.Errorf("write outbox of %s: %w", link, err)
+	}
+	return nil
+}
+
+// End ends one row of an outbox. It skips a row that is over.
+func End(ctx context.Context, q engine.Tx, link string, row int64, how federation.Settlement) error {
+	return endOf(link, row).end(ctx, q, how)
+}
+
+func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement) error {
+	if err := e.Answer(ctx, q); err != nil || e.rows == 0 {
 		return err
 	}
-	if err := advanceOutbox(ctx, q, link, handoff); err != nil {
+	if err := q.Put(ctx, `DELETE FROM outbox WHERE event = ? AND link = ?`, e.row, e.link); err != nil {
+		return err
+	}
+	if err := advanceOutbox(ctx, q, e.link, e.handoff); err != nil {
 		return err
 	}
 	code := how.Code
@@ -55,23 +101,26 @@ func End(ctx context.Context, q engine.Tx, link string, row int64, how federatio
 		code = string(how.Dead)
 	}
 	if err := q.Put(ctx, `INSERT INTO settled (event, link, state, ended, code) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		row, link, how.Outcome(), engine.Stamp(how.At), code); err != nil {
+		e.row, e.link, how.Outcome(), engine.Stamp(how.At), code); err != nil {
 		return err
 	}
 	if how.Shown {
-		if err := show(ctx, q, link, row, how.At); err != nil {
+		if err := show(ctx, q, e.link, e.row, how.At); err != nil {
 			return err
 		}
 	}
-	if how.Dead != "" {
-		err = bury(ctx, q, deadLetter{link: link, event: row, attempt: attempt, queued: filed}, how)
-	} else {
-		err = q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
-	}
-	if err != nil {
+	if err := e.endTries(ctx, q, how); err != nil {
 		return err
 	}
-	return noteEnd(ctx, q, link, row, delayed, how)
+	return noteEnd(ctx, q, e.link, e.row, e.delayed != 0, how)
+}
+
+// endTries leaves the attempts of a row to its dead letter, and forgets those of a row without one.
+func (e *ending) endTries(ctx context.Context, q engine.Tx, how federation.Settlement) error {
+	if how.Dead != "" {
+		return bury(ctx, q, deadLetter{link: e.link, event: e.row, attempt: e.attempt, queued: e.filed}, how)
+	}
+	return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, e.link, e.row)
 }
 
 // advanceOutbox makes the next row of a handoff due.
