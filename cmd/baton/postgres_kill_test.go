@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -111,10 +112,10 @@ type talk struct {
 	*line
 
 	queries map[string]string // that were parsed, by name
-	changes []string          // queries of this transaction
+	changes []string          // queries of this transaction, nil outside of one
 
 	mu     sync.Mutex
-	unsaid bool // the server must not be heard any more: it has committed
+	unsaid bool // the server must not be heard to have committed
 }
 
 // asks passes on each message to the server, unless a process has to die over it.
@@ -157,13 +158,16 @@ func (c *talk) hears(message []byte) bool {
 	case 'P': // parse: a name, and a query
 		c.queries[texts[0]] = texts[1]
 	case 'B': // bind: the name of what is answered, and that of a query
-		c.changes = append(c.changes, c.queries[texts[1]])
-	case 'Q':
-		if changes := c.changes; texts[0] == "commit" {
+		switch query := c.queries[texts[1]]; {
+		case query == "BEGIN":
+			c.changes = []string{}
+		case query == "COMMIT":
+			changes := c.changes
 			c.changes = nil
 			return c.commits(changes)
+		case c.changes != nil:
+			c.changes = append(c.changes, query)
 		}
-		c.changes = nil
 	}
 	return true
 }
@@ -218,7 +222,7 @@ func (c *talk) answers(to io.Writer, from io.Reader) error {
 		c.mu.Lock()
 		unsaid := c.unsaid
 		c.mu.Unlock()
-		if unsaid {
+		if unsaid && bytes.Contains(said[:n], []byte("COMMIT\x00")) {
 			c.shoot()
 			return errors.New("the server died")
 		}

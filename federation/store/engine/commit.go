@@ -196,16 +196,13 @@ var errHalfDone = errors.New("a write failed half done")
 // error is errHalfDone. A batch of one write needs no savepoint. An error of applyAll means
 // that the transaction has to be rolled back.
 func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
-	if len(batch) == 1 {
-		if err := batch[0].apply(ctx, Tx{c.writer.statements}); err != nil {
-			return err
-		}
-		return c.writer.flush(ctx)
-	}
 	if c.writer.pipeline != nil {
 		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
 			return orHalfDone(err)
 		}
+	}
+	if len(batch) == 1 {
+		return batch[0].apply(ctx, Tx{c.writer.statements})
 	}
 	for _, it := range batch {
 		before := c.writer.changes
@@ -217,7 +214,7 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 			return errHalfDone
 		}
 	}
-	return orHalfDone(c.writer.flush(ctx))
+	return nil
 }
 
 // orHalfDone returns errHalfDone for an error that one write of a batch caused, and other
@@ -226,7 +223,7 @@ func orHalfDone(err error) error {
 	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return errHalfDone
+	return fmt.Errorf("%w: %w", errHalfDone, err)
 }
 
 // applyEach gives each write a savepoint, so that a write that fails leaves nothing. It sends

@@ -37,11 +37,12 @@
 // # Two databases
 //
 // There is one set of queries, in SQL that both databases understand; [Dialect] has the
-// differences. On a server, statements whose results no write reads are sent together. The
-// schema of the core is in schema/ for SQLite and in schema/postgres for PostgreSQL, and the
-// schema of a network's tables in the same folders of its own package: one numbered file for
-// each version, applied in order and never edited after a release. The suites of
-// federationtest hold both databases to the same promises.
+// differences. On a server, statements whose results no write reads are sent together: a batch
+// takes two round trips where no write asks more than its [Question]. The schema of the core is in
+// schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables
+// in the same folders of its own package: one numbered file for each version, applied in order
+// and never edited after a release. The suites of federationtest hold both databases to the same
+// promises.
 //
 // Neither database has statistics that it can rely on: both may take a column with many rows of
 // a value for as selective as one with few, and read all steps of a handoff for one that is known

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -18,8 +19,56 @@ type pipeline struct {
 
 func newPipeline(conn *sql.Conn) *pipeline { return &pipeline{conn: conn} }
 
+// lockWriters waits for the end of every other transaction that writes to the same
+// schema, and goes with its own. Queries after it see all that those committed. The
+// number is "Btn1".
+const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
+
+// begin queues the beginning of a transaction that waits for its turn, see [writer.begin]. The
+// commit goes with the statements that are queued by then: its error is errHalfDone where one of
+// them failed.
+func (p *pipeline) begin(ctx context.Context) transaction {
+	p.forget() // of the transaction before
+	p.queue("BEGIN", nil)
+	p.queue(lockWriters, nil)
+	return transaction{
+		commit: func() error {
+			p.queued.Queue("COMMIT").Exec(committed)
+			return orHalfDone(Failure(p.send(ctx)))
+		},
+		rollback: func() error {
+			p.forget()
+			p.queue("ROLLBACK", nil)
+			return p.send(ctx)
+		},
+	}
+}
+
+// committed returns an error for the end of a transaction that the server rolled back instead: one
+// of its statements had failed.
+func committed(end pgconn.CommandTag) error {
+	if end.String() != "COMMIT" {
+		return fmt.Errorf("the server answered %s", end)
+	}
+	return nil
+}
+
 // queue keeps a statement for the next send.
 func (p *pipeline) queue(query string, args []any) { p.queued.Queue(InPostgres.say(query), args...) }
+
+// ask queues a question for the next send, which answers it.
+func (p *pipeline) ask(q *Question) error {
+	values, err := InPostgres.values(q.Args)
+	if err != nil {
+		return err
+	}
+	p.queued.Queue(InPostgres.say(q.Query), values...).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(q.Dest...)
+		q.answered = err == nil
+		return err
+	})
+	return nil
+}
 
 // forget drops the queued statements.
 func (p *pipeline) forget() { p.queued = pgx.Batch{} }
@@ -39,10 +88,10 @@ func (p *pipeline) send(ctx context.Context) error {
 //
 // spec: PostgreSQL "ReadyForQuery"
 func (p *pipeline) failed() bool {
-	const inTransaction = 'T'
+	const inFailedTransaction = 'E'
 	failed := true
 	err := p.with(func(conn *pgx.Conn) error {
-		failed = conn.PgConn().TxStatus() != inTransaction
+		failed = conn.IsClosed() || conn.PgConn().TxStatus() == inFailedTransaction
 		return nil
 	})
 	return failed || err != nil

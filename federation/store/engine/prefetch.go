@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Question is the row that a write reads before anything else. On a server, the questions of
@@ -35,20 +33,12 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 	if len(independent) == 0 {
 		return batch, nil
 	}
-	var asked pgx.Batch
 	for _, it := range independent {
-		values, err := InPostgres.values(it.asks.Args)
-		if err != nil {
+		if err := on.ask(it.asks); err != nil {
 			return nil, err
 		}
-		asked.Queue(InPostgres.say(it.asks.Query), values...).QueryRow(func(row pgx.Row) error {
-			err := row.Scan(it.asks.Dest...)
-			it.asks.answered = err == nil
-			return err
-		})
 	}
-	err := on.with(func(conn *pgx.Conn) error { return conn.SendBatch(ctx, &asked).Close() })
-	return slices.Concat(independent, others), Failure(err)
+	return slices.Concat(independent, others), Failure(on.send(ctx))
 }
 
 // independentOf splits a batch into writes whose questions depend on different rows, and the

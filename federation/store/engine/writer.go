@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 )
 
 // writer is the connection that writes.
@@ -33,8 +32,8 @@ type transaction struct {
 // process or another: rows that it reads stay as they are, and rows are numbered in the order
 // in which readers see them.
 func (w *writer) begin(ctx context.Context) (transaction, error) {
-	if w.dialect == InPostgres {
-		return w.beginLocked(ctx)
+	if w.pipeline != nil {
+		return w.pipeline.begin(ctx), nil
 	}
 	if _, err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return transaction{}, err
@@ -44,31 +43,6 @@ func (w *writer) begin(ctx context.Context) (transaction, error) {
 		// SQLite has rolled back by itself after most failures of the disk, and then
 		// says so; where it has not, a failure here shows at the next begin.
 		rollback: func() error { _, _ = w.exec(ctx, "ROLLBACK"); return nil },
-	}, nil
-}
-
-// lockWriters waits for the end of every other transaction that writes to the same
-// schema, and goes with its own. Queries after it see all that those committed. The
-// number is "Btn1".
-const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
-
-func (w *writer) beginLocked(ctx context.Context) (transaction, error) {
-	w.forget() // of the transaction before
-	tx, err := w.conn.BeginTx(ctx, nil)
-	if err != nil {
-		return transaction{}, Failure(err)
-	}
-	if _, err := w.exec(ctx, lockWriters); err != nil {
-		return transaction{}, errors.Join(err, tx.Rollback())
-	}
-	return transaction{
-		commit: func() error {
-			if err := w.flush(ctx); err != nil {
-				return err
-			}
-			return Failure(tx.Commit())
-		},
-		rollback: tx.Rollback,
 	}, nil
 }
 

@@ -115,7 +115,7 @@ func (e *ending) end(ctx context.Context, q engine.Tx, how federation.Settlement
 	return noteEnd(ctx, q, e.link, e.row, e.delayed != 0, how)
 }
 
-// endTries leaves the attempts of a row to its dead letter, and forgets those of a row without one.
+// endTries leaves the attempts of a row to its dead letter, or forgets them.
 func (e *ending) endTries(ctx context.Context, q engine.Tx, how federation.Settlement) error {
 	if how.Dead != "" {
 		return bury(ctx, q, deadLetter{link: e.link, event: e.row, attempt: e.attempt, queued: e.filed}, how)
