@@ -150,30 +150,41 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 	return nil
 }
 
-// agentsWhere reads the agents that the rest of a query finds, with their keys.
+// agentsWhere reads the agents that the rest of a query finds, in the order in which they
+// registered, with their keys: a row for each key, and one for an agent without keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
-	found, err := engine.Rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
-		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
+	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
+			a.shows_presence, a.shows_context, a.issuer, a.subject,
+			coalesce(k.n, -1), coalesce(k.id, ''), coalesce(k.did, ''), k.public, coalesce(k.created, 0), coalesce(k.expires, 0), coalesce(k.revoked, 0), coalesce(k.reason, '')
+		FROM (SELECT * FROM agent WHERE `+where+`) a LEFT JOIN agent_key k ON k.handle = a.handle ORDER BY a.n, k.n`, arg)
 	if err != nil {
 		return nil, err
 	}
-	for i, a := range found {
-		found[i].Keys, err = engine.Rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
-			WHERE handle = ? ORDER BY n`, a.Handle)
-		if err != nil {
-			return nil, fmt.Errorf("read keys of agent %s: %w", a.Handle, err)
+	var found []agents.Agent
+	for _, row := range rows {
+		if last := len(found) - 1; last >= 0 && found[last].Handle == row.Handle {
+			found[last].Keys = append(found[last].Keys, row.Keys...)
+			continue
 		}
+		found = append(found, row)
 	}
 	return found, nil
 }
 
+// scanAgent reads an agent with one of its keys.
 func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	var a agents.Agent
 	var capabilities, metadata, kept []byte
 	var registered int64
-	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
-		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject)
+	var key keyScan
+	err := row.Scan(append([]any{
+		&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
+		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject,
+	}, key.dest()...)...)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
 	a.Registered, a.KeptKey = engine.Moment(registered), ed25519.PublicKey(kept)
+	if key.n >= 0 {
+		a.Keys = []agents.Key{key.read()}
+	}
 	return a, err
 }

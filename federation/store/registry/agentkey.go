@@ -65,14 +65,22 @@ func endKey(ctx context.Context, q engine.Tx, key agents.Key, end, seen time.Tim
 	return participants.PutWindow(ctx, q, key.EndWindow(end, seen))
 }
 
-func scanAgentKey(row engine.Scanner) (agents.Key, error) {
-	var key agents.Key
-	var public []byte
-	var created, expires, revoked int64
-	err := row.Scan(&key.ID, &key.DID, &public, &created, &expires, &revoked, &key.Reason)
-	key.Public, key.Created = ed25519.PublicKey(public), engine.Moment(created)
-	key.Expires, key.Revoked = engine.Moment(expires), engine.Moment(revoked)
-	return key, err
+// keyScan collects the columns of one key.
+type keyScan struct {
+	n                         int // negative where there is no key
+	key                       agents.Key
+	public                    []byte
+	created, expires, revoked int64
+}
+
+func (s *keyScan) dest() []any {
+	return []any{&s.n, &s.key.ID, &s.key.DID, &s.public, &s.created, &s.expires, &s.revoked, &s.key.Reason}
+}
+
+func (s *keyScan) read() agents.Key {
+	s.key.Public, s.key.Created = ed25519.PublicKey(s.public), engine.Moment(s.created)
+	s.key.Expires, s.key.Revoked = engine.Moment(s.expires), engine.Moment(s.revoked)
+	return s.key
 }
 
 // RotateKey implements the port Keys of bridge/airc.

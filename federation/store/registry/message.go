@@ -69,19 +69,17 @@ func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, 
 
 func post(ctx context.Context, q engine.Tx, p agents.Posting) (agents.Message, error) {
 	m := p.Message
-	if !m.Event.IsZero() {
-		on, err := oneMessage(ctx, q, `m.recipient = ? AND m.event = ?`, m.To, m.Event.String())
-		if !errors.Is(err, federation.ErrNotFound) {
-			return on, err
-		}
-	}
-	_, err := oneMessage(ctx, q, `m.id = ? AND m.sender = ? AND m.received > ? LIMIT 1`,
-		m.ID, m.From, engine.Stamp(m.Received.Add(-agents.MessageIDWindow)))
+	var filed, repeated bool
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE recipient = ? AND event = ?),
+		EXISTS (SELECT 1 FROM message WHERE id = ? AND sender = ? AND received > ?)`,
+		[]any{m.To, m.Event.String(), m.ID, m.From, engine.Stamp(m.Received.Add(-agents.MessageIDWindow))}, &filed, &repeated)
 	switch {
-	case err == nil:
-		return agents.Message{}, agents.ErrDuplicate
-	case !errors.Is(err, federation.ErrNotFound):
+	case err != nil:
 		return agents.Message{}, err
+	case filed:
+		return oneMessage(ctx, q, `m.recipient = ? AND m.event = ?`, m.To, m.Event.String())
+	case repeated:
+		return agents.Message{}, agents.ErrDuplicate
 	}
 	var w wait
 	if p.Held {
