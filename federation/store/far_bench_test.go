@@ -1,0 +1,89 @@
+//go:build interop
+
+package store_test
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store/postgrestest"
+)
+
+// away is how long what a gateway says takes to its server: much longer than a commit, so that a
+// time in multiples of it is a number of round trips.
+const away = 10 * time.Millisecond
+
+// BenchmarkFarPostgres is how many round trips to a PostgreSQL server one caller waits for when it
+// files a step, trips/append, and when it ends the delivery of that step, trips/settle.
+func BenchmarkFarPostgres(b *testing.B) {
+	server, far := postgrestest.Start(b), b.TempDir()
+	const socket = ".s.PGSQL.5432"
+	relaySlowly(b, filepath.Join(far, socket), filepath.Join(server.Folder(), socket))
+	record := openPostgres(b, strings.Replace(server.Schema(b), server.Folder(), far, 1))
+	var appended, settled []time.Duration
+	for n := 0; b.Loop(); n++ {
+		begun := time.Now()
+		entry, err := record.Append(b.Context(), scaleOffer(n, ada, bob))
+		if err != nil {
+			b.Fatalf("Append: %v", err)
+		}
+		appended = append(appended, time.Since(begun))
+		owed, err := record.PendingOf(b.Context(), "oftc", entry.Event.Handoff, 1)
+		if err != nil || len(owed) != 1 {
+			b.Fatalf("PendingOf = %v, %v, want one row", owed, err)
+		}
+		begun = time.Now()
+		if err := record.Settle(b.Context(), "oftc", []int64{owed[0].Row}, federation.Settlement{At: federationtest.At(5)}); err != nil {
+			b.Fatalf("Settle: %v", err)
+		}
+		settled = append(settled, time.Since(begun))
+	}
+	b.ReportMetric(float64(median(appended))/float64(away), "trips/append")
+	b.ReportMetric(float64(median(settled))/float64(away), "trips/settle")
+}
+
+// relaySlowly listens on a socket, and relays its connections to another one: at once what comes
+// from there, and after some time what goes there.
+func relaySlowly(b *testing.B, from, to string) {
+	b.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "unix", from)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			distant, err := (&net.Dialer{}).DialContext(b.Context(), "unix", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(near, distant)
+				_ = near.Close()
+			}()
+			go func() {
+				_, _ = io.Copy(slow{distant}, near)
+				_ = distant.Close()
+			}()
+		}
+	}()
+}
+
+// slow writes late.
+type slow struct{ io.Writer }
+
+func (s slow) Write(text []byte) (int, error) {
+	time.Sleep(away)
+	return s.Writer.Write(text)
+}
