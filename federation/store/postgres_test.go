@@ -270,10 +270,11 @@ func raceForOneStep(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
+// They do so on a server whose transactions see nothing that is committed after their begin, too.
 func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	const gateways, offers = 3, 60
-	dsn := server.Record(t)
+	dsn := server.Record(t) + ` options='-c default_transaction_isolation=repeatable\\ read'`
 	numbers := make([]int, 0, gateways*offers)
 	var all sync.WaitGroup
 	for gateway := range gateways {

@@ -130,13 +130,15 @@ func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// promise makes sure of what is acknowledged on a connection: that it is on the server's
-// disk, and on that of a standby where the server waits for one.
+// promise makes sure of two things on a connection. What is acknowledged is on the server's disk,
+// and on that of a standby where the server waits for one. And each statement of a transaction sees
+// what was committed before it: others see what was committed before the transaction waited for its
+// turn.
 func promise(ctx context.Context, conn *pgx.Conn) error {
-	var commit, fsync, encoding string
+	var commit, fsync, encoding, isolation string
 	var standby bool
-	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'),
-		current_setting('server_encoding'), pg_is_in_recovery()`).Scan(&commit, &fsync, &encoding, &standby)
+	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('server_encoding'),
+		current_setting('default_transaction_isolation'), pg_is_in_recovery()`).Scan(&commit, &fsync, &encoding, &isolation, &standby)
 	switch {
 	case err != nil:
 		return err
@@ -146,8 +148,12 @@ func promise(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("the database is encoded as %s: make one with ENCODING 'UTF8'", encoding)
 	case standby:
 		return &federation.UnavailableError{What: "record", Err: errors.New("the server is a standby, and takes no writes")}
-	case commit != "on" && commit != "remote_apply":
+	}
+	if commit != "on" && commit != "remote_apply" {
 		_, err = conn.Exec(ctx, "SET synchronous_commit = on")
+	}
+	if err == nil && isolation != "read committed" {
+		_, err = conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'")
 	}
 	return err
 }
