@@ -45,7 +45,7 @@ func TestAMessageIsAnOffer(t *testing.T) {
 		if err := json.Unmarshal(got.Result, &sent); err != nil {
 			t.Fatalf("%s is answered %s", name, got.Text)
 		}
-		for entry, err := range w.record.Log(t.Context(), federationID(t, sent.Task.ID)) {
+		for entry, err := range w.record.Log(t.Context(), federationID(t, sent.Task.ID), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -123,17 +123,12 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 	return &fold{scene: s, view: v, info: info, from: o}
 }
 
-// read reads the steps that were not read before, up to the version of the view, and passes each
-// of their updates to show. Its error is that of the log or of show.
+// read reads the steps after the last one that was read, up to the version of the view, and passes
+// each of their updates to show. Its error is that of the log or of show.
 func (f *fold) read(log iter.Seq2[federation.Entry, error], show func(update) error) error {
 	for entry, err := range log {
-		switch {
-		case err != nil:
+		if err != nil || entry.Version > f.view.Version {
 			return err
-		case entry.Version <= f.last.Version:
-			continue
-		case entry.Version > f.view.Version:
-			return nil
 		}
 		for _, u := range f.add(entry) {
 			if err := show(u); err != nil {

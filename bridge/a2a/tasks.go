@@ -37,7 +37,7 @@ func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bo
 
 // fold returns a fold of a handoff that has read nothing yet.
 func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
-	for first, err := range l.access.Log(ctx, v.ID) {
+	for first, err := range l.access.Log(ctx, v.ID, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}
@@ -53,7 +53,7 @@ func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.read(l.access.Log(ctx, v.ID), unshown); err != nil {
+	if err := f.read(l.access.Log(ctx, v.ID, f.last.Version), unshown); err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
 	return f, nil

@@ -89,7 +89,7 @@ func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObjec
 	if !view.Over {
 		answer.Task = new(l.shapeAction(view))
 	}
-	for entry, err := range l.access.Log(ctx, view.ID) {
+	for entry, err := range l.access.Log(ctx, view.ID, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}

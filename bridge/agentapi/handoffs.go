@@ -44,20 +44,19 @@ func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObj
 	if err != nil {
 		return nil, err
 	}
-	var after uint64
+	var after federation.Version
 	if req.Params.Cursor != "" {
-		if after, err = strconv.ParseUint(req.Params.Cursor, 10, 63); err != nil {
+		version, err := strconv.ParseUint(req.Params.Cursor, 10, 63)
+		if err != nil {
 			return nil, federation.ErrUnknownCursor
 		}
+		after = federation.Version(version)
 	}
 	shown := shapeHandoff(view)
 	shown.Steps = []contract.Step{}
-	for entry, err := range l.access.Log(ctx, view.ID) {
+	for entry, err := range l.access.Log(ctx, view.ID, after) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
-		}
-		if uint64(entry.Version) <= after {
-			continue
 		}
 		if len(shown.Steps) == cmp.Or(req.Params.Limit, defaultLimit) {
 			shown.NextCursor = strconv.FormatUint(uint64(entry.Version-1), 10)

@@ -300,7 +300,7 @@ func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federa
 func (w *world) steps(t *testing.T, id federation.HandoffID) []federation.Event {
 	t.Helper()
 	var events []federation.Event
-	for entry, err := range w.record.Log(t.Context(), id) {
+	for entry, err := range w.record.Log(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

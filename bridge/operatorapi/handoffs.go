@@ -216,12 +216,9 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	if err != nil {
 		return err
 	}
-	for entry, err := range o.deps.Handoffs.Log(ctx, view.ID) {
+	for entry, err := range o.deps.Handoffs.Log(ctx, view.ID, after) {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
-		}
-		if entry.Version <= after {
-			continue
 		}
 		if len(h.Steps) == limit {
 			h.NextCursor = strconv.FormatUint(uint64(entry.Version-1), 10)

@@ -20,8 +20,9 @@ type Handoffs interface {
 	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error)
 	// Find returns up to [federation.MaxFound] handoffs whose ID ends in a suffix.
 	Find(ctx context.Context, suffix string) ([]federation.HandoffID, error)
-	// Log yields the steps of a handoff in order. It ends at the first error.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log yields the steps of a handoff after a version in order; after 0 are all. It ends at the
+	// first error.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Reference returns the handoff of an event, or [federation.ErrNotFound].
 	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
 	// Step returns one step of a handoff, or [federation.ErrNotFound].

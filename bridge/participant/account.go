@@ -96,7 +96,7 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 		return HandoffLog{}, err
 	}
 	answer := HandoffLog{View: view}
-	for entry, err := range a.Access.Log(ctx, view.ID) {
+	for entry, err := range a.Access.Log(ctx, view.ID, 0) {
 		if err != nil {
 			return HandoffLog{}, fmt.Errorf("read log: %w", err)
 		}

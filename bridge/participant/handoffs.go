@@ -101,9 +101,10 @@ func (a *Access) Page(
 	return views, after, nil
 }
 
-// Log yields the steps of a handoff in order. The caller has found it with [Access.Find].
-func (a *Access) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
-	return a.deps.Handoffs.Log(ctx, id)
+// Log yields the steps of a handoff after a version in order; after 0 are all. The caller has found
+// it with [Access.Find].
+func (a *Access) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
+	return a.deps.Handoffs.Log(ctx, id, after)
 }
 
 // Passport returns the passport of a handoff that the caller may see, as it was signed.

@@ -17,8 +17,9 @@ type Handoffs interface {
 	// shorter than limit before that. It returns [federation.ErrUnknownCursor] for a cursor
 	// that the record never gave out.
 	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error)
-	// Log yields the steps of a handoff in order. It ends at the first error.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log yields the steps of a handoff after a version in order; after 0 are all. It ends at the
+	// first error.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the receipts that the home of a handoff signed.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	// Reference returns the handoff of an event, or [federation.ErrNotFound].

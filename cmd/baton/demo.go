@@ -106,8 +106,8 @@ func (g *demoGateway) Keys() federation.KeySource { //nolint:ireturn // the port
 }
 
 // Log reads the record.
-func (g *demoGateway) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
-	return g.record.Log(ctx, id)
+func (g *demoGateway) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
+	return g.record.Log(ctx, id, after)
 }
 
 // Replay reads the record.

@@ -199,7 +199,7 @@ func (b *bench) retry(now time.Time) {
 func (b *bench) log(id federation.HandoffID) []federation.Verb {
 	b.t.Helper()
 	var verbs []federation.Verb
-	for entry, err := range b.record.Log(b.t.Context(), id) {
+	for entry, err := range b.record.Log(b.t.Context(), id, 0) {
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ type Store interface {
 	Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error)
 	// View returns the zero View for a handoff that has no log here.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log yields the steps of one handoff, oldest first, and ends.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	// Reference returns the handoff of a step by its event ID or the id of the

@@ -302,7 +302,7 @@ func (m *Memory) View(ctx context.Context, id federation.HandoffID) (federation.
 }
 
 // Log implements [Store].
-func (m *Memory) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+func (m *Memory) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		steps, err := m.steps(ctx, id)
 		if err != nil {
@@ -310,7 +310,7 @@ func (m *Memory) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 			return
 		}
 		for _, entry := range steps {
-			if !yield(entry, nil) {
+			if entry.Version > after && !yield(entry, nil) {
 				return
 			}
 		}

@@ -125,7 +125,7 @@ func mustAppend(t *testing.T, record Store, f federation.Filing) federation.Entr
 func log(t *testing.T, record Store, id federation.HandoffID) []federation.Entry {
 	t.Helper()
 	var steps []federation.Entry
-	for entry, err := range record.Log(t.Context(), id) {
+	for entry, err := range record.Log(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatalf("Log(%s): %v", id, err)
 		}

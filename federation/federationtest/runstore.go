@@ -111,10 +111,22 @@ func (s suite) testLongLog(t *testing.T) {
 	if n := len(log(t, record, view.ID)); n != length {
 		t.Errorf("Log yields %d steps, want %d", n, length)
 	}
+	for _, after := range []federation.Version{1, length - 1, length, length + 1} {
+		next := after + 1
+		for entry, err := range record.Log(t.Context(), view.ID, after) {
+			if err != nil || entry.Version != next {
+				t.Fatalf("Log after version %d yields version %d, %v, want %d", after, entry.Version, err, next)
+			}
+			next++
+		}
+		if last := max(after, length); next != last+1 {
+			t.Errorf("Log after version %d ends before version %d, want %d", after, next, last+1)
+		}
+	}
 	var all sync.WaitGroup
 	for range readers {
 		all.Go(func() {
-			for entry, err := range record.Log(t.Context(), view.ID) {
+			for entry, err := range record.Log(t.Context(), view.ID, 0) {
 				if err != nil || entry.Version > 3 {
 					break
 				}

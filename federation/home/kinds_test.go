@@ -53,7 +53,7 @@ func (b bench) view(n int) federation.View {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	replayed, err := b.home.Kinds.Replay(b.home.ID, b.record.Log(b.t.Context(), view.ID))
+	replayed, err := b.home.Kinds.Replay(b.home.ID, b.record.Log(b.t.Context(), view.ID, 0))
 	if diff := cmp.Diff(view, replayed); err != nil || diff != "" {
 		b.t.Errorf("the log of %s says otherwise (%v) (-filed +replayed):\n%s", view.ID, err, diff)
 	}

@@ -379,7 +379,7 @@ func (m *machine) Check(r *rapid.T) {
 		if view.State != known.state || view.Assignee != known.assignee || view.Version != known.steps || view.Over != known.over() {
 			r.Fatalf("%s is %+v, and the model %+v", id, view, known)
 		}
-		replayed, err := m.home.Kinds.Replay(m.home.ID, m.record.Log(m.t.Context(), id))
+		replayed, err := m.home.Kinds.Replay(m.home.ID, m.record.Log(m.t.Context(), id, 0))
 		if diff := cmp.Diff(view, replayed); err != nil || diff != "" {
 			r.Fatalf("the log says otherwise (%v) (-filed +replayed):\n%s", err, diff)
 		}

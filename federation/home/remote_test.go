@@ -154,7 +154,7 @@ func TestWhatFollowsAStepThatWaitsWaitsToo(t *testing.T) {
 	}
 	b.file(b.receipt(6, server, complete))
 	var verbs []federation.Verb
-	for entry, err := range b.record.Log(t.Context(), offer.ID) {
+	for entry, err := range b.record.Log(t.Context(), offer.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func (b bench) mustRefuse(what string, ev federation.Event, verdict federation.V
 // checkLog judges all that is on file again, by the keys of its time.
 func (b bench) checkLog(steps int) {
 	b.t.Helper()
-	for entry, err := range b.record.Log(b.t.Context(), federationtest.ID(1)) {
+	for entry, err := range b.record.Log(b.t.Context(), federationtest.ID(1), 0) {
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 // Record reads the parts of a passport. Its methods block on the disk, and return an error
 // wrapping [*federation.UnavailableError] when that cannot be read now.
 type Record interface {
-	// Log yields the steps of one handoff, oldest first, and ends.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	// Evidence returns bytes by their SHA-256.
@@ -62,7 +62,7 @@ func Issue(ctx context.Context, record Record, key federation.SigningKey, view f
 func stepsOf(ctx context.Context, record Record, view federation.View) ([]federation.Entry, error) {
 	var steps []federation.Entry
 	size := 0
-	for entry, err := range record.Log(ctx, view.ID) {
+	for entry, err := range record.Log(ctx, view.ID, 0) {
 		if err != nil {
 			return nil, err
 		}

@@ -30,8 +30,8 @@ type Steps interface {
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
-	// Log returns the steps of a handoff in their order.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log returns the steps of a handoff after a version in their order; after 0 are all.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Read marks entries of an inbox as read. It blocks until that is on disk.
 	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
 	// Arrivals subscribes to the arrival of steps for a DID.
@@ -174,7 +174,7 @@ func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view feder
 		}
 	}
 	var read []federation.EventID
-	for entry, err := range c.Steps.Log(ctx, offer.Handoff) {
+	for entry, err := range c.Steps.Log(ctx, offer.Handoff, 0) {
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func (s *steps) View(context.Context, federation.HandoffID) (federation.View, er
 	return federation.View{State: s.state, Over: s.over}, nil
 }
 
-func (s *steps) Log(_ context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+func (s *steps) Log(_ context.Context, id federation.HandoffID, _ federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		for _, ev := range s.submitted {
 			if ev.Handoff == id && !yield(federation.Entry{Event: ev}, nil) {

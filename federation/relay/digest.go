@@ -234,12 +234,12 @@ const erasedDetail = "an operator erased its content"
 // returnSteps sends the steps of a handoff that its home lacks, each with the ruling of that home.
 // It returns why the home does not take them, "" where it does.
 func (p *Peer) returnSteps(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
-	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff) {
+	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff, have) {
 		if err != nil {
 			return "", fmt.Errorf("read log of %s: %w", ours.Handoff, err)
 		}
-		if entry.Version <= have || entry.Version > ours.Version {
-			continue
+		if entry.Version > ours.Version {
+			break
 		}
 		if entry.Event.Erased != nil {
 			return erasedDetail, nil

@@ -14,9 +14,9 @@ import (
 type erasedRecord struct{ relay.Record }
 
 // Log implements [relay.Record].
-func (r erasedRecord) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+func (r erasedRecord) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
-		for entry, err := range r.Record.Log(ctx, id) {
+		for entry, err := range r.Record.Log(ctx, id, after) {
 			entry.Event = entry.Event.Erase(federationtest.At(9))
 			if !yield(entry, err) {
 				return

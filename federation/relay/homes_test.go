@@ -395,7 +395,7 @@ func (g *gate) deliver(to *gate) error {
 func (g *gate) log(id federation.HandoffID) string {
 	g.t.Helper()
 	var verbs []string
-	for entry, err := range g.record.Log(g.t.Context(), id) {
+	for entry, err := range g.record.Log(g.t.Context(), id, 0) {
 		if err != nil {
 			g.t.Fatal(err)
 		}

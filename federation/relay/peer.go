@@ -405,12 +405,9 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 // result of that step.
 func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
-	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff) {
+	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff, have) {
 		if err != nil {
 			return last, fmt.Errorf("read log of %s: %w", upTo.Event.Handoff, err)
-		}
-		if entry.Version <= have {
-			continue
 		}
 		if entry.Event.Erased != nil {
 			return result{Outcome: outcomeRefused, Code: string(federation.TerminalHandoff), Detail: erasedDetail}, nil

@@ -315,12 +315,9 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
 	var steps []item
 	size := 0
-	for entry, err := range d.Record.Log(ctx, upTo.Event.Handoff) {
+	for entry, err := range d.Record.Log(ctx, upTo.Event.Handoff, have) {
 		if err != nil {
 			return nil, fmt.Errorf("read log of %s: %w", upTo.Event.Handoff, err)
-		}
-		if entry.Version <= have {
-			continue
 		}
 		if entry.Version > upTo.Version || len(steps) == maxSteps || size > batchBytes || entry.Event.Erased != nil {
 			break

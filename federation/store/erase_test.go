@@ -162,7 +162,7 @@ func checkErased(t *testing.T, record *registry.Record, before federation.View) 
 		t.Errorf("the view: %v (-want +got):\n%s", err, diff)
 	}
 	var verbs []federation.Verb
-	for entry, err := range record.Log(t.Context(), before.ID) {
+	for entry, err := range record.Log(t.Context(), before.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func read(t *testing.T, record federationtest.Record) contents {
 	var c contents
 	errs := make([]error, 18)
 	c.View, errs[0] = record.View(ctx, federationtest.ID(1))
-	for entry, err := range record.Log(ctx, federationtest.ID(1)) {
+	for entry, err := range record.Log(ctx, federationtest.ID(1), 0) {
 		c.Log, errs[1] = append(c.Log, entry), err
 	}
 	var original []byte

@@ -99,9 +99,9 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// BenchmarkLongHandoff compares reading what a step is judged by, and filing it, at the end of a
-// short handoff and of a long one, in turns: agents that report progress for a day make long ones.
-// It reports what BenchmarkScale does.
+// BenchmarkLongHandoff compares reading what a step is judged by, filing it and reading what was
+// filed since the step before it, at the end of a short handoff and of a long one, in turns: agents
+// that report progress for a day make long ones. It reports what BenchmarkScale does.
 func BenchmarkLongHandoff(b *testing.B) {
 	record := open(b, b.TempDir(), prometheus.NewRegistry())
 	offers := [2]federation.Event{federationtest.Offer(1, ada, bob), federationtest.Offer(2, ada, bob)}
@@ -134,7 +134,13 @@ func BenchmarkLongHandoff(b *testing.B) {
 			if _, err := record.Snapshot(b.Context(), federation.SnapshotQuery{Step: ev, Inboxes: true}); err != nil {
 				b.Fatalf("Snapshot: %v", err)
 			}
+			before := views[i].Version
 			file(i, ev)
+			for entry, err := range record.Log(b.Context(), ev.Handoff, before) {
+				if err != nil || entry.Event.ID != ev.ID {
+					b.Fatalf("Log yields %s, %v, want the step alone", entry.Event.ID, err)
+				}
+			}
 			took[i] = append(took[i], time.Since(begun))
 		}
 	}

@@ -43,8 +43,8 @@ type Gateway interface {
 	URL() string
 	// Keys finds the keys that signed steps.
 	Keys() federation.KeySource
-	// Log yields the filed steps of a handoff, oldest first.
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Log yields the filed steps of a handoff after a version, oldest first; after 0 are all.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 	// Replay returns the first entries of an inbox.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
 	// Owed returns deliveries that are pending on a link.

@@ -116,7 +116,7 @@ func (s *Stage) sign(ctx context.Context, ev federation.Event) (federation.Event
 func (s *Stage) filed(ctx context.Context, id federation.HandoffID, version federation.Version) (federation.Entry, error) {
 	var found federation.Entry
 	err := poll(ctx, fmt.Sprintf("step %d on file", version), func() (bool, error) {
-		for entry, err := range s.gateway.Log(ctx, id) {
+		for entry, err := range s.gateway.Log(ctx, id, 0) {
 			if err != nil {
 				return false, err
 			}
@@ -203,7 +203,7 @@ func (s *Stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 	if _, verdict, err := signing.Verify(ctx, s.gateway.Keys(), ev); verdict != federation.Valid {
 		return federation.Entry{}, fmt.Errorf("its signature is %s: %w", verdict, err)
 	}
-	for entry, err := range s.gateway.Log(ctx, ev.Handoff) {
+	for entry, err := range s.gateway.Log(ctx, ev.Handoff, 0) {
 		if err != nil || entry.Event.ID == ev.ID {
 			return entry, err
 		}

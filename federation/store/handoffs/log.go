@@ -88,12 +88,12 @@ func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federati
 }
 
 // Log implements [federationtest.Store].
-func (s *Logs) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
-		var after federation.Version
+		from := after
 		for {
 			page, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
-				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), after, logPage)
+				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), from, logPage)
 			if err != nil {
 				yield(federation.Entry{}, fmt.Errorf("read log of %s: %w", id, err))
 				return
@@ -102,7 +102,7 @@ func (s *Logs) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[feder
 				if !yield(entry, nil) {
 					return
 				}
-				after = entry.Version
+				from = entry.Version
 			}
 			if len(page) < logPage {
 				return
