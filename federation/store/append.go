@@ -64,7 +64,7 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 	}
 	var entry federation.Entry
 	ready.record = s
-	err = s.db.WriteAfter(ctx, &ready.before.Question, func(ctx context.Context, q engine.Tx) error {
+	err = s.db.WriteAfter(ctx, []*engine.Question{&ready.before.Question}, func(ctx context.Context, q engine.Tx) error {
 		var err error
 		entry, err = ready.file(ctx, q)
 		return err

@@ -29,7 +29,7 @@ type committer struct {
 // item is one write. Its err is set before done is closed.
 type item struct {
 	apply func(context.Context, Tx) error
-	asks  *Question // read before apply; nil for no read
+	asks  []*Question // read before apply
 	err   error
 	done  chan struct{}
 }
@@ -56,9 +56,9 @@ func (s *DB) Write(ctx context.Context, apply func(context.Context, Tx) error) e
 	return s.WriteAfter(ctx, nil, apply)
 }
 
-// WriteAfter is Write for a change that begins with a question. A context that ended before
+// WriteAfter is Write for a change that begins with questions. A context that ended before
 // writes nothing.
-func (s *DB) WriteAfter(ctx context.Context, first *Question, apply func(context.Context, Tx) error) error {
+func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(context.Context, Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -234,8 +234,8 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
 	for _, it := range batch {
-		if it.asks != nil {
-			it.asks.answered = false // the writes before may have changed the row
+		for _, asked := range it.asks {
+			asked.answered = false // the writes before may have changed the row
 		}
 		it.err = c.applyOne(ctx, it)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {

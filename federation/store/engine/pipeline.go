@@ -10,8 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pipeline sends statements to a server without waiting for each answer: it queues statements
-// whose results no write reads, and sends them together. One goroutine may use it.
+// pipeline sends statements to a server without waiting for each answer. It queues the beginning
+// and the end of a transaction, questions, and statements whose results no write reads, and sends
+// them together. One goroutine may use it.
 type pipeline struct {
 	conn   *sql.Conn
 	queued pgx.Batch

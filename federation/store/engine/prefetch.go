@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Question is the row that a write reads before anything else. On a server, the questions of
+// Question is a row that a write reads before it changes anything that the row depends on. On a server, the questions of
 // a batch are sent together, which costs one round trip instead of one for each write.
 type Question struct {
 	Query    string
 	Args     []any
 	Dest     []any
-	About    []string // the rows that the answer depends on, and that the write may change
+	About    []string // the rows that the answer depends on, and that writes may change
 	answered bool     // dest has the row already
 }
 
@@ -34,8 +34,10 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 		return batch, nil
 	}
 	for _, it := range independent {
-		if err := on.ask(it.asks); err != nil {
-			return nil, err
+		for _, asked := range it.asks {
+			if err := on.ask(asked); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return slices.Concat(independent, others), Failure(on.send(ctx))
@@ -44,14 +46,18 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 // independentOf splits a batch into writes whose questions depend on different rows, and the
 // other writes.
 func independentOf(batch []*item) (independent, others []*item) {
-	about := map[string]bool{}
+	taken := map[string]bool{}
 	for _, it := range batch {
-		if it.asks == nil || slices.ContainsFunc(it.asks.About, func(what string) bool { return about[what] }) {
+		var about []string
+		for _, asked := range it.asks {
+			about = append(about, asked.About...)
+		}
+		if len(about) == 0 || slices.ContainsFunc(about, func(what string) bool { return taken[what] }) {
 			others = append(others, it)
 			continue
 		}
-		for _, what := range it.asks.About {
-			about[what] = true
+		for _, what := range about {
+			taken[what] = true
 		}
 		independent = append(independent, it)
 	}

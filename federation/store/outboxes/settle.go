@@ -61,19 +61,18 @@ func endOf(link string, row int64) *ending {
 
 // Settle implements [federationtest.Outbox].
 func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	if len(rows) == 0 {
-		return nil
+	ends, questions := make([]*ending, len(rows)), make([]*engine.Question, len(rows))
+	for i, row := range rows {
+		ends[i] = endOf(link, row)
+		questions[i] = &ends[i].Question
 	}
-	first, rest := endOf(link, rows[0]), rows[1:]
-	for _, row := range rest {
-		first.About = append(first.About, endOf(link, row).About...)
-	}
-	err := s.db.WriteAfter(ctx, &first.Question, func(ctx context.Context, q engine.Tx) error {
-		err := first.end(ctx, q, how)
-		for i := 0; i < len(rest) && err == nil; i++ {
-			err = End(ctx, q, link, rest[i], how)
+	err := s.db.WriteAfter(ctx, questions, func(ctx context.Context, q engine.Tx) error {
+		for _, e := range ends {
+			if err := e.end(ctx, q, how); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("write outbox of %s: %w", link, err)
