@@ -27,8 +27,8 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 // Snapshot reads what a home needs to judge a step, see [federation.Snapshot]. It blocks on
 // the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
-	asked := newSnapshotQuery(q)
-	found, err := engine.Rows(ctx, s.db.Reads(), scanSnapshot, asked.text(), asked.args...)
+	asked := partsOf(q)
+	found, err := engine.Rows(ctx, s.db.Reads(), scanSnapshot, asked.query(), asked.args...)
 	if err != nil {
 		return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
 	}

@@ -44,48 +44,49 @@ const (
 	chainQuery = `SELECT 9, NULL, '', prev, 0, 0, 0, 0 FROM event WHERE handoff = ? AND version = ? + 1`
 )
 
-// snapshotQuery is the query of a snapshot: of the parts that its step needs, because a server
-// spends as much on a part that finds nothing as on one that finds a row. They are one statement,
-// because both databases answer one statement from one moment, and a server in one round trip.
-type snapshotQuery struct {
-	parts []string
-	args  []any
+// parts are the parts of one snapshot that its step needs. A server spends as much on a part that
+// finds nothing as on one that finds a row.
+type parts struct {
+	queries []string
+	args    []any
 }
 
-func newSnapshotQuery(q federation.SnapshotQuery) snapshotQuery {
+func partsOf(q federation.SnapshotQuery) parts {
 	ev, digest := q.Step, q.Step.Digest()
 	handoff, id := ev.Handoff.String(), ev.ID.String()
-	var s snapshotQuery
-	s.add(viewQuery, handoff)
-	s.add(filedQuery, id, digest[:], ev.From, id, digest[:])
-	s.add(prunedQuery, id, digest[:], id, ev.From, ev.From, digest[:])
-	s.add(pendingQuery, handoff)
+	var p parts
+	p.add(viewQuery, handoff)
+	p.add(filedQuery, id, digest[:], ev.From, id, digest[:])
+	p.add(prunedQuery, id, digest[:], id, ev.From, ev.From, digest[:])
+	p.add(pendingQuery, handoff)
 	if !ev.Accepts.IsZero() {
-		s.add(namedQuery, ev.Accepts.String(), handoff)
+		p.add(namedQuery, ev.Accepts.String(), handoff)
 	}
 	if !ev.Replaces.IsZero() {
-		s.add(replacedQuery, ev.Replaces.String())
+		p.add(replacedQuery, ev.Replaces.String())
 	}
 	if named := ev.Answers(); named != "" {
-		s.add(referenceQuery, named, named, named)
+		p.add(referenceQuery, named, named, named)
 	}
 	if q.OpenOf != "" {
-		s.add(openQuery, q.OpenOf)
+		p.add(openQuery, q.OpenOf)
 	}
 	switch {
 	case q.Inboxes && ev.Verb == federation.Offer:
-		s.add(inboxQuery, ev.From, ev.To)
+		p.add(inboxQuery, ev.From, ev.To)
 	case q.Inboxes:
-		s.add(inboxesQuery, ev.From, handoff)
+		p.add(inboxesQuery, ev.From, handoff)
 	}
 	if q.Version > 0 {
-		s.add(chainQuery, handoff, q.Version)
+		p.add(chainQuery, handoff, q.Version)
 	}
-	return s
+	return p
 }
 
-func (s *snapshotQuery) add(part string, args ...any) {
-	s.parts, s.args = append(s.parts, part), append(s.args, args...)
+func (p *parts) add(query string, args ...any) {
+	p.queries, p.args = append(p.queries, query), append(p.args, args...)
 }
 
-func (s *snapshotQuery) text() string { return strings.Join(s.parts, "\nUNION ALL ") }
+// query is one statement, because both databases answer one statement from one moment, and a
+// server in one round trip.
+func (p *parts) query() string { return strings.Join(p.queries, "\nUNION ALL ") }
