@@ -238,7 +238,7 @@ func (l *Link) Posts(ctx context.Context, h federation.Webhook, p federation.Pus
 		return nil, err
 	}
 	var posts []bridge.Post
-	err = f.read(l.access.Log(ctx, view.ID, f.last.Version), func(u update) error {
+	err = l.read(ctx, f, func(u update) error {
 		if f.last.Version != p.Entry.Version {
 			return nil
 		}

@@ -65,7 +65,7 @@ func (l *Link) catchUp(ctx context.Context, f *fold, show func(update) error) er
 	view, err := l.deps.Gateway.View(ctx, f.view.ID)
 	if err == nil && view.Version > f.last.Version {
 		f.view = view
-		err = f.read(l.access.Log(ctx, view.ID, f.last.Version), show)
+		err = l.read(ctx, f, show)
 	}
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
 		return nil

@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"encoding/json"
-	"iter"
 	"time"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
@@ -121,22 +120,6 @@ func (s scene) newFold(v federation.View, o origin) *fold {
 		info.ContextID = v.ID.String()
 	}
 	return &fold{scene: s, view: v, info: info, from: o}
-}
-
-// read reads the steps after the last one that was read, up to the version of the view, and passes
-// each of their updates to show. Its error is that of the log or of show.
-func (f *fold) read(log iter.Seq2[federation.Entry, error], show func(update) error) error {
-	for entry, err := range log {
-		if err != nil || entry.Version > f.view.Version {
-			return err
-		}
-		for _, u := range f.add(entry) {
-			if err := show(u); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // unshown is for a reader that wants the task after the last step alone.

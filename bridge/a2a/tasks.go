@@ -47,13 +47,29 @@ func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
 	return nil, errNoTask() // it was pruned a moment ago
 }
 
+// read reads the steps after the last one that was read, up to the version of the view, and passes
+// each of their updates to show. Its error is that of the log or of show.
+func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
+	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
+		if err != nil || entry.Version > f.view.Version {
+			return err
+		}
+		for _, u := range f.add(entry) {
+			if err := show(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // readTask returns a fold of a handoff that has read all of its log.
 func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
 	f, err := l.fold(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.read(l.access.Log(ctx, v.ID, f.last.Version), unshown); err != nil {
+	if err := l.read(ctx, f, unshown); err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
 	return f, nil
