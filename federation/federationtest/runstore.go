@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 
@@ -122,6 +123,9 @@ func (s suite) testLongLog(t *testing.T) {
 		if last := max(after, length); next != last+1 {
 			t.Errorf("Log after version %d ends before version %d, want %d", after, next, last+1)
 		}
+	}
+	for entry, err := range record.Log(t.Context(), view.ID, math.MaxUint64) { // another home may ask for anything
+		t.Errorf("Log after all versions yields version %d, %v", entry.Version, err)
 	}
 	var all sync.WaitGroup
 	for range readers {

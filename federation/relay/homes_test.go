@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -591,7 +592,7 @@ func written(from, to federation.HomeID, items ...map[string]any) map[string]any
 }
 
 // ruled returns a step with a ruling on it, signed by a home.
-func ruled(t *testing.T, by *gate, as federation.HomeID, ev federation.Event, version int, chain [32]byte) map[string]any {
+func ruled(t *testing.T, by *gate, as federation.HomeID, ev federation.Event, version federation.Version, chain [32]byte) map[string]any {
 	t.Helper()
 	it := plain(ev)
 	it["ruling"] = by.says(map[string]any{
@@ -641,6 +642,7 @@ func TestALiarIsRefused(t *testing.T) {
 		"the ruling of another home":                  {mallory, written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, chain)), "wrong-sender"},
 		"a ruling signed by another":                  {a, written("a.test", "b.test", ruled(t, mallory, "a.test", offer, 1, chain)), "signature-invalid"},
 		"a chain that is not of the step":             {a, written("a.test", "b.test", ruled(t, a, "a.test", offer, 1, [32]byte{1})), "wrong-reference"},
+		"a version that no step can have":             {a, written("a.test", "b.test", ruled(t, a, "a.test", offer, math.MaxUint64, chain)), "invalid-tag"},
 		"a step without the signature of its sender":  {a, written("a.test", "b.test", ruled(t, a, "a.test", forged(offer), 1, chain)), "signature-invalid"},
 		"a step in a handoff that is not known there": {a, written("a.test", "b.test", plain(a.sign("alice", federation.Cancel, in(offer.ID)))), "unknown-handoff"},
 		"an offer without a ruling":                   {a, written("a.test", "b.test", plain(offer)), "wrong-sender"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -308,6 +309,8 @@ func parseRuling(s signed) (federation.Ruling, error) {
 	switch {
 	case r.Type != typeRuling || r.V != Version:
 		return federation.Ruling{}, fmt.Errorf("want type %q of version %d", typeRuling, Version)
+	case r.Version > math.MaxInt64:
+		return federation.Ruling{}, errors.New("its version is not the number of a step")
 	case err != nil || len(chain) != sha256.Size || hex.EncodeToString(chain) != r.Chain:
 		return federation.Ruling{}, errors.New("its chain is not 32 bytes in lower-case hexadecimal")
 	}

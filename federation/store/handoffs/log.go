@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"baton/federation"
 	"baton/federation/store/engine"
@@ -90,7 +91,7 @@ func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federati
 // Log implements [federationtest.Store].
 func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
-		from := after
+		from := min(after, math.MaxInt64) // no step has a higher one, and no database such a number
 		for {
 			page, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
 				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), from, logPage)
