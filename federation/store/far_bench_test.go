@@ -3,10 +3,6 @@
 package store_test
 
 import (
-	"io"
-	"net"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +18,8 @@ const away = 10 * time.Millisecond
 // BenchmarkFarPostgres is how many round trips to a PostgreSQL server one caller waits for when it
 // files a step, trips/append, and when it ends the delivery of that step, trips/settle.
 func BenchmarkFarPostgres(b *testing.B) {
-	server, far := postgrestest.Start(b), b.TempDir()
-	const socket = ".s.PGSQL.5432"
-	relaySlowly(b, filepath.Join(far, socket), filepath.Join(server.Folder(), socket))
-	record := openPostgres(b, strings.Replace(server.Schema(b), server.Folder(), far, 1))
+	server := postgrestest.Start(b)
+	record := openPostgres(b, server.Far(b, server.Schema(b), away))
 	var appended, settled []time.Duration
 	for n := 0; b.Loop(); n++ {
 		begun := time.Now()
@@ -46,44 +40,4 @@ func BenchmarkFarPostgres(b *testing.B) {
 	}
 	b.ReportMetric(float64(median(appended))/float64(away), "trips/append")
 	b.ReportMetric(float64(median(settled))/float64(away), "trips/settle")
-}
-
-// relaySlowly listens on a socket, and relays its connections to another one: at once what comes
-// from there, and after some time what goes there.
-func relaySlowly(b *testing.B, from, to string) {
-	b.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "unix", from)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			distant, err := (&net.Dialer{}).DialContext(b.Context(), "unix", to)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			go func() {
-				_, _ = io.Copy(near, distant)
-				_ = near.Close()
-			}()
-			go func() {
-				_, _ = io.Copy(slow{distant}, near)
-				_ = distant.Close()
-			}()
-		}
-	}()
-}
-
-// slow writes late.
-type slow struct{ io.Writer }
-
-func (s slow) Write(text []byte) (int, error) {
-	time.Sleep(away)
-	return s.Writer.Write(text)
 }
