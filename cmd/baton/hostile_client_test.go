@@ -205,7 +205,7 @@ func (l ircListener) authenticate(t *testing.T, mechanism string, answer func(ch
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for range 500 {
+	for range weakTries {
 		if err := client.Send(nil, "AUTHENTICATE", mechanism); err != nil {
 			t.Fatal(err)
 		}

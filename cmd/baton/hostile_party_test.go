@@ -51,6 +51,10 @@ func newParty(t *testing.T) party {
 	return party{secret, public, identity.KeyDID(public)}
 }
 
+// weakTries is how many challenges and documents a weak party looks at, at most: its signature fits
+// one of eight.
+const weakTries = 500
+
 // weakParties returns one party for each weak key.
 func weakParties(t *testing.T) []party {
 	t.Helper()
@@ -125,7 +129,7 @@ func (p party) step(t *testing.T, d federation.Dialect, verb, handoff string) ta
 // signature fits, so that only the refusal of the key can stop the step.
 func (p party) seal(t *testing.T, d federation.Dialect, venue string, fields func(id string) map[string]string, changes map[string]string) taggedStep {
 	t.Helper()
-	for range 500 {
+	for range weakTries {
 		id := ulid.MustNew(ulid.Timestamp(time.Now()), ulid.DefaultEntropy()).String()
 		s := taggedStep{id: id, venue: venue, fields: fields(id), from: string(p.did)}
 		maps.Copy(s.fields, changes)

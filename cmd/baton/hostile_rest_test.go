@@ -37,14 +37,14 @@ func (s *stage) restLogin(t *testing.T, p party) (token string) {
 // restProof answers a challenge for the DID of one party with the signature of another.
 func (s *stage) restProof(t *testing.T, of, by party) (status int, body []byte) {
 	t.Helper()
-	for range 500 {
+	for range weakTries {
 		var given struct{ Challenge string }
 		status, body = s.exchange(t, s.public(), posting("/api/v1/auth/challenge", "", map[string]any{"did": of.did}))
 		if status != http.StatusOK || json.Unmarshal(body, &given) != nil {
 			return status, body
 		}
 		if of.secret == nil && !of.signs([]byte(given.Challenge)) {
-			continue // a weak key signs one challenge of eight
+			continue
 		}
 		signature := base64.RawURLEncoding.EncodeToString(by.sign([]byte(given.Challenge)))
 		return s.exchange(t, s.public(), posting("/api/v1/auth/token", "", map[string]any{"did": of.did, "challenge": given.Challenge, "signature": signature}))
