@@ -28,9 +28,10 @@ func BenchmarkKeys(b *testing.B) {
 		"did=web": "did:web:h7.example", "did=key": identity.KeyDID(seededKey('a')),
 	} {
 		b.Run(name, func(b *testing.B) {
+			q := query(did, seededKey('a'))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := source.Keys(b.Context(), query(did, seededKey('a'))); err != nil {
+				if _, err := source.Keys(b.Context(), q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -40,9 +41,10 @@ func BenchmarkKeys(b *testing.B) {
 		})
 	}
 	b.Run("did=web/parallel", func(b *testing.B) {
+		q := query("did:web:h7.example", seededKey('a'))
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := source.Keys(b.Context(), query("did:web:h7.example", seededKey('a'))); err != nil {
+				if _, err := source.Keys(b.Context(), q); err != nil {
 					b.Error(err)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 // delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
-// maxDocuments bounds the cache. A document, reduced to its keys, is some 200 bytes,
+// maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,
 // and 6 KiB at most.
 const maxDocuments = 4096
 
@@ -50,10 +50,15 @@ type answer struct {
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
-	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: otter.Must(&otter.Options[federation.DID, answer]{
+	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[answer]()}
+}
+
+// newCache returns a cache of so many values as there may be documents.
+func newCache[V any]() *otter.Cache[federation.DID, V] {
+	return otter.Must(&otter.Options[federation.DID, V]{
 		MaximumSize: maxDocuments,
 		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller
-	})}
+	})
 }
 
 // get returns the cached answer about a DID, or that of its host where the cached one is too old.

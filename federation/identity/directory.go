@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"baton/federation"
 )
 
@@ -39,13 +41,14 @@ type Directory struct {
 	home    func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
+	parsed  *otter.Cache[federation.DID, federation.Document] // of did:keys
 	answers *answers
 }
 
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys without
 // a request. They are the keys of the gateway, which may not reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
-	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
+	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
 	for _, key := range own {
 		d.own[key.DID] = append(d.own[key.DID], key.Public)
@@ -107,26 +110,37 @@ var errElsewhere = errors.New("the document is elsewhere")
 
 // resolveHere resolves a DID without a request, or returns [errElsewhere].
 func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.Document, error) {
-	document := federation.Document{DID: did, Fetched: now}
 	if keys, ok := d.own[did]; ok {
-		document.Keys = keys
-		return document, nil
+		return federation.Document{DID: did, Keys: keys, Fetched: now}, nil
 	}
 	switch method := did.Method(); method {
 	case "key":
-		key, err := ParsePublicKeyDID(did)
-		if err == nil {
-			err = addKey(&document, key)
-		}
-		if err != nil {
-			return federation.Document{}, fmt.Errorf("resolve: %w", err)
-		}
-		return document, nil
+		document, err := d.resolveKey(did)
+		document.Fetched = now
+		return document, err
 	case "web", "plc":
 		return federation.Document{}, errElsewhere
 	default:
 		return federation.Document{}, unavailable("did:"+method, 0, errors.New("this method is not resolved here"))
 	}
+}
+
+// resolveKey resolves a did:key. The check of a point takes several microseconds, and each step asks
+// for the key of its signer more than once.
+func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) {
+	if document, ok := d.parsed.GetIfPresent(did); ok {
+		return document, nil
+	}
+	document := federation.Document{DID: did}
+	key, err := ParsePublicKeyDID(did)
+	if err == nil {
+		err = addKey(&document, key)
+	}
+	if err != nil {
+		return federation.Document{}, fmt.Errorf("resolve: %w", err)
+	}
+	d.parsed.Set(did, document)
+	return document, nil
 }
 
 // lookUp asks the host of a DID.
