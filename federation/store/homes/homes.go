@@ -2,10 +2,20 @@
 // offences and forks, the handoffs shared with each, rulings, and where mailboxes are.
 package homes
 
-import "baton/federation/store/engine"
+import (
+	"baton/federation"
+	"baton/federation/store/engine"
+)
 
 // Homes are the other homes of one record. Everything may be called concurrently.
-type Homes struct{ db *engine.DB }
+type Homes struct {
+	db        *engine.DB
+	mailboxes engine.Cache[federation.DID, federation.MailboxLocation]
+}
 
 // New returns the homes in a database.
-func New(db *engine.DB) *Homes { return &Homes{db} }
+func New(db *engine.DB) *Homes {
+	s := &Homes{db: db}
+	s.mailboxes.Attach(db)
+	return s
+}

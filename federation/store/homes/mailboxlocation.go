@@ -10,19 +10,23 @@ import (
 
 // MailboxLocation implements [federationtest.Homes].
 func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	r := federation.MailboxLocation{DID: did}
-	var since int64
-	err := s.db.Reads().Row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
+	found, err := s.mailboxes.Find(did, func() (federation.MailboxLocation, error) {
+		r := federation.MailboxLocation{DID: did}
+		var since int64
+		err := s.db.Reads().Row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
+		r.Since = engine.Moment(since)
+		return r, err
+	})
 	if err != nil {
 		return federation.MailboxLocation{}, fmt.Errorf("read mailbox location of %s: %w", did, err)
 	}
-	r.Since = engine.Moment(since)
-	return r, nil
+	return found, nil
 }
 
 // KeepMailboxLocation implements [federationtest.Homes].
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		q.Then(func() { s.mailboxes.Forget(r.DID) })
 		return q.Put(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
 			r.DID, string(r.Home), string(r.Source), engine.Stamp(r.Since), string(r.From))
