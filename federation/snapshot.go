@@ -26,6 +26,9 @@ type Snapshot struct {
 	Inboxes map[DID]InboxUse
 	Head    [32]byte // the [Link] after the newest step of View, zero without a log
 	Chain   [32]byte // the [Link] after the step at the version of the query, zero where there is none
+	// Forked says that there is proof that the handoff has two histories. It is read for a query
+	// with a version.
+	Forked bool
 }
 
 // Judged reports whether the step was filed before, or can never be filed.

@@ -40,6 +40,7 @@ func (m *Memory) Snapshot(ctx context.Context, q federation.SnapshotQuery) (s fe
 			s.Pending = append(s.Pending, each)
 		}
 	}
+	s.Forked = q.Version > 0 && m.homes.forked(ev.Handoff)
 	m.readLog(q, &s)
 	m.readInboxes(q, &s)
 	return s, nil

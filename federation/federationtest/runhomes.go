@@ -111,6 +111,10 @@ func runForks(t *testing.T, open func(t *testing.T) Record) {
 			if got, err := record.Forked(t.Context(), id); err != nil || got != want {
 				t.Errorf("Forked(%s) = %v, %v; want %v", id, got, err, want)
 			}
+			step := federation.Event{Handoff: id, ID: ID(99), From: ada}
+			if snap(t, record, federation.SnapshotQuery{Step: step, Version: 1}).Forked != want {
+				t.Errorf("the snapshot for a ruled step of %s says that it is forked: %v, want %v", id, !want, want)
+			}
 		}
 	})
 }

@@ -47,8 +47,6 @@ type Overdue interface {
 
 // Rulings keeps the proof against a home that equivocates. Its methods block on the record.
 type Rulings interface {
-	// Forked reports whether there is proof that a handoff has two histories.
-	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
 	// RulingOn returns the document and the signature of the ruling by which a step was
 	// filed, or [federation.ErrNotFound].
 	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)

@@ -31,14 +31,8 @@ func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	if err := h.Kinds.Known(ev); err != nil {
 		return judged, err
 	}
-	forked, err := h.Rulings.Forked(ctx, ev.Handoff)
-	if err != nil {
-		return judged, err
-	}
-	if forked {
-		return judged, federation.Refuse(ev, federation.WrongSender, "its home has told two histories of this handoff")
-	}
-	ev, judged.Verdict, err = signing.Verify(ctx, h.Keys, ev)
+	ev, verdict, err := signing.Verify(ctx, h.Keys, ev)
+	judged.Verdict = verdict
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, now)
 	}
@@ -53,6 +47,8 @@ func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, error) {
 	d, ruling := Decision{Before: s.View}, sub.Ruling
 	switch {
+	case s.Forked:
+		return d, federation.Refuse(sub.Event, federation.WrongSender, "its home has told two histories of this handoff")
 	case s.View.Exists() && s.View.Home != ruling.Home:
 		return d, federation.Refuse(sub.Event, federation.EventIDInUse, "it is a handoff of another home")
 	case ruling.Home == r.ID && s.Used != nil:

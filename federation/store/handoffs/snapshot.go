@@ -81,6 +81,8 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 		return s.addPending(row)
 	case chainPart:
 		copy(s.Chain[:], row.link)
+	case forkPart:
+		s.Forked = true
 	}
 	return err
 }

@@ -18,6 +18,7 @@ const (
 	openPart
 	inboxPart
 	chainPart
+	forkPart
 )
 
 // The queries of the parts. The first column is the number of the part, and the first query
@@ -42,6 +43,7 @@ const (
 		FROM handoff h JOIN mailbox m ON m.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
 			LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE h.id = ?`
 	chainQuery = `SELECT 9, NULL, '', prev, 0, 0, 0, 0 FROM event WHERE handoff = ? AND version = ? + 1`
+	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
 )
 
 // parts are the parts of one snapshot that its step needs. A server spends as much on a part that
@@ -79,6 +81,7 @@ func partsOf(q federation.SnapshotQuery) parts {
 	}
 	if q.Version > 0 {
 		p.add(chainQuery, handoff, q.Version)
+		p.add(forkQuery, handoff)
 	}
 	return p
 }
