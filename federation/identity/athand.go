@@ -79,8 +79,12 @@ func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
 // Seek starts the lookup of the missing key of a query. It does not block.
 func (a *AtHand) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
 
-// seek returns the lookup for a query, nil if none is needed or can be started now.
+// seek returns the lookup for a query, nil if none is needed or can be started now. A document in memory
+// that lists the key answers without the record.
 func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
+	if document, err := a.probe.directory.Resolve(ctx, q.DID, time.Now()); err == nil && plain(q, document).standing == federation.KeyGood {
+		return nil
+	}
 	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotAtHand) {
 		return nil
 	}
