@@ -8,6 +8,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// Mode is what another home may do here.
+type Mode string
+
+// The modes.
+const (
+	Allow Mode = "allow" // steps go both ways
+	Limit Mode = "limit" // the same, a few a second
+	Hold  Mode = "hold"  // the home is told to send later, and deliveries to it wait
+	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
+)
+
+// limitedRate is how many steps a second a home in mode limit may send.
+const limitedRate = 10
+
 // SetOperatorMode sets the mode that an operator chose in place of the configured one; "" restores
 // the configured one. It takes effect at once, also for exchanges in progress.
 func (p *Peer) SetOperatorMode(mode Mode) {
