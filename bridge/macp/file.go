@@ -1,0 +1,302 @@
+package macp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
+	"baton/translate/macpmode/historyv1"
+	"baton/translate/macpmode/macpv1"
+)
+
+// indexed is the session of a handoff, as its journal has it.
+type indexed struct {
+	Session string `json:"session"`
+	Offer   string `json:"offer"`
+	Handoff string `json:"handoff,omitempty"` // under the key of a task
+}
+
+// index returns the session of a handoff, or [federation.ErrNotFound].
+func (l *Link) index(ctx context.Context, id federation.HandoffID) (indexed, error) {
+	return lastIndex(ctx, l.deps.Journals, handoffJournal(id))
+}
+
+// lastIndex returns the newest session in the journal of a handoff, or [federation.ErrNotFound].
+func lastIndex(ctx context.Context, journals Journals, name string) (indexed, error) {
+	entries, err := journals.Journal(ctx, name, 0, pageEntries)
+	if err != nil {
+		return indexed{}, err
+	}
+	if len(entries) == 0 {
+		return indexed{}, federation.ErrNotFound
+	}
+	var found indexed
+	return found, json.Unmarshal(entries[len(entries)-1], &found)
+}
+
+// fileOffer files an offer of a participant. An offer to a name without a DID stays in the session.
+func (l *Link) fileOffer(ctx context.Context, s said) error {
+	from, local := l.participants.named(s.env.GetSender())
+	offer, description, document, err := l.offered(ctx, s)
+	to := l.participants.of(offer.Target)
+	if err != nil || !local || to == "" {
+		return err
+	}
+	id, at, err := l.open(ctx, s, offer)
+	if err != nil {
+		return err
+	}
+	if view, err := l.ports.Gateway.View(ctx, id); err != nil || view.Exists() {
+		return err
+	}
+	draft := stepbuilder.Draft{
+		ID: id, From: from.did, Verb: federation.Offer, Proved: true, Original: document, To: to, Title: description.Title, Context: description.Context,
+		Caps: description.Caps, Deadline: description.Deadline, Priority: description.Priority, Replaces: description.Replaces,
+	}
+	if len(description.Content) > 0 {
+		if draft.Context, draft.ContextHash, err = l.steps().store(ctx, from.did, description.Content); err != nil {
+			return err
+		}
+	}
+	err = l.steps().vouch(ctx, draft, federation.View{}, at)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		return l.cancelRefused(ctx, s.session, refused)
+	}
+	return err
+}
+
+// open writes which handoff an offer is, before the handoff is filed: its first step may come at
+// once.
+func (l *Link) open(ctx context.Context, s said, offer macpmode.Offer) (federation.HandoffID, time.Time, error) {
+	id, at, opened, err := s.handoff(ctx, l.ports.Gateway, offer)
+	if err != nil || opened {
+		return id, at, err
+	}
+	index, err := json.Marshal(indexed{Session: s.session, Offer: offer.ID})
+	if err != nil {
+		return id, at, err
+	}
+	return id, at, l.engine.on(ctx, s.session, func(_ context.Context, t *turn) error {
+		t.batch.more = append(t.batch.more, federation.JournalWrite{Name: handoffJournal(id), Entries: [][]byte{index}})
+		return t.accept(&historyv1.Entry{
+			AtUnixMs: t.now.UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: id.String()},
+		})
+	})
+}
+
+// errNoHistory is the error of a session that was removed meanwhile.
+var errNoHistory = errors.New("the session has no history")
+
+// offered returns what the history says about an offer: the offer, what it is as a handoff, and
+// the evidence.
+func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d macpmode.Description, document string, err error) {
+	var p handoffv1.HandoffOfferPayload
+	if err = proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
+		return offer, d, "", err
+	}
+	entries, err := l.deps.Journals.Journal(ctx, sessionJournal(s.session), 0, 1)
+	if err != nil || len(entries) == 0 {
+		return offer, d, "", errors.Join(err, errNoHistory)
+	}
+	begun, _, err := shownEnvelope(entries[0])
+	if err != nil {
+		return offer, d, "", err
+	}
+	behind := []*macpv1.Envelope{begun, s.env}
+	said, payload, err := firstContext(ctx, l.deps.Journals, sessionJournal(s.session), s.number, p.GetHandoffId())
+	if err != nil {
+		return offer, d, "", err
+	}
+	if said != nil {
+		behind = append(behind, said)
+	}
+	err = l.engine.on(ctx, s.session, func(_ context.Context, t *turn) error {
+		found := t.session.Offer(p.GetHandoffId())
+		if found == nil {
+			return errNoHistory
+		}
+		var losses []translate.Loss
+		offer = *found
+		d, losses = macpmode.Describe(t.session.Session, found, payload)
+		for _, loss := range losses {
+			l.log.LogAttrs(ctx, slog.LevelInfo, "member not carried", slog.String("session", s.session), slog.String("reason", loss.Field+": "+loss.Why))
+		}
+		return nil
+	})
+	if err != nil {
+		return offer, d, "", err
+	}
+	document, err = original(behind...)
+	return offer, d, document, err
+}
+
+// firstContext returns the first context of an offer that was accepted before the offer is
+// filed, nil for none.
+func firstContext(ctx context.Context, journals Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
+	page, err := journals.Journal(ctx, name, after, pageEntries)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, text := range page {
+		env, shown, err := shownEnvelope(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !shown || env.GetMessageType() != macpmode.TypeContext {
+			continue
+		}
+		p := &handoffv1.HandoffContextPayload{}
+		if err := proto.Unmarshal(env.GetPayload(), p); err != nil {
+			return nil, nil, err
+		}
+		if p.GetHandoffId() == offer {
+			return env, p, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// cancelRefused ends a session whose offer the gateway refused, with the reason.
+func (l *Link) cancelRefused(ctx context.Context, session string, refused *federation.RefusalError) error {
+	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
+		return t.cancel(refused.Code.Upper()+": "+refused.Sentence(), "")
+	})
+}
+
+// cancel ends the session. The event is the step that the cancel shows; "" for none.
+func (t *turn) cancel(reason, event string) error {
+	if t.session.Over() {
+		return nil
+	}
+	entry, err := t.session.Control(macpmode.TypeSessionCancel, &macpv1.SessionCancelPayload{Reason: reason, CancelledBy: macpmode.RuntimeSender}, t.now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if entry.Event = event; event == "" {
+		entry.Event = "-" // the runtime cancels: no step of a participant
+	}
+	return t.accept(entry)
+}
+
+// fileAnswer files the accept or the decline of a participant.
+func (l *Link) fileAnswer(ctx context.Context, s said) error {
+	from, local := l.participants.named(s.env.GetSender())
+	name, note, err := answerOf(s.env)
+	if err != nil || !local {
+		return err
+	}
+	id, err := l.handoffNamed(ctx, s.session, name)
+	if err != nil || id.IsZero() {
+		return err
+	}
+	verb := federation.Accept
+	if s.env.GetMessageType() == macpmode.TypeDecline {
+		verb = federation.Decline
+	}
+	err = l.steps().take(ctx, s, from.did, verb, id, note)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
+		return l.conclude(ctx, s.session, id, "handoff.failed", refused.Code.Upper(), false)
+	}
+	if err != nil {
+		return err
+	}
+	if verb == federation.Decline {
+		return l.conclude(ctx, s.session, id, "handoff.declined", "declined by "+from.name, false)
+	}
+	if l.cfg.Profile == holdOpen {
+		return nil
+	}
+	return l.conclude(ctx, s.session, id, "handoff.accepted", "transferred to "+from.name, true)
+}
+
+// answerOf returns the offer and the reason of an answer.
+func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
+	if env.GetMessageType() == macpmode.TypeAccept {
+		var p handoffv1.HandoffAcceptPayload
+		err = proto.Unmarshal(env.GetPayload(), &p)
+		return p.GetHandoffId(), p.GetReason(), err
+	}
+	var p handoffv1.HandoffDeclinePayload
+	err = proto.Unmarshal(env.GetPayload(), &p)
+	return p.GetHandoffId(), p.GetReason(), err
+}
+
+// handoffNamed returns the handoff that an offer of a session is, zero for none.
+func (l *Link) handoffNamed(ctx context.Context, session, offer string) (id federation.HandoffID, err error) {
+	err = l.engine.on(ctx, session, func(_ context.Context, t *turn) (err error) {
+		if found := t.session.Offer(offer); found != nil && found.Handoff != "" {
+			id, err = federation.ParseEventID(found.Handoff)
+		}
+		return err
+	})
+	return id, err
+}
+
+// conclude commits a session that the gateway opened, in the name of its owner. It does nothing
+// in any other session, and in one that is over.
+func (l *Link) conclude(ctx context.Context, session string, id federation.HandoffID, action, reason string, positive bool) error {
+	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
+		offer := t.session.OfferOf(id.String())
+		if offer == nil || !t.session.Open() || l.participants.has(t.session.Initiator) {
+			return nil
+		}
+		return t.say(t.session.Initiator, macpmode.TypeCommitment, "commit:"+offer.ID, id.String(), t.session.Commitment(offer, action, reason, positive))
+	})
+}
+
+// say accepts a message that the gateway writes for a party that is not connected here. The event
+// is the step that the message shows.
+func (t *turn) say(sender, kind, messageID, event string, payload proto.Message) error {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
+	if err != nil {
+		return err
+	}
+	entry, err := t.session.Check(&macpv1.Envelope{
+		MacpVersion: macpmode.Version, Mode: macpmode.Mode, MessageType: kind, MessageId: messageID, SessionId: t.session.ID, Sender: sender,
+		TimestampUnixMs: t.now.UnixMilli(), Payload: text,
+	}, t.now.UnixMilli())
+	if err != nil || entry == nil {
+		return err
+	}
+	entry.Event = event
+	return t.accept(entry)
+}
+
+// fileCancel files that a participant cancelled the session of its pending offer.
+func (l *Link) fileCancel(ctx context.Context, s said) error {
+	var from participant
+	var id federation.HandoffID
+	err := l.engine.on(ctx, s.session, func(_ context.Context, t *turn) (err error) {
+		owner, local := l.participants.named(t.session.Initiator)
+		offer := t.session.Current()
+		if !local || offer == nil || offer.Handoff == "" || offer.Disposition != macpmode.Offered {
+			return nil
+		}
+		from = owner
+		id, err = federation.ParseEventID(offer.Handoff)
+		return err
+	})
+	if err != nil || id.IsZero() {
+		return err
+	}
+	var p macpv1.SessionCancelPayload
+	if err := proto.Unmarshal(s.env.GetPayload(), &p); err != nil {
+		return err
+	}
+	err = l.steps().take(ctx, s, from.did, federation.Cancel, id, p.GetReason())
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", s.session), slog.String("handoff_id", id.String()), slog.Any("err", err))
+		return nil
+	}
+	return err
+}
