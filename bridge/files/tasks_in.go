@@ -1,0 +1,192 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge/files/directory"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/translate/taskfile"
+)
+
+// offerRecord offers a record. A record of an agent that is not trusted, one to an agent that has no
+// DID but the directory, and one that was worked on already stay as they are.
+func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
+	if item.Status != taskfile.Offered {
+		return nil
+	}
+	if !slices.Contains(l.cfg.Trusted, item.From) {
+		l.refuse(ctx, name, sha256.Sum256(item.Raw), "untrusted", fmt.Errorf("%q may not create offers here", item.From))
+		return nil
+	}
+	from, to, leaves, err := l.parties(ctx, item.Record)
+	if err != nil || !leaves {
+		return err
+	}
+	if before.Exists() { // offered again: a new handoff, that names the one before
+		s.Body = []byte(before.ID.String())
+		if s, err = l.remint(ctx, s); err != nil {
+			return err
+		}
+	}
+	replaces, _ := federation.ParseEventID(string(s.Body)) // a first offer replaces none
+	text, losses := title(item.Description)
+	for _, loss := range losses {
+		l.reportLoss(ctx, s.Event, loss)
+	}
+	s, err = l.offer(ctx, s, stepbuilder.Draft{
+		From: from, To: to, Title: text, Context: item.Context(), Replaces: replaces, Original: string(item.Raw),
+	}, item.From)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		l.refuse(ctx, name, sha256.Sum256(item.Raw), "refused", refused)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	seen := l.found[name]
+	seen.handoff, seen.ours, seen.digest = s.Event, false, sha256.Sum256(item.Raw)
+	l.found[name] = seen
+	return nil
+}
+
+// parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent
+// that the directory alone knows does not.
+func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
+	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
+		return from, "", err == nil, err
+	}
+	if did, notDID := federation.ParseDID(r.To); notDID == nil {
+		return from, did, did != from, nil
+	}
+	to, err = l.didOf(ctx, r.To)
+	return from, to, l.native(to) == "" && to != from, err
+}
+
+// gone does what is due about a record that is not in its place. It may be claimed: then the
+// record comes back. A deleted offer is taken back, where the directory itself is still there.
+func (l *TasksLink) gone(ctx context.Context, name string) error {
+	seen, known := l.found[name]
+	if !known || l.claimed(name) {
+		return nil
+	}
+	if seen.handoff.IsZero() {
+		delete(l.found, name)
+		return nil
+	}
+	view, err := l.view(ctx, seen.handoff)
+	if err != nil {
+		return l.fault(ctx, name, err)
+	}
+	if !seen.ours && (view.State == federation.Offered || view.State == federation.Open) {
+		err := l.submit(ctx, stepbuilder.Draft{
+			From: view.Offerer, Verb: federation.Cancel, Note: "the record was deleted", Original: name,
+		}, view, "")
+		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && !refused {
+			return l.fault(ctx, name, err)
+		}
+	} else if !view.Over {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "record deleted while its handoff goes on", slog.String("file", name), slog.String("handoff_id", view.ID.String()))
+	}
+	if err := l.releaseRecord(ctx, name); err != nil {
+		return l.fault(ctx, name, err)
+	}
+	delete(l.found, name)
+	return nil
+}
+
+// releaseRecord releases the slot of a deleted record.
+func (l *TasksLink) releaseRecord(ctx context.Context, name string) error {
+	s, err := l.glance(ctx, taskKey(strings.TrimSuffix(name, filepath.Ext(name))))
+	if err != nil {
+		return err
+	}
+	return l.release(ctx, s, time.Now())
+}
+
+// claimed reports whether a record that is not in its place is being changed.
+func (l *TasksLink) claimed(name string) bool {
+	id := name[:len(name)-len(filepath.Ext(name))]
+	_, err := l.dir.Find(id)
+	_, changing := errors.AsType[*directory.RefusedError](err)
+	return err == nil || changing
+}
+
+// report files the steps that the status of a record stands for, beyond the state of its handoff.
+func (l *TasksLink) report(ctx context.Context, name string, item directory.Task, view federation.View) error {
+	verbs, legal := taskfile.Verbs(view.State, item.Status)
+	if legal && len(verbs) == 0 && view.State != federation.Assigned {
+		return nil
+	}
+	agent, err := l.actor(ctx, item.Record, view)
+	if err != nil {
+		return err
+	}
+	if !legal || agent == "" {
+		return l.conflict(ctx, name, item, view, fmt.Sprintf("status %s by %q of a handoff that is %s", item.Status, item.To, view.State))
+	}
+	for i, verb := range verbs {
+		note := ""
+		if i+1 < len(verbs) {
+			note = "inferred from a later status"
+		}
+		err := l.submit(ctx, stepbuilder.Draft{From: agent, Verb: verb, Note: note, Original: string(item.Raw)}, view, item.To)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+			if view, err = l.view(ctx, view.ID); err != nil {
+				return err
+			}
+			return l.conflict(ctx, name, item, view, "refused: "+string(refused.Code))
+		}
+		if err != nil {
+			return err
+		}
+		if view, err = l.view(ctx, view.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// actor returns the DID that a record names as its recipient, "" where that is not the party of
+// the handoff: another agent may not take or end the work of a party.
+func (l *TasksLink) actor(ctx context.Context, r taskfile.Record, view federation.View) (federation.DID, error) {
+	party := view.Assignee
+	if party == "" {
+		party = view.Offeree
+	}
+	if r.To == "" {
+		return "", nil
+	}
+	named, notDID := federation.ParseDID(r.To)
+	if notDID != nil {
+		var err error
+		if named, err = l.didOf(ctx, r.To); err != nil {
+			return "", err
+		}
+	}
+	if party != "" && named != party && !l.ports.Gateway.Same(ctx, named, party) {
+		return "", nil
+	}
+	if party != "" && l.native(named) == "" {
+		return party, nil
+	}
+	return named, nil
+}
+
+// conflict counts a change that the handoff does not follow, and restores a record that the
+// gateway wrote, or that names another assignee than the first one.
+func (l *TasksLink) conflict(ctx context.Context, name string, item directory.Task, view federation.View, why string) error {
+	l.refuse(ctx, name, sha256.Sum256(item.Raw), "conflict", errors.New(why))
+	if !l.found[name].ours && view.State != federation.Assigned {
+		return nil
+	}
+	return l.write(ctx, item.ID, view, nil)
+}
