@@ -1,0 +1,182 @@
+package airc
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// When another registry is asked again.
+const (
+	relayEvery     = time.Second     // how often it is looked what is due
+	relayRecheck   = 5 * time.Second // of what waits: a wake-up may have been lost
+	firstPause     = time.Second     // after a registry did not answer; doubles
+	longestPause   = time.Minute     // so that all is there within five minutes of its return
+	firstConsent   = time.Minute     // after it refused for want of consent; doubles
+	longestConsent = time.Hour       // it cannot tell when its agent consented
+	delayNotice    = 5 * time.Minute // when a sender is told that it takes time
+	relayLife      = 7 * 24 * time.Hour
+)
+
+// relayPage is how many rows of one registry are looked at together.
+const relayPage = 200
+
+// visited is a visit that is over.
+type visited struct {
+	peer string
+	next time.Time // when to come again
+	away bool      // the registry does not answer, which the record has
+}
+
+// couriers sends what is owed to other registries until ctx ends: to each registry one
+// message after the other, to all of them at once. A registry that does not answer
+// waits as the record says, also after a restart. What else a visit waits for is known
+// in memory alone: after a restart a registry may be sent a minute's worth too early,
+// which it refuses without having looked at it, and says when to come again.
+func (l *Link) couriers(ctx context.Context) {
+	next := map[string]time.Time{} // when to visit answering registries again
+	busy := map[string]bool{}      // and whether something came since the visit began
+	probes := map[string]bool{}    // waiting registries from which a message arrived
+	done := make(chan visited)
+	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
+	defer stop()
+	tick := time.NewTicker(relayEvery)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		for _, p := range l.owing(ctx, now) {
+			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
+			if _, there := busy[p.Name]; there || waits || l.withheld(ctx, p.Name) {
+				continue
+			}
+			busy[p.Name] = false
+			delete(probes, p.Name)
+			go func() { done <- l.visit(ctx, p) }()
+		}
+		select {
+		case r := <-done:
+			next[r.peer] = r.next
+			if busy[r.peer] && !r.away {
+				delete(next, r.peer)
+			}
+			delete(busy, r.peer)
+		case name := <-l.peers.heard: // one visit, whatever it failed at before
+			probes[name] = true
+			delete(next, name)
+		case <-wake:
+			clear(next)
+			for name := range busy {
+				busy[name] = true
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			for range busy {
+				<-done
+			}
+			return
+		}
+	}
+}
+
+// owing returns the registries that something is owed to, and tells the senders of
+// what takes long.
+func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
+	peers, err := l.deps.Registry.Relays.PeerOutboxes(ctx)
+	if err == nil {
+		err = l.tellDelays(ctx, now)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
+	}
+	return peers
+}
+
+// withheld reports whether an operator keeps messages to a registry back. What cannot be
+// read now is kept back too.
+func (l *Link) withheld(ctx context.Context, name string) bool {
+	_, held, err := l.deps.Operators.Held(ctx, name)
+	l.noteRelay(ctx, err)
+	return held || err != nil
+}
+
+// pauseAfter returns how long to wait after so many failures: each time twice as long,
+// and never quite as long as others wait.
+func pauseAfter(failures int, first, longest time.Duration) time.Duration {
+	pause := min(longest, first<<min(max(failures-1, 0), 16))
+	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
+}
+
+// round is one visit to a registry.
+type round struct {
+	name  string
+	peer  peer
+	err   error           // why nothing is known of the registry
+	waits map[string]bool // lanes in which an earlier message has not arrived
+	again time.Time       // when to come again
+}
+
+// visit sends what is due to one registry, and notes whether it answered.
+func (l *Link) visit(ctx context.Context, p federation.PeerOutbox) visited {
+	again, away := l.deliverDue(ctx, p.Name)
+	switch {
+	case ctx.Err() != nil:
+	case away:
+		p.Failures++
+		if pause := time.Now().Add(pauseAfter(p.Failures, firstPause, longestPause)); again.Before(pause) {
+			again = pause
+		}
+		p.Next = again
+		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, p))
+	case p.Failures > 0:
+		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
+	}
+	return visited{p.Name, again, away}
+}
+
+// deliverDue sends what is due to one registry, and returns when to come again and
+// whether it was away.
+func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, away bool) {
+	now := time.Now()
+	r := &round{name: name, waits: map[string]bool{}, again: now.Add(relayRecheck)}
+	r.peer, r.err = l.peer(ctx, name, now)
+	var after int64
+	for ctx.Err() == nil {
+		rows, err := l.deps.Registry.Relays.PeerDeliveries(ctx, name, after, relayPage)
+		if err != nil {
+			l.noteRelay(ctx, err)
+			return now.Add(relayRecheck), false
+		}
+		for _, row := range rows {
+			over, away := l.pass(ctx, r, row)
+			if over || ctx.Err() != nil {
+				return r.again, away
+			}
+			after = row.Row
+		}
+		if len(rows) < relayPage {
+			break
+		}
+	}
+	return r.again, false
+}
+
+// tellDelays tells the senders of what is under way for long.
+func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
+	slow, err := l.deps.Registry.Relays.Slow(ctx, now.Add(-delayNotice), relayPage)
+	if err != nil {
+		return err
+	}
+	for _, row := range slow {
+		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
+			return err
+		}
+		if err := l.deps.Registry.Relays.Delayed(ctx, row.Row, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
