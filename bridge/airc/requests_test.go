@@ -81,8 +81,8 @@ func TestOneRequestTooManyFilesNothing(t *testing.T) {
 			t.Errorf("one too many: %d %v", status, answer)
 		}
 	}
-	if n, err := w.record.Unfinished(t.Context(), kept("airc:planner").DID); err != nil || n != agents.MaxRequests {
-		t.Errorf("%d handoffs are open, %v, want %d", n, err, agents.MaxRequests)
+	if n := w.openOf(t, kept("airc:planner").DID); n != agents.MaxRequests {
+		t.Errorf("%d handoffs are open, want %d", n, agents.MaxRequests)
 	}
 }
 

@@ -296,6 +296,16 @@ func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federa
 	return err
 }
 
+// openOf returns how many handoffs a DID offered that are not over.
+func (w *world) openOf(t *testing.T, did federation.DID) int {
+	t.Helper()
+	s, err := w.record.Snapshot(t.Context(), federation.SnapshotQuery{OpenOf: did})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Open
+}
+
 // steps returns what is filed of a handoff.
 func (w *world) steps(t *testing.T, id federation.HandoffID) []federation.Event {
 	t.Helper()

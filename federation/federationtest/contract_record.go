@@ -49,8 +49,6 @@ type Store interface {
 	// Due returns up to limit handoffs on which a clock has been running since a time
 	// or longer, those first that it runs on longest.
 	Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
-	// Unfinished counts the handoffs that a DID offered and that are not over.
-	Unfinished(ctx context.Context, offerer federation.DID) (int, error)
 }
 
 // Inboxes holds the arrivals of each DID. Its promises are in [Store].

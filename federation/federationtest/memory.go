@@ -443,22 +443,6 @@ func (m *Memory) Due(ctx context.Context, clock federation.Clock, since time.Tim
 	return due[:min(max(limit, 0), len(due))], nil
 }
 
-// Unfinished implements [Store].
-func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, v := range m.views {
-		if v.Offerer == offerer && !v.Over {
-			n++
-		}
-	}
-	return n, nil
-}
-
 // PruneConversations deletes nothing: the fake keeps no messages.
 func (*Memory) PruneConversations(context.Context, time.Time, int) (int, error) { return 0, nil }
 

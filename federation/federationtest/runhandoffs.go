@@ -156,12 +156,12 @@ func (s suite) testStep(t *testing.T) {
 	}
 }
 
-func (s suite) testUnfinished(t *testing.T) {
+func (s suite) testOpen(t *testing.T) {
 	record := s.open(t)
 	count := func(want int) {
 		t.Helper()
-		if n, err := record.Unfinished(t.Context(), ada); err != nil || n != want {
-			t.Errorf("Unfinished = %d, %v, want %d", n, err, want)
+		if got := snap(t, record, federation.SnapshotQuery{Step: Offer(99, ada, bob), OpenOf: ada}).Open; got != want {
+			t.Errorf("%d handoffs of %s are open, want %d", got, ada, want)
 		}
 	}
 	count(0)

@@ -41,7 +41,7 @@ func RunStore(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("a receipt is delivered like its step, and in no log", s.testReceipt)
 	t.Run("what waits is due by its clock, the longest overdue first", s.testDue)
 	t.Run("a step is found in the log of its handoff alone", s.testStep)
-	t.Run("what a DID offered is counted until it is over", s.testUnfinished)
+	t.Run("what a DID offered is counted until it is over", s.testOpen)
 	t.Run("of many accepts at once one is filed", s.testRace)
 	t.Run("one step many times at once is filed once", s.testRepeatRace)
 }

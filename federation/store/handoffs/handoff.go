@@ -43,17 +43,6 @@ func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time,
 	return due, nil
 }
 
-// Unfinished implements [federationtest.Store].
-func (s *Logs) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
-	var n int
-	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM handoff
-		WHERE offerer = ? AND over = 0`, []any{offerer}, &n)
-	if err != nil {
-		return 0, fmt.Errorf("count handoffs of %s: %w", offerer, err)
-	}
-	return n, nil
-}
-
 // ScanHandoffID reads a row of one id.
 func ScanHandoffID(row engine.Scanner) (id federation.HandoffID, err error) {
 	var text []byte
