@@ -11,8 +11,8 @@ import (
 // checkEvery is the interval of looks for deliveries that wait too long.
 const checkEvery = 5 * time.Second
 
-// checkBatch bounds how many deliveries one write ends.
-const checkBatch = 128
+// checkBatch bounds how many deliveries one write ends: a filing waits for it, for a millisecond.
+const checkBatch = 16
 
 // checkDeliveries calls [Gateway.CheckDeliveries] every five seconds, until ctx ends.
 func (g *Gateway) checkDeliveries(ctx context.Context) {

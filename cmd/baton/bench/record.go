@@ -18,8 +18,9 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// A cost is measured over so long: a step takes longer while a gateway copies its log into its
-	// record, and in a shorter time that may be all of it or none.
+	// A cost is measured over so long: a step takes longer for a second of each five while a gateway
+	// tells signers that their offers were not read for five minutes, and in a shorter time that may
+	// be all of it or none.
 	spread = 2 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000

@@ -184,9 +184,10 @@ func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e ended, now time.
 	})
 }
 
-// delayPage is how many entries are looked at at once for what takes long. Where nothing
-// does, so many of the newest are looked at each time.
-const delayPage = 64
+// delayPage is how many entries are looked at at once for what takes long. A filing waits for
+// the write of their notices, for a millisecond. Where nothing takes long, so many of the
+// newest are looked at each time.
+const delayPage = 16
 
 // unread is an entry that waits.
 type unread struct {
