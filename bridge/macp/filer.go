@@ -164,16 +164,11 @@ func (f *filer) file(ctx context.Context, session string) error {
 
 // entry files one entry, and notes that.
 func (f *filer) entry(ctx context.Context, session string, s snapshot, text []byte) error {
-	entry, err := readEntry(text)
-	if err != nil {
+	step, files, err := readSaid(session, s.filed, text)
+	if err != nil || !files {
 		return err
 	}
-	env, err := macpmode.EnvelopeOf(entry)
-	if err != nil || !macpmode.Files(entry, env) {
-		return err
-	}
-	step := said{session: session, number: s.filed, entry: entry, env: env}
-	switch env.GetMessageType() {
+	switch step.env.GetMessageType() {
 	case macpmode.TypeOffer:
 		err = f.link.fileOffer(ctx, step)
 	case macpmode.TypeAccept, macpmode.TypeDecline:

@@ -45,16 +45,11 @@ func (m *mirror) file(ctx context.Context) error {
 
 // entry files one entry as a step.
 func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
-	entry, err := readEntry(text)
-	if err != nil {
+	step, files, err := readSaid(m.cfg.Name+"/"+m.id, number, text)
+	if err != nil || !files {
 		return err
 	}
-	env, err := macpmode.EnvelopeOf(entry)
-	if err != nil || !macpmode.Files(entry, env) {
-		return err
-	}
-	step := said{session: m.cfg.Name + "/" + m.id, number: number, entry: entry, env: env}
-	switch env.GetMessageType() {
+	switch step.env.GetMessageType() {
 	case macpmode.TypeOffer:
 		return m.fileOffer(ctx, step)
 	case macpmode.TypeAccept, macpmode.TypeDecline:

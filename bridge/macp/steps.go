@@ -34,6 +34,19 @@ type said struct {
 	env     *macpv1.Envelope
 }
 
+// readSaid reads an entry, and reports whether it is filed as a step.
+func readSaid(session string, number uint64, text []byte) (s said, files bool, err error) {
+	entry, err := readEntry(text)
+	if err != nil {
+		return s, false, err
+	}
+	env, err := macpmode.EnvelopeOf(entry)
+	if err != nil || !macpmode.Files(entry, env) {
+		return s, false, err
+	}
+	return said{session: session, number: number, entry: entry, env: env}, true, nil
+}
+
 // id returns the ID of the step, and the time at which it is taken. Both are the same each time,
 // so that a step that was filed before a crash is filed once; an entry that is too old for that
 // gets a new ID.
