@@ -116,8 +116,11 @@ func (d *Directory) resolveHere(did federation.DID, now time.Time) (federation.D
 	switch method := did.Method(); method {
 	case "key":
 		document, err := d.resolveKey(did)
+		if err != nil {
+			return federation.Document{}, fmt.Errorf("resolve: %w", err)
+		}
 		document.Fetched = now
-		return document, err
+		return document, nil
 	case "web", "plc":
 		return federation.Document{}, errElsewhere
 	default:
@@ -137,7 +140,7 @@ func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) 
 		err = addKey(&document, key)
 	}
 	if err != nil {
-		return federation.Document{}, fmt.Errorf("resolve: %w", err)
+		return federation.Document{}, err
 	}
 	d.parsed.Set(did, document)
 	return document, nil
