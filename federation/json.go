@@ -9,6 +9,10 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	exact "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than
@@ -17,6 +21,45 @@ const maxJSONDepth = 64
 
 // maxExact is the greatest integer up to which an IEEE 754 double holds every one.
 const maxExact = 1 << 53
+
+// DecodeJSON decodes a JSON document of another program. It matches the names of members exactly and refuses an
+// object that repeats one, so that no other reader finds other values in the same bytes. It ignores unknown members.
+// In everything else it is json.Unmarshal, which would read "Status" as "status".
+func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
+
+// DecodeStrictJSON is [DecodeJSON], but it refuses members that into has no place for.
+func DecodeStrictJSON(text []byte, into any) error { return decodeJSON(text, into, true) }
+
+func decodeJSON(text []byte, into any, strict bool) error {
+	err := exact.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), exact.MatchCaseInsensitiveNames(false),
+		jsontext.AllowDuplicateNames(false), exact.RejectUnknownMembers(strict))
+	if err == nil {
+		return nil
+	}
+	// Errors in the form of encoding/json do not name a repeated member.
+	cause := exact.Unmarshal(text, new(jsontext.Value), jsontext.AllowInvalidUTF8(true))
+	if named, ok := errors.AsType[*jsontext.SyntacticError](cause); ok && errors.Is(named, jsontext.ErrDuplicateName) {
+		return fmt.Errorf("member %q is there twice", named.JSONPointer.LastToken())
+	}
+	return err
+}
+
+// ExactNames reports why an object must not be passed to a library that matches the names of members in any case: a
+// member is there twice, or its name differs from one of names only in case.
+func ExactNames(text []byte, names ...string) error {
+	var members map[string]jsontext.Value
+	if err := DecodeJSON(text, &members); err != nil {
+		return err
+	}
+	for name := range members {
+		for _, known := range names {
+			if name != known && strings.EqualFold(name, known) {
+				return fmt.Errorf("member %q is not %q", name, known)
+			}
+		}
+	}
+	return nil
+}
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and
 // read alike by everybody: it is no single JSON value in UTF-8, it repeats a

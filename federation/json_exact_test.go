@@ -1,0 +1,76 @@
+package federation_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+)
+
+func TestDecodeJSONMatchesNamesExactly(t *testing.T) {
+	t.Parallel()
+	type inner struct {
+		Status string `json:"status"`
+	}
+	type document struct {
+		Status string            `json:"status"`
+		Inner  inner             `json:"inner"`
+		List   []inner           `json:"list"`
+		Tags   map[string]string `json:"tags"`
+		Raw    json.RawMessage   `json:"raw"`
+	}
+	for text, want := range map[string]document{
+		`{"status":"a","Status":"b"}`: {Status: "a"},
+		`{"Status":"b","status":"a"}`: {Status: "a"},
+		`{"STATUS":"b"}`:              {},
+		"{\"\u017ftatus\":\"b\"}":     {},
+		`{"inner":{"Status":"b"},"list":[{"status":"a","statuS":"b"}]}`: {List: []inner{{"a"}}},
+		`{"tags":{"a":"1","A":"2"},"raw":{"x":1,"X":2}}`:                {Tags: map[string]string{"a": "1", "A": "2"}, Raw: json.RawMessage(`{"x":1,"X":2}`)},
+		`{"status":null,"other":{"a":1}}`:                               {},
+	} {
+		var got document
+		if err := federation.DecodeJSON([]byte(text), &got); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"status":"a","status":"b"}`:         `member "status" is there twice`,
+		`{"status":"a","st\u0061tus":"b"}`:    `member "status" is there twice`,
+		`{"inner":{"status":"a","status":1}}`: `member "status" is there twice`,
+		`{"tags":{"a":"1","a":"2"}}`:          `member "a" is there twice`,
+		`{"raw":{"x":[{"y":1,"y":2}]}}`:       `member "y" is there twice`,
+		`{"unknown":{"x":1,"x":2}}`:           `member "x" is there twice`,
+		`{"status":"a"} {}`:                   "invalid character '{' after top-level value",
+	} {
+		err := federation.DecodeJSON([]byte(text), new(document))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if err := federation.DecodeStrictJSON([]byte(`{"status":"a","Status":"b"}`), new(document)); err == nil || err.Error() != `json: unknown field "Status"` {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+func TestExactNamesRefusesOtherCases(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"iss":"a","other":"b","Extra":1}`: "",
+		`{"iss":"a","Iss":"b"}`:             `member "Iss" is not "iss"`,
+		`{"\u017fub":"a"}`:                  "member \"\u017fub\" is not \"sub\"",
+		`{"iss":"a","iss":"b"}`:             `member "iss" is there twice`,
+	} {
+		got := ""
+		if err := federation.ExactNames([]byte(text), "iss", "sub"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
