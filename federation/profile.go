@@ -1,11 +1,9 @@
 package federation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -49,9 +47,7 @@ func ParseHomeProfile(text []byte) (HomeProfile, error) {
 	if err := ExactJSON(text); err != nil {
 		return p, err
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&p); err != nil {
+	if err := DecodeStrictJSON(text, &p); err != nil {
 		return p, err
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 func TestAProfileIsReadStrictly(t *testing.T) {
@@ -15,6 +16,7 @@ func TestAProfileIsReadStrictly(t *testing.T) {
 	if err != nil || p.Home != "b.test" || p.Limits.Steps != 256 || !p.Speaks() {
 		t.Errorf("got %+v, %v", p, err)
 	}
+	federationtest.NamesRead(t, good, func(text []byte) (any, error) { return federation.ParseHomeProfile(text) })
 	for name, change := range map[string][2]string{
 		"another type":      {`"type":"home"`, `"type":"move"`},
 		"another version":   {`"v":1`, `"v":2`},

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -45,7 +44,7 @@ func readFields(document string) (map[string]string, error) {
 		return nil, err
 	}
 	var values map[string]*string
-	if err := json.Unmarshal([]byte(document), &values); err != nil {
+	if err := federation.DecodeJSON([]byte(document), &values); err != nil {
 		return nil, err
 	}
 	fields := make(map[string]string, len(values))

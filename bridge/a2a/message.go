@@ -32,13 +32,16 @@ func parseMessage(text json.RawMessage) (received, error) {
 	var raw struct {
 		Parts json.RawMessage `json:"parts"`
 	}
-	if err := json.Unmarshal(text, &raw); err != nil {
+	if err := federation.DecodeJSON(text, &raw); err != nil {
 		return m, badParams("message: " + err.Error())
 	}
-	if err := json.Unmarshal(text, &m.Message); err != nil {
+	if err := federation.DecodeJSON(text, &m.Message); err != nil {
 		return m, badParams("message: " + err.Error())
 	}
 	m.raw, m.parts = text, raw.Parts
+	if err := checkParts(raw.Parts); err != nil {
+		return m, badParams("message.parts: " + err.Error())
+	}
 	switch {
 	case m.ID == "":
 		return m, badParams("message.messageId is required")
@@ -52,6 +55,23 @@ func parseMessage(text json.RawMessage) (received, error) {
 		return m, fault(codeContentType, "a part with raw bytes is not carried; send a url or data")
 	}
 	return m, nil
+}
+
+// checkParts checks the names of the members of each part. The library decodes parts itself, with encoding/json.
+func checkParts(parts json.RawMessage) error {
+	var list []json.RawMessage
+	if parts == nil {
+		return nil
+	}
+	if err := federation.DecodeJSON(parts, &list); err != nil {
+		return err
+	}
+	for _, part := range list {
+		if err := federation.ExactNames(part, "text", "raw", "data", "url", "filename", "mediaType", "metadata"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxContextID bounds the contextId of a client, which is on disk with each of its offers.
@@ -100,9 +120,7 @@ func wishesOf(m received) (wishes, error) {
 	if err != nil {
 		return w, err
 	}
-	strict := json.NewDecoder(bytes.NewReader(text))
-	strict.DisallowUnknownFields() // a misspelt deadline must not be dropped
-	if err := strict.Decode(&w); err != nil {
+	if err := federation.DecodeStrictJSON(text, &w); err != nil { // a misspelt deadline must not be dropped
 		return w, badParams("metadata.handoff: " + err.Error())
 	}
 	return w, nil
@@ -170,7 +188,7 @@ func dataOf(parts json.RawMessage) (json.RawMessage, error) {
 	var raw []struct {
 		Data json.RawMessage `json:"data"`
 	}
-	if err := json.Unmarshal(parts, &raw); err != nil {
+	if err := federation.DecodeJSON(parts, &raw); err != nil {
 		return nil, fmt.Errorf("read parts: %w", err)
 	}
 	for _, p := range raw {

@@ -43,8 +43,8 @@ func originIn(text []byte) origin {
 	var e evidence
 	var d document
 	var m wire.Message
-	if json.Unmarshal(text, &e) != nil || e.Network != network ||
-		json.Unmarshal([]byte(e.Document), &d) != nil || json.Unmarshal(d.Body, &m) != nil {
+	if federation.DecodeJSON(text, &e) != nil || e.Network != network ||
+		federation.DecodeJSON([]byte(e.Document), &d) != nil || federation.DecodeJSON(d.Body, &m) != nil {
 		return origin{}
 	}
 	return origin{contextID: m.ContextID, message: &m}

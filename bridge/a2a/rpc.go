@@ -138,7 +138,7 @@ func (l *Link) parse(r *http.Request) (request, error) {
 		Version any `json:"jsonrpc"`
 		Method  any `json:"method"`
 	}
-	if err := json.Unmarshal(body, &envelope); err != nil {
+	if err := federation.DecodeJSON(body, &envelope); err != nil {
 		return req, fault(codeInvalidRequest, "want one JSON-RPC request")
 	}
 	req = envelope.request
@@ -169,7 +169,7 @@ func checkType(r *http.Request) error {
 // validID reports whether a caller can be answered under an ID.
 func validID(id json.RawMessage) bool {
 	var value any
-	if json.Unmarshal(id, &value) != nil {
+	if federation.DecodeJSON(id, &value) != nil {
 		return false
 	}
 	switch value.(type) {
@@ -199,7 +199,7 @@ func params[T any](req request) (T, error) {
 	if text := bytes.TrimSpace(req.Params); len(text) == 0 || text[0] != '{' {
 		return p, badParams("params: want an object")
 	}
-	if err := json.Unmarshal(req.Params, &p); err != nil {
+	if err := federation.DecodeJSON(req.Params, &p); err != nil {
 		return p, badParams("params: " + err.Error())
 	}
 	return p, nil

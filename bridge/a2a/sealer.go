@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"baton/bridge"
+	"baton/federation"
 )
 
 // sealKeyBytes is the length of a key of AES-256.
@@ -43,7 +44,7 @@ func (s sealer) seal(secrets pushSecrets) ([]byte, error) {
 func (s sealer) open(sealed []byte) (secrets pushSecrets, err error) {
 	text, err := s.aead.Open(nil, nil, sealed, nil)
 	if err == nil {
-		err = json.Unmarshal(text, &secrets)
+		err = federation.DecodeJSON(text, &secrets)
 	}
 	if err != nil { // the secret key of the gateway is another one than before
 		return secrets, fmt.Errorf("%w: open push configuration: %w", bridge.ErrBroken, err)

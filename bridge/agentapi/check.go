@@ -2,7 +2,6 @@ package agentapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,7 +96,7 @@ func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err err
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
 	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
+	if err := federation.DecodeJSON(text, &value); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
 	members, _ := value.(map[string]any) // the schema sees to it that it is one
@@ -110,7 +109,7 @@ func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err err
 		return ask, "", usage("one thing is asked for at a time: ack, nack, extend or lease")
 	}
 	what = slices.Collect(maps.Keys(members))[0]
-	return ask, what, json.Unmarshal(text, &ask)
+	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
 // reason returns what a schema has against a value.

@@ -1,7 +1,6 @@
 package airc
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func plainHandle(text string) string {
 func (o *object) first(names ...string) string {
 	for _, name := range names {
 		var s string
-		if json.Unmarshal(o.members[name], &s) == nil && strings.TrimSpace(s) != "" {
+		if federation.DecodeJSON(o.members[name], &s) == nil && strings.TrimSpace(s) != "" {
 			return s
 		}
 	}

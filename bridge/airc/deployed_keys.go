@@ -78,7 +78,7 @@ func (p keyProof) check() (agents.Key, error) {
 // where it is none.
 func (o *object) time(name string) time.Time {
 	var seconds int64
-	if json.Unmarshal(o.members[name], &seconds) == nil {
+	if federation.DecodeJSON(o.members[name], &seconds) == nil {
 		return time.Unix(seconds, 0)
 	}
 	at, _ := time.Parse(time.RFC3339, o.first(name))

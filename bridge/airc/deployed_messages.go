@@ -232,11 +232,11 @@ type stored struct {
 // readStored reads an envelope that was judged when it was filed.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
-	_ = json.Unmarshal(m.Envelope, &s) // it was read before it was filed
+	_ = federation.DecodeJSON(m.Envelope, &s) // it was read before it was filed
 	var payload struct {
 		Type string `json:"type"`
 	}
-	if json.Unmarshal(s.Payload, &payload) != nil || payload.Type == "" {
+	if federation.DecodeJSON(s.Payload, &payload) != nil || payload.Type == "" {
 		payload.Type = "text"
 	}
 	s.Type = payload.Type

@@ -236,7 +236,7 @@ func parseElsewhere(text []byte, of remote) (identityElsewhere, error) {
 		id.Public = new(registryKeyText(public))
 	}
 	var keys []identityKey
-	if json.Unmarshal(o.members["keys"], &keys) != nil {
+	if federation.DecodeJSON(o.members["keys"], &keys) != nil {
 		keys = nil
 	}
 	for _, key := range keys {
@@ -259,7 +259,7 @@ func parsePresenceElsewhere(text []byte, registry string) []presenceElsewhere {
 	}
 	for _, list := range []string{"presence", "agents", "active", "away"} {
 		var entries []json.RawMessage
-		if json.Unmarshal(o.members[list], &entries) != nil {
+		if federation.DecodeJSON(o.members[list], &entries) != nil {
 			continue
 		}
 		for _, entry := range entries {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
 )
@@ -61,11 +62,11 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 		e.kid, e.aud = o.text("kid"), o.text("aud")
 	}
 	var seconds int64
-	if !o.has("timestamp") || json.Unmarshal(o.members["timestamp"], &seconds) != nil {
+	if !o.has("timestamp") || federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
 		o.fail("timestamp is missing or no whole number of seconds")
 	}
 	e.timestamp = time.Unix(seconds, 0)
-	if o.has("body") && json.Unmarshal(o.members["body"], &e.body) != nil {
+	if o.has("body") && federation.DecodeJSON(o.members["body"], &e.body) != nil {
 		o.fail("body is no string")
 	}
 	if e.payload != nil && payloadType(e.payload) == "" {

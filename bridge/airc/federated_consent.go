@@ -116,7 +116,7 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Con
 // dressDecision returns a decision as it is sent now.
 func (l *Link) dressDecision(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
 	var doc consentDocument
-	if err := json.Unmarshal(row.Document, &doc); err != nil {
+	if err := federation.DecodeJSON(row.Document, &doc); err != nil {
 		return nil, errUnreadableRow
 	}
 	doc.Timestamp = isoTime(now)

@@ -3,7 +3,6 @@ package airc
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -188,7 +187,7 @@ func (o *object) expiry(now time.Time) time.Time {
 		return time.Time{}
 	}
 	var seconds int64
-	if err := json.Unmarshal(o.members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
+	if err := federation.DecodeJSON(o.members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
 		o.fail("keyExpiresAt is no time to come, in unix seconds")
 	}
 	return time.Unix(seconds, 0).UTC()

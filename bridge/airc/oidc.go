@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/signing"
 )
 
 // OIDCConfig is the table [airc.oidc]: whose accounts agents may register by.
@@ -82,11 +84,14 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 // issuer cannot be asked for its keys.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
-	if err := json.Unmarshal(text, &said); err != nil || said.IDToken == "" {
+	if err := federation.DecodeJSON(text, &said); err != nil || said.IDToken == "" {
 		return agents.Account{}, refuse(codeBadRequest, "oidc has no idToken")
 	}
 	if said.Issuer != a.cfg.Issuer {
 		return agents.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
+	}
+	if err := checkClaimNames(said.IDToken); err != nil {
+		return agents.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
 	}
 	from, err := a.issuer(ctx, now)
 	if err != nil {
@@ -108,6 +113,20 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 		return agents.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
 	}
 	return agents.Account{Issuer: token.Issuer, Subject: token.Subject}, nil
+}
+
+// checkClaimNames checks the names of the claims in a token. The library decodes them with encoding/json. A token of
+// another form is for the library to refuse.
+func checkClaimNames(token string) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	claims, err := signing.DecodeBase64URL(parts[1])
+	if err != nil {
+		return err
+	}
+	return federation.ExactNames(claims, "iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources")
 }
 
 // issuer returns what the issuer says of itself, which it is asked for once in a while.
@@ -175,8 +194,8 @@ func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())
 	}
 	text, err := f.from.Get(r.Context(), r.URL.String())
-	if err == nil {
-		err = json.Unmarshal(text, &map[string]json.RawMessage{})
+	if err == nil { // the library decodes both documents of an issuer with encoding/json
+		err = federation.ExactNames(text, "issuer", "jwks_uri", "id_token_signing_alg_values_supported", "keys")
 	}
 	if err != nil {
 		return nil, &federation.UnavailableError{What: "issuer of accounts", Err: err}

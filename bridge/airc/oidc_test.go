@@ -151,9 +151,12 @@ func TestOnlyATokenOfTheIssuerForThisRegistryProvesAnAccount(t *testing.T) {
 		"of another subject":       {map[string]any{"issuer": issuerName, "subject": "43", "idToken": l.token()["idToken"]}, "401 unauthorized"},
 		"with a forged key":        {map[string]any{"issuer": issuerName, "idToken": oidctest.SignIDToken(other, "k1", oidc.ES256, claims())}, "401 unauthorized"},
 		"with an unknown key":      {map[string]any{"issuer": issuerName, "idToken": oidctest.SignIDToken(other, "k2", oidc.ES256, claims())}, "401 unauthorized"},
-		"that nobody signed":       {map[string]any{"issuer": issuerName, "idToken": unsigned}, "401 unauthorized"},
-		"that is none":             {map[string]any{"issuer": issuerName, "idToken": "a.b.c"}, "401 unauthorized"},
-		"that is missing":          {map[string]any{"issuer": issuerName}, "400 bad_request"},
+		"with a claim in capitals": {l.token("SUB", `"43"`), "401 unauthorized"},
+		"with a claim twice": {map[string]any{"issuer": issuerName, "idToken": oidctest.SignIDToken(l.key, "k1", oidc.ES256,
+			strings.Replace(claims(), "{", `{"sub":"43",`, 1))}, "401 unauthorized"},
+		"that nobody signed": {map[string]any{"issuer": issuerName, "idToken": unsigned}, "401 unauthorized"},
+		"that is none":       {map[string]any{"issuer": issuerName, "idToken": "a.b.c"}, "401 unauthorized"},
+		"that is missing":    {map[string]any{"issuer": issuerName}, "400 bad_request"},
 	} {
 		if got, answer, _ := l.register(t, always(test.account)); got != test.want {
 			t.Errorf("a token %s: %s %v, want %s", name, got, answer["message"], test.want)

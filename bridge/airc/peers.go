@@ -400,7 +400,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err := federation.DecodeJSON(text, &all); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
 	all[signatureMember] = jsonString(signature)
@@ -419,7 +419,7 @@ func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]agents.K
 	var doc struct {
 		Keys []identityKey `json:"keys"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
+	if err := federation.DecodeJSON(text, &doc); err != nil {
 		return nil, fmt.Errorf("read identity of %s at %s: %w", handle, p.Domain, err)
 	}
 	var keys []agents.Key

@@ -3,7 +3,6 @@ package airc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -241,7 +240,7 @@ func (o *object) short(name string, maxChars int) string {
 		return ""
 	}
 	var s string
-	if json.Unmarshal(o.members[name], &s) != nil || len([]rune(s)) > maxChars {
+	if federation.DecodeJSON(o.members[name], &s) != nil || len([]rune(s)) > maxChars {
 		o.fail(fmt.Sprintf("%s is no string of at most %d characters", name, maxChars))
 	}
 	return s

@@ -213,7 +213,7 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 	if len(text) == 0 {
 		return c, nil
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := federation.DecodeJSON(text, &c); err != nil {
 		return c, fmt.Errorf("read capabilities: %w", err)
 	}
 	if c.MaxPayloadSize < 0 {

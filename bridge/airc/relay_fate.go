@@ -1,7 +1,6 @@
 package airc
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -53,7 +52,7 @@ func readReply(reply Reply, dialect string) fate {
 		Deduplicated bool   `json:"deduplicated"`
 		Status       string `json:"consent_status"`
 	}
-	readable := json.Unmarshal(reply.Body, &said) == nil
+	readable := federation.DecodeJSON(reply.Body, &said) == nil
 	reason := fmt.Sprintf("%d %s", reply.Status, said.Error)
 	switch {
 	case reply.Status == http.StatusCreated:

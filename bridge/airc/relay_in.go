@@ -95,7 +95,7 @@ func relayID(o *object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(m.envelope, &signed) // judged later
+	_ = federation.DecodeJSON(m.envelope, &signed) // judged later
 	for _, id := range []string{signed.ID, o.first("idempotency_key"), m.messageID} {
 		if len(id) >= 8 && len(id) <= 128 && strings.Trim(id, idChars) == "" {
 			return id
@@ -193,7 +193,7 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		Payload json.RawMessage `json:"payload"`
 		Origin  origin          `json:"origin"`
 	}
-	return json.Unmarshal(sent.Envelope, &before) == nil && before.To == m.to && before.Body == m.body &&
+	return federation.DecodeJSON(sent.Envelope, &before) == nil && before.To == m.to && before.Body == m.body &&
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 

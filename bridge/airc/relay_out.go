@@ -63,7 +63,7 @@ func relayBody(body string, payload json.RawMessage) string {
 		var typed struct {
 			Type string `json:"type"`
 		}
-		_ = json.Unmarshal(payload, &typed) // without a type there is none
+		_ = federation.DecodeJSON(payload, &typed) // without a type there is none
 		body = "(" + cmp.Or(typed.Type, "no text") + ")"
 	}
 	return cut(body, maxTextChars)
@@ -176,7 +176,7 @@ func (l *Link) attempt(ctx context.Context, p peer, row federation.PeerDelivery,
 func (l *Link) dressMessage(id string) func(context.Context, federation.PeerDelivery, time.Time) ([]byte, error) {
 	return func(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
 		var doc relayDocument
-		if err := json.Unmarshal(row.Document, &doc); err != nil {
+		if err := federation.DecodeJSON(row.Document, &doc); err != nil {
 			return nil, errUnreadableRow
 		}
 		doc.MessageID, doc.Timestamp = id, isoTime(now)

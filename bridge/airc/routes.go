@@ -226,7 +226,7 @@ func parseObject(text []byte) (*object, error) {
 		return nil, unreadable("the body is not acceptable JSON: " + err.Error())
 	}
 	var o object
-	if err := json.Unmarshal(text, &o.members); err != nil || o.members == nil {
+	if err := federation.DecodeJSON(text, &o.members); err != nil || o.members == nil {
 		return nil, unreadable("the body is no JSON object")
 	}
 	return &o, nil
@@ -256,7 +256,7 @@ func (o *object) has(name string) bool {
 // text returns a member that must be a string, and not an empty one.
 func (o *object) text(name string) string {
 	var s string
-	if json.Unmarshal(o.members[name], &s) != nil || s == "" {
+	if federation.DecodeJSON(o.members[name], &s) != nil || s == "" {
 		o.fail(name + " is missing or no string")
 	}
 	return s

@@ -2,7 +2,6 @@ package airc
 
 import (
 	"crypto/ed25519"
-	"encoding/json"
 	"net/http"
 
 	"baton/federation"
@@ -27,7 +26,7 @@ func findScheme(body []byte, header http.Header, keys []ed25519.PublicKey) schem
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	_ = json.Unmarshal(body, &signed) // another thing than a text is no signature
+	_ = federation.DecodeJSON(body, &signed) // another thing than a text is no signature
 	fromHeader := header.Get("X-AIRC-Signature")
 	if signed.Signature == "" && fromHeader == "" {
 		return schemeNone

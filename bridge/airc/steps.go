@@ -152,7 +152,7 @@ func (s step) lost(losses []translate.Loss) []string {
 			continue
 		}
 		var members map[string]json.RawMessage
-		artifacts := s.Verb != federation.Offer && json.Unmarshal([]byte(s.Context), &members) == nil && members["artifacts"] != nil
+		artifacts := s.Verb != federation.Offer && federation.DecodeJSON([]byte(s.Context), &members) == nil && members["artifacts"] != nil
 		if !artifacts || len(members) > 1 {
 			names = append(names, "context")
 		}

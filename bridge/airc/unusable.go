@@ -71,7 +71,7 @@ func readDocument(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err
 	}
-	return json.Unmarshal(text, into)
+	return federation.DecodeJSON(text, into)
 }
 
 // push sends JSON to another registry. Its errors are as for [Fetcher.Post]. The caller

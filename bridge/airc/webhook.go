@@ -29,10 +29,10 @@ var _ bridge.Pusher = (*Link)(nil)
 // often as good as a secret.
 func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil || members["webhook"] == nil {
+	if err := federation.DecodeJSON(text, &members); err != nil || members["webhook"] == nil {
 		return "", text, nil //nolint:nilerr // what is no object has none
 	}
-	if err := json.Unmarshal(members["webhook"], &address); err != nil {
+	if err := federation.DecodeJSON(members["webhook"], &address); err != nil {
 		return "", nil, refuse(codeBadRequest, "capabilities: webhook is an address")
 	}
 	delete(members, "webhook")

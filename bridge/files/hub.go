@@ -235,7 +235,7 @@ func (*Hub) step(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 		Reason string `json:"reason"`
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, c.link.ports.HTTP.MaxBodyBytes))
-	if err != nil || len(body) > 0 && json.Unmarshal(body, &said) != nil {
+	if err != nil || len(body) > 0 && federation.DecodeJSON(body, &said) != nil {
 		return hubAnswer{Error: "the body is no JSON object", code: http.StatusBadRequest}
 	}
 	var answer hubAnswer

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,7 +54,7 @@ func (c Capabilities) registered(ctx context.Context, did federation.DID) ([]str
 		Skills []string `json:"skills"`
 	}
 	if len(agent.Capabilities) > 0 {
-		if err := json.Unmarshal(agent.Capabilities, &declared); err != nil {
+		if err := federation.DecodeJSON(agent.Capabilities, &declared); err != nil {
 			return nil, fmt.Errorf("read capabilities of %s: %w", agent.Handle, err)
 		}
 	}

@@ -2,7 +2,6 @@ package macp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,7 +37,7 @@ func sessionsOf(ctx context.Context, journals Journals, ids []federation.Handoff
 		}
 		for _, text := range entries {
 			var at indexed
-			if err := json.Unmarshal(text, &at); err != nil {
+			if err := federation.DecodeJSON(text, &at); err != nil {
 				return nil, fmt.Errorf("read the session of %s: %w", id, err)
 			}
 			found[at.Session] = true

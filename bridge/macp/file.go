@@ -40,7 +40,7 @@ func lastIndex(ctx context.Context, journals Journals, name string) (indexed, er
 		return indexed{}, federation.ErrNotFound
 	}
 	var found indexed
-	return found, json.Unmarshal(entries[len(entries)-1], &found)
+	return found, federation.DecodeJSON(entries[len(entries)-1], &found)
 }
 
 // fileOffer files an offer of a participant. An offer to a name without a DID stays in the session.

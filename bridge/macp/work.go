@@ -65,7 +65,7 @@ func (f *Foreign) readWork(ctx context.Context, id federation.HandoffID) (w work
 		}
 		for _, text := range page {
 			var entry workEntry
-			if err := json.Unmarshal(text, &entry); err != nil {
+			if err := federation.DecodeJSON(text, &entry); err != nil {
 				return w, fmt.Errorf("read the work of %s: %w", id, err)
 			}
 			w.length++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -96,6 +97,12 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	message, err := l.peek(w, r)
 	if err != nil {
 		l.ports.Metrics.BadInput.WithLabelValues(network, network, "body").Inc()
+		if errors.Is(err, errAmbiguous) {
+			participant.WriteJSON(w, http.StatusBadRequest, map[string]any{
+				"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": jsonrpc.CodeParseError, "message": err.Error()},
+			})
+			return
+		}
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
@@ -179,8 +186,11 @@ func (m message) isUnknown(r *http.Request) bool {
 	return true
 }
 
-// peek reads the message of a request, and leaves the body as it was. What is no message is for the
-// SDK to refuse.
+// errAmbiguous is the error of JSON in which two readers could find different values.
+var errAmbiguous = errors.New("the message is not acceptable JSON")
+
+// peek reads the message of a request, and leaves the body as it was. The SDK refuses a body that is no
+// message; it would take the last of two members of one name.
 func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return m, nil
@@ -190,7 +200,13 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 		return m, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if json.Unmarshal(body, &m) != nil {
+	if !json.Valid(body) {
+		return m, nil // the SDK tells the client
+	}
+	if err := federation.ExactJSON(body); err != nil {
+		return m, fmt.Errorf("%w: %w", errAmbiguous, err)
+	}
+	if federation.DecodeJSON(body, &m) != nil {
 		return message{}, nil //nolint:nilerr // the SDK tells the client
 	}
 	return m, nil

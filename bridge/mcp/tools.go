@@ -59,7 +59,7 @@ func object(properties string, closed bool, required ...string) *jsonschema.Sche
 		text += `,"additionalProperties":false`
 	}
 	var schema jsonschema.Schema
-	if err := json.Unmarshal([]byte(text+"}"), &schema); err != nil {
+	if err := federation.DecodeJSON([]byte(text+"}"), &schema); err != nil {
 		panic(fmt.Sprintf("mcp: schema %s: %v", text, err)) // a mistake of this file
 	}
 	return &schema
@@ -100,13 +100,13 @@ func decode(schema *jsonschema.Resolved, arguments json.RawMessage, into any) er
 		return bridge.UsageProblem("the arguments are not acceptable JSON: " + err.Error())
 	}
 	var value any
-	if err := json.Unmarshal(arguments, &value); err != nil {
+	if err := federation.DecodeJSON(arguments, &value); err != nil {
 		return bridge.UsageProblem("the arguments are not acceptable JSON: " + err.Error())
 	}
 	if err := schema.Validate(value); err != nil {
 		return bridge.UsageProblem("the arguments: " + innermost(err))
 	}
-	if err := json.Unmarshal(arguments, into); err != nil {
+	if err := federation.DecodeJSON(arguments, into); err != nil {
 		return bridge.UsageProblem("the arguments: " + err.Error())
 	}
 	return nil

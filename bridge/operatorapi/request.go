@@ -3,7 +3,6 @@ package operatorapi
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,9 +49,7 @@ func readBody(r *http.Request, into any) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, usage("the body is not acceptable JSON: " + err.Error())
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
+	if err := federation.DecodeStrictJSON(text, into); err != nil {
 		return nil, usage("the body: " + err.Error())
 	}
 	return text, nil

@@ -157,6 +157,9 @@ func (a *Access) assert(r *http.Request, now time.Time) (federation.DID, error) 
 	if err != nil {
 		return "", badClient("client_assertion: want a JWT")
 	}
+	if err := checkNames(parts); err != nil {
+		return "", badClient("client_assertion: " + err.Error())
+	}
 	did, err := a.checkClaims(token, claims, now)
 	if err != nil {
 		return "", err
@@ -180,6 +183,21 @@ func (a *Access) assert(r *http.Request, now time.Time) (federation.DID, error) 
 	case federation.Invalid:
 	}
 	return "", badClient("the signature is not that of a key of " + string(did))
+}
+
+// checkNames checks the names of members of the header and the claims of an assertion. The library decodes claims
+// with encoding/json.
+func checkNames(parts []string) error {
+	for i, names := range [][]string{{"alg", "kid", "typ", "crit"}, {"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}} {
+		text, err := signing.DecodeBase64URL(parts[i])
+		if err == nil {
+			err = federation.ExactNames(text, names...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readForm reads the form of a request, which has each parameter at most once.

@@ -175,3 +175,29 @@ func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
 		t.Errorf("authorize is answered %d %v", status, answer)
 	}
 }
+
+func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	other := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	for name, more := range map[string]jwt.MapClaims{
+		"another subject":  {"Sub": other.did},
+		"another issuer":   {"ISS": other.did, "\u017fub": other.did},
+		"another end":      {"Exp": time.Now().Add(time.Minute).Unix()},
+		"another audience": {"auD": "https://gw.example"},
+	} {
+		claims := c.claims()
+		for member, value := range more {
+			claims[member] = value
+		}
+		status, answer := c.ask(form(c.assertion(claims)))
+		if description, _ := answer["error_description"].(string); status != http.StatusUnauthorized || !strings.Contains(description, " is not ") {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	claims := c.claims()
+	claims["scope"], claims["Purpose"] = "x", "y"
+	if status, answer := c.ask(form(c.assertion(claims))); status != http.StatusOK {
+		t.Errorf("unknown claims: %d %v", status, answer)
+	}
+}

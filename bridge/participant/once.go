@@ -57,13 +57,13 @@ func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) 
 func replayed(kept federation.Answer) (Filed, error) {
 	if kept.Status >= http.StatusBadRequest {
 		var e ReplayedError
-		if err := json.Unmarshal(kept.Body, &e.Problem); err != nil {
+		if err := federation.DecodeJSON(kept.Body, &e.Problem); err != nil {
 			return Filed{}, fmt.Errorf("read the refusal on record: %w", err)
 		}
 		return Filed{}, &e
 	}
 	filed := Filed{Replayed: true}
-	if err := json.Unmarshal(kept.Body, &filed); err != nil {
+	if err := federation.DecodeJSON(kept.Body, &filed); err != nil {
 		return Filed{}, fmt.Errorf("read the answer on record: %w", err)
 	}
 	return filed, nil

@@ -64,7 +64,7 @@ type call struct {
 func calling[In, Out any](changes bool, run func(ctx context.Context, a Account, in In) (Out, error)) call {
 	return call{changes, func(ctx context.Context, a Account, arguments []byte) (any, error) {
 		var in In
-		if err := json.Unmarshal(arguments, &in); err != nil {
+		if err := federation.DecodeJSON(arguments, &in); err != nil {
 			return nil, bridge.UsageProblem("the body: " + err.Error())
 		}
 		return run(ctx, a, in)
@@ -190,7 +190,7 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 		return out, err
 	}
 	var told callAnswer
-	if err := json.Unmarshal(text, &told); err != nil {
+	if err := federation.DecodeJSON(text, &told); err != nil {
 		return out, &federation.UnavailableError{What: "gateway", Err: err}
 	}
 	switch {
@@ -199,7 +199,7 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	case told.Problem != nil:
 		return out, told.Problem
 	}
-	return out, json.Unmarshal(told.Answer, &out)
+	return out, federation.DecodeJSON(told.Answer, &out)
 }
 
 // Act returns a refusal where the gateway takes no steps of the DID: one that is blocked, or unless

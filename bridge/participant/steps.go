@@ -190,7 +190,7 @@ func contextOf(content json.RawMessage) (string, error) {
 		return "", nil
 	}
 	var reference string
-	if json.Unmarshal(content, &reference) == nil {
+	if federation.DecodeJSON(content, &reference) == nil {
 		return reference, nil
 	}
 	var text bytes.Buffer

@@ -78,11 +78,8 @@ type plcEntry struct {
 
 // parsePLCEntries reads the answer of a directory.
 func parsePLCEntries(body []byte) ([]plcEntry, error) {
-	if err := checkJSON(body); err != nil {
-		return nil, err
-	}
 	var items []map[string]json.RawMessage
-	if err := json.Unmarshal(body, &items); err != nil {
+	if err := federation.DecodeJSON(body, &items); err != nil {
 		return nil, err
 	}
 	entries := make([]plcEntry, 0, len(items))

@@ -7,15 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"baton/federation"
 )
-
-// maxDepth bounds the nesting of a DID document. Documents in use have four levels; other members may
-// have more.
-const maxDepth = 16
 
 // maxKeys bounds the keys of one DID. No person and no server needs more.
 const maxKeys = 16
@@ -32,11 +27,8 @@ func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error)
 
 // parseDocument is [ParseDocument] with the keys of other kinds.
 func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
-	if err := checkJSON(body); err != nil {
-		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
-	}
-	var members map[string]json.RawMessage // a struct would take "ID" for "id" as well
-	if err := json.Unmarshal(body, &members); err != nil {
+	var members map[string]json.RawMessage
+	if err := federation.DecodeJSON(body, &members); err != nil {
 		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
 	}
 	if id := text(members["id"]); id != string(did) {
@@ -107,7 +99,7 @@ func parseList(did federation.DID, list json.RawMessage) (methods []method, refe
 		return nil, nil, nil
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(list, &items); err != nil {
+	if err := federation.DecodeJSON(list, &items); err != nil {
 		return nil, nil, err
 	}
 	for _, item := range items {
@@ -116,7 +108,7 @@ func parseList(did federation.DID, list json.RawMessage) (methods []method, refe
 			continue
 		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(item, &fields); err != nil {
+		if err := federation.DecodeJSON(item, &fields); err != nil {
 			return nil, nil, err
 		}
 		key, err := parseMethodKey(fields)
@@ -157,7 +149,7 @@ func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, er
 // spec: RFC 8037 §2
 func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(jwk, &fields); err != nil {
+	if err := federation.DecodeJSON(jwk, &fields); err != nil {
 		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
 	}
 	if text(fields["kty"]) != "OKP" || text(fields["crv"]) != "Ed25519" {
@@ -176,54 +168,8 @@ func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 // text returns the string that a JSON value is, or "" for any other value.
 func text(value json.RawMessage) string {
 	var s string
-	if json.Unmarshal(value, &s) != nil {
+	if federation.DecodeJSON(value, &s) != nil {
 		return ""
 	}
 	return s
-}
-
-// checkJSON refuses JSON that two readers may read differently or that nests too deep: repeated names,
-// more than [maxDepth] levels, text after the value.
-func checkJSON(body []byte) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if err := checkValue(d, maxDepth); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the JSON value")
-	}
-	return nil
-}
-
-func checkValue(d *json.Decoder, depth int) error {
-	token, err := d.Token()
-	if err != nil {
-		return err
-	}
-	open, ok := token.(json.Delim)
-	if !ok {
-		return nil
-	}
-	if depth == 0 {
-		return errors.New("JSON is nested too deeply")
-	}
-	names := map[string]bool{}
-	for d.More() {
-		if open == '{' {
-			token, err := d.Token()
-			if err != nil {
-				return err
-			}
-			name, _ := token.(string) // the decoder lets nothing else stand there
-			if names[name] {
-				return fmt.Errorf("%q is there twice", name)
-			}
-			names[name] = true
-		}
-		if err := checkValue(d, depth-1); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token() // the closing bracket
-	return err
 }

@@ -3,6 +3,8 @@ package identity
 import (
 	"encoding/json"
 	"slices"
+
+	"baton/federation"
 )
 
 // mailboxService is the type of the entry in a DID document that names the mailbox home of the DID. Its
@@ -26,16 +28,16 @@ type service struct {
 // "" for none. An unreadable entry names none, and is no error of the document.
 func mailboxOf(list json.RawMessage) string {
 	var items []json.RawMessage
-	if json.Unmarshal(list, &items) != nil {
+	if federation.DecodeJSON(list, &items) != nil {
 		return ""
 	}
 	for _, item := range items {
 		var fields map[string]json.RawMessage
-		if json.Unmarshal(item, &fields) != nil {
+		if federation.DecodeJSON(item, &fields) != nil {
 			continue
 		}
 		var types []string
-		if json.Unmarshal(fields["type"], &types) != nil {
+		if federation.DecodeJSON(fields["type"], &types) != nil {
 			types = []string{text(fields["type"])}
 		}
 		if slices.Contains(types, mailboxService) {

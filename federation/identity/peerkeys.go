@@ -63,11 +63,8 @@ func (s *KeySource) peer(link string) (string, bool) {
 
 // parsePeerKey reads the answer of a key server. A key with another id is an error.
 func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
-	if err := checkJSON(body); err != nil {
-		return nil, err
-	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
+	if err := federation.DecodeJSON(body, &members); err != nil {
 		return nil, err
 	}
 	encoded := text(members["public_key"])

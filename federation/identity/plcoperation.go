@@ -44,7 +44,7 @@ type plcOperation struct {
 // spec: did-plc "Operation Data Structures"
 func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
 	var members map[string]any
-	if err := json.Unmarshal(body, &members); err != nil {
+	if err := federation.DecodeJSON(body, &members); err != nil {
 		return plcOperation{}, err
 	}
 	o := plcOperation{methods: map[string]string{}}

@@ -88,7 +88,7 @@ func readReplaced(root *os.Root) (map[KeyName]string, error) {
 	}
 	var replaced map[KeyName]string
 	if err == nil {
-		err = json.Unmarshal(text, &replaced)
+		err = federation.DecodeJSON(text, &replaced)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(root.Name(), replacedFile), err)

@@ -171,7 +171,7 @@ func readRetired(root *os.Root) ([]retiredKey, error) {
 	}
 	var retired []retiredKey
 	if err == nil {
-		err = json.Unmarshal(text, &retired)
+		err = federation.DecodeJSON(text, &retired)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(root.Name(), retiredFile), err)

@@ -1,9 +1,7 @@
 package lifecycle
 
 import (
-	"bytes"
 	_ "embed" // kinds.json
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,9 +40,7 @@ func Parse(text []byte) (Kinds, error) {
 		return Kinds{}, fmt.Errorf("parse kinds: %w", err)
 	}
 	var f file
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
+	if err := federation.DecodeStrictJSON(text, &f); err != nil {
 		return Kinds{}, fmt.Errorf("parse kinds: %w", err)
 	}
 	if f.Version != fileVersion {

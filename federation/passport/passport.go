@@ -256,7 +256,7 @@ func parse(text []byte) (Passport, *Finding) {
 		return Passport{}, &Finding{Code: Malformed, Detail: err.Error()}
 	}
 	var p Passport
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := federation.DecodeJSON(text, &p); err != nil {
 		return Passport{}, &Finding{Code: Malformed, Detail: err.Error()}
 	}
 	switch {

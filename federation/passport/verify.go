@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -279,10 +278,13 @@ func (c *checking) evidence(step Step, ev federation.Event) {
 // an authenticated account, depends on the gateway that received it.
 func judgeOriginal(content string) federation.Verdict {
 	var original struct {
-		Document, Signature string
-		Key                 struct{ PublicKey string }
+		Document  string `json:"document"`
+		Signature string `json:"signature"`
+		Key       struct {
+			PublicKey string `json:"publicKey"`
+		} `json:"key"`
 	}
-	if err := json.Unmarshal([]byte(content), &original); err != nil {
+	if err := federation.DecodeJSON([]byte(content), &original); err != nil {
 		return federation.Invalid
 	}
 	raw, err := signing.DecodeBase64URL(original.Key.PublicKey)
@@ -300,7 +302,7 @@ func judgeOriginal(content string) federation.Verdict {
 	var message struct {
 		Signature string `json:"signature"`
 	}
-	if err := json.Unmarshal([]byte(original.Document), &message); err != nil {
+	if err := federation.DecodeJSON([]byte(original.Document), &message); err != nil {
 		return federation.Invalid
 	}
 	verdict, _ := signing.Message().Verify([]byte(original.Document), message.Signature, key)
@@ -339,7 +341,7 @@ func readReceipt(document string) confirmed {
 		return confirmed{}
 	}
 	var members map[string]string
-	if err := json.Unmarshal([]byte(document), &members); err != nil {
+	if err := federation.DecodeJSON([]byte(document), &members); err != nil {
 		return confirmed{}
 	}
 	dialect := federation.HandoffTags

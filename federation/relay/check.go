@@ -81,7 +81,7 @@ func inquire[T any](ctx context.Context, h *Hub, subject string) (serverAnswer[T
 	var answer serverAnswer[T]
 	message, err := h.conn.RequestWithContext(ctx, subject, nil)
 	if err == nil {
-		err = json.Unmarshal(message.Data, &answer)
+		err = federation.DecodeJSON(message.Data, &answer)
 	}
 	return answer, err
 }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -37,8 +36,10 @@ func newHistory() history {
 
 // bootOf returns the start that a message of a home names, "" for none.
 func bootOf(body []byte) string {
-	var message struct{ Boot string }
-	if json.Unmarshal(body, &message) != nil {
+	var message struct {
+		Boot string `json:"boot"`
+	}
+	if federation.DecodeJSON(body, &message) != nil {
 		return ""
 	}
 	return message.Boot

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -202,7 +201,7 @@ func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`
 	}
-	if err := json.Unmarshal(e.Body, &a); err != nil {
+	if err := federation.DecodeJSON(e.Body, &a); err != nil {
 		return
 	}
 	h.mu.Lock()

@@ -95,8 +95,10 @@ type question struct {
 
 // read parses a question without judging it.
 func (h *PeerHandler) read(body []byte) (question, error) {
-	var header struct{ Type string }
-	if err := json.Unmarshal(body, &header); err != nil {
+	var header struct {
+		Type string `json:"type"`
+	}
+	if err := federation.DecodeJSON(body, &header); err != nil {
 		return question{}, err
 	}
 	if header.Type == typeDigest {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"baton/federation"
@@ -245,8 +244,10 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	if named != "sha256:"+hex.EncodeToString(digest[:]) {
 		return ev, federation.Refuse(ev, federation.InvalidTag, "the evidence is not what it names")
 	}
-	var foreign struct{ Document string }
-	if err := json.Unmarshal([]byte(c.Evidence.Content), &foreign); err != nil {
+	var foreign struct {
+		Document string `json:"document"`
+	}
+	if err := federation.DecodeJSON([]byte(c.Evidence.Content), &foreign); err != nil {
 		return ev, federation.Refuse(ev, federation.InvalidTag, "the evidence cannot be read")
 	}
 	ev.Provenance = federation.Vouched
@@ -262,9 +263,7 @@ func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
+	return federation.DecodeStrictJSON(text, into)
 }
 
 // parseBatch reads a batch that is for a home.

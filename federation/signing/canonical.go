@@ -80,7 +80,7 @@ func readObject(text []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil {
+	if err := federation.DecodeJSON(text, &object); err != nil {
 		return nil, err
 	}
 	if object == nil {
@@ -104,7 +104,7 @@ func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 		return nil, nil, err
 	}
 	var values map[string]*string
-	if err := json.Unmarshal(canonical, &values); err != nil {
+	if err := federation.DecodeJSON(canonical, &values); err != nil {
 		return nil, nil, err
 	}
 	if values == nil {

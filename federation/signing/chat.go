@@ -117,12 +117,12 @@ func chatDocument(message []byte) ([]byte, error) {
 		return nil, fmt.Errorf("canonical chat: %w", err)
 	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(canonical, &members); err != nil {
+	if err := federation.DecodeJSON(canonical, &members); err != nil {
 		return nil, fmt.Errorf("canonical chat: %w", err)
 	}
 	var kind string
 	if value, ok := members["kind"]; ok {
-		if err := json.Unmarshal(value, &kind); err != nil {
+		if err := federation.DecodeJSON(value, &kind); err != nil {
 			return nil, fmt.Errorf("canonical chat: kind: %w", err)
 		}
 	}
@@ -171,7 +171,7 @@ func chatMembers(kind string) (required, optional []string, err error) {
 // of no value.
 func checkFilled(value json.RawMessage) error {
 	var text *string
-	if err := json.Unmarshal(value, &text); err != nil {
+	if err := federation.DecodeJSON(value, &text); err != nil {
 		return err
 	}
 	if text == nil || *text == "" {

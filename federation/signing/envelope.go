@@ -47,7 +47,7 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(document, &members); err != nil {
+	if err := federation.DecodeJSON(document, &members); err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
 	members["signature"] = json.RawMessage(`"` + signature + `"`)

@@ -2,11 +2,12 @@ package signing
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf16"
+
+	"baton/federation"
 )
 
 // The forms that AIRC clients sign besides [Message]. A message does not name its form: see [Match].
@@ -112,7 +113,7 @@ func newPublicKey(request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("canonical rotation: %w", err)
 	}
 	var key string
-	if err := json.Unmarshal(members["newPublicKey"], &key); err != nil || key == "" {
+	if err := federation.DecodeJSON(members["newPublicKey"], &key); err != nil || key == "" {
 		return nil, errors.New("canonical rotation: no newPublicKey")
 	}
 	return []byte(key), nil

@@ -58,7 +58,7 @@ func ReadMessage(document, signature string, didKey func(federation.DID) (ed2551
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))
 	if err == nil {
-		err = json.Unmarshal([]byte(document), &members)
+		err = federation.DecodeJSON([]byte(document), &members)
 	}
 	if err != nil {
 		return federation.Event{}, &federation.RefusalError{Code: federation.InvalidTag, Detail: "the message cannot be read"}

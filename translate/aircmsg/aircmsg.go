@@ -138,7 +138,7 @@ func (e envelope) members(payload json.RawMessage) json.RawMessage {
 	switch {
 	case there(e.Data):
 		return e.Data
-	case json.Unmarshal(e.Content, &text) == nil && text != "":
+	case federation.DecodeJSON(e.Content, &text) == nil && text != "":
 		return json.RawMessage(`{"text":` + string(e.Content) + `}`)
 	case there(e.Content):
 		return e.Content

@@ -40,7 +40,7 @@ type data struct {
 // message ids and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
-	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" {
+	if err := federation.DecodeJSON(payload, &e); err != nil || e.Type == "" {
 		return Step{}, translate.ErrNotHandoff
 	}
 	if !slices.Contains([]string{typeRequest, typeResult, typeAck, typeSession, typeFlat, TypeHandoff}, e.Type) {
@@ -49,7 +49,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	members := e.members(payload)
 	s := Step{Explicit: e.Type == TypeHandoff}
 	var d data
-	if err := json.Unmarshal(members, &d); err != nil {
+	if err := federation.DecodeJSON(members, &d); err != nil {
 		return s, malformed("payload", err.Error())
 	}
 	s.Proof = d.Handoff.Proof
@@ -150,8 +150,8 @@ func (s *Step) readText(d data) {
 		Note string `json:"note"`
 	}
 	var text string
-	if json.Unmarshal(d.Result, &text) != nil {
-		_ = json.Unmarshal(d.Result, &result) // a result without a note has none
+	if federation.DecodeJSON(d.Result, &text) != nil {
+		_ = federation.DecodeJSON(d.Result, &result) // a result without a note has none
 		text = result.Note
 	}
 	for _, note := range []string{d.Handoff.Note, text, d.Error, d.Message, d.Reason, d.Note} {
@@ -171,9 +171,9 @@ func (s *Step) readText(d data) {
 func (s *Step) readContext(d data) {
 	members := map[string]json.RawMessage{}
 	var text string
-	if json.Unmarshal(d.Result, &members) == nil {
+	if federation.DecodeJSON(d.Result, &members) == nil {
 		delete(members, "note")
-	} else if there(d.Result) && json.Unmarshal(d.Result, &text) != nil {
+	} else if there(d.Result) && federation.DecodeJSON(d.Result, &text) != nil {
 		members = map[string]json.RawMessage{"result": d.Result}
 	}
 	if members == nil { // a result that is null

@@ -139,7 +139,7 @@ func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
 	value := json.RawMessage(ev.Context)
 	var members map[string]json.RawMessage
 	result, isResult := data["result"].(map[string]any)
-	if !isResult || json.Unmarshal(value, &members) != nil || len(members) == 0 {
+	if !isResult || federation.DecodeJSON(value, &members) != nil || len(members) == 0 {
 		data["context"] = value
 		return nil
 	}

@@ -35,7 +35,7 @@ func Mentions(payload json.RawMessage) (id federation.HandoffID, replyTo string,
 		return id, "", true
 	}
 	var m mentioned
-	if json.Unmarshal(payload, &m) != nil || m.Type != TypeMessage {
+	if federation.DecodeJSON(payload, &m) != nil || m.Type != TypeMessage {
 		return id, "", false
 	}
 	if m.Data.Handoff.ID == "" && m.ReplyTo != "" {

@@ -48,12 +48,12 @@ type task struct {
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 func (s *Step) readOffer(members json.RawMessage) error {
 	var t terms
-	if err := json.Unmarshal(members, &t); err != nil {
+	if err := federation.DecodeJSON(members, &t); err != nil {
 		return malformed("payload", err.Error())
 	}
 	var work task
-	if there(t.Task) && json.Unmarshal(t.Task, &work.Title) != nil {
-		if err := json.Unmarshal(t.Task, &work); err != nil {
+	if there(t.Task) && federation.DecodeJSON(t.Task, &work.Title) != nil {
+		if err := federation.DecodeJSON(t.Task, &work); err != nil {
 			return malformed("data.task", "want a text or an object")
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"baton/federation"
 	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/macpv1"
 )
@@ -148,7 +149,7 @@ func ReadJSON(text []byte, into proto.Message) error {
 // adapt returns JSON with the forms that the Go library reads, at each depth.
 func adapt(text []byte, as protoreflect.MessageDescriptor) ([]byte, error) {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
+	if err := federation.DecodeJSON(text, &members); err != nil {
 		return nil, err
 	}
 	for name, member := range maps.Clone(members) {
@@ -204,7 +205,7 @@ func adaptEnvelope(members map[string]json.RawMessage) error {
 	if text, there := members["timestamp"]; there {
 		delete(members, "timestamp")
 		var at time.Time
-		if err := json.Unmarshal(text, &at); err != nil {
+		if err := federation.DecodeJSON(text, &at); err != nil {
 			return err
 		}
 		members["timestamp_unix_ms"] = json.RawMessage(strconv.FormatInt(at.UnixMilli(), 10))
@@ -233,7 +234,7 @@ func adaptEnvelope(members map[string]json.RawMessage) error {
 // payloadBytes returns the bytes of a payload that is given as JSON.
 func payloadBytes(kind, payload json.RawMessage) ([]byte, error) {
 	var name string
-	if err := json.Unmarshal(kind, &name); err != nil {
+	if err := federation.DecodeJSON(kind, &name); err != nil {
 		return nil, err
 	}
 	m := PayloadOf(name)

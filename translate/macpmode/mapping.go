@@ -118,7 +118,7 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 // that cannot be read is skipped.
 func (d *Description) carried(text []byte) {
 	var c Carry
-	if len(text) == 0 || json.Unmarshal(text, &c) != nil || c.V != 1 {
+	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
 		return
 	}
 	d.Caps, d.Priority = c.Caps, c.Priority
@@ -134,7 +134,7 @@ func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byt
 	switch strings.TrimSpace(kind) {
 	case ReferenceType:
 		var ref Reference
-		if json.Unmarshal(p.GetContext(), &ref) == nil && ref.URI != "" && !federation.InlineContext(ref.URI) {
+		if federation.DecodeJSON(p.GetContext(), &ref) == nil && ref.URI != "" && !federation.InlineContext(ref.URI) {
 			return ref.URI, nil
 		}
 	case JSONType:
@@ -273,7 +273,7 @@ func BySignal(verb federation.Verb) bool {
 // ReadStep reads the data of a signal that asks for a step.
 func ReadStep(data []byte) (Asked, error) {
 	var a Asked
-	if err := json.Unmarshal(data, &a); err != nil {
+	if err := federation.DecodeJSON(data, &a); err != nil {
 		return a, Refuse(InvalidEnvelope, "data: want JSON with verb, note, result and retryable")
 	}
 	if !BySignal(a.Verb) {

@@ -1,12 +1,11 @@
 package macpmode
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 
+	"baton/federation"
 	"baton/translate/macpmode/macpv1"
 )
 
@@ -85,9 +84,7 @@ func ReadPolicy(d *macpv1.PolicyDescriptor) (Policy, error) {
 		return Policy{}, Refuse(InvalidPolicyDefinition, "rules: want a JSON object")
 	}
 	var r rules
-	decoder := json.NewDecoder(bytes.NewReader([]byte(d.GetRules())))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil || decoder.More() {
+	if err := federation.DecodeStrictJSON([]byte(d.GetRules()), &r); err != nil {
 		return Policy{}, Refuse(InvalidPolicyDefinition, "rules: want acceptance and commitment of the handoff mode")
 	}
 	p := Policy{ID: d.GetPolicyId(), Authority: Authority(r.Commitment.Authority), roles: r.Commitment.Roles}

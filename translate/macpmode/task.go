@@ -190,7 +190,7 @@ func output(ev federation.Event) []byte {
 // member returns a member of a context that is a JSON object.
 func member[T any](context, name string) (value T, there bool) {
 	text, there := membersOf(context)[name]
-	return value, there && json.Unmarshal(text, &value) == nil
+	return value, there && federation.DecodeJSON(text, &value) == nil
 }
 
 // saysAll reports whether a context has no members but the given ones.
@@ -205,7 +205,7 @@ func saysAll(context string, names ...string) bool {
 // membersOf returns the members of a context; none where it is no JSON object.
 func membersOf(context string) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
-	if json.Unmarshal([]byte(context), &members) != nil {
+	if federation.DecodeJSON([]byte(context), &members) != nil {
 		return nil
 	}
 	return members

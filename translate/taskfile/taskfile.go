@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"baton/federation"
 )
 
 // MaxBytes bounds a record. The protocol names no bound.
@@ -77,11 +79,11 @@ func Read(text []byte) (Record, error) {
 	for name, into := range map[string]*string{
 		"task_id": &r.ID, "from_agent": &r.From, "status": &status, "description": &r.Description, "created_at": &created, "updated_at": &updated,
 	} {
-		if json.Unmarshal(r.raw(name), into) != nil || *into == "" && name != "description" {
+		if federation.DecodeJSON(r.raw(name), into) != nil || *into == "" && name != "description" {
 			return Record{}, fmt.Errorf("%w: %s is no text", ErrUnreadable, name)
 		}
 	}
-	if raw := r.raw("to_agent"); raw != nil && json.Unmarshal(raw, &r.To) != nil {
+	if raw := r.raw("to_agent"); raw != nil && federation.DecodeJSON(raw, &r.To) != nil {
 		return Record{}, fmt.Errorf("%w: to_agent is no text", ErrUnreadable)
 	}
 	if r.Status = Status(status); !slices.Contains(Statuses(), r.Status) {
@@ -100,10 +102,13 @@ func Read(text []byte) (Record, error) {
 }
 
 // split returns the members of one JSON object in their order. It refuses an object with a
-// member that is there twice.
+// member that is there twice, at any depth.
 func split(text []byte) ([]member, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
+	}
+	if err := federation.DecodeJSON(text, new(map[string]json.RawMessage)); err != nil {
+		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -199,7 +204,7 @@ func (r Record) Fed() Fed {
 	members, err := r.context()
 	i := slices.IndexFunc(members, func(m member) bool { return m.name == FedMember })
 	var fed Fed
-	if err != nil || i < 0 || json.Unmarshal(members[i].raw, &fed) != nil || fed.Version != 1 {
+	if err != nil || i < 0 || federation.DecodeJSON(members[i].raw, &fed) != nil || fed.Version != 1 {
 		return Fed{}
 	}
 	return fed

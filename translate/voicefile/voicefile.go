@@ -23,6 +23,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"baton/federation"
 )
 
 // MaxBytes bounds a handoff file. The protocol names no bound.
@@ -280,7 +282,7 @@ func (r Reason) Bytes() []byte {
 // ReadReason reads a sidecar. A text that is none is the zero Reason.
 func ReadReason(text []byte) Reason {
 	var r Reason
-	if json.Unmarshal(bytes.TrimSpace(text), &r) != nil {
+	if federation.DecodeJSON(bytes.TrimSpace(text), &r) != nil {
 		return Reason{}
 	}
 	return r

@@ -61,7 +61,7 @@ func carryOf(s translate.Step) Carry {
 // Carry.
 func ReadCarry(text json.RawMessage) Carry {
 	var c Carry
-	if json.Unmarshal(text, &c) != nil || c.Version != 1 {
+	if federation.DecodeJSON(text, &c) != nil || c.Version != 1 {
 		return Carry{}
 	}
 	return c
@@ -196,7 +196,7 @@ func (f File) fence() string {
 	var members struct {
 		Summary string `json:"context_summary"`
 	}
-	if json.Unmarshal([]byte(f.Context), &members) == nil && members.Summary != "" {
+	if federation.DecodeJSON([]byte(f.Context), &members) == nil && members.Summary != "" {
 		text += "\n" + lineByLine(members.Summary)
 	}
 	if len(text) > maxResume {

@@ -163,7 +163,7 @@ var errLine = errors.New("the line is no message")
 // parse reads a line of the peer, and counts a line that is no message.
 func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	var m message
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := federation.DecodeJSON(text, &m); err != nil {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "line not read", slog.Any("err", err))
 		l.ports.Metrics.BadInput.WithLabelValues(network, l.cfg.Name, "json").Inc()
 		return message{}, errLine

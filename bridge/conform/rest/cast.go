@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -108,7 +107,7 @@ func (c *cast) send(ctx context.Context, who, method, path string, header http.H
 	}
 	got := answer{status: response.StatusCode, header: response.Header}
 	if len(text) > 0 {
-		if err := json.Unmarshal(text, &got.body); err != nil {
+		if err := federation.DecodeJSON(text, &got.body); err != nil {
 			return answer{}, fmt.Errorf("answered %d, and no JSON: %w", got.status, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -174,7 +173,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 		err = federation.ExactJSON(raw)
 	}
 	if err == nil {
-		err = json.Unmarshal(raw, &p)
+		err = federation.DecodeJSON(raw, &p)
 	}
 	if err != nil {
 		return "", "", loginError("the answer is no JSON in base64")

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"baton/federation"
@@ -63,7 +62,7 @@ func seal(ctx context.Context, key federation.SigningKey, m any) ([]byte, error)
 // that nothing here is for.
 func open(line []byte, peer ed25519.PublicKey) (any, reason) {
 	var e envelope
-	if err := json.Unmarshal(line, &e); err != nil {
+	if err := federation.DecodeJSON(line, &e); err != nil {
 		return nil, malformed
 	}
 	if e.Type != typeSigned {

@@ -2,7 +2,6 @@ package freeq
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -100,7 +99,7 @@ func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Value
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := federation.DecodeJSON(body, into); err != nil {
 		return fmt.Errorf("actions of %s: %w", l.cfg.ServerName, err)
 	}
 	return nil

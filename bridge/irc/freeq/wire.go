@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"baton/federation"
 )
 
 // maxLineBytes bounds one line from the peer. Servers set no limit among each other;
@@ -202,14 +204,14 @@ func read(text []byte) (any, reason) {
 	var head struct {
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := federation.DecodeJSON(text, &head); err != nil {
 		return nil, malformed
 	}
 	m := blank(head.Type)
 	if m == nil {
 		return nil, ""
 	}
-	if err := json.Unmarshal(text, m); err != nil {
+	if err := federation.DecodeJSON(text, m); err != nil {
 		return nil, malformed
 	}
 	if !complete(m) {

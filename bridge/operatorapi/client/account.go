@@ -87,7 +87,7 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
 	file func(contract.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
-	if len(content) > 0 && json.Unmarshal(content, &step.Context) != nil {
+	if len(content) > 0 && federation.DecodeJSON(content, &step.Context) != nil {
 		step.Content = content
 	}
 	if u.Key == "" {

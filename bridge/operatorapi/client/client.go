@@ -11,7 +11,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -135,7 +134,7 @@ func unreachable(err error) error {
 func problemIn(response *http.Response) error {
 	var p bridge.ProblemError
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	if err != nil || json.Unmarshal(text, &p) != nil || p.Code == "" {
+	if err != nil || federation.DecodeJSON(text, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the gateway answers %s", response.Status)
 	}
 	return &p
@@ -153,7 +152,7 @@ func Read[T any](response *http.Response, err error) (T, error) {
 	if err != nil {
 		return into, &federation.UnavailableError{What: "gateway", Err: err}
 	}
-	if err := json.Unmarshal(text, &into); err != nil {
+	if err := federation.DecodeJSON(text, &into); err != nil {
 		return into, fmt.Errorf("read answer: %w", err)
 	}
 	return into, nil

@@ -149,7 +149,11 @@ func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness,
 		return ready, unreachable(err)
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxAnswerBytes)).Decode(&ready); err != nil {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err == nil {
+		err = federation.DecodeJSON(text, &ready)
+	}
+	if err != nil {
 		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
 	}
 	return ready, nil

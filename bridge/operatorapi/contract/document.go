@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/federation"
 )
 
 // Moment is a time as operators read it: RFC 3339 in UTC with milliseconds.
@@ -31,7 +32,7 @@ func (m Moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.String()) 
 func (m *Moment) UnmarshalJSON(text []byte) error {
 	var t time.Time
 	if string(text) != `""` {
-		if err := json.Unmarshal(text, &t); err != nil {
+		if err := federation.DecodeJSON(text, &t); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/federation"
 )
 
 // Terminal is where a command prints.
@@ -75,7 +76,7 @@ func Watch[T any](ctx context.Context, t Terminal, gateway *client.Client, ask c
 			return err
 		}
 		var item T
-		if err := json.Unmarshal(line, &item); err != nil {
+		if err := federation.DecodeJSON(line, &item); err != nil {
 			return fmt.Errorf("read answer: %w", err)
 		}
 		defer func() { header = false }()

@@ -54,15 +54,17 @@ func New(address, handle string) (*Agent, error) {
 
 // Register registers the agent with a proof of its key, and learns the key of the registry.
 func (a *Agent) Register(ctx context.Context) error {
-	var asked struct{ Challenge string }
+	var asked struct {
+		Challenge string `json:"challenge"`
+	}
 	if err := a.call(ctx, http.MethodPost, "/register/challenge", nil, map[string]any{"handle": a.handle}, &asked); err != nil {
 		return err
 	}
 	public, _ := a.key.Public().(ed25519.PublicKey)
 	var registered struct {
-		DID         federation.DID
-		Domain      string
-		AccessToken string
+		DID         federation.DID `json:"did"`
+		Domain      string         `json:"domain"`
+		AccessToken string         `json:"accessToken"`
 	}
 	err := a.call(ctx, http.MethodPost, "/register", nil, map[string]any{
 		"handle": a.handle, "publicKey": base64.RawURLEncoding.EncodeToString(public),
@@ -72,7 +74,9 @@ func (a *Agent) Register(ctx context.Context) error {
 		return err
 	}
 	a.DID, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
-	var registry struct{ PublicKey string }
+	var registry struct {
+		PublicKey string `json:"publicKey"`
+	}
 	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, nil, &registry); err != nil {
 		return err
 	}
@@ -115,25 +119,26 @@ func (a *Agent) Consent(ctx context.Context, handle string) error {
 
 // Message is as much of a message as the agent reads.
 type Message struct {
-	Arrived  time.Time `json:"-"` // when the agent had read it
-	ID, From string
-	Payload  struct {
-		Type string
+	Arrived time.Time `json:"-"` // when the agent had read it
+	ID      string    `json:"id"`
+	From    string    `json:"from"`
+	Payload struct {
+		Type string `json:"type"`
 		Data struct {
-			Requester string
+			Requester string `json:"requester"`
 			Handoff   struct {
 				EventID string `json:"event_id"`
-			}
-		}
-	}
+			} `json:"handoff"`
+		} `json:"data"`
+	} `json:"payload"`
 }
 
 // Inbox returns the new messages. Without one it waits for the first one, as long as it may: the
 // registry counts whole seconds. A message without a signature of the registry is an error.
 func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error) {
 	var page struct {
-		Messages   []json.RawMessage
-		NextCursor string
+		Messages   []json.RawMessage `json:"messages"`
+		NextCursor string            `json:"nextCursor"`
 	}
 	query := url.Values{"cursor": {a.cursor}}
 	if wait > 0 {
@@ -146,7 +151,7 @@ func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error
 	var messages []Message
 	for _, text := range page.Messages {
 		var m Message
-		if err := errors.Join(a.verify(text), json.Unmarshal(text, &m)); err != nil {
+		if err := errors.Join(a.verify(text), federation.DecodeJSON(text, &m)); err != nil {
 			return nil, err
 		}
 		m.Arrived = arrived
@@ -159,7 +164,7 @@ func (a *Agent) Inbox(ctx context.Context, wait time.Duration) ([]Message, error
 // verify returns why a message was not signed by the registry.
 func (a *Agent) verify(text []byte) error {
 	var members map[string]any
-	if err := json.Unmarshal(text, &members); err != nil {
+	if err := federation.DecodeJSON(text, &members); err != nil {
 		return fmt.Errorf("read message: %w", err)
 	}
 	encoded, _ := members["signature"].(string)
@@ -214,7 +219,7 @@ func (a *Agent) call(ctx context.Context, method string, path federation.URLPath
 	if err != nil || answer == nil {
 		return err
 	}
-	return json.Unmarshal(read, answer)
+	return federation.DecodeJSON(read, answer)
 }
 
 // canonical returns the bytes that a signature of an envelope covers.

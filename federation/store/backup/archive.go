@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/federation"
 	"baton/federation/store/engine"
 )
 
@@ -223,7 +224,7 @@ func readManifest(in *tar.Reader) (Manifest, error) {
 	if err != nil {
 		return made, err
 	}
-	return made, json.Unmarshal(text, &made)
+	return made, federation.DecodeJSON(text, &made)
 }
 
 // checkManifest refuses names that would lead out of the places that members have.

@@ -42,10 +42,10 @@ func (s *Homes) Forks(ctx context.Context, home federation.HomeID, limit int) ([
 		if f.Handoff, err = federation.ParseEventID(handoff); err != nil {
 			return f, err
 		}
-		if err := json.Unmarshal(first, &f.First); err != nil {
+		if err := federation.DecodeJSON(first, &f.First); err != nil {
 			return f, err
 		}
-		return f, json.Unmarshal(second, &f.Second)
+		return f, federation.DecodeJSON(second, &f.Second)
 	}
 	forks, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT handoff, version, first, second, found FROM fork
 		WHERE home = ? ORDER BY found DESC, handoff`+engine.AtMost, string(home), max(limit, 0))

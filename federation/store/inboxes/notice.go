@@ -68,7 +68,7 @@ func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, 
 			return n, err
 		}
 		n.Cursor = NoticePositions(reader).At(place)
-		return n, json.Unmarshal(body, &n)
+		return n, federation.DecodeJSON(body, &n)
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 		if err := row.Scan(&body); err != nil {
 			return n, err
 		}
-		return n, json.Unmarshal(body, &n)
+		return n, federation.DecodeJSON(body, &n)
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT body FROM notice WHERE link = ? AND told = 0 AND next <= ? ORDER BY n`+engine.AtMost, link, engine.Stamp(now), max(limit, 0))
 	if err != nil {

@@ -2,7 +2,6 @@ package outboxes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,7 +61,7 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 			return federation.Push{}, err
 		}
 		p := s.read()
-		if unread := json.Unmarshal(body, &p.Notice); unread != nil { // one bad row stops no other
+		if unread := federation.DecodeJSON(body, &p.Notice); unread != nil { // one bad row stops no other
 			p.Broken = unread.Error()
 		}
 		p.Notice.Cursor = inboxes.NoticePositions(h.DID).At(place)

@@ -3,7 +3,6 @@ package outboxes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,7 +58,7 @@ func verbIn(body []byte) federation.Verb {
 	var ev struct {
 		Verb federation.Verb `json:"verb"`
 	}
-	_ = json.Unmarshal(body, &ev) // baton verify tells of it
+	_ = federation.DecodeJSON(body, &ev) // baton verify tells of it
 	return ev.Verb
 }
 

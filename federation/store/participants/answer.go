@@ -92,7 +92,7 @@ func (s *Participants) Declaration(ctx context.Context, did federation.DID) ([]s
 	}
 	var caps []string
 	if err == nil {
-		err = json.Unmarshal([]byte(text), &caps)
+		err = federation.DecodeJSON([]byte(text), &caps)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read declaration of %s: %w", did, err)

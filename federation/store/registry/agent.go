@@ -64,7 +64,7 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 func skills(capabilities []byte) []string {
 	var declared map[string]json.RawMessage
 	var list []any
-	if json.Unmarshal(capabilities, &declared) != nil || json.Unmarshal(declared["skills"], &list) != nil {
+	if federation.DecodeJSON(capabilities, &declared) != nil || federation.DecodeJSON(declared["skills"], &list) != nil {
 		return nil // registered without any
 	}
 	var named []string

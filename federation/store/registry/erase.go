@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/outboxes"
 )
@@ -44,7 +45,7 @@ func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) 
 	}
 	scan := func(row engine.Scanner) (k knock, err error) { err = row.Scan(&k.n, &k.envelope); return k, err }
 	var requesters []string
-	if err := json.Unmarshal([]byte(handles), &requesters); err != nil {
+	if err := federation.DecodeJSON([]byte(handles), &requesters); err != nil {
 		return "", err
 	}
 	asked, err := engine.Rows(ctx, q, scan, `SELECT m.n, m.envelope FROM message m WHERE m.sender = 'system' AND m.event IS NULL AND m.handoff IS NULL AND m.deleted < 2`)
@@ -54,9 +55,13 @@ func knocksOf(ctx context.Context, q engine.Tx, handles string) (string, error) 
 	found := []int64{}
 	for _, k := range asked {
 		var said struct {
-			Payload struct{ Data struct{ Requester string } }
+			Payload struct {
+				Data struct {
+					Requester string `json:"requester"`
+				} `json:"data"`
+			} `json:"payload"`
 		}
-		if json.Unmarshal(k.envelope, &said) == nil && slices.Contains(requesters, said.Payload.Data.Requester) {
+		if federation.DecodeJSON(k.envelope, &said) == nil && slices.Contains(requesters, said.Payload.Data.Requester) {
 			found = append(found, k.n)
 		}
 	}

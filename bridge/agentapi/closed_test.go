@@ -1,0 +1,48 @@
+package agentapi_test
+
+import (
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"baton/bridge/agentapi/contract"
+)
+
+// The generated server decodes bodies with encoding/json, which would read "Title" as "title". The schema of each body
+// refuses members that it does not name, at each depth, before that.
+func TestBodiesOfTheContractAreClosed(t *testing.T) {
+	t.Parallel()
+	spec, err := contract.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies := 0
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.RequestBody == nil {
+				continue
+			}
+			bodies++
+			checkClosed(t, method+" "+path, operation.RequestBody.Value.Content.Get("application/json").Schema.Value)
+		}
+	}
+	if checkClosed(t, "WebSocket", spec.Components.Schemas["SocketAsk"].Value); bodies < 10 {
+		t.Errorf("the contract has %d bodies", bodies)
+	}
+}
+
+func checkClosed(t *testing.T, at string, s *openapi3.Schema) {
+	t.Helper()
+	if s.Items != nil {
+		checkClosed(t, at+"[]", s.Items.Value)
+	}
+	if len(s.Properties) == 0 {
+		return // a value that is carried as it is
+	}
+	if s.AdditionalProperties.Has == nil || *s.AdditionalProperties.Has {
+		t.Errorf("%s may have other members", at)
+	}
+	for name, property := range s.Properties {
+		checkClosed(t, at+"."+name, property.Value)
+	}
+}

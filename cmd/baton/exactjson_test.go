@@ -1,0 +1,98 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Peer input is decoded by federation.DecodeJSON and federation.DecodeStrictJSON, which match the names of members
+// exactly and refuse repeated ones. encoding/json does neither.
+func TestSourceDecodesJSONByExactNames(t *testing.T) {
+	t.Parallel()
+	decoders := []string{"Unmarshal", "NewDecoder", "UnmarshalRead", "UnmarshalDecode", "UnmarshalFrom"}
+	libraries := []string{
+		"encoding/json", "github.com/go-json-experiment/json", "github.com/go-json-experiment/json/v1",
+		"github.com/segmentio/encoding/json", "github.com/goccy/go-json",
+	}
+	// These libraries decode with encoding/json. Their callers check names with federation.ExactNames first.
+	loose := map[string][]string{
+		"github.com/golang-jwt/jwt/v5":                             {"bridge/participant", "bridge/credential"}, // credential reads only tokens of this gateway
+		"github.com/coreos/go-oidc/v3/oidc":                        {"bridge/airc"},
+		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/a2a"},
+		"github.com/oapi-codegen/runtime":                          {"bridge/agentapi/contract", "bridge/operatorapi/contract"}, // of closed schemas
+		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/mcp", "cmd/baton"},                                 // it matches case
+		"github.com/getkin/kin-openapi/openapi3filter":             {"bridge/agentapi"},                                         // into maps
+		"github.com/standard-webhooks/standard-webhooks/libraries": nil,
+	}
+	walkers := []string{"translate/taskfile/taskfile.go", "translate/voicefile/json.go"} // read tokens, and compare names themselves
+	called := 0
+	err := filepath.WalkDir("../..", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file := filepath.ToSlash(strings.TrimPrefix(name, "../../"))
+		folder := path.Dir(file)
+		switch {
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != "..":
+			return filepath.SkipDir
+		case !strings.HasSuffix(file, ".go"), strings.HasSuffix(file, "_test.go"), file == "federation/json.go", slices.Contains(walkers, file):
+			return nil
+		case strings.HasPrefix(file, "deploy/"), folder == "cmd/baton/bench": // programs that talk to their own gateway
+			return nil
+		}
+		if may, _ := allowed(folder); slices.Equal(may, kit) {
+			return nil
+		}
+		source, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		imported := map[string]bool{} // by the name in this file
+		for _, spec := range source.Imports {
+			from, _ := strconv.Unquote(spec.Path.Value)
+			if folders, known := loose[from]; known && folders != nil && !slices.Contains(folders, folder) {
+				t.Errorf("%s imports %s, which does not match names exactly", file, from)
+			}
+			as := strings.TrimSuffix(path.Base(from), "/v1")
+			if as == "v1" {
+				as = "json"
+			}
+			if spec.Name != nil {
+				as = spec.Name.Name
+			}
+			if slices.Contains(libraries, from) {
+				imported[as] = true
+			}
+		}
+		generated := ast.IsGenerated(source)
+		ast.Inspect(source, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if strings.HasPrefix(selector.Sel.Name, "Decode") && strings.HasSuffix(selector.Sel.Name, "JSON") {
+				called++
+			}
+			library, ok := selector.X.(*ast.Ident)
+			if ok && !generated && imported[library.Name] && slices.Contains(decoders, selector.Sel.Name) {
+				t.Errorf("%s calls %s.%s: call federation.DecodeJSON", file, library.Name, selector.Sel.Name)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if called < 100 {
+		t.Errorf("found %d decoders, want the whole repository", called)
+	}
+}
