@@ -33,7 +33,7 @@ type Link interface {
 	Run(ctx context.Context, up func()) error
 	// Deliver makes one delivery. It blocks until the peer has the step, and returns nil then.
 	// An error that wraps [*federation.UnavailableError] means that Deliver is called again
-	// later; after a [*federation.RefusalError] it is never called again with this delivery.
+	// later, and before the later deliveries of the handoff unless it is an [*AbsentError]; after a [*federation.RefusalError] it is never called again with this delivery.
 	// Deliver may be called while Run runs, and concurrently for different handoffs.
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
@@ -69,6 +69,17 @@ type KeyError struct {
 
 // Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
+
+// AbsentError reports that the channel of a step has the step, and a party that was away has not.
+// The next call of Deliver for the step has [federation.Delivery.Personal] set, and is for that
+// party only.
+type AbsentError struct{ Err error }
+
+// Error implements error.
+func (e *AbsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause, which wraps [*federation.UnavailableError].
+func (e *AbsentError) Unwrap() error { return e.Err }
 
 // Links is all links of one gateway. It implements [federation.Routes].
 type Links []Link

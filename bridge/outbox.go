@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,8 +65,9 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// PendingOf returns up to limit deliveries of one lane in order. A delivery that cannot be
-	// decoded is among them, with the reason in Broken.
+	// PendingOf returns up to limit deliveries of one lane in order. Those that wait for a party
+	// and were not hurried come last. A delivery that cannot be decoded is among them, with the
+	// reason in Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns the first lane whose first delivery is due after now: a lane of the handoffs
 	// of a DID if there is one, else of any handoff. It returns [federation.ErrNotFound] where
@@ -271,14 +273,19 @@ func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID) (over 
 		}
 		return 0, true
 	}
+	rows = slices.DeleteFunc(rows, func(d federation.Delivery) bool { return d.Personal && d.Next.After(time.Now()) })
 	for len(rows) > 0 && ctx.Err() == nil {
 		d, covered := newest(rows, time.Now())
-		if err := w.row(ctx, d, covered); err != nil {
-			w.logWait(ctx, d, err)
+		rows = rows[len(covered):]
+		err := w.row(ctx, d, covered)
+		if err == nil {
+			over += len(covered)
+			continue
+		}
+		w.logWait(ctx, d, err)
+		if _, absent := errors.AsType[*AbsentError](err); !absent || errors.Is(err, errUnnoted) {
 			return over, errors.Is(err, errUnnoted)
 		}
-		over += len(covered)
-		rows = rows[len(covered):]
 	}
 	return over, false
 }
@@ -362,6 +369,7 @@ func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covere
 	if ctx.Err() != nil {
 		return err // the connection has ended: the attempt says nothing about the delivery
 	}
+	_, absent := errors.AsType[*AbsentError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)
 	if !isAway && d.Attempt+1 >= maxFailures {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
@@ -372,8 +380,15 @@ func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covere
 		w.pace.TooMuch(now, away.RetryAfter)
 		wait = away.RetryAfter
 	}
-	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted}
-	unnoted := w.rows.Failed(ctx, w.link.Name(), covered[0], failure)
+	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted, Personal: absent}
+	failed := covered[:1]
+	if absent { // each row waits by itself from now on
+		failed = covered
+	}
+	var unnoted error
+	for _, row := range failed {
+		unnoted = errors.Join(unnoted, w.rows.Failed(ctx, w.link.Name(), row, failure))
+	}
 	w.stuck.Store(true)
 	if unnoted != nil {
 		return errors.Join(err, fmt.Errorf("%w: failure: %w", errUnnoted, unnoted))

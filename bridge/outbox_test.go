@@ -82,3 +82,41 @@ func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 		heard("after that", 0)
 	})
 }
+
+// The channel of a step has the step, and its reader comes back after some minutes.
+func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := true
+		var first federation.EventID
+		h := newHouse(&link{run: staysUp, deliver: func(d federation.Delivery) error {
+			if away && d.Entry.Event.ID == first {
+				return &bridge.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
+			}
+			return nil
+		}})
+		ids := h.owe(t, 1)
+		first = ids[0]
+		stop := h.start(t)
+		defer stop()
+		synctest.Wait()
+		rows, err := h.record.PendingOf(t.Context(), "lab", ids[0], 10)
+		if err != nil || len(rows) != 1 || rows[0].Entry.Event.ID != ids[0] || !rows[0].Personal || rows[0].Next.IsZero() {
+			t.Fatalf("%v, still waiting are %+v, want the first step only", err, rows)
+		}
+		before := len(h.link.delivered())
+		later := h.owe(t, 10)
+		h.wakes.Wake()
+		synctest.Wait()
+		if n := len(h.link.delivered()) - before; n != len(later) {
+			t.Errorf("%d attempts for another handoff of %d steps", n, len(later))
+		}
+		h.link.mu.Lock()
+		away = false
+		h.link.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n, err := h.record.CountPending(t.Context(), "lab", ids[0]); n != 0 || err != nil {
+			t.Errorf("%d steps wait after the reader came back, %v", n, err)
+		}
+	})
+}

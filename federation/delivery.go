@@ -14,6 +14,7 @@ const (
 	RankOffer                // it opened its handoff
 	RankProgress             // a report on work
 	RankMessage              // private text
+	RankPersonal             // its channel has it, and a party that was away has not
 )
 
 // RankOf returns the rank of a step. The view is that after it.
@@ -40,6 +41,9 @@ type Delivery struct {
 	Attempt int       // how often it was handed to the link before
 	Next    time.Time // when the first row of its handoff is tried; zero for at once
 	Reason  string    // why the last attempt failed; "" before one did
+	// Personal says that the channel has it, and that it waits for a party that was away. Later
+	// rows of the handoff do not wait for it.
+	Personal bool
 	// Skipped counts the earlier reports of progress that this one replaces. The outbox
 	// worker sets it, not the record.
 	Skipped int
@@ -68,6 +72,8 @@ type Failure struct {
 	Next   time.Time // when to try again
 	// Counted says that Attempt was called for it before.
 	Counted bool
+	// Personal makes the delivery one that waits for a party, as [Delivery] says.
+	Personal bool
 }
 
 // Settlement says how deliveries ended.

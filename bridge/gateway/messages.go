@@ -38,7 +38,8 @@ type Messages interface {
 	WithMessageID(ctx context.Context, messageID string) (federation.Event, error)
 	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
 	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
-	// HurryMessages makes the pending messages of a link to a DID due at once; "" is all.
+	// HurryMessages makes due at once what a link is to bring to a DID, messages and steps; "" is
+	// all that waits for the link.
 	HurryMessages(ctx context.Context, link string, to federation.DID) (int, error)
 	// ExpireMessages ends up to limit waits for messages that were filed at or before a time.
 	ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error)

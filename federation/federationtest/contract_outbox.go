@@ -18,8 +18,8 @@ type Outbox interface {
 	// after a failure, the ones that became due first are returned. It returns none of a link that
 	// is held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// PendingOf returns up to limit rows of one handoff in order. An unreadable row is among
-	// them, as Broken.
+	// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
+	// were not hurried come last. An unreadable row is among them, as Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
 	// order of Heads, where it has any, else the one that is due next. Of a DID with hundreds of
@@ -29,7 +29,8 @@ type Outbox interface {
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.
 	Attempt(ctx context.Context, link string, rows []int64) error
-	// Failed notes that an attempt on a row came to nothing, and when the next one is.
+	// Failed notes that an attempt on a row came to nothing, and when the next one is. A row that
+	// waits for a party from then on is a first row by itself, and the row behind it is due.
 	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
 	// Hurry makes the first row of every handoff on a link due at once. Attempts stay
 	// counted.

@@ -17,7 +17,17 @@ func (m *Memory) Outbox(ctx context.Context, link string, after int64, limit int
 
 // PendingOf implements [Outbox].
 func (m *Memory) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	return m.deliveriesOf(ctx, limit, func(f *outboxRow) bool { return f.link == link && f.entry.Event.Handoff == id })
+	found, err := m.deliveriesOf(ctx, math.MaxInt, func(f *outboxRow) bool { return f.link == link && f.entry.Event.Handoff == id })
+	slices.SortStableFunc(found, func(a, b federation.Delivery) int { return cmp.Compare(waitsForParty(a), waitsForParty(b)) })
+	return found[:min(max(limit, 0), len(found))], err
+}
+
+// waitsForParty is 1 for a row that goes behind the others, else 0.
+func waitsForParty(d federation.Delivery) int {
+	if d.Personal && !d.Next.IsZero() {
+		return 1
+	}
+	return 0
 }
 
 func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*outboxRow) bool) ([]federation.Delivery, error) {
@@ -31,6 +41,7 @@ func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*outbo
 		if f := &m.outboxes[i]; wanted(f) && len(found) < limit {
 			found = append(found, federation.Delivery{
 				Row: f.row, Entry: f.entry, View: m.views[f.entry.Event.Handoff], Attempt: f.attempt, Next: f.next, Reason: f.reason,
+				Personal: f.rank == federation.RankPersonal,
 			})
 		}
 	}
@@ -43,13 +54,17 @@ func (m *Memory) CountPending(ctx context.Context, link string, id federation.Ha
 	return len(rows), err
 }
 
-// heads returns the first row of each handoff of a link.
+// heads returns the first row of each handoff of a link, and the rows that wait for a party.
 func (m *Memory) heads(link string) []*outboxRow {
 	var heads []*outboxRow
 	seen := map[federation.HandoffID]bool{}
 	for i := range m.outboxes {
 		f := &m.outboxes[i]
-		if f.link == link && !seen[f.entry.Event.Handoff] {
+		switch personal := f.rank == federation.RankPersonal; {
+		case f.link != link || !personal && seen[f.entry.Event.Handoff]:
+		case personal:
+			heads = append(heads, f)
+		default:
 			seen[f.entry.Event.Handoff] = true
 			heads = append(heads, f)
 		}
@@ -70,7 +85,7 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 		return due, nil
 	}
 	for _, f := range m.heads(link) {
-		if !f.next.After(now) && len(due) < limit {
+		if !f.next.After(now) && len(due) < limit && !slices.Contains(due, f.entry.Event.Handoff) {
 			due = append(due, f.entry.Event.Handoff)
 		}
 	}
@@ -109,6 +124,9 @@ func (m *Memory) Failed(ctx context.Context, link string, row int64, failure fed
 			f.attempt++
 		}
 		f.reason, f.next = failure.Reason, failure.Next
+		if failure.Personal {
+			f.rank = federation.RankPersonal
+		}
 		f.tries = lastTries(append(f.tries, federation.Try{Number: f.attempt, At: failure.At, Reason: failure.Reason}))
 	})
 }

@@ -14,6 +14,7 @@ func RunOrder(t *testing.T, open func(t *testing.T) Record) {
 	s := suite{open}
 	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
 	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
+	t.Run("a row that waits for a party holds no other row back", s.testPersonal)
 	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
 	t.Run("so are those of a DID with many handoffs", s.testStuckOfTheBusy)
 	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
@@ -126,6 +127,50 @@ func (s suite) testFailed(t *testing.T) {
 	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 1, 10)); d != "" {
 		t.Errorf("due once it was delivered (-want +got):\n%s", d)
 	}
+}
+
+func (s suite) testPersonal(t *testing.T) {
+	record := s.open(t)
+	views := offersTo(t, record, 1)
+	views[1] = step(t, record, 3, federation.Accept, views[1])
+	lane := func(want ...federation.EventID) []federation.Delivery {
+		t.Helper()
+		rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
+		var got []federation.EventID
+		for _, row := range rows {
+			got = append(got, row.Entry.Event.ID)
+		}
+		if d := diff(want, got); d != "" || err != nil {
+			t.Errorf("%v, the rows are (-want +got):\n%s", err, d)
+		}
+		return rows
+	}
+	failFirst(t, record, ID(1), federation.Failure{Reason: "away", At: At(10), Next: At(90), Counted: true, Personal: true})
+	if d := diff([]federation.HandoffID{ID(1)}, heads(t, record, 11, 10)); d != "" {
+		t.Errorf("due behind the row that waits (-want +got):\n%s", d)
+	}
+	rows := lane(ID(3), ID(1))
+	if rows[0].Personal || !rows[1].Personal || !rows[1].Next.Equal(At(90)) || rows[1].Reason != "away" {
+		t.Errorf("the rows are %+v", rows)
+	}
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(12)})
+	if due := heads(t, record, 89, 10); len(due) != 0 {
+		t.Errorf("due before its time are %v", due)
+	}
+	step(t, record, 4, federation.Progress, views[1])
+	if d := diff([]federation.HandoffID{ID(1)}, heads(t, record, 91, 10)); d != "" {
+		t.Errorf("due with a new row (-want +got):\n%s", d)
+	}
+	lane(ID(4), ID(1))
+	if err := record.Hurry(t.Context(), "oftc"); err != nil {
+		t.Fatal(err)
+	}
+	if rows = lane(ID(1), ID(4)); !rows[0].Personal || !rows[0].Next.IsZero() {
+		t.Errorf("hurried is %+v", rows[0])
+	}
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(92)})
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(93)})
+	lane()
 }
 
 func (s suite) testStuck(t *testing.T) {

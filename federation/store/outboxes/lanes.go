@@ -12,14 +12,15 @@ import (
 )
 
 // A lane is what a link is owed of one handoff, in order: only its first row has a time in the
-// column next, 0 until it was tried.
+// column next, 0 until it was tried. A row that waits for a party has a time of its own, and no
+// other row waits behind it.
 
 // dueHeads reads no more of an outbox than it returns, however much is due and however much waits
 // for its time: what was never tried, by rank, and what is due again, by its time.
 const dueHeads = `SELECT handoff FROM (
 		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
 		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) due
-	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) ORDER BY rank, event LIMIT 0 + ?3`
+	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3`
 
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
@@ -30,11 +31,15 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 	return due, nil
 }
 
+// rowOrder is the order of the rows of a lane: those that wait for a party come last, so that
+// they never fill a page.
+const rowOrder = `CASE WHEN f.rank = ` + rankPersonal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.event`
+
 // PendingOf implements [federationtest.Outbox].
 func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
-		WHERE f.link = ?2 AND f.event IN (SELECT o.event FROM outbox o WHERE o.handoff = ?1 AND o.link = ?2 ORDER BY o.event LIMIT 0 + ?3)
-		ORDER BY f.event`, id.String(), link, max(limit, 0))
+		WHERE f.link = ?2 AND f.event IN (SELECT f.event FROM outbox f WHERE f.handoff = ?1 AND f.link = ?2 ORDER BY `+rowOrder+` LIMIT 0 + ?3)
+		ORDER BY `+rowOrder, id.String(), link, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
 	}
@@ -91,10 +96,10 @@ func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 	return nil
 }
 
-// HurryMessages makes the pending messages of a link to a DID due at once, and returns how many
-// conversations that are; "" is all DIDs.
+// HurryMessages makes due at once what a link is to bring to a DID, messages and steps, and
+// returns how many rows that are; "" is all that waits for the link.
 func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
-	const which = `link = ?1 AND rank = ` + rankMessage + ` AND next IS NOT NULL AND next > 0
+	const which = `link = ?1 AND next IS NOT NULL AND next > 0
 		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
 	var waiting int
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, to}, &waiting)

@@ -14,7 +14,7 @@ import (
 
 // deliveryColumns are the columns that scanDelivery reads, and their tables. A row that
 // belongs to nothing any more is read as Broken.
-const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, h.view
+const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view
 	FROM outbox f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
 
 // scanDelivery reads a row of an outbox. An unreadable part is no error of the outbox: one
@@ -24,10 +24,11 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	var e handoffs.EntryScan
 	var view []byte
 	var next int64
-	if err := row.Scan(append(e.Dest(), &d.Row, &d.Attempt, &next, &d.Reason, &view)...); err != nil {
+	var rank federation.Rank
+	if err := row.Scan(append(e.Dest(), &d.Row, &d.Attempt, &next, &d.Reason, &rank, &view)...); err != nil {
 		return d, err
 	}
-	d.Next = engine.Moment(next)
+	d.Next, d.Personal = engine.Moment(next), rank == federation.RankPersonal
 	entry, err := e.Read()
 	switch {
 	case err != nil:
@@ -109,11 +110,19 @@ func (s *Outboxes) Failed(ctx context.Context, link string, row int64, f federat
 		if f.Counted {
 			counted = 0
 		}
+		change := `next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END`
+		if f.Personal {
+			change = `next = CAST(?5 AS bigint), rank = ` + rankPersonal
+		}
 		var attempt int
-		err := q.Row(ctx, `UPDATE outbox SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
-			WHERE event = ?1 AND link = ?2 RETURNING attempt`, []any{row, link, counted, f.Reason, engine.Stamp(f.Next)}, &attempt)
+		var handoff string
+		err := q.Row(ctx, `UPDATE outbox SET attempt = attempt + ?3, reason = ?4, `+change+`
+			WHERE event = ?1 AND link = ?2 RETURNING attempt, handoff`, []any{row, link, counted, f.Reason, engine.Stamp(f.Next)}, &attempt, &handoff)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
+		}
+		if err == nil && f.Personal {
+			err = advanceOutbox(ctx, q, link, handoff)
 		}
 		if err != nil {
 			return err

@@ -63,7 +63,7 @@ func reroute(ctx context.Context, q engine.Tx, from, to string, row int64) error
 
 // waitBehind lets the rows of a handoff that come after one wait for it.
 func waitBehind(ctx context.Context, q engine.Tx, link, handoff string, row int64) error {
-	return q.Put(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, handoff, link, row)
+	return q.Put(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL AND rank <> `+rankPersonal, handoff, link, row)
 }
 
 // UnlocatedReaders implements [federationtest.Reroutes].
