@@ -106,7 +106,7 @@ func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	for _, r := range s.pings[0] {
-		r.done <- nil
+		s.proved(r)
 	}
 	s.pings = s.pings[1:]
 	return nil

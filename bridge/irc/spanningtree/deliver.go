@@ -9,6 +9,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
@@ -38,9 +39,17 @@ type row struct {
 	named []ircmsg.Message // the same as the gateway's own user says it in a channel
 	done  chan error       // has room for the one answer
 
+	owed     []party                              // the parties on this network that the step must reach; nil for text
+	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel
+	copied   *translate.Step                      // of which the lines of the copies tell
+	open     bool                                 // an offer to anyone, which must reach a member of the channel
+	personal bool                                 // the channel has it: only the copies are written
+
 	// Set when it was written.
-	uuid string   // of the user that spoke
-	whom []string // UUIDs of the recipients of a private one
+	uuid    string                    // of the user that spoke
+	whom    []string                  // UUIDs of the recipients of a private one
+	reached map[federation.DID]string // UUIDs of the parties that read it, in the channel or in private
+	shown   bool                      // the channel had members
 }
 
 // party is a recipient of a private step.
@@ -57,6 +66,10 @@ type party struct {
 // from here is not repeated in its channel, unless it was a command. Either has one line for people, on the first
 // attempt only: a repeated TAGMSG has the same id, but a repeated line shows twice.
 //
+// A party of this network that is not in the channel then gets a copy of the step in private. While
+// it is away the result is a [*bridge.AbsentError]. So it is for an offer to anyone in a channel
+// without members.
+//
 // A private step is a TAGMSG to each other party that is here, and a line that says what to
 // type: a link cannot know what clients show. Both are written with each attempt, because
 // the recipient may have had neither. The step waits while no party is here. A private step
@@ -68,7 +81,7 @@ type party struct {
 // speak in its channel is refused.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
-	if err != nil || r.tags == nil && r.line == "" && r.lines == nil {
+	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.owed) == 0 {
 		return err
 	}
 	s := l.live.Load()
@@ -104,32 +117,75 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	step := irc.Named(ctx, l.ports.Gateway, d)
 	r := &row{
 		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
-		msgid: ev.WireID(), event: ev.ID, ref: ev.Handoff, done: make(chan error, 1),
-	}
-	switch receipt := d.Entry.Version == 0; {
-	case receipt:
-	case private:
-		r.told = &step
-	default:
-		r.plain = irc.Summary(step)
-		if l.cfg.Summaries && d.Attempt == 0 {
-			r.line = r.plain
-		}
-	}
-	if r.heard && !private && !ev.Arrival.Command {
-		return r, nil
-	}
-	var err error
-	if private {
-		if r.to, err = l.others(ctx, step); err != nil {
-			return nil, err
-		}
+		msgid: ev.WireID(), event: ev.ID, ref: ev.Handoff, personal: d.Personal, done: make(chan error, 1),
 	}
 	if !r.heard {
 		r.from, r.name = ev.Actor(), step.Name(ev.Actor())
 	}
-	r.tags, err = l.tags(ctx, d)
+	receipt := d.Entry.Version == 0
+	var others []party
+	if private || !receipt {
+		var err error
+		if others, err = l.others(ctx, step); err != nil {
+			return nil, err
+		}
+	}
+	if !receipt {
+		r.owed = slices.DeleteFunc(slices.Clone(others), func(p party) bool { return !p.ours })
+	}
+	switch {
+	case private:
+		r.to = others
+		if !receipt {
+			r.told = &step
+		}
+	case !receipt:
+		r.copied, r.plain = &step, irc.Summary(step)
+		r.open = !r.heard && ev.Verb == federation.Offer && ev.To == ""
+		if r.open && r.personal && d.View.State != federation.Open {
+			return nil, federation.Refuse(ev, federation.InvalidTarget, "nobody was in "+r.venue+" while it was open")
+		}
+		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // nobody has seen the line of the latter
+			r.line = r.plain
+		}
+	}
+	var err error
+	if private || r.open || !r.personal && (!r.heard || ev.Arrival.Command) {
+		if r.tags, err = l.tags(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	if !private {
+		r.copies, err = l.copy(ctx, d, r)
+	}
 	return r, err
+}
+
+// copy renders a step of a channel for those of its parties that are on the network and not in
+// the channel.
+func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[federation.DID]map[string]string, error) {
+	s := l.live.Load()
+	if s == nil || len(r.owed) == 0 {
+		return nil, nil
+	}
+	var outside []federation.DID
+	s.Post(ctx, func() {
+		for _, p := range s.owed(r) {
+			if uuid := s.find(p); uuid != "" && (r.personal || !s.net.channels[r.venue].members[uuid]) {
+				outside = append(outside, p.did)
+			}
+		}
+	})
+	copies := map[federation.DID]map[string]string{}
+	for _, did := range outside {
+		d.View.Venue = federation.PrivateVenue(d.Entry.Event.Actor(), did)
+		tags, err := l.tags(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		copies[did] = tags
+	}
+	return copies, nil
 }
 
 // others returns the recipients of a private step. A party that signed last on another
@@ -171,29 +227,41 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		s.unread = append(s.unread, r)
 		return
 	}
+	ch := s.net.channels[r.venue]
 	targets := s.targets(r)
 	switch {
-	case len(targets) == 0 && r.heard && !slices.ContainsFunc(r.to, func(p party) bool { return p.ours }):
+	case ch != nil:
+	case len(targets) == 0 && r.heard && len(r.owed) == 0:
 		r.done <- nil
 		return
 	case len(targets) == 0:
-		s.miss(r)
-		r.done <- s.link.unavailable(errAbsent)
+		for _, p := range r.to {
+			s.miss(p)
+		}
+		r.done <- r.absent(s.link.unavailable(errAbsent))
 		return
-	case r.tags != nil && !s.net.tagmsg:
+	}
+	if r.tags != nil && !s.net.tagmsg {
 		s.strip(ctx, r)
 	}
-	from := s.speaker(r.from, r.name, r.venue)
-	err := s.barred(from, r)
-	if err != nil && r.named != nil && s.barred(s.link.roster.Self, r) == nil {
-		from, r.lines, err = s.link.roster.Self, r.named, nil
-	}
-	if err != nil {
-		r.done <- err
+	s.reach(r)
+	if len(targets) == 0 && len(r.copies) == 0 {
+		s.proved(r)
 		return
 	}
-	if r.tags == nil && r.lines == nil && s.text(r) == "" { // nothing is left to prove
-		r.done <- nil
+	from := s.speaker(r.from, r.name, r.venue)
+	if len(targets) > 0 {
+		err := s.barred(from, r)
+		if err != nil && r.named != nil && s.barred(s.link.roster.Self, r) == nil {
+			from, r.lines, err = s.link.roster.Self, r.named, nil
+		}
+		if err != nil {
+			r.done <- err
+			return
+		}
+	}
+	if r.tags == nil && r.lines == nil && s.text(r) == "" && len(r.copies) == 0 { // nothing is left to prove
+		s.proved(r)
 		return
 	}
 	if err := s.putRow(r, from, targets); err != nil {
@@ -201,6 +269,71 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		return
 	}
 	s.unproven = append(s.unproven, r)
+}
+
+// reach notes which of the owed parties of a channel step read it, and how. A copy for a party
+// that came into the channel, or that left, is dropped.
+func (s *session) reach(r *row) {
+	ch := s.net.channels[r.venue]
+	if ch == nil {
+		return
+	}
+	r.shown = len(ch.members) > 0
+	copies := map[federation.DID]map[string]string{}
+	r.reached = map[federation.DID]string{}
+	for _, p := range s.owed(r) {
+		switch uuid := s.find(p); {
+		case uuid == "":
+		case ch.members[uuid] && !r.personal:
+			r.reached[p.did] = uuid
+		case r.copies[p.did] != nil:
+			r.reached[p.did], copies[p.did] = uuid, r.copies[p.did]
+		}
+	}
+	r.copies = copies
+}
+
+// absent returns the not-now of a row: one for which later rows do not wait, if the channel has it.
+func (r *row) absent(err error) error {
+	if r.personal {
+		return &bridge.AbsentError{Err: err}
+	}
+	return err
+}
+
+// owed returns the parties that a row is owed to and that are not known to have it.
+func (s *session) owed(r *row) []party {
+	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
+}
+
+// key names a step and a party that has it.
+func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
+
+// proved answers a row that the peer has read, or that was not to be written: nil if all parties
+// that it is owed to have it.
+func (s *session) proved(r *row) {
+	ch := s.net.channels[r.venue]
+	missing := r.open && !r.shown
+	if missing {
+		ch.awaited = true
+	}
+	for _, p := range s.owed(r) {
+		uuid, reached := r.reached[p.did]
+		if reached = reached && s.net.users[uuid] != nil; reached && ch != nil && r.copies[p.did] == nil {
+			reached = ch.members[uuid] // it may have left before the step was read
+		}
+		if reached {
+			s.link.had.Add(r.key(p))
+			continue
+		}
+		missing = true
+		s.miss(p)
+	}
+	if missing {
+		r.done <- &bridge.AbsentError{Err: s.link.unavailable(errAbsent)}
+		return
+	}
+	r.done <- nil
 }
 
 // strip leaves the line of a row alone, for a peer without message tags: a TAGMSG would end
@@ -236,19 +369,31 @@ func (s *session) barred(from *pseudo, r *row) error {
 // with its nick is a different one.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
+		if r.open && len(ch.members) == 0 || r.personal && !r.open {
+			return nil
+		}
 		return []string{ch.name}
 	}
 	var uuids []string
+	r.reached = map[federation.DID]string{}
 	for _, p := range r.to {
-		if r.heard || s.link.roster.Has(p.did) {
+		if r.heard {
 			p.nick = ""
 		}
-		if uuid := s.net.find(p.did, p.accounts, p.nick); uuid != "" {
-			uuids = append(uuids, uuid)
+		if uuid := s.find(p); uuid != "" && !s.link.had.Has(r.key(p)) {
+			uuids, r.reached[p.did] = append(uuids, uuid), uuid
 		}
 	}
 	r.whom = uuids
 	return uuids
+}
+
+// find returns the UUID of a party, "" for one that is away.
+func (s *session) find(p party) string {
+	if s.link.roster.Has(p.did) {
+		p.nick = ""
+	}
+	return s.net.find(p.did, p.accounts, p.nick)
 }
 
 // putRow adds the messages of a row to what is to be written, side by side.
@@ -262,22 +407,35 @@ func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 				return err
 			}
 		}
-		if r.tags != nil {
-			if err := s.putMessage(ircmsg.MakeMessage(r.tags, from.uuid, "TAGMSG", target)); err != nil {
-				return err
-			}
+		if err := s.putStep(r, target, r.tags, text); err != nil {
+			return err
 		}
-		if text == "" {
-			continue
+	}
+	for did, tags := range r.copies {
+		if !s.net.tagmsg {
+			tags = nil
 		}
-		tags := map[string]string{"msgid": r.msgid + irc.LineSuffix, irc.RefTag: r.ref.String()}
-		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, text)
-		line.ForceTrailing()
-		if err := s.putMessage(line); err != nil {
+		if err := s.putStep(r, r.reached[did], tags, irc.PrivateSummary(*r.copied, s.link.roster.Self.Nick)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putStep adds the tags of a step and its line for people, each unless it is empty.
+func (s *session) putStep(r *row, target string, tags map[string]string, text string) error {
+	if tags != nil {
+		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {
+			return err
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	ids := map[string]string{"msgid": r.msgid + irc.LineSuffix, irc.RefTag: r.ref.String()}
+	line := ircmsg.MakeMessage(ids, r.uuid, "NOTICE", target, text)
+	line.ForceTrailing()
+	return s.putMessage(line)
 }
 
 // text returns the line of a row, "" for none.

@@ -2,6 +2,7 @@ package spanningtree
 
 import (
 	"context"
+	"slices"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -111,6 +112,19 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	}
 }
 
+// copyOf returns the channel of a handoff for a private step of one of its parties, which may
+// have got the steps before it as private copies. It is the zero place for any other step.
+func (s *session) copyOf(ctx context.Context, ev federation.Event) (federation.Place, error) {
+	if ev.Verb == federation.Offer {
+		return federation.Place{}, nil
+	}
+	view, err := s.link.ports.Gateway.View(ctx, ev.Handoff)
+	if err != nil || federation.Private(view.Venue) || !slices.Contains(view.Others(""), ev.From) {
+		return federation.Place{}, err
+	}
+	return federation.Place{Venue: view.Venue}, nil
+}
+
 // attribute finds out whose step it is, once, and the venue of a private one: not in the
 // goroutine of the owner, which must not wait for the record. The step of a user with a
 // bound account is that of the account's DID and of no other.
@@ -133,6 +147,9 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 	}
 	if ev.Venue == "" {
 		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {
+			return err
+		}
+		if ev.Arrival.Place, err = s.copyOf(ctx, ev); err != nil {
 			return err
 		}
 	}

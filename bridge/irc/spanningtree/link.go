@@ -74,6 +74,10 @@ const network = "spanningtree"
 // one round trip, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
+// maxHad bounds the steps that a link remembers with a party that has them. A party may get an
+// older step a second time.
+const maxHad = 4096
+
 // Deps is what a link needs of the rest of the program.
 type Deps struct {
 	bridge.Ports
@@ -96,8 +100,9 @@ type Link struct {
 	chatops   irc.ChatOps
 	replies   irc.Replies
 	channels  irc.Channels
-	relayed   []string // venues of this federation whose text is exchanged with other links
-	roster    *roster  // owned by the goroutine in Run
+	relayed   []string   // venues of this federation whose text is exchanged with other links
+	roster    *roster    // owned by the goroutine in Run
+	had       irc.Recent // steps with parties that read them; owned by the goroutine in Run
 
 	presenceEvery time.Duration
 
@@ -148,6 +153,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 		channels: channels,
 		relayed:  relayed,
 		roster:   newRoster(cfg, p.Home, channels.There()),
+		had:      irc.Recent{Most: maxHad},
 
 		presenceEvery: irc.PresenceEvery,
 	}, nil

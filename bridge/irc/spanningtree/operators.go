@@ -28,6 +28,10 @@ func (s *session) fill(ch *channel, list string) {
 			ch.members[uuid], ch.visited, ch.met = true, true, true
 		}
 	}
+	if ch.awaited && len(entered) > 0 {
+		ch.awaited = false
+		s.back("")
+	}
 	if s.linked && ch.ours && !operated && len(entered) > 0 {
 		s.put(":%s FMODE %s %d +o %s", s.sid(), ch.name, ch.ts, entered[0])
 	}

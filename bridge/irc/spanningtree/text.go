@@ -74,28 +74,28 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, nick)
 }
 
-// maxMissed bounds the absent recipients that a session remembers. The messages to others are
+// maxMissed bounds the absent recipients that a session remembers. The deliveries to others are
 // tried again by the clock alone.
 const maxMissed = 4096
 
-// miss remembers the recipient of private text that is not here.
-func (s *session) miss(r *row) {
-	if r.lines != nil && len(r.to) > 0 && len(s.missed) < maxMissed {
-		s.missed[r.to[0].did] = r.to[0]
+// miss remembers a recipient that is not here.
+func (s *session) miss(p party) {
+	if len(s.missed) < maxMissed {
+		s.missed[p.did] = p
 	}
 }
 
-// meetAgain has the messages tried now whose recipients came back.
+// meetAgain has the messages and steps tried now whose recipients came back.
 func (s *session) meetAgain() {
 	for did, p := range s.missed {
-		if s.net.find(p.did, p.accounts, p.nick) != "" {
+		if s.find(p) != "" {
 			delete(s.missed, did)
 			s.back(did)
 		}
 	}
 }
 
-// back has the pending messages to a DID tried now; "" is all of the link.
+// back has the pending messages and steps for a DID tried now; "" is all of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.ports.Messages == nil {
 		return

@@ -63,6 +63,7 @@ type channel struct {
 	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
 	met     bool            // it had a member since the link came up
+	awaited bool            // an offer to anyone waits for a member
 	rules   rules
 	kept    map[*pseudo]bool // users of ours that its modes keep out
 }
