@@ -60,7 +60,8 @@ type Server struct {
 	tls      *tls.Config
 	http     *http.Server
 	listener net.Listener // nil until Listen
-	gate     *gate        // counts connections; nil where nothing limits them
+	log      *slog.Logger
+	gate     *gate // counts connections; nil where nothing limits them
 }
 
 // New returns a server for a handler, without opening anything.
@@ -86,7 +87,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 		handler.ServeHTTP(c.Response(), namePeer(fromClient(c, cfg.TrustedProxies)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, gate: limits, http: &http.Server{
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, log: log, gate: limits, http: &http.Server{
 		ConnState:         limits.note,
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
@@ -103,8 +104,10 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 // not.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.socket != "" {
-		var err error
-		s.listener, err = listenSocket(ctx, s.socket)
+		remade, err := newRemade(ctx, s.socket, s.log)
+		if err == nil {
+			s.listener = remade
+		}
 		return err
 	}
 	var lc net.ListenConfig
@@ -138,6 +141,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+	if remade, ok := s.listener.(*remade); ok {
+		go remade.watch(context.WithoutCancel(ctx)) // until Close
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.http.Serve(s.listener) }()
 	select {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,6 +54,108 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("listen %s: %w", path, err), listener.Close())
 	}
 	return listener, nil
+}
+
+// remadeEvery is how often a server looks whether its socket still has its name.
+const remadeEvery = time.Second
+
+// remade is the listener of a unix socket that is made again after its file was deleted: otherwise no
+// command could reach the gateway until its next start.
+type remade struct {
+	path    string
+	log     *slog.Logger
+	closing chan struct{} // closed by Close
+
+	mu      sync.Mutex
+	current net.Listener
+	closed  bool
+}
+
+func newRemade(ctx context.Context, path string, log *slog.Logger) (*remade, error) {
+	listener, err := listenSocket(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return &remade{path: path, log: log, closing: make(chan struct{}), current: listener}, nil
+}
+
+// Accept implements [net.Listener].
+func (r *remade) Accept() (net.Conn, error) {
+	for {
+		r.mu.Lock()
+		listener := r.current
+		r.mu.Unlock()
+		conn, err := listener.Accept()
+		if err == nil {
+			return conn, nil
+		}
+		r.mu.Lock()
+		same := r.current == listener
+		r.mu.Unlock()
+		if same {
+			return nil, err
+		}
+	}
+}
+
+// Addr implements [net.Listener].
+func (r *remade) Addr() net.Addr {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current.Addr()
+}
+
+// Close implements [net.Listener].
+func (r *remade) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
+	return r.current.Close()
+}
+
+// watch makes a deleted socket again until Close.
+func (r *remade) watch(ctx context.Context) {
+	tick := time.NewTicker(remadeEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-tick.C:
+		case <-r.closing:
+			return
+		}
+		made, err := r.makeAgain(ctx)
+		switch {
+		case err != nil && !failing:
+			r.log.LogAttrs(ctx, slog.LevelError, "socket was deleted, and is not made again", slog.Any("err", err))
+		case made:
+			r.log.LogAttrs(ctx, slog.LevelWarn, "socket was deleted, and is made again", slog.String("path", r.path))
+		}
+		failing = err != nil
+	}
+}
+
+// makeAgain listens on a new socket if the file of the current one is gone.
+func (r *remade) makeAgain(ctx context.Context) (made bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := os.Lstat(r.path); r.closed || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	listener, err := listenSocket(ctx, r.path)
+	if err != nil {
+		return false, err
+	}
+	old := r.current
+	r.current = listener
+	if unix, ok := old.(*net.UnixListener); ok {
+		unix.SetUnlinkOnClose(false) // the name is that of the new socket
+	}
+	_ = old.Close()
+	return true, nil
 }
 
 // clearSocket removes a socket that no process serves.

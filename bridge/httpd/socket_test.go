@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"baton/bridge/httpd"
 )
@@ -115,5 +116,40 @@ func TestAFileIsNotTakenForASocket(t *testing.T) {
 	}
 	if err := socketServer(filepath.Join(dir, strings.Repeat("s", 120))).Listen(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a path that no socket can have: %v", err)
+	}
+}
+
+func TestSocketIsMadeAgainAfterItWasDeleted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	server := socketServer(path)
+	if err := server.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	for range 2 {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if info, err := os.Lstat(path); err == nil && info.Mode() == fs.ModeSocket|0o600 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the socket is not made again")
+			}
+		}
+		if got := askSocket(t, path); got == "" {
+			t.Error("the new socket does not answer")
+		}
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the end leaves %s: %v", path, err)
 	}
 }

@@ -2,8 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
+	"baton/bridge"
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
 	"baton/federation/store/backup"
@@ -12,15 +21,50 @@ import (
 // eraser erases for operators. It implements [operatorapi.Eraser].
 type eraser struct{ p *program }
 
-// Erase implements [operatorapi.Eraser].
+// Erase implements [operatorapi.Eraser]. A marker in data_dir names the DID from before the first
+// change until the end: see [unfinishedErasures].
 func (e eraser) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
-	return e.p.gateway.Erase(ctx, did, dry)
+	if dry {
+		return e.p.gateway.Erase(ctx, did, dry)
+	}
+	marker := erasureMarker(e.p.file, did)
+	if err := errors.Join(os.WriteFile(marker, []byte(did+"\n"), 0o600), backup.SyncFolder(e.p.file.Path("."))); err != nil {
+		return federation.Erasing{}, fmt.Errorf("note the erasure: %w", err)
+	}
+	done, err := e.p.gateway.Erase(ctx, did, dry)
+	if _, refused := errors.AsType[*bridge.ProblemError](err); err != nil && !refused {
+		return done, err
+	}
+	if removed := os.Remove(marker); !errors.Is(removed, fs.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return done, err
 }
 
-// Copies implements [operatorapi.Eraser]: copies of the record below data_dir that a migration or
-// a restore made, and the folder of the batches that homes exchange through this gateway.
+// erasurePrefix begins the name of the marker of an erasure.
+const erasurePrefix = "erasure-unfinished-"
+
+func erasureMarker(file *configs.File, did federation.DID) string {
+	sum := sha256.Sum256([]byte(did))
+	return file.Path(erasurePrefix + hex.EncodeToString(sum[:8]))
+}
+
+// unfinishedErasures returns the DIDs whose erasure was cut short. Running it again completes it.
+func unfinishedErasures(file *configs.File) ([]string, error) {
+	markers, err := filepath.Glob(file.Path(erasurePrefix + "*"))
+	var dids []string
+	for _, marker := range markers {
+		text, failed := os.ReadFile(marker) //nolint:gosec // a name of ours
+		err = errors.Join(err, failed)
+		dids = append(dids, strings.TrimSpace(string(text)))
+	}
+	return dids, err
+}
+
+// Copies implements [operatorapi.Eraser]: copies of the record below data_dir that a migration, a
+// restore or a backup left, and the folder of the batches that homes exchange through this gateway.
 func (e eraser) Copies() ([]string, error) {
-	found, err := backup.Copies(e.p.file.Path(e.p.file.Store.Path))
+	found, err := backup.Copies(targetOf(e.p.file))
 	if err != nil {
 		return nil, err
 	}

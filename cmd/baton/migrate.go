@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/configs"
+	"baton/federation/store/backup"
 	"baton/federation/store/offline"
 	"baton/federation/store/registry"
 )
@@ -41,6 +42,9 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	file, err := configs.Load(c.configPath())
 	if err != nil {
+		return err
+	}
+	if err := backup.CheckRestored(targetOf(file)); err != nil {
 		return err
 	}
 	if cmd.To != "" {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,13 +27,34 @@ func locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the record of a configuration.
+// openRecord opens the record of a configuration. It makes no record in an empty database beside a
+// record in a file: a copy that was cut short leaves both.
 func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer) (*registry.Record, error) {
 	at, err := locate(file)
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(at.Path); at.DSN != "" && err == nil && info.Size() > 0 {
+		planned, err := at.Upgrade(ctx, true, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if planned.From == 0 {
+			return nil, fmt.Errorf("the database of store.dsn_file is empty, and there is a record in %s: run baton migrate --to postgres, or move that file away", at.Path)
+		}
+	}
 	return at.Open(ctx, reg)
+}
+
+// recordFiles returns the paths that only the owner may have access to: data_dir and the files of the
+// record.
+func recordFiles(file *configs.File) []string {
+	paths := []string{file.Path(".")}
+	if file.Store.Driver != configs.Postgres {
+		record := file.Path(file.Store.Path)
+		paths = append(paths, record, record+"-wal", record+"-shm")
+	}
+	return paths
 }
 
 // examination is the rules by which the commands examine a record. It implements [offline.Rules].

@@ -19,16 +19,31 @@ import (
 // together.
 const restoreMarker = "restore-unfinished"
 
-// CheckRestored refuses a data_dir in which a restore was cut short.
-func CheckRestored(dir string) error {
-	_, err := os.Lstat(filepath.Join(dir, restoreMarker))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
+// CheckRestored returns an error if a restore to a target was cut short. The folder for the drafts
+// of keys shows that until the first file moves, and from then on the marker does.
+func CheckRestored(to Target) error {
+	r := restoration{to: to}
+	const again = "a restore was cut short: run baton restore again"
+	switch moving, err := exists(r.path(restoreMarker)); {
 	case err != nil:
 		return err
+	case moving:
+		return errors.New(again)
 	}
-	return errors.New("a restore was cut short: run baton restore again")
+	reading, err := exists(r.keysDraft())
+	if err == nil && reading {
+		err = fmt.Errorf("%s, or delete %s to serve without it: it has changed nothing", again, r.keysDraft())
+	}
+	return err
+}
+
+// exists reports whether there is a file.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Target is where a backup is restored to.
@@ -62,6 +77,9 @@ func Restore(ctx context.Context, name string, to Target, force bool, now time.T
 		return done, err
 	}
 	defer func() { err = errors.Join(err, r.clear()) }()
+	if err := r.begin(); err != nil {
+		return done, err
+	}
 	if err := r.read(ctx, name); err != nil {
 		return done, err
 	}
@@ -112,24 +130,34 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// clear removes the drafts of this restore, and of an earlier restore that was killed.
+// begin makes the folder for the drafts of keys before any other file, and empties one that a
+// killed restore left. From then on [CheckRestored] fails, until clear.
+func (r *restoration) begin() error {
+	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(r.keysDraft(), 0o700), SyncFolder(filepath.Dir(r.keysDraft())), os.RemoveAll(r.recordDraft())); err != nil { //nolint:gosec // a folder
+		return err
+	}
+	left, err := os.ReadDir(r.keysDraft())
+	for _, one := range left {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(r.keysDraft(), one.Name())))
+	}
+	return err
+}
+
+// clear removes the drafts of this restore, the folder of the keys last.
 func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }
 
 // read checks the backup and writes all of it to drafts.
 func (r *restoration) read(ctx context.Context, name string) error {
-	if err := r.clear(); err != nil {
-		return err
-	}
 	archive, err := os.Open(name) //nolint:gosec // the operator names the path
 	if err != nil {
 		return err
 	}
 	defer archive.Close()
-	if err := os.Mkdir(r.keysDraft(), 0o700); err != nil {
-		return err
-	}
 	if err := read(archive, r.accept, r.create); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
