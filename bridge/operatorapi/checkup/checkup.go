@@ -4,6 +4,7 @@ package checkup
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const (
 	fsyncs        = 20
 	slowFsync     = 50 * time.Millisecond
 	lowDisk       = 10 // percent
+	testBytes     = 64 << 10
 	shortValidity = 14 * 24 * time.Hour
 )
 
@@ -57,6 +59,8 @@ type Checkup struct {
 	Home        federation.HomeID
 	Key         string            // the did:key that signs now
 	Folder      string            // data_dir
+	RecordFiles []string          // data_dir and the files of the record in it
+	Unfinished  []string          // DIDs whose erasure was cut short
 	Secrets     []string          // the files with secrets that the configuration names
 	Keys        string            // the folder of keys
 	Certificate *x509.Certificate // of [tls]; nil without one
@@ -110,7 +114,29 @@ func (c Checkup) record(ctx context.Context) contract.Diagnosis {
 	if err := c.Record.Ready(ctx); err != nil {
 		return fails("record", oneLine(err), "look at the disk and the log, and run baton verify")
 	}
+	if err := writeTest(c.Folder); err != nil {
+		return fails("record", fmt.Sprintf("no test file of %d KiB can be written beside it: %s", testBytes>>10, oneLine(err)), "free some of the disk of "+c.Folder)
+	}
+	if len(c.Unfinished) > 0 {
+		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "run baton erase "+c.Unfinished[0]+" again")
+	}
 	return fine("record", "it takes writes")
+}
+
+// writeTest writes a file to a folder, syncs it and removes it. A small write to the record proves
+// little: it may fit into pages that are allocated already.
+func writeTest(folder string) (err error) {
+	file, err := os.CreateTemp(folder, ".write-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
+	text := make([]byte, testBytes)
+	_, _ = rand.Read(text) // never fails; a file system that compresses has to store random bytes
+	if _, err := file.Write(text); err != nil {
+		return err
+	}
+	return file.Sync()
 }
 
 // checkFsync measures how long the disk of a folder takes to keep a write.
@@ -173,7 +199,21 @@ func (c Checkup) permissions() contract.Diagnosis {
 			return fails("permissions", fmt.Sprintf("others may read %s (mode %04o)", path, info.Mode().Perm()), "chmod 600 "+path)
 		}
 	}
+	for _, path := range c.RecordFiles {
+		if mode, loose := Loose(path); loose {
+			return warns("permissions", fmt.Sprintf("others have access to %s (mode %04o)", path, mode), "chmod go= "+path)
+		}
+	}
 	return fine("permissions", fmt.Sprintf("the owner alone reads the %d files with secrets", len(paths)))
+}
+
+// Loose reports whether users other than the owner have access to a file or folder, and its mode.
+func Loose(path string) (fs.FileMode, bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	return info.Mode().Perm(), info.Mode().Perm()&0o077 != 0
 }
 
 // clock compares the clock with the clocks of the linked homes.
