@@ -63,7 +63,7 @@ func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manif
 	if err != nil {
 		return backup.Manifest{}, err
 	}
-	if err := backup.CheckRestored(file.Path(".")); err != nil {
+	if err := backup.CheckRestored(targetOf(file)); err != nil {
 		return backup.Manifest{}, err
 	}
 	return backup.Write(ctx, draft, sourceOf(file), folder)

@@ -66,7 +66,7 @@ type vault struct{ p *program }
 
 // Backup implements [operatorapi.Vault].
 func (v vault) Backup(ctx context.Context) (io.ReadCloser, error) {
-	return backup.Stream(ctx, sourceOf(v.p.file), v.p.file.Path("."))
+	return backup.Stream(ctx, sourceOf(v.p.file))
 }
 
 // Rotate implements [operatorapi.Vault].

@@ -22,6 +22,7 @@ import (
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/checkup"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
 	"baton/bridge/tracing"
@@ -193,16 +194,36 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
 	}
-	if err := backup.CheckRestored(p.file.Path(".")); err != nil {
+	if err := backup.CheckRestored(targetOf(p.file)); err != nil {
 		return err
 	}
 	var err error
 	if p.record, err = openRecord(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
+	if err := backup.RemoveLeftovers(p.file.Path(".")); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "leftovers of killed backups not removed", slog.Any("err", err))
+	}
+	if err := p.warn(ctx); err != nil {
+		return err
+	}
 	var adopted bool
 	if p.keyring, adopted, err = keyFolder(p.file).OpenFor(ctx, p.record, time.Now()); adopted {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", p.file.Home.Name))
+	}
+	return err
+}
+
+// warn logs what a start finds in data_dir that an operator has to act on.
+func (p *program) warn(ctx context.Context) error {
+	for _, path := range recordFiles(p.file) {
+		if mode, loose := checkup.Loose(path); loose {
+			p.log.LogAttrs(ctx, slog.LevelWarn, "others have access to the record: take it away", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+		}
+	}
+	unfinished, err := unfinishedErasures(p.file)
+	for _, did := range unfinished {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "an erasure was cut short: run baton erase again", slog.String("did", did))
 	}
 	return err
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,12 +69,18 @@ func (s Source) first() string {
 	return recordMember
 }
 
+// member is one file of a backup that is about to be written.
+type member struct {
+	Member
+
+	write func(w io.Writer) error
+}
+
 // write writes a backup as of now. It copies the record to a draft first, a file that is not
-// there yet; the caller removes what is left of the draft. It reads the keys after the record:
-// the other way round, the record could name a key that the backup does not have.
+// there yet; the caller removes what is left of the draft.
 func write(ctx context.Context, w io.Writer, from Source, draft string, now time.Time) (Manifest, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
-	paths := map[string]string{recordMember: draft, configMember: from.Config}
+	path := from.Config
 	if from.Record != "" {
 		if err := engine.Copy(ctx, from.Record, draft); err != nil {
 			return made, err
@@ -84,31 +89,38 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 		if err != nil {
 			return made, err
 		}
-		made.Record = version.From
+		path, made.Record = draft, version.From
 	}
-	names, err := keyFiles(from.Keys)
+	first, err := describe(from.first(), path)
 	if err != nil {
-		return made, fmt.Errorf("read keys: %w", err)
+		return made, err
 	}
-	for _, name := range names {
-		paths[keysMember+name] = filepath.Join(from.Keys, name)
+	members, err := withKeys(&made, first, from.Keys)
+	if err != nil {
+		return made, err
 	}
-	for _, name := range append([]string{from.first()}, prefixed(names)...) {
-		one, err := describe(name, paths[name])
-		if err != nil {
-			return made, err
-		}
-		made.Files = append(made.Files, one)
-	}
-	return made, writeMembers(w, made, paths)
+	return made, writeMembers(w, made, members)
 }
 
-func prefixed(names []string) []string {
-	all := slices.Clone(names)
-	for i := range all {
-		all[i] = keysMember + all[i]
+// withKeys returns the members of a backup, and lists them in its manifest. The keys are read after
+// the record: the other way round, the record could name a key that the backup does not have.
+func withKeys(made *Manifest, first member, folder string) ([]member, error) {
+	names, err := keyFiles(folder)
+	if err != nil {
+		return nil, fmt.Errorf("read keys: %w", err)
 	}
-	return all
+	members := []member{first}
+	for _, name := range names {
+		one, err := describe(keysMember+name, filepath.Join(folder, name))
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, one)
+	}
+	for _, one := range members {
+		made.Files = append(made.Files, one.Member)
+	}
+	return members, nil
 }
 
 // keyFiles returns the names of the keys in a folder, without drafts.
@@ -126,17 +138,27 @@ func keyFiles(folder string) ([]string, error) {
 	return names, nil
 }
 
-func describe(name, from string) (Member, error) {
-	f, err := os.Open(from) //nolint:gosec // the configuration names the path
-	if err != nil {
-		return Member{}, err
-	}
-	sum := sha256.New()
-	n, err := io.Copy(sum, f)
-	return Member{Name: name, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, f.Close())
+func describe(name, from string) (member, error) {
+	return measure(name, func(w io.Writer) error { return copyFile(w, from) })
 }
 
-func writeMembers(w io.Writer, made Manifest, paths map[string]string) error {
+// measure returns a member with the size and the SHA-256 of its bytes, which it writes once for that.
+func measure(name string, write func(io.Writer) error) (member, error) {
+	size, sum := &counter{}, sha256.New()
+	err := write(io.MultiWriter(size, sum))
+	return member{Member{Name: name, Bytes: size.bytes, SHA256: hex.EncodeToString(sum.Sum(nil))}, write}, err
+}
+
+// counter counts bytes.
+type counter struct{ bytes int64 }
+
+// Write implements [io.Writer].
+func (c *counter) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
+	return len(p), nil
+}
+
+func writeMembers(w io.Writer, made Manifest, members []member) error {
 	out := tar.NewWriter(w)
 	text, err := json.MarshalIndent(made, "", "  ")
 	if err != nil {
@@ -148,11 +170,11 @@ func writeMembers(w io.Writer, made Manifest, paths map[string]string) error {
 	if _, err := out.Write(text); err != nil {
 		return err
 	}
-	for _, one := range made.Files {
+	for _, one := range members {
 		if err := out.WriteHeader(header(one.Name, one.Bytes, made.Made)); err != nil {
 			return err
 		}
-		if err := copyFile(out, paths[one.Name]); err != nil {
+		if err := one.write(out); err != nil {
 			return err
 		}
 	}
@@ -164,7 +186,7 @@ func header(name string, size int64, made time.Time) *tar.Header {
 }
 
 func copyFile(w io.Writer, from string) error {
-	f, err := os.Open(from) //nolint:gosec // as in describe
+	f, err := os.Open(from) //nolint:gosec // the configuration names the path
 	if err != nil {
 		return err
 	}

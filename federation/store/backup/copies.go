@@ -5,10 +5,16 @@ import "path/filepath"
 // asidePrefix begins the name of a folder, beside the record, of files that a restore replaced.
 const asidePrefix = "replaced-"
 
-// Copies returns the copies of the record in a file that a migration or a restore left beside it.
-func Copies(record string) ([]string, error) {
+// Copies returns the copies of the record of a target: those that a migration or a restore left
+// beside it, the drafts of a restore that was cut short, and those of killed backups.
+func Copies(of Target) ([]string, error) {
+	r := restoration{to: of}
+	patterns := []string{r.recordDraft(), filepath.Join(of.Dir, leftoverPrefix+"*", recordMember), filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+"*")}
+	if of.Record != "" {
+		patterns = append(patterns, of.Record+".*.bak", of.Record+".*.draft")
+	}
 	found := []string{}
-	for _, pattern := range []string{record + ".*.bak", record + ".*.draft", filepath.Join(filepath.Dir(record), asidePrefix+"*")} {
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err

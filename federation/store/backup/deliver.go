@@ -8,7 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"baton/federation/store/engine"
 )
+
+// leftoverPrefix begins the names of the folders in data_dir in which earlier versions made backups.
+const leftoverPrefix = ".backup-"
 
 // Save writes a backup to a file, whole or not at all, and never over another file. The caller's
 // write makes the draft in a folder of its own, which Save removes.
@@ -49,17 +55,47 @@ func Receive(path string, from io.Reader) (made Manifest, err error) {
 	return Check(f)
 }
 
-// Stream returns a backup of a source, from a folder of its own that no longer exists when Stream
-// returns: the open file stays. The caller closes it.
-func Stream(ctx context.Context, from Source, dir string) (_ io.ReadCloser, err error) {
-	folder, err := os.MkdirTemp(dir, ".backup-") // of mode 0700
+// Stream returns a backup of a source. It makes no copy: the pages of the record are read while the
+// caller reads the backup, so that a full disk can be backed up to another one. When ctx ends, the
+// backup is cut short. The caller closes it.
+func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
+	made := Manifest{Format: archiveFormat, Home: from.Home, Made: time.Now().UTC()}
+	if from.Record == "" {
+		first, err := describe(configMember, from.Config)
+		if err != nil {
+			return nil, err
+		}
+		return stream(made, first, from.Keys, func() error { return nil })
+	}
+	pages, err := engine.OpenPages(ctx, from.Record)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	path := filepath.Join(folder, "backup.tar")
-	if _, err := Write(ctx, path, from, folder); err != nil {
-		return nil, err
+	made.Record = pages.Version
+	first, err := measure(recordMember, func(w io.Writer) error { return pages.WriteTo(ctx, w) })
+	if err != nil {
+		return nil, errors.Join(err, pages.Close())
 	}
-	return os.Open(path) //nolint:gosec // made just now
+	return stream(made, first, from.Keys, pages.Close)
+}
+
+// stream returns a reader of a backup, which ends with a call of end.
+func stream(made Manifest, first member, keys string, end func() error) (io.ReadCloser, error) {
+	members, err := withKeys(&made, first, keys)
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	reader, writer := io.Pipe()
+	go func() { _ = writer.CloseWithError(errors.Join(writeMembers(writer, made, members), end())) }() // it never fails
+	return reader, nil
+}
+
+// RemoveLeftovers removes the folders that killed backups of earlier versions left in data_dir. No
+// gateway may run there.
+func RemoveLeftovers(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))
+	for _, folder := range left {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
 }
