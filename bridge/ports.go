@@ -71,6 +71,10 @@ type Gateway interface {
 	Name(ctx context.Context, did federation.DID) string
 	// Same reports whether two DIDs belong to one agent. It blocks on the record.
 	Same(ctx context.Context, a, b federation.DID) bool
+	// Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
+	// unchanged. What people write to the DID of a kept key is for its owner. It blocks on the
+	// record, and its error is that of the record.
+	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Place returns where an offer from a network without channels is written on IRC, and in
 	// which dialect. An offer to a user that is online is private to that user; any other offer
 	// is written in a channel of the user's link. An open offer, which has no recipient, is

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -152,6 +153,9 @@ type Arrival struct {
 	// Party is the party of the handoff that made the step, where it signed as another of its
 	// DIDs.
 	Party DID `json:"party,omitempty"`
+	// Recipient is the party that an offer is for, if To is the DID of a key that this gateway keeps
+	// for that party.
+	Recipient DID `json:"recipient,omitempty"`
 	// Command says that a user of the link took the step by a command to the gateway, so that its
 	// network has the command and not the step.
 	Command bool `json:"command,omitempty"`
@@ -227,6 +231,10 @@ func (e Event) Actor() DID {
 	}
 	return e.From
 }
+
+// Offeree returns the DID that an offer is for: the recipient that the home found, else the DID
+// that the signer named; "" for an open offer.
+func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
 // Time returns the clock that deadlines use: that of the signed id, else of
 // receipt.

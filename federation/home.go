@@ -28,6 +28,15 @@ type Fanout struct {
 	Effects []Effect
 	// Topics are woken once the step is filed, because of what the Effects changed.
 	Topics []string
+	// Kept is the keys that the gateway keeps for the parties. Other networks may show their DIDs
+	// from now on, so the record remembers the owners.
+	Kept []KeptKey
+}
+
+// KeptKey is a key that the gateway keeps for a DID.
+type KeptKey struct {
+	ID    string // see [KeyID]
+	Owner DID
 }
 
 // Routes finds the links and homes that get a step.

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -46,6 +47,7 @@ type View struct {
 	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that moved it, which was a command there
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
+	Named    DID       `json:"named,omitempty"`    // the DID of a key kept for Offeree, if the offer names that one
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
 
 	Title    string    `json:"title"`
@@ -93,6 +95,10 @@ func (v View) Others(actor DID) []DID {
 	}
 	return others
 }
+
+// Addressee returns the DID that the offer names, "" for an open offer: [View].Offeree, or the DID
+// of a key that is kept for it.
+func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
 // Filing is one step with all that its filing changes: the event with its evidence, the view,
 // a row in each inbox and each outbox, the effects, and the [Binding] of the signer where the

@@ -69,13 +69,23 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+agentPath+"{did}"+cardPath, l.serveAgentCard)
 	mux.HandleFunc("POST "+gatewayPath, func(w http.ResponseWriter, r *http.Request) { l.serveRPC(w, r, "") })
 	mux.HandleFunc("POST "+agentPath+"{did}", func(w http.ResponseWriter, r *http.Request) {
-		did, err := federation.ParseDID(r.PathValue("did"))
+		did, err := l.addressee(r)
 		if err != nil {
-			l.deny(w, r, errNoAgent())
+			l.deny(w, r, err)
 			return
 		}
 		l.serveRPC(w, r, did)
 	})
+}
+
+// addressee returns the DID of the agent that a request is for: the DID in the path, or the owner of
+// a kept key's DID.
+func (l *Link) addressee(r *http.Request) (federation.DID, error) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		return "", errNoAgent()
+	}
+	return l.deps.Gateway.Owner(r.Context(), did)
 }
 
 // authenticate returns the caller of a request. An operator has no DID, and so no tasks.

@@ -65,9 +65,9 @@ func (l *Link) serveGatewayCard(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Link) serveAgentCard(w http.ResponseWriter, r *http.Request) {
-	did, err := federation.ParseDID(r.PathValue("did"))
+	did, err := l.addressee(r)
 	if err != nil {
-		l.deny(w, r, errNoAgent())
+		l.deny(w, r, err)
 		return
 	}
 	agent, err := l.resident(r.Context(), did)

@@ -412,6 +412,11 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 func (*gateway) Same(_ context.Context, a, b federation.DID) bool {
 	kept := func(did federation.DID) federation.DID { return bridgetest.SeededKey("person:" + string(did)).DID }
 	return a == b || kept(a) == b || kept(b) == a

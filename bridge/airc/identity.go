@@ -127,8 +127,12 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 // met reports whether a contact is one that the record knows.
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID returns the contact of a DID. Its error is as for find.
+// findDID returns the contact of a DID, or of the owner of a kept key's DID. Its error is as for find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
+	did, err := l.deps.Gateway.Owner(ctx, did)
+	if err != nil {
+		return contact{}, err
+	}
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:

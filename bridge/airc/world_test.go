@@ -350,6 +350,11 @@ type gateway struct {
 	refuse  error              // answered to every Submit
 }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
 	agent, err := g.record.AgentOf(ctx, a)
 	return a == b || err == nil && (agent.DID == b || agent.OwnDID == b)

@@ -21,6 +21,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
+	"baton/federation/mailbox"
 	"baton/translate/dialect"
 )
 
@@ -45,7 +46,7 @@ func NewParticipants() *Participants {
 	p.Home = &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
 		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
-		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{}, Same: p.Same,
+		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: keptKeys{p}, Same: p.Same, Owner: p.Owner,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
 			return fields
@@ -108,6 +109,26 @@ func (*Participants) Name(_ context.Context, did federation.DID) string { return
 // Same implements [bridge.Gateway].
 func (*Participants) Same(_ context.Context, a, b federation.DID) bool {
 	return a == b || SeededKey("person:"+string(a)).DID == b || SeededKey("person:"+string(b)).DID == a
+}
+
+// Owner implements [bridge.Gateway].
+func (p *Participants) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
+	return p.owners().Owner(ctx, did)
+}
+
+func (p *Participants) owners() mailbox.Owners {
+	return mailbox.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
+}
+
+// keptKeys has no links, and notes the keys that are kept for the parties.
+type keptKeys struct{ of *Participants }
+
+// Route implements [federation.Routes].
+func (k keptKeys) Route(_ context.Context, _ federation.Event, after federation.View) (to federation.Fanout, err error) {
+	for _, did := range after.Others("") {
+		to.Kept = append(to.Kept, k.of.owners().KeptFor(did))
+	}
+	return to, nil
 }
 
 // Place implements [bridge.Gateway].

@@ -92,7 +92,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	if from == "" {
 		from = string(s.Event.Actor())
 	}
-	to, err := l.nameOf(ctx, s.Event.To)
+	to, err := l.nameOf(ctx, s.Event.Offeree())
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (l *VoiceLink) fileOf(ctx context.Context, d federation.Delivery) ([]byte, 
 	if err != nil {
 		return nil, voicefile.File{}, err
 	}
-	to, err := l.nameOf(ctx, ev.To)
+	to, err := l.nameOf(ctx, ev.Offeree())
 	if err != nil {
 		return nil, voicefile.File{}, err
 	}

@@ -60,8 +60,13 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant that has a DID.
+// firstDID returns the first DID of the participant that has a DID, or for which the gateway keeps
+// the key of that DID.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
+	did, err := g.Owner(ctx, did)
+	if err != nil {
+		return did, err
+	}
 	known, err := g.deps.Participants.WithDID(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return did, fmt.Errorf("look up %s: %w", did, err)

@@ -25,6 +25,7 @@ import (
 	"baton/federation"
 	"baton/federation/deferral"
 	"baton/federation/home"
+	"baton/federation/mailbox"
 )
 
 // OperatorLink is the name under which the steps of operators come in.
@@ -62,6 +63,7 @@ type Deps struct {
 	Homes     Recipients // nil where there are no other homes
 	Mailboxes Mailboxes  // the same
 	Rerouter  Rerouter   // nil where there are no other homes
+	Owners    mailbox.Owners
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept func(name string) federation.SigningKey
 	// PublicURL is where the gateway serves the originals behind messages.
@@ -100,7 +102,7 @@ var _ bridge.Gateway = (*Gateway)(nil)
 func New(deps Deps) *Gateway {
 	g := &Gateway{deps: deps, growth: newGrowthWatch()}
 	g.links = NewLinkSet(LinkDeps{
-		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, Lost: deps.Keys.Cancel,
+		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
 	})
 	g.deferral = deferral.New(deferral.Config{
 		Rows:   deps.Deferred,

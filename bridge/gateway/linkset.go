@@ -70,6 +70,8 @@ type LinkDeps struct {
 	Log     *slog.Logger
 	// Homes tells which homes a step is delivered to; nil where there are none.
 	Homes Recipients
+	// KeptFor returns the key that the gateway keeps for a DID; nil where it keeps none.
+	KeptFor func(federation.DID) federation.KeptKey
 	// Lost is called with the name of a link whose connection has ended; nil for no call. It
 	// must not block.
 	Lost func(link string)
@@ -297,6 +299,11 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 		var homes []string
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
 		to.Links = append(to.Links, homes...)
+	}
+	if l.deps.KeptFor != nil {
+		for _, did := range after.Others("") {
+			to.Kept = append(to.Kept, l.deps.KeptFor(did))
+		}
 	}
 	var here []string
 	for _, name := range to.Once {

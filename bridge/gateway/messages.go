@@ -64,6 +64,9 @@ func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error
 }
 
 func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (said bridge.Said, ev federation.Event, err error) {
+	if m.To.DID, err = g.Owner(ctx, m.To.DID); err != nil {
+		return said, ev, err
+	}
 	if ev, err = g.write(m, now); err != nil {
 		return said, ev, err
 	}
@@ -91,6 +94,7 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 		return said, ev, err
 	}
 	f.View = federation.MessageView(f.Event)
+	f.Kept = []federation.KeptKey{g.deps.Owners.KeptFor(ev.For)}
 	if f.Newcomer, err = g.newcomer(ctx, ev, now); err != nil {
 		return said, ev, err
 	}

@@ -12,16 +12,16 @@ import (
 
 // Same implements [bridge.Gateway].
 func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
-	if a == b || g.keepsFor(a, b) || g.keepsFor(b, a) {
+	if a == b || g.deps.Owners.KeepsFor(a, b) || g.deps.Owners.KeepsFor(b, a) {
 		return true
 	}
 	known, err := g.deps.Participants.WithDID(ctx, a)
 	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
 }
 
-// keepsFor reports whether a DID is the kept DID of another DID, with which the gateway signs renditions.
-func (g *Gateway) keepsFor(kept, of federation.DID) bool {
-	return kept.Method() == "key" && g.deps.Kept("person:"+string(of)).DID == kept
+// Owner implements [bridge.Gateway].
+func (g *Gateway) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
+	return g.deps.Owners.Owner(ctx, did)
 }
 
 // Place implements [bridge.Gateway].
@@ -33,12 +33,16 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		place, dialect := openPlace(placers, channel)
 		return place, dialect, nil
 	}
-	binding, err := g.deps.Participants.Binding(ctx, to)
+	owner, err := g.Owner(ctx, to)
+	if err != nil {
+		return federation.Place{}, "", err
+	}
+	binding, err := g.deps.Participants.Binding(ctx, owner)
 	if errors.Is(err, federation.ErrNotFound) {
-		if binding.Link, err = g.newcomerOn(ctx, to); binding.Link == "" {
+		if binding.Link, err = g.newcomerOn(ctx, owner); binding.Link == "" {
 			return federation.Place{}, federation.HandoffTags, err
 		}
-		binding.DID = to
+		binding.DID = owner
 	}
 	if err != nil {
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
@@ -95,6 +99,10 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
 	if did == g.home.Load().ID.DID() {
 		return true
+	}
+	did, err := g.Owner(ctx, did)
+	if err != nil {
+		return false
 	}
 	if _, err := g.deps.Participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return err == nil

@@ -80,7 +80,7 @@ func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link strin
 func otherParty(ev federation.Event, view federation.View) federation.DID {
 	switch {
 	case ev.Verb == federation.Offer:
-		return ev.To
+		return ev.Offeree()
 	case ev.From != view.Offerer:
 		return view.Offerer
 	case view.Assignee != "":

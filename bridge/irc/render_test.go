@@ -35,6 +35,11 @@ func (d directory) View(_ context.Context, id federation.HandoffID) (federation.
 	return d.views[id], d.err
 }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (directory) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 func (d directory) Same(_ context.Context, a, b federation.DID) bool {
 	return a == b || d.same[a] == b || d.same[b] == a
 }

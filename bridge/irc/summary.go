@@ -31,7 +31,7 @@ func PrivateSummary(step translate.Step, nick string) string {
 // looked up. It blocks on the gateway.
 func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) translate.Step {
 	names := map[federation.DID]string{}
-	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.To) {
+	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.Offeree()) {
 		if _, known := names[did]; !known && did != "" {
 			names[did] = gw.Name(ctx, did)
 		}
@@ -81,7 +81,7 @@ func clause(step translate.Step) string {
 		if step.Event.To == "" {
 			return who + " offers anyone"
 		}
-		return who + " offers " + step.Name(step.Event.To)
+		return who + " offers " + step.Name(step.Event.Offeree())
 	case federation.Accept:
 		return who + " accepts"
 	case federation.Decline:

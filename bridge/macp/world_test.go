@@ -102,6 +102,11 @@ func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.V
 	return g.views[id], nil
 }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 // Same implements [bridge.Gateway].
 func (*gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
 

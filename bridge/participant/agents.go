@@ -15,8 +15,12 @@ type Agent struct {
 	Caps []string // never nil
 }
 
-// Agent returns what is known of a DID.
+// Agent returns what is known of a DID, or of the owner of a kept key's DID.
 func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
+	did, err := a.deps.Gateway.Owner(ctx, did)
+	if err != nil {
+		return Agent{}, err
+	}
 	caps, err := a.deps.Skills.Declared(ctx, did)
 	if caps == nil {
 		caps = []string{}

@@ -85,7 +85,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m Message, key string) (Se
 	if err != nil {
 		return Sent{}, err
 	}
-	sent := Sent{ID: done.Entry.Event.ID.String(), Status: StatusSent, To: string(said.To.DID), Replayed: done.Known}
+	sent := Sent{ID: done.Entry.Event.ID.String(), Status: StatusSent, To: string(done.Entry.Event.To), Replayed: done.Known}
 	if done.Away {
 		sent.Status = StatusHeld
 	}

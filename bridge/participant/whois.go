@@ -32,6 +32,9 @@ func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
 		if err != nil {
 			return nil, bridge.UsageProblem("who: " + err.Error())
 		}
+		if did, err = a.deps.Gateway.Owner(ctx, did); err != nil {
+			return nil, err
+		}
 		return a.namesOf(ctx, did)
 	}
 	if who == "" {

@@ -34,7 +34,7 @@ type homes struct {
 func newHomes(p *program) *homes {
 	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: p.bound(), Outboxes: p.record, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
+		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.record, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
 		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
 	h.added = gateway.AddedHomes{

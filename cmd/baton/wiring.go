@@ -23,6 +23,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
+	"baton/federation/mailbox"
 	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
@@ -44,13 +45,19 @@ func (p *program) limit(file *configs.File) {
 	})
 }
 
+// owners resolves the DIDs of the keys that the gateway keeps.
+func (p *program) owners() mailbox.Owners {
+	return mailbox.Owners{Record: p.record, Kept: p.keyring.Kept, DIDKey: identity.ParseKeyDID}
+}
+
 // newGateway returns the gateway on the record and the relay of the program.
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
 		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Erasures: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record, Messages: p.record, PublicURL: strings.TrimSuffix(p.publicURL, "/"),
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p}, Mailboxes: recipients{p},
-		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Tracer: p.tracer(), Log: p.log,
+		Owners: p.owners(),
+		Kept:   p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Tracer: p.tracer(), Log: p.log,
 	})
 }
 
@@ -125,7 +132,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.homeLog(), Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
-		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
+		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Owner: p.gateway.Owner, Member: p.gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short

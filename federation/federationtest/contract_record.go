@@ -84,7 +84,7 @@ type Bindings interface {
 	// least ten. It returns [federation.ErrNotFound] when none or more than one fits.
 	BindingByHash(ctx context.Context, prefix string) (federation.Binding, error)
 	// KeyOwner returns the DID whose key has this [federation.KeyID]: the key of a signer of
-	// a filed step, or a key that a network's tables noted. It returns
-	// [federation.ErrNotFound] for an unknown key.
+	// a filed step, a key that a network's tables noted, or a key that the gateway keeps for the
+	// DID. It returns [federation.ErrNotFound] for an unknown key.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }

@@ -218,6 +218,9 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 		m.owe(f, receipt)
 	}
 	m.meet(f.Newcomer, f.Filed)
+	for _, kept := range f.Kept {
+		m.owners[kept.ID] = kept.Owner
+	}
 	m.bind(f.Event)
 	return entry
 }

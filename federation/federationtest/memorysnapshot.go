@@ -66,7 +66,7 @@ func (m *Memory) readLog(q federation.SnapshotQuery, s *federation.Snapshot) {
 func (m *Memory) readInboxes(q federation.SnapshotQuery, s *federation.Snapshot) {
 	parties := s.View.Others("")
 	if q.Step.Verb == federation.Offer {
-		parties = []federation.DID{q.Step.To}
+		parties = []federation.DID{q.Step.Offeree()}
 	}
 	for _, did := range parties {
 		if m.arrived[did] == 0 || !q.Inboxes {

@@ -17,6 +17,7 @@ func RunBindings(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("a vouched step binds the DID that it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
 	t.Run("a key stays with its first owner", s.testKeyOwner)
+	t.Run("a key that the gateway keeps has the DID that it is kept for", s.testKeptKey)
 	t.Run("a hash names one DID or none", s.testHash)
 }
 
@@ -123,6 +124,25 @@ func (s suite) testKeyOwner(t *testing.T) {
 	mustAppend(t, record, File(second, federation.View{}))
 	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
 		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testKeptKey(t *testing.T) {
+	record := s.open(t)
+	id := federation.KeyID(Key(ada))
+	before := Vouch(Offer(1, ada, bob), "original") // of a gateway that did not note whose key it was
+	before.Signature.Key = Key(ada)
+	mustAppend(t, record, File(before, federation.View{}))
+	for n, filing := range []federation.Filing{File(Offer(2, cleo, bob), federation.View{}), File(Offer(3, cleo, bob), federation.View{})} {
+		filing.Kept = []federation.KeptKey{{ID: id, Owner: cleo}, {ID: federation.KeyID(Key(bob)), Owner: bob}}
+		mustAppend(t, record, filing)
+		if owner, err := record.KeyOwner(t.Context(), id); err != nil || owner != cleo {
+			t.Errorf("KeyOwner after filing %d = %s, %v, want %s", n+1, owner, err, cleo)
+		}
+	}
+	mustAppend(t, record, File(Offer(4, ada, bob), federation.View{}))
+	if owner, err := record.KeyOwner(t.Context(), id); err != nil || owner != cleo {
+		t.Errorf("KeyOwner after a step of the key = %s, %v, want %s", owner, err, cleo)
 	}
 }
 

@@ -55,6 +55,9 @@ type Home struct {
 	Caps      Capabilities
 	Offers    Offers                                              // nil where no offer is kept back
 	Same      func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
+	// unchanged; nil where it keeps no keys.
+	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Member reports whether an offer may be written in its channel; nil where any may.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates  *Rates
@@ -104,6 +107,9 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 		if ev, err = h.identified(ev, since); err != nil {
 			return judged, err
 		}
+	}
+	if ev, err = h.addressed(ctx, ev); err != nil {
+		return judged, err
 	}
 	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: since}, now)
 	if judged.Newcomer != "" && err == nil && !judged.Duplicate {

@@ -86,7 +86,7 @@ func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[
 		found[pair] = did == listed || h.Same(ctx, did, listed)
 		return found[pair]
 	}
-	parties := append(s.View.Others(ev.Actor()), ev.To)
+	parties := append(s.View.Others(ev.Actor()), ev.Offeree())
 	if s.Named != nil {
 		parties = append(parties, s.Named.Event.Actor())
 	}

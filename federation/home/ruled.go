@@ -36,6 +36,9 @@ func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, now)
 	}
+	if ev, err = h.addressed(ctx, ev); err != nil {
+		return judged, err
+	}
 	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: now, Ruling: &r}, now)
 	if err == nil && judged.Duplicate {
 		err = h.Drop(ctx, ev)

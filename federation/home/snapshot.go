@@ -61,20 +61,39 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
+// addressed returns an offer with its recipient, if the offer names the DID of a key that this
+// gateway keeps for the recipient. The signed document stays as it is.
+func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	ev.Arrival.Recipient = ""
+	if ev.Verb != federation.Offer || ev.To == "" || h.Owner == nil {
+		return ev, nil
+	}
+	owner, err := h.Owner(ctx, ev.To)
+	if owner != ev.To {
+		ev.Arrival.Recipient = owner
+	}
+	return ev, err
+}
+
 // party returns the party of a handoff that made a step, where the signer is another DID of
-// that party; else "".
+// that party; else "". A vouched step counts as that of the DID whose key signed it, if the handoff
+// names its author by that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
 	said, parties := ev.Arrival.Party, v.Others("")
 	ev.Arrival.Party = ""
 	if actor := ev.Actor(); !slices.Contains(parties, actor) {
-		if i := slices.IndexFunc(parties, func(party federation.DID) bool { return h.Same(ctx, actor, party) }); i >= 0 {
+		isParty := func(party federation.DID) bool { return party == ev.From || h.Same(ctx, actor, party) }
+		if i := slices.IndexFunc(parties, isParty); i >= 0 {
 			return parties[i]
 		}
 	}
-	if ev.Arrival.Abroad {
-		return said
+	switch {
+	case !ev.Arrival.Abroad:
+		return ""
+	case said != "" && said == v.Named: // its home knows the offeree by the kept key alone
+		return v.Offeree
 	}
-	return ""
+	return said
 }
 
 // readActor asks whether the offerer belongs to the channel of its offer, and what the actor

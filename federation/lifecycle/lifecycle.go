@@ -164,9 +164,12 @@ func (k Kinds) Open(ev federation.Event, home federation.HomeID, filed time.Time
 func opened(ev federation.Event) federation.View {
 	v := federation.View{
 		ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Version: 1,
-		Venue: ev.Venue, Offerer: ev.Actor(), Offeree: ev.To,
+		Venue: ev.Venue, Offerer: ev.Actor(), Offeree: ev.Offeree(),
 		Title: ev.Title, Caps: ev.Caps, Deadline: ev.Deadline, Priority: ev.Priority,
 		BidDeadline: ev.BidDeadline, Replaces: ev.Replaces,
+	}
+	if ev.Arrival.Recipient != "" {
+		v.Named = ev.To
 	}
 	if federation.Private(ev.Venue) {
 		v.Link = ev.Arrival.Link

@@ -10,8 +10,13 @@ import (
 )
 
 // Locate returns where the mailbox of a DID is and the source of that. The location names no
-// home where none is known. The error is that of the record.
+// home where none is known. For the DID of a key that this gateway keeps it is the mailbox of the
+// owner. The error is that of the record.
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	did, err := l.owners.Owner(ctx, did)
+	if err != nil {
+		return federation.MailboxLocation{DID: did}, err
+	}
 	kept, err := l.record.MailboxLocation(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return federation.MailboxLocation{DID: did}, err

@@ -109,6 +109,7 @@ type Documents interface {
 type Config struct {
 	Home      federation.HomeID // this home
 	Record    Record
+	Owners    Owners
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
@@ -122,6 +123,7 @@ type Config struct {
 type Locator struct {
 	home      federation.HomeID
 	record    Record
+	owners    Owners
 	outboxes  Outboxes
 	peers     Peers
 	documents Documents
@@ -137,7 +139,7 @@ type Locator struct {
 // New returns a locator. It reads nothing yet.
 func New(cfg Config) *Locator {
 	l := &Locator{
-		home: cfg.Home, record: cfg.Record, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
+		home: cfg.Home, record: cfg.Record, owners: cfg.Owners, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
 		asked: map[federation.DID]time.Time{},
 	}
 	if l.routed == nil {

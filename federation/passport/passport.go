@@ -72,11 +72,14 @@ type Summary struct {
 
 // Step is one filed step: its signed document, and the notes of the home about it.
 type Step struct {
-	Seq        federation.Version    `json:"seq"` // position in the log, from 1
-	ID         federation.EventID    `json:"event_id"`
-	Verb       federation.Verb       `json:"verb"`
-	From       federation.DID        `json:"from"`  // the signer
-	Actor      federation.DID        `json:"actor"` // the party that made the step
+	Seq   federation.Version `json:"seq"` // position in the log, from 1
+	ID    federation.EventID `json:"event_id"`
+	Verb  federation.Verb    `json:"verb"`
+	From  federation.DID     `json:"from"`  // the signer
+	Actor federation.DID     `json:"actor"` // the party that made the step
+	// Recipient is the party that an offer is for, if the document names it by the DID of a key that
+	// the home keeps for that party.
+	Recipient  federation.DID        `json:"recipient,omitempty"`
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`
 	Filed      time.Time             `json:"filed"`
@@ -186,7 +189,7 @@ func summary(v federation.View) Summary {
 func newStep(c Contents, entry federation.Entry) (Step, error) {
 	ev := entry.Event
 	step := Step{
-		Seq: entry.Version, ID: ev.ID, Verb: ev.Verb, From: ev.From, Actor: ev.Actor(), Provenance: ev.Provenance,
+		Seq: entry.Version, ID: ev.ID, Verb: ev.Verb, From: ev.From, Actor: ev.Actor(), Recipient: ev.Arrival.Recipient, Provenance: ev.Provenance,
 		Received: instant(ev.Arrival.Received), Filed: instant(entry.Filed),
 		Document: ev.Signature.Document, Signature: ev.Signature.Text,
 	}

@@ -122,7 +122,11 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	if err != nil {
 		return false, fmt.Errorf("read handoff %s: %w", pending.Event.Handoff, err)
 	}
-	ev, err := p.deps.vouch(ctx, pending.Event)
+	ev := pending.Event
+	if view.Named != "" && ev.Actor() == view.Offeree && ev.From != view.Named {
+		ev.Arrival.Party = view.Named // the other home knows the offeree by the kept key alone
+	}
+	ev, err = p.deps.vouch(ctx, ev)
 	if err != nil {
 		return false, err
 	}

@@ -234,6 +234,11 @@ func (f filing) remember(ctx context.Context, q engine.Tx) error {
 			return err
 		}
 	}
+	for _, kept := range f.Kept {
+		if err := participants.KeepKey(ctx, q, kept); err != nil {
+			return err
+		}
+	}
 	if err := participants.OwnKey(ctx, q, ev.Signature.Key, ev.From); err != nil {
 		return err
 	}

@@ -65,6 +65,11 @@ func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.V
 	return g.views[id], nil
 }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
 
 func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {

@@ -17,9 +17,9 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 
 // admit is [Link.Admits] for a step as it is written there.
 func (l *Link) admit(written federation.Event, v federation.View) error {
-	if v.Offeree == "" || written.From == v.Offeree || written.Verb != federation.Accept && written.Verb != federation.Decline {
+	if v.Offeree == "" || written.From == v.Addressee() || written.Verb != federation.Accept && written.Verb != federation.Decline {
 		return nil
 	}
-	return federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(v.Offeree)+
+	return federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(v.Addressee())+
 		" itself, in act tags for "+v.Venue)
 }

@@ -125,12 +125,16 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 }
 
 // signer returns the DID that signs the steps of a DID here: that of its kept key where
-// the DID is of this gateway, else the DID itself.
+// the DID is of this gateway, or that of such a key, else the DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
 	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
 		return did
 	}
-	return l.deps.Signer.Kept("person:" + string(did)).DID
+	owner, err := l.deps.Gateway.Owner(ctx, did)
+	if err != nil {
+		return did
+	}
+	return l.deps.Signer.Kept("person:" + string(owner)).DID
 }
 
 // ours reports whether one of the pair of a private handoff is of this gateway, or is the

@@ -125,6 +125,11 @@ func (g *gateway) know(v federation.View) {
 	g.views[v.ID] = v
 }
 
+// Owner implements [bridge.Gateway]: no key is kept.
+func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
+	return did, nil
+}
+
 func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
 
 func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {

@@ -75,7 +75,7 @@ func partsOf(q federation.SnapshotQuery) parts {
 	}
 	switch {
 	case q.Inboxes && ev.Verb == federation.Offer:
-		p.add(inboxQuery, ev.From, ev.To)
+		p.add(inboxQuery, ev.From, ev.Offeree())
 	case q.Inboxes:
 		p.add(inboxesQuery, ev.From, handoff)
 	}

@@ -76,6 +76,17 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
+// KeepKey notes for whom the gateway keeps a key. No other program has such a key, so the owner
+// replaces the key's own DID, which an earlier step may have noted.
+func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
+	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
+		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
+	if err != nil {
+		return fmt.Errorf("write key owner: %w", err)
+	}
+	return nil
+}
+
 // OwnKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
 // another DID does not become its owner.
 func OwnKey(ctx context.Context, q engine.Tx, key ed25519.PublicKey, owner federation.DID) error {
