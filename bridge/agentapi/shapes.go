@@ -35,7 +35,7 @@ func shapeHandoff(v federation.View) contract.Handoff {
 func (l *Link) shapeStep(ctx context.Context, e federation.Entry) contract.Step {
 	ev, actor := e.Event, e.Event.Actor()
 	s := contract.Step{
-		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Name: l.access.Name(ctx, actor),
+		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(actor), Name: l.access.Name(ctx, actor),
 		Time: moment(ev.Time()), Filed: moment(e.Filed), State: string(e.State), Provenance: string(ev.Provenance),
 		Verdict: ev.FiledVerdict().String(),
 		Dialect: string(ev.Dialect), Title: ev.Title, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash,
@@ -43,7 +43,7 @@ func (l *Link) shapeStep(ctx context.Context, e federation.Entry) contract.Step 
 		PublicKey: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
 	}
 	if actor != ev.From {
-		s.For = string(actor)
+		s.SignedBy, s.For = string(ev.From), string(actor)
 	}
 	if ev.Evidence != nil {
 		s.Evidence = contract.Evidence{URL: ev.Evidence.URL, Sha256: hex.EncodeToString(ev.Evidence.Digest[:])}

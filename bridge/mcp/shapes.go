@@ -44,7 +44,8 @@ type step struct {
 	HandoffID  string    `json:"handoff_id"`
 	Verb       string    `json:"verb"`
 	From       string    `json:"from"`
-	For        string    `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	SignedBy   string    `json:"signed_by,omitempty"` // the DID whose key signed it, if that is not From
+	For        string    `json:"for,omitempty"`       // the same as From, if SignedBy is there
 	Time       time.Time `json:"time"`
 	State      string    `json:"state"`
 	Provenance string    `json:"provenance"`
@@ -100,14 +101,14 @@ func shapeHandoff(v federation.View) handoff {
 }
 
 func shapeStep(n participant.Named) step {
-	ev := n.Entry.Event
+	ev, actor := n.Entry.Event, n.Entry.Event.Actor()
 	s := step{
-		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.From), Time: moment(ev.Time()),
+		EventID: ev.ID.String(), HandoffID: ev.Handoff.String(), Verb: string(ev.Verb), From: string(actor), Time: moment(ev.Time()),
 		State: string(n.Entry.State), Provenance: string(ev.Provenance), Verdict: ev.FiledVerdict().String(),
 		Untrusted: untrusted{},
 	}
-	if actor := ev.Actor(); actor != ev.From {
-		s.For = string(actor)
+	if actor != ev.From {
+		s.SignedBy, s.For = string(ev.From), string(actor)
 	}
 	if ev.Evidence != nil {
 		s.Evidence = &evidence{ev.Evidence.URL, hex.EncodeToString(ev.Evidence.Digest[:])}
