@@ -333,6 +333,34 @@ func testInspIRCdPrivate(t *testing.T, server func(*setup)) {
 		}
 		await(t, again, "TAGMSG", from("scholar"))
 	})
+	t.Run("a step of a channel reaches a client that left the channel, and one that left the network at its return", func(t *testing.T) {
+		r := startReal(t, server)
+		r.gateway.links = map[federation.DID]string{alice: linkName}
+		if err := r.tagged.Send(nil, "PART", "#ops"); err != nil {
+			t.Fatal(err)
+		}
+		await(t, r.plain, "PART", from("alice"))
+		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+			t.Fatalf("deliver: %v\n%s", err, r.log)
+		}
+		inPrivate := func(m bridgetest.IRCMessage) bool { return m.Nick == "scholar" && m.Params[0] == "alice" }
+		if step := await(t, r.tagged, "TAGMSG", inPrivate); step.Tags["msgid"] != acceptID {
+			t.Errorf("step %v", step.Tags)
+		}
+		await(t, r.tagged, "NOTICE", inPrivate)
+		r.tagged.Close()
+		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, false)
+		d := acceptRow(t)
+		d.Entry.Event.ID = mustID(t, offerID[:25]+"K")
+		again := absent(t, r.house, d)
+		back := r.client(t, "alice", "message-tags")
+		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, true)
+		if err := r.link.Deliver(waiting(t), again); err != nil {
+			t.Fatalf("deliver: %v\n%s", err, r.log)
+		}
+		await(t, back, "TAGMSG", inPrivate)
+		await(t, back, "NOTICE", inPrivate)
+	})
 }
 
 func TestInspIRCdLinks(t *testing.T) { eachInspIRCd(t, testInspIRCdLinks) }

@@ -38,7 +38,7 @@ const rowOrder = `CASE WHEN f.rank = ` + rankPersonal + ` AND f.next > 0 THEN 1 
 // PendingOf implements [federationtest.Outbox].
 func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
-		WHERE f.link = ?2 AND f.event IN (SELECT f.event FROM outbox f WHERE f.handoff = ?1 AND f.link = ?2 ORDER BY `+rowOrder+` LIMIT 0 + ?3)
+		WHERE f.link = ?2 AND f.event IN (SELECT f.event FROM outbox f WHERE f.handoff = ?1 AND f.link || '' = ?2 ORDER BY `+rowOrder+` LIMIT 0 + ?3)
 		ORDER BY `+rowOrder, id.String(), link, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)

@@ -25,11 +25,11 @@ type Row struct {
 }
 
 // Put writes a row. It waits behind the older rows of its handoff, except those that wait for a
-// party. The sum and the concatenation are expressions that no index has: while PostgreSQL has no
-// statistics of the tables, it would search by the link or by the signer, and read all of their rows.
+// party. The sum and the concatenations are expressions that no index has: without statistics of the
+// tables, a planner searches by the link or by the signer, and reads all of their rows.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
 	return q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
-		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0 AND rank <> `+rankPersonal+`) THEN NULL ELSE 0 END
+		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND event - e.seq < 0 AND rank <> `+rankPersonal+`) THEN NULL ELSE 0 END
 		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
 		ON CONFLICT DO NOTHING`, r.Handoff, r.Link, r.Attempt, int(r.Rank), r.Filed, r.Signer, r.ID)
 }
@@ -122,10 +122,10 @@ func (e *ending) endTries(ctx context.Context, q engine.Tx, how federation.Settl
 	return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, e.link, e.row)
 }
 
-// advanceOutbox makes the next row of a handoff due.
+// advanceOutbox makes the next row of a handoff due. See Put for the concatenation.
 func advanceOutbox(ctx context.Context, q engine.Tx, link, handoff string) error {
 	return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
-		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2 AND rank <> `+rankPersonal+`)`, handoff, link)
+		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND rank <> `+rankPersonal+`)`, handoff, link)
 }
 
 // show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
