@@ -1,6 +1,7 @@
 package agentapi_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -85,7 +86,7 @@ func signed(t *testing.T, a *agent, ev federation.Event) map[string]any {
 
 func mint(t *testing.T) federation.EventID {
 	t.Helper()
-	id, err := federation.NewEventID(time.Now(), strings.NewReader("0123456789"))
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -359,7 +360,7 @@ func (w *propertyWorld) tagsOfOthers(t *testing.T) {
 // request returns a request of the agent of the registry to a second one.
 func (w *propertyWorld) request(t *testing.T, more map[string]any) (text []byte, second *mailbox) {
 	t.Helper()
-	second = w.lab.hire(t, fmt.Sprintf("second_%d", time.Now().UnixNano()%1_000_000))
+	second = w.lab.hire(t, fmt.Sprintf("second_%d", rand.IntN(1_000_000_000)))
 	data := map[string]any{"description": "on AIRC"}
 	maps.Copy(data, more)
 	return write(t, w.lab.scout, w.lab.scout.Envelope(second.Handle, "", payload("task:request", data))), second
@@ -409,7 +410,7 @@ func (w *propertyWorld) messageTwice(t *testing.T) {
 func (w *propertyWorld) messageOfOthers(t *testing.T) {
 	t.Helper()
 	_, offer := w.offered(t)
-	mallory := w.lab.hire(t, fmt.Sprintf("mallory_%d", time.Now().UnixNano()%1_000_000))
+	mallory := w.lab.hire(t, fmt.Sprintf("mallory_%d", rand.IntN(1_000_000_000)))
 	theft := payload("ack", map[string]any{"replyTo": offer.ID, "status": "received", "handoff": map[string]any{"id": about(offer).ID, "event": "accept"}})
 	if got := post(t, mallory.Agent, write(t, mallory.Agent, mallory.Envelope(offer.From, "", theft))); got.Error != "unknown_handoff" {
 		t.Errorf("the accept of another agent is answered %+v", got)

@@ -332,7 +332,8 @@ func (*rulings) Endpoint(home federation.HomeID) string {
 func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, federation.View) (federation.Event, error) {
 	receipts := signer(home.DID(), key)
 	return func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
-		id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(make([]byte, 10)))
+		seed := sha256.Sum256([]byte(entry.Event.ID.String())) // receipts of one millisecond have different IDs
+		id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(seed[:]))
 		return sealed(ctx, receipts, federation.Event{
 			ID: id, Handoff: v.ID, Kind: v.Kind, Verb: federation.Confirm, Subject: entry.Event.ID, Venue: v.Venue,
 			Fields: map[string]string{"act": "handoff", "act-verb": "confirm", "act-id": v.ID.String(), "act-subject": entry.Event.ID.String()},
