@@ -26,7 +26,10 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	federationtest.RunParallel(8)
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what happens by itself.
 const patience = 20 * time.Second

@@ -117,6 +117,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 // A hub that comes back with an empty disk has forgotten streams, consumers and all that
 // was under way. The record has not.
 func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
+	t.Parallel()
 	hub := hubServer(t, t.TempDir(), -1)
 	address, isTCP := hub.Addr().(*net.TCPAddr)
 	if !isTCP {

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		beHub(port, os.Args[1])
 		return
 	}
+	federationtest.RunParallel(8)
 	// In one run of fifty an embedded server that was shut down leaves a file of its cluster open.
 	const library = "github.com/nats-io/nats-server/v2/server"
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(library+".(*fileStore).flushStreamStateLoop"), goleak.IgnoreTopFunction(library+"/ats.Register.func1"))
@@ -103,6 +104,7 @@ func (h *hubProcess) wipe() {
 // Two homes that reach each other through a hub alone work on handoffs while that is killed,
 // swallows everything, and loses its disk.
 func TestAHubThatIsKilledStoppedAndWipedLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	by := *seed
 	if by == 0 {
 		by = rand.Uint64()

@@ -139,6 +139,7 @@ func (s *side) kill() {
 // are stopped and started: nothing is lost, nothing doubled, and each handoff has its
 // order.
 func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
 	by := *seed
 	if by == 0 {
 		by = rand.Uint64()

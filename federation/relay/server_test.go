@@ -52,6 +52,7 @@ func TestGatewaysOfOneHomeWakeEachOther(t *testing.T) {
 }
 
 func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
+	t.Parallel()
 	first := hubServer(t, t.TempDir(), -1)
 	address, isTCP := first.Addr().(*net.TCPAddr)
 	if !isTCP {
@@ -87,6 +88,7 @@ func TestASeedThatCannotBeReadIsNoServer(t *testing.T) {
 
 // A home that has a server in itself is there what the others are: one account of them.
 func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	accounts, seeds := writeAccounts(t, dir, "a.test", "b.test")
 	host, err := relay.OpenHost(relay.HostConfig{Listen: "127.0.0.1:0", AccountsFile: accounts, Dir: t.TempDir()}, slog.New(slog.DiscardHandler))

@@ -117,6 +117,7 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 }
 
 func TestWhatChangedInARecordIsFound(t *testing.T) {
+	t.Parallel()
 	first, ninth := federationtest.ID(1).String(), federationtest.ID(9).String()
 	tests := []struct {
 		name, change string
@@ -173,6 +174,7 @@ func checkFirst(t *testing.T, report offline.Report, kind offline.DamageKind, wh
 }
 
 func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
+	t.Parallel()
 	overwrite := func(t *testing.T, dir string, offset int64) {
 		t.Helper()
 		f, err := os.OpenFile(at(dir), os.O_WRONLY, 0)

@@ -320,6 +320,7 @@ func (w *twins) Check(t *rapid.T) {
 // The contract suites say what each method does; this says that no order of them
 // brings the record away from its model, with restarts in between.
 func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
+	t.Parallel()
 	empty := emptyRecord(t)
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()

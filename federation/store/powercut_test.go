@@ -191,6 +191,7 @@ func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
 
 // SQLite waits a few seconds for another writer, such as an operator's shell.
 func TestAFileThatAnotherProcessHoldsIsANotNow(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	release := occupy(t, dir)

@@ -18,6 +18,7 @@ import (
 // A reader during the write of a step may see the signer as before or after it. Once it is
 // acknowledged, no reader sees the earlier state.
 func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	const steps, lookers = 100, 4
 	record := open(t, t.TempDir(), prometheus.NewRegistry())
 	name := func(n int64) string { return fmt.Sprintf("ada%03d", n) }
@@ -50,6 +51,7 @@ func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 // A caller that changes an agent may cache it too, and forgets it after the call: the call
 // must not end before the change, also where its own caller has left.
 func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
+	t.Parallel()
 	const soon = 200 * time.Millisecond
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

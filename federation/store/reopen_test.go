@@ -231,6 +231,7 @@ func fileForever(ctx context.Context, record federationtest.Store, n int) error 
 }
 
 func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	acknowledged := killWriters(t, dir)
 	checkAcknowledged(t, open(t, dir, prometheus.NewRegistry()), acknowledged)

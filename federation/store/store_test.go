@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
 		os.Exit(victim(dir))
 	}
+	federationtest.RunParallel(8)
 	goleak.VerifyTestMain(m)
 }
 
@@ -81,6 +82,7 @@ func emptyRecord(t *testing.T) []byte {
 // The suites ask all that is ever asked of a record, so what they asked is what
 // has to have an index.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	empty, asked := emptyRecord(t), map[string]bool{}
 	federationtest.RunRecord(t, func(t *testing.T) federationtest.Record {
 		t.Helper()

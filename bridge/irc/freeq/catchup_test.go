@@ -89,6 +89,7 @@ func (h *house) takesAll(t *testing.T, want map[federation.EventID]bool) {
 }
 
 func TestALogIsReadToItsEndWhateverTheRateOfTheLink(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, limited(bridge.Limits{LinkEventsPerSecond: 50}))
 	alice := h.alice()
 	want := map[federation.EventID]bool{}

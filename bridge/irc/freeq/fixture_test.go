@@ -31,7 +31,10 @@ import (
 	"baton/federation/signing"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	federationtest.RunParallel(16) // they wait for limits of rates and for retries
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	home     = federation.HomeID("gw.test")

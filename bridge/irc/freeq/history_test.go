@@ -50,6 +50,7 @@ func TestAServerThatLostWhatItReadIsToldAgain(t *testing.T) {
 }
 
 func TestAPageOfTheRecord(t *testing.T) {
+	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
 	at := func(second int) int64 { return start.Unix() + int64(second) }
 	for name, test := range map[string]struct {

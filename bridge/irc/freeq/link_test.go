@@ -214,6 +214,7 @@ func TestAKickedUserComesBackWhenItHasSomethingToSay(t *testing.T) {
 }
 
 func TestWhatIsDeliveredWasReadInOrder(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	d := h.offered(t, channel)

@@ -321,7 +321,7 @@ func TestALogIsBelievedOnlyAboutItsOwnServer(t *testing.T) {
 }
 
 func TestAFloodLosesNothingAndCostsLittle(t *testing.T) {
-	const n = 10_000
+	const n = 4000
 	l := newLiar(t)
 	before := heap()
 	lines := make([]string, 0, n)

@@ -77,6 +77,7 @@ func TestAPrivateLineForAnAbsentReaderGoesToItsDID(t *testing.T) {
 }
 
 func TestAPrivateStepWithoutItsLineIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	h.alice()
@@ -88,6 +89,7 @@ func TestAPrivateStepWithoutItsLineIsNotDelivered(t *testing.T) {
 }
 
 func TestAPrivateLineThatIsWrittenAgainGoesToTheDIDOfAReaderThatLeft(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	alice := h.present(t)

@@ -43,6 +43,7 @@ func (h *house) deliverAll(t *testing.T, n int) {
 }
 
 func TestAServerThatDropsEachTenthEventGetsEachStep(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	h.server.Lose(10)
@@ -54,6 +55,7 @@ func TestAServerThatDropsEachTenthEventGetsEachStep(t *testing.T) {
 
 // A server counts what it processes in one second: what it read during a stall comes at once.
 func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	h.server.Stall(2500 * time.Millisecond)
@@ -64,6 +66,7 @@ func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
 }
 
 func TestAStepThatTheServerDoesNotFileIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	h.server.Lose(1)

@@ -53,6 +53,7 @@ func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
 }
 
 func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	h.server.Mute(federation.Confirm, true)
@@ -72,6 +73,7 @@ func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
 }
 
 func TestAStepThatItsHomeRefusesIsGivenUp(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")

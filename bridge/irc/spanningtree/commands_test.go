@@ -147,17 +147,19 @@ func TestThrownOut(t *testing.T) {
 		})
 	})
 	t.Run("not by a KICK of the time before", func(t *testing.T) {
-		_, peer := linked(t, nil)
-		uuid := await(t, peer, "UID").Params[0]
-		first := await(t, peer, "FJOIN").Params[3]
-		peer.Kick("alice", "#ops", uuid)
-		await(t, peer, "FJOIN")
-		_, membership, _ := strings.Cut(first, ":")
-		peer.Send(":" + peer.UUID("alice") + " KICK #ops " + uuid + " " + membership + " :too late")
-		peer.Send(":1AA RESYNC #ops")
-		if again := await(t, peer, "FJOIN").Params[3]; !strings.Contains(again, uuid) {
-			t.Errorf("in the channel is %q", again)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			_, peer, _ := piped(t)
+			uuid := await(t, peer, "UID").Params[0]
+			first := await(t, peer, "FJOIN").Params[3]
+			peer.Kick("alice", "#ops", uuid)
+			await(t, peer, "FJOIN")
+			_, membership, _ := strings.Cut(first, ":")
+			peer.Send(":" + peer.UUID("alice") + " KICK #ops " + uuid + " " + membership + " :too late")
+			peer.Send(":1AA RESYNC #ops")
+			if again := await(t, peer, "FJOIN").Params[3]; !strings.Contains(again, uuid) {
+				t.Errorf("in the channel is %q", again)
+			}
+		})
 	})
 	t.Run("comes back at once when it has something to say", func(t *testing.T) {
 		h, peer := linked(t, nil)
