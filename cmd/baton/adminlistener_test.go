@@ -30,6 +30,7 @@ func (h *house) asksAdmin(t *testing.T, path, host, token string) (int, http.Hea
 }
 
 func TestBeyondLoopbackProfilesAndMetricsNeedAToken(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	_, port, err := net.SplitHostPort(h.admin)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 func tinyBench() bench.Sizes {
 	return bench.Sizes{
 		Callers: []int{1, 64}, Steps: 4, Submits: 4, Rounds: 1, Crossings: 1, Relayed: 8,
-		Record: []int{100, 120}, Probes: 2, Starts: 1, Floor: 8 * time.Millisecond,
+		Record: []int{100, 120}, Probes: 2, ProbeTime: 40 * time.Millisecond, Starts: 1, Floor: 8 * time.Millisecond,
 	}
 }
 

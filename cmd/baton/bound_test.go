@@ -37,6 +37,7 @@ func (v *village) identify(t *testing.T, name string) (identified, int) {
 }
 
 func TestAHandleStandsForTheDIDThatItIsBoundTo(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	if _, status := v.identify(t, eliza); status != http.StatusNotFound {
 		t.Fatalf("before it is bound: %d", status)
@@ -78,6 +79,7 @@ func TestAHandleStandsForTheDIDThatItIsBoundTo(t *testing.T) {
 }
 
 func TestANameStandsForOneDID(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	v.asks(t, &struct{}{}, "bind", "add", "airc", "scout_7", eliza)
 	for why, args := range map[string][]string{

@@ -47,6 +47,7 @@ func fetch(t *testing.T, method, address, part string) served {
 }
 
 func TestWhatAnAgentUploadsIsServedToWhoeverHasItsName(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "[limits]\ncontext_bytes = 1000\ncontext_bytes_per_did = 1500\n")
 	h.start(t)
 	h.ready(t)
@@ -120,6 +121,7 @@ func upload(t *testing.T, agent *bridgetest.Agent, content string) (status int, 
 }
 
 func TestAnOperatorsContextIsAsLargeAsAFile(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	for name, content := range map[string]string{
 		"small.json": `{ "q": "X" }`, "large.json": `["` + strings.Repeat("x", 6000) + `"]`, "any.bin": "\x00\xff" + strings.Repeat("z", 1<<20-2),

@@ -29,6 +29,7 @@ func (h *house) examined(t *testing.T, args ...string) (lines map[string]string,
 }
 
 func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	found, code := v.examined(t, "--online")
 	for check, want := range map[string]string{

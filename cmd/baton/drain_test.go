@@ -52,6 +52,7 @@ func (c *caller) watch(t *testing.T) {
 }
 
 func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
+	t.Parallel()
 	p := silentParties{newSilent(t), newSilent(t), newSilent(t), newSilent(t), newSilent(t)}
 	s := newLinkedSquare(t, []string{"alice", "mallory"}, p.tables())
 	eliza, scholar := logIn(t, s.url()), logIn(t, s.url())

@@ -11,6 +11,7 @@ func (h *house) linkState(t *testing.T, name string) string {
 }
 
 func TestADisconnectedLinkStaysDownUntilAnOperatorConnectsIt(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	var done struct{ Changed int }
 	v.asks(t, &done, "link", "down", "lab", "--dry-run")

@@ -19,8 +19,8 @@ import (
 
 // The contract of these tests.
 const (
-	othersWait = time.Second      // at most, for a step of a user while lookups for others hang
-	relinkWait = 2 * time.Second  // at most, until a peer that is back is linked again
+	othersWait = 3 * time.Second  // at most, for a step of a user while lookups for others hang, for five seconds and more
+	relinkWait = 5 * time.Second  // at most, until a peer that is back is linked again
 	stopWait   = 10 * time.Second // at most, from SIGTERM to the end of the process
 )
 
@@ -179,6 +179,7 @@ func within(t *testing.T, what string, limit time.Duration, begun time.Time, hol
 }
 
 func TestOneUserWhoseKeysAreAtSilentHostsKeepsNoLinkDown(t *testing.T) {
+	t.Parallel()
 	s := newSquare(t, []string{"alice", "mallory"})
 	signers := silentSigners(t, 60)
 	for _, signer := range signers {
@@ -206,6 +207,7 @@ func TestOneUserWhoseKeysAreAtSilentHostsKeepsNoLinkDown(t *testing.T) {
 }
 
 func TestUsersWhoseKeysAreAtSilentHostsDelayNoOther(t *testing.T) {
+	t.Parallel()
 	const nicks, each = 17, 8
 	users := []string{"alice"}
 	for i := range nicks {
@@ -243,6 +245,7 @@ func TestUsersWhoseKeysAreAtSilentHostsDelayNoOther(t *testing.T) {
 }
 
 func TestLoginsWhoseDocumentsAreAtSilentHostsDelayNoOther(t *testing.T) {
+	t.Parallel()
 	const logins = 10
 	h := newHouse(t, "[fetch]\nallow_private = true")
 	h.start(t)

@@ -34,6 +34,7 @@ func (h *house) adopted(t *testing.T) (times int) {
 }
 
 func TestARecordThatKnowsNoKeysAdoptsThoseThatAreThere(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+"/api/presence", strings.NewReader(`{"action":"register","username":"scout_7","workingOn":"tests"}`))

@@ -146,6 +146,7 @@ type shownHandoff struct {
 }
 
 func TestAnOperatorsStepsEnterAsThoseOfAnyNetwork(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	var filed struct{ ID, State string }
 	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--to", v.scout.DID, "--channel", "#ops", "--title", "Cite three sources")
@@ -245,6 +246,7 @@ func TestTheEndIsAGoodbyeAndWaitsForNobodyWhoWatches(t *testing.T) {
 }
 
 func TestASocketIsTakenOverFromTheDeadAlone(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	h.kill(t)
@@ -271,6 +273,7 @@ func TestASocketIsTakenOverFromTheDeadAlone(t *testing.T) {
 }
 
 func TestTheMetricsThatAreAnInterfaceAreThere(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	var filed struct{ ID string }
 	v.asks(t, &filed, "handoff", "offer", "--from", ann, "--open", "--title", "Cite three sources")

@@ -173,6 +173,7 @@ func TestThePageIsForSessionsAlone(t *testing.T) {
 }
 
 func TestALoginLeadsToThePageAlone(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	token := h.operatorToken(t, "read")
@@ -185,6 +186,7 @@ func TestALoginLeadsToThePageAlone(t *testing.T) {
 }
 
 func TestASessionEndsWithItsToken(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	b := loggedIn(t, h, h.operatorToken(t, "admin"))
@@ -207,6 +209,7 @@ func TestTheEleventhWrongTokenIsTooMany(t *testing.T) {
 }
 
 func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "operate"))
 	csrf := b.csrf(t)
@@ -246,6 +249,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 }
 
 func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
+	t.Parallel()
 	v, finished, _ := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
 	for _, path := range []string{"links", "links/lab", "feeds", "handoffs/" + finished, "dead", "dead/1", "peers"} {
@@ -262,6 +266,7 @@ func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
 }
 
 func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	b := loggedIn(t, h, h.operatorToken(t, "read"))
@@ -296,6 +301,7 @@ func TestEveryAnswerOfThePageHasItsHeaders(t *testing.T) {
 }
 
 func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
+	t.Parallel()
 	v, finished, waiting := populated(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "admin"))
 	for path, wants := range map[string][]string{
@@ -340,6 +346,7 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 }
 
 func TestTheEventsNameThePageThatChanged(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	b := loggedIn(t, v.house, v.operatorToken(t, "read"))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+"/ui/events", http.NoBody)
@@ -378,6 +385,7 @@ func TestTheEventsNameThePageThatChanged(t *testing.T) {
 }
 
 func TestThePageOfALinkNamesWhatKeepsItFromWorking(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, `[[irc.freeq]]
 name = "freeq"
 server_name = "irc.freeq.example"

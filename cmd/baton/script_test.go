@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"baton/federation/federationtest"
 )
 
 // TestMain makes this binary the program as well: what the tests start as "baton"
@@ -17,6 +19,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(name, value); err != nil {
 		panic(err)
 	}
+	federationtest.RunParallel(6) // most tests wait for processes
 	testscript.Main(m, map[string]func(){program: mortal})
 }
 

@@ -64,6 +64,7 @@ func TestAConfigurationWithMistakesEndsTheStartWithOneLineForEach(t *testing.T) 
 }
 
 func TestATakenPortEndsTheStartWithOneLine(t *testing.T) {
+	t.Parallel()
 	first := newHouse(t)
 	first.start(t)
 	second := newHouse(t)
@@ -207,6 +208,7 @@ func TestWhatCannotChangeWhileTheGatewayRunsIsNamed(t *testing.T) {
 }
 
 func TestTokensStayGoodWhenTheGatewayDies(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	agent := bridgetest.NewAgent(h.url(), "scout_7", make([]byte, 32))

@@ -34,6 +34,7 @@ func (s stranger) refused(t *testing.T, args ...string) string {
 }
 
 func TestOperatorsFromElsewhereShowAToken(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start(t)
 	h.ready(t)

@@ -38,6 +38,7 @@ type Sizes struct {
 	Relayed   int           // steps from one home to another one
 	Record    []int         // steps in the record at which its cost is measured; the first is the small record
 	Probes    int           // of each of these costs
+	ProbeTime time.Duration // over which the probes of a cost are spread
 	Starts    int           // after a kill
 	Floor     time.Duration // of each measurement of a bare rate
 	Limit     time.Duration // after which no record grows any more; 0 is none
@@ -47,7 +48,7 @@ type Sizes struct {
 func Full() Sizes {
 	return Sizes{
 		Callers: []int{1, 4, 16, 64, 256}, Steps: 8000, Submits: 8000, Rounds: 8, Crossings: 25, Relayed: 6000,
-		Record: []int{10_000, 30_000, 100_000}, Probes: 200, Starts: 3, Floor: time.Second, Limit: 150 * time.Second,
+		Record: []int{10_000, 30_000, 100_000}, Probes: 200, ProbeTime: probeTime, Starts: 3, Floor: time.Second, Limit: 150 * time.Second,
 	}
 }
 
@@ -55,7 +56,7 @@ func Full() Sizes {
 func Quick() Sizes {
 	return Sizes{
 		Quick: true, Callers: []int{1, 16, 64}, Steps: 2000, Submits: 2000, Rounds: 2, Crossings: 25, Relayed: 1200,
-		Record: []int{1000, 4000}, Probes: 60, Starts: 1, Floor: 300 * time.Millisecond, Limit: 25 * time.Second,
+		Record: []int{1000, 4000}, Probes: 60, ProbeTime: probeTime, Starts: 1, Floor: 300 * time.Millisecond, Limit: 25 * time.Second,
 	}
 }
 
