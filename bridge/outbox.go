@@ -65,8 +65,8 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// PendingOf returns up to limit deliveries of one lane in order. Those that wait for a party
-	// and were not hurried come last. A delivery that cannot be decoded is among them, with the
+	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
+	// party and were not hurried come last. A delivery that cannot be decoded is among them, with the
 	// reason in Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns the first lane whose first delivery is due after now: a lane of the handoffs

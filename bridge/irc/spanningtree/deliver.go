@@ -145,7 +145,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 		if r.open && r.personal && d.View.State != federation.Open {
 			return nil, federation.Refuse(ev, federation.InvalidTarget, "nobody was in "+r.venue+" while it was open")
 		}
-		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // nobody has seen the line of the latter
+		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // no member has seen the line of a waiting offer
 			r.line = r.plain
 		}
 	}
@@ -161,8 +161,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	return r, err
 }
 
-// copy renders a step of a channel for those of its parties that are on the network and not in
-// the channel.
+// copy renders a step of a channel for each party that is on the network and not in the channel.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {

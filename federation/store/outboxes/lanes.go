@@ -31,8 +31,8 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 	return due, nil
 }
 
-// rowOrder is the order of the rows of a lane: those that wait for a party come last, so that
-// they never fill a page.
+// rowOrder is the order of the rows of a lane. Rows that wait for a party come last: they never
+// fill a page.
 const rowOrder = `CASE WHEN f.rank = ` + rankPersonal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.event`
 
 // PendingOf implements [federationtest.Outbox].

@@ -24,7 +24,7 @@ type Row struct {
 	Filed   int64
 }
 
-// Put writes a row. It waits behind the older rows of its handoff, except those that wait for a
+// Put writes a row. It waits behind the older rows of its handoff, except rows that wait for a
 // party. The sum and the concatenations are expressions that no index has: without statistics of the
 // tables, a planner searches by the link or by the signer, and reads all of their rows.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
