@@ -129,14 +129,19 @@ func (c ircLines) login(t *testing.T, nick string) string {
 	return did
 }
 
-// withinTime fails where something took longer than a client may wait.
-func withinTime(t *testing.T, what string, do func()) {
+// withinTime fails if something takes longer than a client may wait, each of three times: a flood
+// delays each one, and other work of the machine one or two.
+func withinTime(t *testing.T, what string, do func(try int)) {
 	t.Helper()
-	began := time.Now()
-	do()
-	if took := time.Since(began); took > promptly {
-		t.Errorf("%s took %s, want at most %s", what, took, promptly)
+	var took [3]time.Duration
+	for try := range took {
+		began := time.Now()
+		do(try)
+		if took[try] = time.Since(began); took[try] <= promptly {
+			return
+		}
 	}
+	t.Errorf("%s took %s, want at most %s", what, took, promptly)
 }
 
 // trustLoopback makes the proxies of a gateway those on this machine.
@@ -163,7 +168,9 @@ func TestSilentIRCConnectionsOfFourAddressesLockOutNoClient(t *testing.T) {
 		lingers.says(t, "PING here") // and no more
 		lingers.until(t, "PONG")
 	}
-	withinTime(t, "a login during the flood", func() { overConn(dialFrom(t, "127.0.0.1", addr)).login(t, "ada") })
+	withinTime(t, "a login during the flood", func(try int) {
+		overConn(dialFrom(t, "127.0.0.1", addr)).login(t, fmt.Sprintf("ada%d", try))
+	})
 	if n := h.counters(t)[`baton_connections_closed_total{listener="client",reason="address"}`]; n != 4*32 {
 		t.Errorf("%v connections above the share of an address are counted, want %d", n, 4*32)
 	}
@@ -191,7 +198,9 @@ func TestSilentWebSocketsOfOneSubnetLockOutNoClient(t *testing.T) {
 	for i := range 256 {
 		connect(fmt.Sprintf("2001:db8::%x", i+1))
 	}
-	withinTime(t, "a login during the flood", func() { overSocket(ctx, connect("192.0.2.1")).login(t, "ada") })
+	withinTime(t, "a login during the flood", func(try int) {
+		overSocket(ctx, connect("192.0.2.1")).login(t, fmt.Sprintf("ada%d", try))
+	})
 }
 
 func TestIdleHTTPConnectionsExhaustNoFiles(t *testing.T) {
@@ -207,7 +216,7 @@ func TestIdleHTTPConnectionsExhaustNoFiles(t *testing.T) {
 	for i := range 3 * 200 {
 		dialFrom(t, fmt.Sprintf("127.0.0.%d", 2+i%3), h.public)
 	}
-	withinTime(t, "a login and an offer during the flood", func() {
+	withinTime(t, "a login and an offer during the flood", func(int) {
 		ada := logIn(t, h.url())
 		ada.offer(t, map[string]any{"to": "did:plc:bbbbbbbbbbbbbbbbbbbbbbbb", "title": "Cite the sources"})
 	})
