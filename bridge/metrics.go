@@ -1,9 +1,13 @@
 package bridge
 
 import (
+	"context"
+	"log/slog"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Metrics are the counters that all networks share. Labels come from closed sets:
@@ -24,6 +28,7 @@ type Metrics struct {
 	Relays     *prometheus.CounterVec // peer outcome
 	Strangers  *prometheus.CounterVec // reason
 	Chat       *prometheus.CounterVec // network link outcome
+	Faults     *prometheus.CounterVec // where
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -58,6 +63,19 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, reason := range federation.StrangerReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
-	reg.MustRegister(m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
+	m.Faults = counter("faults_total", "Faults of this program that were contained, by what they ended.", "where")
+	reg.MustRegister(m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
+}
+
+// Fault logs and counts a contained panic, and reports whether err is one. Where names what it ended,
+// such as "link lab".
+func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err error) bool {
+	caught := fault.Of(err)
+	if caught == nil {
+		return false
+	}
+	m.Faults.WithLabelValues(where).Inc()
+	log.LogAttrs(ctx, slog.LevelError, "fault contained", slog.String("where", where), slog.String("err", err.Error()), slog.String("stack", string(caught.Stack)))
+	return true
 }

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Bounds of an outbox worker.
@@ -158,9 +160,10 @@ type passed struct {
 	delivered int
 	unnoted   bool // the record could not be read or written
 	probe     bool
+	fault     error // a contained panic, nil for none
 }
 
-// run delivers until ctx ends, and returns after all lanes have ended.
+// run delivers until ctx ends or the code of the link panics, and returns after all lanes have ended.
 func (w *outboxWorker) run(ctx context.Context) error {
 	wake, stop := w.wakes.Subscribe(OutboxTopic(w.link.Name()))
 	defer stop()
@@ -169,7 +172,8 @@ func (w *outboxWorker) run(ctx context.Context) error {
 	w.probe("")         // the peer is back
 	idle := time.NewTicker(idleWait)
 	defer idle.Stop()
-	for ctx.Err() == nil {
+	var failed error
+	for ctx.Err() == nil && failed == nil {
 		if r.pause == nil {
 			w.fill(ctx, r)
 		}
@@ -177,6 +181,7 @@ func (w *outboxWorker) run(ctx context.Context) error {
 		case <-r.pause:
 			r.pause = nil
 		case p := <-r.done:
+			failed = p.fault
 			w.over(ctx, r, p)
 		case did := <-w.heard:
 			w.tryStuck(ctx, r, did)
@@ -188,9 +193,10 @@ func (w *outboxWorker) run(ctx context.Context) error {
 	}
 	for len(r.busy) > 0 {
 		p := <-r.done
+		failed = cmp.Or(failed, p.fault)
 		delete(r.busy, p.lane)
 	}
-	return nil
+	return failed
 }
 
 // fill begins due lanes, up to [maxLanes]. It looks once at most: the end of each lane fills again.
@@ -225,8 +231,9 @@ func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.Ha
 	}
 	r.busy[lane] = true
 	go func() {
-		over, unnoted := w.lane(ctx, lane)
-		r.done <- passed{lane: lane, delivered: over, unnoted: unnoted, probe: probe}
+		p := passed{lane: lane, probe: probe}
+		p.fault = fault.Catch(func() error { p.delivered, p.unnoted = w.lane(ctx, lane); return nil })
+		r.done <- p
 	}()
 }
 
@@ -283,6 +290,7 @@ func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID) (over 
 			continue
 		}
 		w.logWait(ctx, d, err)
+		fault.Again(err)
 		if _, absent := errors.AsType[*AbsentError](err); !absent || errors.Is(err, errUnnoted) {
 			return over, errors.Is(err, errUnnoted)
 		}
@@ -332,7 +340,7 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 		}
 	}
 	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
-	err := w.attempt(trying, d)
+	err := fault.Catch(func() error { return w.attempt(trying, d) })
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Waits between two dials of a link: they double from the first to the last, with jitter, and
@@ -81,7 +82,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.metrics.Reconnects.WithLabelValues(s.link.Network(), s.link.Name()).Inc()
 		}
 		s.status.dialling()
-		err := s.session(ctx, func() { gauge.Set(1); s.status.up(); waits.Reset() }, func() { gauge.Set(0); s.status.dialling(); s.onLoss() })
+		err := s.contained(ctx, func() { gauge.Set(1); s.status.up(); waits.Reset() }, func() { gauge.Set(0); s.status.dialling(); s.onLoss() })
 		if ctx.Err() != nil {
 			break
 		}
@@ -91,6 +92,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.waitToDial(ctx, wait)
 	}
 	return context.Cause(ctx)
+}
+
+// contained is session for a link whose code may panic: that is an error of the connection.
+func (s *Supervisor) contained(ctx context.Context, onUp, onLoss func()) error {
+	err := fault.Catch(func() error { return s.session(ctx, onUp, onLoss) })
+	s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
+	return err
 }
 
 // session runs the link once, and delivers its outbox from the moment that the link is up until
@@ -103,7 +111,7 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	lose := sync.OnceFunc(func() { s.up.Store(false); onLoss(); stop() })
 	up := make(chan struct{})
 	lost := s.lost()
-	group.Go(func() error {
+	group.Go(fault.Func(func() error {
 		defer lose()
 		err := s.link.Run(ctx, func() {
 			if s.up.CompareAndSwap(false, true) {
@@ -116,24 +124,38 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 			err = errEnded
 		}
 		return err
-	})
-	group.Go(func() error {
+	}))
+	group.Go(fault.Func(func() error {
 		select {
 		case <-lost: // Run judges what it has read, and then returns
 			lose()
 		case <-delivering.Done():
 		}
 		return nil
-	})
-	group.Go(func() error {
+	}))
+	group.Go(fault.Func(func() error {
 		select {
 		case <-up:
-			return s.outbox.run(delivering)
+			return s.deliver(delivering)
 		case <-delivering.Done():
 			return nil
 		}
-	})
+	}))
 	return group.Wait()
+}
+
+// deliver runs the outbox. A link that the HTTP listener serves has no connection that could end: its
+// outbox runs again after a panic.
+func (s *Supervisor) deliver(ctx context.Context) error {
+	_, mounted := s.link.(Mounted)
+	for waits := newWaits(); ; {
+		err := s.outbox.run(ctx)
+		if err == nil || !mounted {
+			return err
+		}
+		s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
+		sleep(ctx, waits.NextBackOff())
+	}
 }
 
 // lost returns the channel that gets a token when the connection has ended, nil for a link

@@ -14,6 +14,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // socketPath is where inboxes are watched over WebSocket.
@@ -109,14 +110,15 @@ type socket struct {
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)
-	group.Go(func() error { return s.listen(ctx, asked) })
-	group.Go(func() error { return s.beat(ctx) })
-	group.Go(func() error {
+	group.Go(fault.Func(func() error { return s.listen(ctx, asked) }))
+	group.Go(fault.Func(func() error { return s.beat(ctx) }))
+	group.Go(fault.Func(func() error {
 		err := s.tell(ctx, asked)
 		s.close(err) // while ctx lasts: with it the connection is cut off
 		return err
-	})
+	}))
 	err := group.Wait()
+	fault.Again(err)
 	if errors.Is(err, errGatewayEnds) || websocket.CloseStatus(err) != -1 {
 		return nil
 	}

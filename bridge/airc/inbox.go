@@ -14,6 +14,7 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/fault"
 )
 
 // How many messages one answer holds.
@@ -114,13 +115,15 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 		now := time.Now()
 		var notes errgroup.Group // side by side, so that they share a commit: the next request of the agent waits for them
 		if newest != "" {        // a thread is no inbox, and has none
-			notes.Go(func() error { return l.deps.Registry.Mail.Show(ctx, agent.Handle, newest) })
+			notes.Go(fault.Func(func() error { return l.deps.Registry.Mail.Show(ctx, agent.Handle, newest) }))
 		}
-		notes.Go(func() error { return l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now) })
+		notes.Go(fault.Func(func() error { return l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now) }))
 		for _, did := range agent.DIDs() {
-			notes.Go(func() error { return l.deps.Registry.Inboxes.Read(ctx, did, events, now) })
+			notes.Go(fault.Func(func() error { return l.deps.Registry.Inboxes.Read(ctx, did, events, now) }))
 		}
-		if err := notes.Wait(); err != nil {
+		err := notes.Wait()
+		fault.Again(err)
+		if err != nil {
 			return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
 		}
 		return nil

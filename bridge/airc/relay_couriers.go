@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // When another registry is asked again.
@@ -27,9 +28,10 @@ const relayPage = 200
 
 // visited is a visit that is over.
 type visited struct {
-	peer string
-	next time.Time // when to come again
-	away bool      // the registry does not answer, which the record has
+	peer  string
+	next  time.Time // when to come again
+	away  bool      // the registry does not answer, which the record has
+	fault error     // a contained panic, nil for none
 }
 
 // couriers sends what is owed to other registries until ctx ends: to each registry one
@@ -46,7 +48,14 @@ func (l *Link) couriers(ctx context.Context) {
 	defer stop()
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
+	var failed error // a contained panic: it ends the link, when the other visits are over
 	for {
+		if failed != nil {
+			for range busy {
+				<-done
+			}
+			fault.Again(failed)
+		}
 		now := time.Now()
 		for _, p := range l.owing(ctx, now) {
 			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
@@ -55,10 +64,19 @@ func (l *Link) couriers(ctx context.Context) {
 			}
 			busy[p.Name] = false
 			delete(probes, p.Name)
-			go func() { done <- l.visit(ctx, p) }()
+			go func() {
+				r := visited{peer: p.Name}
+				r.fault = fault.Catch(func() error { r = l.visit(ctx, p); return nil })
+				done <- r
+			}()
 		}
 		select {
 		case r := <-done:
+			if r.fault != nil {
+				failed = r.fault
+				delete(busy, r.peer)
+				break
+			}
 			next[r.peer] = r.next
 			if busy[r.peer] && !r.away {
 				delete(next, r.peer)
@@ -134,7 +152,7 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox) visited {
 	case p.Failures > 0:
 		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
 	}
-	return visited{p.Name, again, away}
+	return visited{peer: p.Name, next: again, away: away}
 }
 
 // deliverDue sends what is due to one registry, and returns when to come again and

@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge/files/directory"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Waits of a link.
@@ -167,14 +168,18 @@ func (s *session) run(ctx context.Context) error {
 
 // serveCall runs one call. An error of the directory ends the session too.
 func (s *session) serveCall(c call) error {
-	err := c.do(c.ctx)
-	fault, isFault := errors.AsType[*directoryError](err)
-	if isFault {
-		err = away(s.name, fault)
+	err := fault.Catch(func() error { return c.do(c.ctx) })
+	if caught := fault.Of(err); caught != nil {
+		c.done <- away(s.name, caught)
+		return caught
+	}
+	broken, isBroken := errors.AsType[*directoryError](err)
+	if isBroken {
+		err = away(s.name, broken)
 	}
 	c.done <- err
-	if isFault {
-		return fault
+	if isBroken {
+		return broken
 	}
 	return nil
 }

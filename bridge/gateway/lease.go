@@ -2,11 +2,11 @@ package gateway
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"baton/bridge"
+	"baton/federation/fault"
 )
 
 // Leases gives each job of a home to one of its replicas at a time. A lease is named after
@@ -55,7 +55,7 @@ func (l *lease) elsewhere() bool { return !l.ours.Load() && time.Since(l.asked) 
 // serves a link that is mounted on the HTTP listener.
 func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	_, mounted := r.Link.(bridge.Mounted)
-	var group sync.WaitGroup
+	var group fault.Group
 	if mounted {
 		group.Go(func() { l.run(ctx, r) })
 	}

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // HomeNetwork is the label of the network of other homes, and of what the home does by
@@ -146,7 +147,10 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 // run runs a link until ctx ends.
 func (l *LinkSet) run(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
-		l.runOnce(ctx, r)
+		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
+		if l.deps.Metrics.Fault(ctx, l.deps.Log, "link "+r.Link.Name(), err) { // outside of a session, which contains its own
+			pause(ctx, faultWait)
+		}
 	}
 }
 

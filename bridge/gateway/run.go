@@ -3,10 +3,11 @@ package gateway
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"baton/federation/fault"
 )
 
 // sweepEvery is how often the home looks for overdue handoffs: they end at most a few seconds late.
@@ -36,13 +37,12 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 // job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
-	jobs := []func(context.Context){g.measureGrowth, g.tellSigners, g.reroute}
-	for _, job := range jobs {
-		group.Go(func() error { job(ctx); return nil })
+	for name, job := range map[string]func(context.Context){"growth": g.measureGrowth, "notices": g.tellSigners, "reroute": g.reroute} {
+		group.Go(func() error { g.contain(ctx, name, job); return nil })
 	}
 	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
 	for _, task := range tasks {
-		group.Go(func() error { return task(ctx) })
+		group.Go(func() error { return g.containTask(ctx, task) })
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -55,11 +55,45 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 
 // runClock does the jobs that are due by the clock, until ctx ends.
 func (g *Gateway) runClock(ctx context.Context) {
-	var group sync.WaitGroup
-	for _, job := range []func(context.Context){g.sweep, g.retain, g.judgeAgain, g.checkDeliveries} {
-		group.Go(func() { job(ctx) })
+	var group fault.Group
+	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {
+		group.Go(func() { g.contain(ctx, name, job) })
 	}
 	group.Wait()
+}
+
+// faultWait is the pause after a contained panic before the same code runs again.
+const faultWait = 5 * time.Second
+
+// contain runs a job until it returns. After a panic it logs and counts that, and runs the job again.
+func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
+	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
+}
+
+func (g *Gateway) containTask(ctx context.Context, task Task) error {
+	return g.containAs(ctx, "task", task)
+}
+
+func (g *Gateway) containAs(ctx context.Context, where string, task Task) error {
+	for {
+		err := fault.Catch(func() error { return task(ctx) })
+		if !g.deps.Metrics.Fault(ctx, g.deps.Log, where, err) {
+			return err
+		}
+		if pause(ctx, faultWait); ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, length time.Duration) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // drain returns how the gateway ended, at most [drainTime] after ctx has.

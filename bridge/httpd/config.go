@@ -15,6 +15,7 @@ type Config struct {
 	Hosts          []string       // names that a Host header may have beside IP addresses and "localhost"; none: any name
 	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not
 	Limits         *Limits        // of what clients hold at a time; nil for none
+	Panicked       func()         // counts each handler that panicked; nil for no call
 }
 
 // trusted returns the ranges of trusted proxies as echo takes them.

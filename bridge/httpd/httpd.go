@@ -69,7 +69,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e, limits := echo.New(), newGate(cfg)
 	e.IPExtractor = extractor(cfg.trusted())
 	e.HTTPErrorHandler = answerError
-	e.Use(accessLog(log), recovery(log), refuseConnect)
+	e.Use(accessLog(log), recovery(log, cfg.Panicked), refuseConnect)
 	if len(cfg.Hosts) > 0 {
 		e.Use(checkHost(cfg.Hosts, log))
 	}
@@ -230,12 +230,15 @@ func answerTooMany(c echo.Context) error {
 		[]byte(`{"error":"rate_limited","message":"too many requests from your address are in progress; wait for their answers"}`))
 }
 
-func recovery(log *slog.Logger) echo.MiddlewareFunc {
+func recovery(log *slog.Logger, panicked func()) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
 			log.LogAttrs(c.Request().Context(), slog.LevelError, "handler panicked",
 				slog.String("method", c.Request().Method), slog.String("path", c.Request().URL.Path),
 				slog.Any("err", err), slog.String("stack", string(stack)))
+			if panicked != nil {
+				panicked()
+			}
 			return err
 		},
 	})

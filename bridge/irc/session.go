@@ -2,14 +2,15 @@ package irc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // readBufferBytes holds the longest line that is usual between servers.
@@ -45,8 +46,9 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Judge judges a step in a goroutine of its own, and returns what the owner does with
 	// the result. The dialect sets it before Run.
 	Judge func(step Step) (note func())
-	// Running counts the goroutines of the session. The end of Run waits for them.
-	Running sync.WaitGroup
+	// Running are the goroutines of the session. The end of Run waits for them. A panic in one ends the
+	// session with an error.
+	Running fault.Group
 	// Asking ends with the connection, and key lookups with it. Submitting ends a little
 	// later, so that steps that were read are judged.
 	Asking, Submitting context.Context
@@ -63,9 +65,19 @@ type Session[Line any, Step, Lane comparable] struct {
 // NewSession returns a session on a connection, in which at most lines are read ahead. It
 // starts nothing.
 func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
-	return &Session[Line, Step, Lane]{
+	s := &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
 		Steps: steps, wire: wire, log: log, slots: NewSlots(LinkSlots), pieces: make(chan []byte, 1),
+	}
+	s.Running.Caught = s.fail
+	return s
+}
+
+// fail ends the session with an error, unless another one did.
+func (s *Session[Line, Step, Lane]) fail(err error) {
+	select {
+	case s.Broken <- err:
+	default:
 	}
 }
 
@@ -85,14 +97,14 @@ func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx cont
 	submitting, stopSubmitting := Outlive(asking)
 	defer stopSubmitting()
 	s.Asking, s.Submitting = asking, submitting
-	err := serve(ctx)
+	err := fault.Catch(func() error { return serve(ctx) })
 	s.Leave()
 	s.hangUp()
 	stopAsking()
-	lost()
+	err = cmp.Or(err, fault.Catch(func() error { lost(); return nil }))
 	for !s.Steps.Empty() {
 		s.JudgeAll()
-		(<-s.Calls)()
+		err = cmp.Or(err, fault.Catch(func() error { (<-s.Calls)(); return nil }))
 	}
 	s.Running.Wait()
 	return err
@@ -118,13 +130,15 @@ func (s *Session[Line, Step, Lane]) Leave() { s.leaving = true }
 func (s *Session[Line, Step, Lane]) JudgeAll() {
 	for step, ok := s.Steps.Next(); ok; step, ok = s.Steps.Next() {
 		s.Running.Go(func() {
-			note := s.Judge(step)
+			note := func() {}
+			err := fault.Catch(func() error { note = s.Judge(step); return nil })
 			s.Calls <- func() {
 				s.Steps.Finish(step)
 				if !s.leaving {
 					note()
 				}
 			}
+			fault.Again(err)
 		})
 	}
 }
@@ -148,7 +162,7 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 // Do has the owner call a function, and returns after that.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
-	s.Calls <- func() { do(); close(done) } // the owner receives until the last step is judged
+	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is judged
 	<-done
 }
 
@@ -157,10 +171,12 @@ func (s *Session[Line, Step, Lane]) Do(do func()) {
 func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
+		called := false
+		defer func() { done <- called }()
 		if !s.leaving {
 			do()
+			called = true
 		}
-		done <- !s.leaving
 	}
 	select {
 	case s.Calls <- call:

@@ -139,6 +139,10 @@ func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
 	for _, c := range calls {
+		c.err = unavailable(errEnded) // as long as it is not judged
+		defer close(c.done)           // also after a panic, which ends the engine
+	}
+	for _, c := range calls {
 		c.err = e.judge(ctx, c, b, now)
 	}
 	if err := e.write(ctx, b); err != nil {
@@ -156,9 +160,6 @@ func (e *engine) commit(ctx context.Context, calls []*call) {
 		}
 	}
 	e.trim(b)
-	for _, c := range calls {
-		close(c.done)
-	}
 }
 
 func (e *engine) judge(ctx context.Context, c *call, b *batch, now time.Time) error {

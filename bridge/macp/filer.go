@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/historyv1"
 )
@@ -74,12 +75,14 @@ func (f *filer) run(ctx context.Context) error {
 		var group errgroup.Group
 		group.SetLimit(filers)
 		for _, session := range f.take() {
-			group.Go(func() error {
-				f.look(ctx, session)
+			group.Go(fault.Func(func() error {
+				f.look(ctx, session) // logs its error
 				return nil
-			})
+			}))
 		}
-		_ = group.Wait() // each look logs its error
+		if err := group.Wait(); err != nil {
+			return err
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 )
@@ -189,9 +190,9 @@ func (f *Foreign) Run(ctx context.Context, up func()) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	c.group = group
-	group.Go(func() error { return c.resume(ctx) })
-	group.Go(func() error { return c.watchSessions(ctx) })
-	group.Go(func() error { return c.watchSignals(ctx) })
+	group.Go(fault.Func(func() error { return c.resume(ctx) }))
+	group.Go(fault.Func(func() error { return c.watchSessions(ctx) }))
+	group.Go(fault.Func(func() error { return c.watchSignals(ctx) }))
 	up()
 	return group.Wait()
 }
@@ -402,13 +403,13 @@ func (c *foreignConn) follow(ctx context.Context, id string, copied bool) error 
 		return nil
 	}
 	c.followed[id] = true
-	c.group.Go(func() error {
+	c.group.Go(fault.Func(func() error {
 		defer func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			delete(c.followed, id)
 		}()
 		return newMirror(c, id).run(ctx, copied)
-	})
+	}))
 	return nil
 }

@@ -28,6 +28,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 )
 
@@ -66,9 +67,9 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return engine.run(ctx) })
-	group.Go(func() error { return l.filer.run(ctx) })
-	group.Go(func() error { return l.serve(ctx, listener) })
+	group.Go(fault.Func(func() error { return engine.run(ctx) }))
+	group.Go(fault.Func(func() error { return l.filer.run(ctx) }))
+	group.Go(fault.Func(func() error { return l.serve(ctx, listener) }))
 	up()
 	return group.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/historyv1"
 	"baton/translate/macpmode/macpv1"
@@ -106,10 +107,12 @@ func (m *mirror) load(ctx context.Context) error {
 func (m *mirror) subscribe(ctx context.Context) (<-chan *macpv1.Envelope, <-chan error) {
 	received, ended := make(chan *macpv1.Envelope), make(chan error, 1)
 	after := m.s.Sequence
-	m.group.Go(func() error {
-		ended <- m.read(ctx, after, received)
+	m.group.Go(fault.Func(func() error {
+		err := fault.Catch(func() error { return m.read(ctx, after, received) })
+		ended <- err
+		fault.Again(err)
 		return nil
-	})
+	}))
 	return received, ended
 }
 

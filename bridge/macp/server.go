@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 )
@@ -73,7 +74,10 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inFlight.Add(1)
 		defer inFlight.Done()
-		routes.ServeHTTP(w, r)
+		err := fault.Catch(func() error { routes.ServeHTTP(w, r); return nil })
+		if l.ports.Metrics.Fault(r.Context(), l.log, "request", err) {
+			panic(http.ErrAbortHandler) // the client must not take the answer so far for all of it
+		}
 	})
 	server := &http.Server{
 		Handler: counted, Protocols: protocols, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"baton/federation/fault"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 )
@@ -49,18 +50,20 @@ func (l *Link) converse(ctx context.Context, from participant, s *bidi) error {
 func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest, <-chan error) {
 	frames, closed := make(chan *macpv1.StreamSessionRequest), make(chan error, 1)
 	go func() {
-		for {
-			frame, err := s.Receive()
-			if err != nil {
-				closed <- err
-				return
+		err := fault.Catch(func() error {
+			for {
+				frame, err := s.Receive()
+				if err != nil {
+					return err
+				}
+				select {
+				case frames <- frame:
+				case <-ctx.Done():
+					return nil
+				}
 			}
-			select {
-			case frames <- frame:
-			case <-ctx.Done():
-				return
-			}
-		}
+		})
+		closed <- err // has room for it
 	}()
 	return frames, closed
 }
@@ -79,7 +82,7 @@ type conversation struct {
 	stream    *bidi
 	session   string
 	follows   bool
-	following sync.WaitGroup
+	following fault.Group
 	followed  chan error // how the follower ended
 	writing   sync.Mutex // the follower and the reader write
 }
@@ -126,8 +129,10 @@ func (c *conversation) write(ctx context.Context, env *macpv1.Envelope) error {
 func (c *conversation) follow(ctx context.Context, after uint64) {
 	c.follows = true
 	c.following.Go(func() {
-		c.followed <- c.link.follow(ctx, c.from, c.session, after, func(n numbered) error {
-			return c.send(&macpv1.StreamSessionResponse{Response: &macpv1.StreamSessionResponse_Envelope{Envelope: n.env}})
+		c.followed <- fault.Catch(func() error {
+			return c.link.follow(ctx, c.from, c.session, after, func(n numbered) error {
+				return c.send(&macpv1.StreamSessionResponse{Response: &macpv1.StreamSessionResponse_Envelope{Envelope: n.env}})
+			})
 		})
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"baton/federation/fault"
 )
 
 // slowest is how long a client may take to read what is written. A slower one is disconnected.
@@ -24,7 +26,7 @@ type answerWriter struct {
 
 	control *http.ResponseController
 	stop    chan struct{}
-	stopped sync.WaitGroup
+	stopped fault.Group
 
 	mu    sync.Mutex // the SDK writes whole events
 	begun bool

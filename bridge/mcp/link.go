@@ -151,6 +151,9 @@ func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
 
 // told counts and logs an error that a tool answers with.
 func (l *Link) told(ctx context.Context, tool string, err error) {
+	if l.ports.Metrics.Fault(ctx, l.ports.Log, "request", err) {
+		return
+	}
 	p := participant.ProblemOf(err)
 	if p.Status == http.StatusTooManyRequests {
 		l.ports.Metrics.Limited.WithLabelValues(network).Inc()

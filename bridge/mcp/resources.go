@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/participant"
+	"baton/federation/fault"
 )
 
 // The resources of a participant.
@@ -98,7 +99,12 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 		if subscribes && !s.legacySubscriptions {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " needs a session, and there are none over HTTP"}
 		}
-		result, err := next(ctx, method, req)
+		var result mcp.Result
+		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // its goroutine is not that of the request
+		if fault.Of(err) != nil {
+			s.told(ctx, method, err)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}
+		}
 		missing, ok := errors.AsType[*jsonrpc.Error](err)
 		if ok && missing.Code == jsonrpc.CodeInvalidParams && method == "resources/read" && s.isOld(req) {
 			err = &jsonrpc.Error{Code: codeNoResource, Message: missing.Message, Data: missing.Data}

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge/participant"
+	"baton/federation/fault"
 )
 
 // Options are the options of [Serve].
@@ -43,7 +44,7 @@ func Serve(ctx context.Context, account Account, o Options, in io.ReadCloser, ou
 		s.experimental = map[string]any{channelCapability: map[string]any{}}
 		waker := &waker{Transport: transport, greeted: make(chan struct{})}
 		transport = waker
-		var over sync.WaitGroup
+		var over fault.Group
 		over.Go(func() { s.wake(ctx, waker) })
 		defer over.Wait()
 		defer cancel()

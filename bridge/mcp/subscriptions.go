@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge/participant"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // watchTime is how long one look at a watched resource waits. After each look the token of the
@@ -55,9 +56,15 @@ func (s *server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	}
 	watching, cancel := s.until(context.WithoutCancel(ctx)) // an old client subscribes with one request and listens after it
 	s.subscriptions.of[uri] = cancel
-	go run(watching, func() {
+	updated := func() {
 		_ = s.mcp.ResourceUpdated(watching, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // it never fails
-	})
+	}
+	go func() {
+		defer cancel()
+		if err := fault.Catch(func() error { run(watching, updated); return nil }); err != nil {
+			s.told(watching, "resources/subscribe", err)
+		}
+	}()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge/participant"
+	"baton/federation/fault"
 )
 
 // beat is how often a waiting client is told that it still waits, and its token is checked. The
@@ -24,14 +25,16 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 	}
 	done := make(chan found, 1)
 	go func() {
-		page, err := s.account.Inbox(waiting, q)
-		done <- found{page, err}
+		var f found
+		f.err = fault.Catch(func() (err error) { f.page, err = s.account.Inbox(waiting, q); return err })
+		done <- f
 	}()
 	began, tick := time.Now(), time.NewTicker(beat)
 	defer tick.Stop()
 	for {
 		select {
 		case f := <-done:
+			fault.Again(f.err)
 			if f.err != nil && waiting.Err() != nil && ctx.Err() == nil {
 				return participant.InboxPage{Next: q.Cursor}, nil // ended early, with nothing found
 			}

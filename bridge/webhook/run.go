@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // maxTurns is how many hooks are called at a time, at some 50 KB each while TLS is agreed
@@ -34,7 +34,7 @@ const breath = 20 * time.Millisecond
 type turns struct {
 	free  chan struct{} // one token per free slot
 	ended chan struct{} // has room for one: a turn is over
-	group sync.WaitGroup
+	group fault.Group
 }
 
 // Run calls hooks as something is due to them, until ctx ends, and returns when all
@@ -95,7 +95,8 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 	for _, hook := range due {
 		<-t.free
 		t.group.Go(func() {
-			h.turn(ctx, hook)
+			err := fault.Catch(func() error { h.turn(ctx, hook); return nil })
+			h.deps.Metrics.Fault(ctx, h.deps.Log, "webhook", err) // the hook is taken again after a minute
 			t.free <- struct{}{}
 			select {
 			case t.ended <- struct{}{}:

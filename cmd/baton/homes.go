@@ -78,6 +78,7 @@ func (h *homes) deps() relay.Deps {
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
 		MaxHops: func() int { return int(h.maxHops.Load()) },
+		Caught:  h.caughtAt("hub"),
 		BadInput: func(home federation.HomeID, reason string) {
 			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
 		},

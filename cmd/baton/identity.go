@@ -40,7 +40,7 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
 	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Caught: homes.Caught,
 	}, client, own...)
 }
 

@@ -22,25 +22,26 @@ var law = []struct {
 	{"federation", nil},
 	{"federation/federationtest/...", kit},
 	{"federation/lifecycle", []string{"federation"}},
-	{"federation/identity", []string{"federation"}},
+	{"federation/fault", nil},
+	{"federation/identity", []string{"federation", "federation/fault"}},
 	{"federation/peering", []string{"federation", "federation/identity", "federation/signing"}},
-	{"federation/relay", []string{"federation"}},
+	{"federation/relay", []string{"federation", "federation/fault"}},
 	{"federation/store/postgrestest", kit},
 	{"federation/store/storetest", kit},
 	{"federation/agents", []string{"federation"}},
-	{"federation/store/engine", []string{"federation"}},
-	{"federation/store/...", []string{"federation", "federation/agents", "federation/store/..."}},
-	{"federation/*", []string{"federation", "federation/lifecycle", "federation/signing"}},
+	{"federation/store/engine", []string{"federation", "federation/fault"}},
+	{"federation/store/...", []string{"federation", "federation/agents", "federation/fault", "federation/store/..."}},
+	{"federation/*", []string{"federation", "federation/fault", "federation/lifecycle", "federation/signing"}},
 	{"translate/translatetest", kit},
 	{"translate/...", []string{"federation", "translate/..."}},
-	{"bridge", []string{"federation", "federation/signing"}},
+	{"bridge", []string{"federation", "federation/fault", "federation/signing"}},
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", nil},
 	{"bridge/gateway", []string{
-		"bridge", "federation", "federation/agents", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
+		"bridge", "federation", "federation/agents", "federation/fault", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
-	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation"}},
+	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/fault"}},
 	{"bridge/operatorapi/client", []string{
 		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
@@ -56,7 +57,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/signing", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/signing", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

@@ -73,7 +73,7 @@ func mortal() {
 			return nil
 		})
 	}
-	main.Run(d.log(os.Stderr))
+	main.Run(&panicWriter{Writer: d.log(os.Stderr), text: os.Getenv(panicVar), over: map[string]bool{}})
 }
 
 // death is the end of one program.

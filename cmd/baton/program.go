@@ -135,6 +135,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = p.newGateway()
 	p.lookups = identity.NewLookups(p.gateway.Learned)
+	p.lookups.Caught = p.caughtAt("lookup")
 	p.openKeys()
 	if err := errors.Join(p.gateway.SeedStrangers(ctx, time.Now()), p.gateway.ReadBlocks(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -164,7 +165,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 // anything.
 func (p *program) listen(ctx context.Context) error {
 	var err error
-	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, Limits: p.httpLimits()}
+	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, Limits: p.httpLimits(), Panicked: p.handlerPanicked}
 	if p.file.HTTP.TLS {
 		cfg.TLS = listenerTLS(p.file)
 	}
@@ -174,7 +175,7 @@ func (p *program) listen(ctx context.Context) error {
 	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // the system chose the port
 		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
 	}
-	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
+	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen), Panicked: p.handlerPanicked}, p.adminMux, p.log)
 	if err != nil {
 		return errors.Join(err, p.closeListeners())
 	}
@@ -228,10 +229,18 @@ func (p *program) warn(ctx context.Context) error {
 	return err
 }
 
+// caughtAt returns what logs and counts a contained panic of a part of the gateway.
+func (p *program) caughtAt(where string) func(ctx context.Context, err error) {
+	return func(ctx context.Context, err error) { p.counters.Fault(ctx, p.log, where, err) }
+}
+
+// handlerPanicked counts a request whose handler panicked. The HTTP server logs it.
+func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues("request").Inc() }
+
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Bounds of one retry.
@@ -36,12 +37,13 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	errs := make([]error, len(due))
 	for i, id := range due {
 		group.Go(func() error {
-			errs[i] = p.handoff(ctx, id)
+			errs[i] = fault.Catch(func() error { return p.handoff(ctx, id) })
 			return nil
 		})
 	}
 	_ = group.Wait() // each handoff has its own error
 	err = errors.Join(errs...)
+	fault.Again(err)
 	return err == nil && (len(due) == maxHandoffs || d.anyLearned()), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // awayFor is how long a host that did not answer is not asked again for the same DID: each question may
@@ -133,7 +134,13 @@ func (a *answers) leave(did federation.DID, f *flight) {
 // fly looks a DID up and caches the answer, unless all callers left: then the error says nothing about
 // the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
-	f.found = a.judge(ctx, did, now)
+	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
+	if err != nil { // a document that this program cannot read says nothing about its DID
+		if a.cfg.Caught != nil {
+			a.cfg.Caught(ctx, err)
+		}
+		f.found = answer{err: unavailable(string(did), 0, errors.New(err.Error())), asked: now, until: now.Add(awayFor)}
+	}
 	if ctx.Err() == nil {
 		a.known.Set(did, f.found)
 	}

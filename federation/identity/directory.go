@@ -25,6 +25,8 @@ type DirectoryConfig struct {
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
+	// Caught is called with the panic of a look-up, which fails; nil for no call.
+	Caught func(ctx context.Context, err error)
 }
 
 // Fetcher is what a [Directory] reads documents with. [*Client] is one.

@@ -10,6 +10,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Bounds of the key lookups in progress. A lookup has one connection and at most one document
@@ -27,11 +28,13 @@ const maxFailures = 4096
 // caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups]; it is
 // safe for concurrent use.
 type Lookups struct {
+	// Caught is called with the panic of a lookup, which fails. Set it before the first lookup.
+	Caught func(ctx context.Context, err error)
 	// found is called with each DID whose lookup ended with an answer of its host.
 	found   func(federation.DID)
 	ctx     context.Context //nolint:containedctx // the lifetime of all lookups
 	cancel  context.CancelFunc
-	running sync.WaitGroup
+	running fault.Group
 	failed  *otter.Cache[miss, failedLookup]
 
 	mu     sync.Mutex
@@ -63,7 +66,7 @@ type lookingUp struct {
 func NewLookups(found func(federation.DID)) *Lookups {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
 	return &Lookups{
-		found: found, ctx: ctx, cancel: cancel,
+		found: found, Caught: func(context.Context, error) {}, ctx: ctx, cancel: cancel,
 		under: map[miss]*lookingUp{}, users: map[string]map[*lookingUp]bool{}, hosts: map[string]int{},
 		failed: otter.Must(&otter.Options[miss, failedLookup]{MaximumSize: maxFailures, Executor: func(tidy func()) { tidy() }}),
 	}
@@ -131,7 +134,11 @@ func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) 
 func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Context) error) {
 	defer close(one.done)
 	defer one.cancel()
-	err := ask(ctx)
+	err := fault.Catch(func() error { return ask(ctx) })
+	if fault.Of(err) != nil {
+		l.Caught(ctx, err)
+		err = unavailable(string(one.key.did), 0, errors.New(err.Error()))
+	}
 	cancelled := ctx.Err() != nil
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	if away && !cancelled {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Bounds of asking for a mailbox.
@@ -174,9 +175,13 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 	var group errgroup.Group
 	group.SetLimit(askedAtOnce)
 	for i, home := range peers {
-		group.Go(func() error { says[i], errs[i] = l.peers.Houses(ctx, home, did); return nil })
+		group.Go(func() error {
+			errs[i] = fault.Catch(func() (err error) { says[i], err = l.peers.Houses(ctx, home, did); return err })
+			return nil
+		})
 	}
 	_ = group.Wait() // each question has an error of its own
+	fault.Again(errors.Join(errs...))
 	var claim []string
 	for i, home := range peers {
 		if says[i] {

@@ -6,18 +6,19 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Run reads the messages of other homes from the hub, until ctx ends. It begins to read the stream
 // from a home once the home is a peer and the stream exists or can be made.
 func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
+	r.takes.Caught = handler.caught(ctx)
 	defer r.close()
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
@@ -37,7 +38,7 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 type hubReader struct {
 	hub     *Hub
 	handler *PeerHandler
-	takes   sync.WaitGroup // messages that are being judged
+	takes   fault.Group // messages that are being judged
 	streams map[federation.HomeID]jetstream.ConsumeContext
 	told    map[federation.HomeID]string // why a stream is not read, as logged last
 	warned  bool
@@ -105,7 +106,7 @@ func (h *Hub) noteRead(from federation.HomeID, is bool) {
 }
 
 // listen reads the stream from another home.
-func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
 	stream, err := h.stream(ctx, from)
 	if err != nil {
 		return nil, err
@@ -117,11 +118,25 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 		return nil, err
 	}
 	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
-	return consumer.Consume(func(m jetstream.Msg) { in.sort(ctx, m) }, jetstream.PullExpiry(hubPull),
+	sort := func(m jetstream.Msg) {
+		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // the goroutine is the client's
+			handler.caught(ctx)(err)
+		}
+	}
+	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
 			consume.Stop() // the next look opens it again: stream or consumer may be gone
 		}))
+}
+
+// caught returns what is called with a contained panic.
+func (p *PeerHandler) caught(ctx context.Context) func(err error) {
+	return func(err error) {
+		if p.Deps.Caught != nil {
+			p.Deps.Caught(ctx, err)
+		}
+	}
 }
 
 // inflow is the messages from one home. The judgement of a batch may need an answer of the same
@@ -130,7 +145,7 @@ type inflow struct {
 	hub     *Hub
 	from    federation.HomeID
 	handler *PeerHandler
-	takes   *sync.WaitGroup
+	takes   *fault.Group
 	batches chan struct{} // one token for each batch that is judged
 	lookups chan struct{} // one token for each lookup that is answered
 }

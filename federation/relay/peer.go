@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 var (
@@ -121,11 +122,11 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range exchanges {
-		group.Go(func() error { return p.send(ctx, e) })
+		group.Go(fault.Func(func() error { return p.send(ctx, e) }))
 	}
-	group.Go(func() error { return p.askPending(ctx) })
-	group.Go(func() error { return p.compareHistories(ctx) })
-	group.Go(func() error { return p.watchClock(ctx) })
+	group.Go(fault.Func(func() error { return p.askPending(ctx) }))
+	group.Go(fault.Func(func() error { return p.compareHistories(ctx) }))
+	group.Go(fault.Func(func() error { return p.watchClock(ctx) }))
 	group.Go(func() error {
 		if err := p.whileBlocked(ctx, false); err != nil {
 			return err

@@ -8,10 +8,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // StepsPath is the path to which homes post steps.
@@ -195,7 +195,7 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 		}
 		byHandoff[ev.Handoff] = append(byHandoff[ev.Handoff], i)
 	}
-	var handoffs sync.WaitGroup
+	var handoffs fault.Group
 	for _, id := range order {
 		handoffs.Go(func() {
 			for _, i := range byHandoff[id] {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // Waits between two questions for the ruling on a step: they double from the first to the last, and
@@ -82,7 +83,7 @@ func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (
 	var group errgroup.Group
 	group.SetLimit(maxItems) // as many as a batch holds
 	for _, id := range order {
-		group.Go(func() error { return p.askHandoff(ctx, byHandoff[id], waits) })
+		group.Go(fault.Func(func() error { return p.askHandoff(ctx, byHandoff[id], waits) }))
 	}
 	err = group.Wait()
 	return untilDue(waits, p.deps.Now()), err

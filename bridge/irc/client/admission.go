@@ -66,7 +66,7 @@ func (a admission) leave(u *user) {
 // admit lets a connection in, or returns why not. It is called by its reader.
 func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 	answer := make(chan rejection, 1)
-	if !s.post(func() { answer <- s.enter(ctx, u) }) {
+	if !s.ask(func() { answer <- s.enter(ctx, u) }) {
 		return shuttingDown
 	}
 	return <-answer

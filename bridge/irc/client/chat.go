@@ -91,11 +91,9 @@ func (l *Link) deliverChat(ev federation.Event) error {
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	written := make(chan struct{})
-	if !s.post(func() { s.showChat(ev); close(written) }) {
+	if !s.ask(func() { s.showChat(ev) }) {
 		return l.unavailable(errNotListening)
 	}
-	<-written
 	return nil
 }
 

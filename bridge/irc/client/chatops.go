@@ -43,7 +43,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 // lookup returns the DID of a user by its nick, or "". It may not be called by the owner.
 func (s *server) lookup(nick string) federation.DID {
 	found := make(chan federation.DID, 1)
-	if !s.post(func() { found <- s.addressee(nick) }) {
+	if !s.ask(func() { found <- s.addressee(nick) }) {
 		return ""
 	}
 	return <-found
@@ -57,7 +57,7 @@ func (s *server) room(u *user, view federation.View) (string, error) {
 		err  error
 	}
 	answer := make(chan made, 1)
-	if !s.post(func() {
+	if !s.ask(func() {
 		name, err := s.makeRoom(u, view)
 		answer <- made{name, err}
 	}) {

@@ -43,7 +43,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		return l.unavailable(errNotListening)
 	}
 	wanted := make(chan []federation.Dialect, 1)
-	if !s.post(func() { wanted <- s.wanted(d) }) {
+	if !s.ask(func() { wanted <- s.wanted(d) }) {
 		return l.unavailable(errNotListening)
 	}
 	r := row{d: d, forms: make(map[federation.Dialect]map[string]string), name: l.ports.Gateway.Name(ctx, d.Entry.Event.Actor())}
@@ -59,11 +59,9 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 			Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.ports.Gateway.Name(ctx, did) },
 		})
 	}
-	written := make(chan struct{})
-	if !s.post(func() { s.deliver(r); close(written) }) {
+	if !s.ask(func() { s.deliver(r) }) {
 		return l.unavailable(errNotListening)
 	}
-	<-written
 	return nil
 }
 
@@ -198,7 +196,7 @@ func (l *Link) Present(_ context.Context, venue string, did federation.DID) bool
 		return false
 	}
 	here := make(chan bool, 1)
-	return s.post(func() { here <- present() }) && <-here
+	return s.ask(func() { here <- present() }) && <-here
 }
 
 // Online implements [bridge.Placer].
@@ -208,5 +206,5 @@ func (l *Link) Online(_ context.Context, b federation.Binding) bool {
 		return false
 	}
 	here := make(chan bool, 1)
-	return s.post(func() { here <- len(s.accounts[b.DID]) > 0 }) && <-here
+	return s.ask(func() { here <- len(s.accounts[b.DID]) > 0 }) && <-here
 }

@@ -39,6 +39,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -151,6 +152,7 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 		return err
 	}
 	s := newServer(l, ports)
+	s.running.Caught, s.writers.Caught = cancel, cancel
 	for _, p := range ports {
 		s.running.Go(func() {
 			if err := s.accept(ctx, p); err != nil {
@@ -160,9 +162,9 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	}
 	l.live.Store(s)
 	up()
-	s.run(ctx)
+	err = s.run(ctx)
 	l.live.Store(nil)
-	return context.Cause(ctx)
+	return cmp.Or(err, context.Cause(ctx))
 }
 
 // Replays implements [bridge.Replayer].

@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/irc"
+	"baton/federation/fault"
 )
 
 // The rate at which lines of one client are read: a burst that holds the lines of a
@@ -84,7 +85,12 @@ func (s *server) accept(ctx context.Context, p port) error {
 			}
 			continue
 		}
-		s.running.Go(func() { s.serve(ctx, conn, p.secure) })
+		s.running.Go(func() {
+			err := fault.Catch(func() error { s.serve(ctx, conn, p.secure); return nil })
+			if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
+				_ = conn.Close() // and with it only this client leaves
+			}
+		})
 	}
 }
 

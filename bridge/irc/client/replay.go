@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -16,6 +15,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/translate"
 )
 
@@ -173,7 +173,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	if !s.post(func() { s.sendPage(r, page, !at.live) }) {
 		return 0, context.Canceled
 	}
-	var kept sync.WaitGroup
+	var kept fault.Group
 	kept.Go(func() { s.keep(ctx, r, at) })
 	if full {
 		s.readAhead(ctx, r, at, end)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -8,13 +9,13 @@ import (
 	"encoding/base32"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
 
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // sweepEvery is the interval at which the server looks for silent clients.
@@ -55,8 +56,8 @@ type server struct {
 	chat chan *chatLine // of channels that links relay, to be filed in this order
 
 	todo    chan func()
-	running sync.WaitGroup // readers, and goroutines that work for a client
-	writers sync.WaitGroup
+	running fault.Group // readers, and goroutines that work for a client
+	writers fault.Group
 	ended   chan struct{} // closed at the end
 }
 
@@ -79,15 +80,21 @@ func newServer(l *Link, ports []port) *server {
 	return s
 }
 
-// run is the owner's loop, until ctx ends.
-func (s *server) run(ctx context.Context) {
+// run is the owner's loop, until ctx ends. It returns a contained panic, and nil otherwise.
+func (s *server) run(ctx context.Context) error {
+	err := fault.Catch(func() error { s.loop(ctx); return nil })
+	said := fault.Catch(func() error { s.sayEnd(); return nil })
+	s.end()
+	return cmp.Or(err, said)
+}
+
+func (s *server) loop(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	s.running.Go(func() { s.fileChat(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
-			s.end()
 			return
 		case <-sweep.C:
 			s.sweep(time.Now())
@@ -121,14 +128,29 @@ func (s *server) post(do func()) bool {
 	}
 }
 
-// end tells everybody, gives them a moment to read it, closes all connections and
-// waits for what was started.
-func (s *server) end() {
+// ask has the owner do something, and reports after that whether it did.
+func (s *server) ask(do func()) bool {
+	done := make(chan bool, 1)
+	call := func() {
+		called := false
+		defer func() { done <- called }()
+		do()
+		called = true
+	}
+	return s.post(call) && <-done
+}
+
+// sayEnd tells everybody, and gives them a moment to read it.
+func (s *server) sayEnd() {
 	for u := range s.connected {
 		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
 	}
 	s.flush()
 	s.land(time.After(lastWords))
+}
+
+// end closes all connections and waits for what was started.
+func (s *server) end() {
 	close(s.ended)
 	for u := range s.connected {
 		_ = u.wire.Close() // nothing is left to be said
@@ -171,14 +193,25 @@ func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong)
 	}
 	u.heard, u.asked = time.Now(), false
 	s.link.Hear(u.heard)
-	s.open(u, m)
-	if why == "" {
-		s.dispatch(ctx, u, m)
-	} else {
-		s.refuseLine(ctx, u, m, why)
-	}
-	if u.work == nil {
-		s.close(u)
+	s.contain(ctx, u, func() {
+		s.open(u, m)
+		if why == "" {
+			s.dispatch(ctx, u, m)
+		} else {
+			s.refuseLine(ctx, u, m, why)
+		}
+		if u.work == nil {
+			s.close(u)
+		}
+	})
+}
+
+// contain acts for one client. A panic ends the connection of that client, and no other one.
+func (s *server) contain(ctx context.Context, u *user, do func()) {
+	err := fault.Catch(func() error { do(); return nil })
+	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
+		u.work = nil
+		s.quit(u, "a fault of this server")
 	}
 }
 

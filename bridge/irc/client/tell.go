@@ -22,7 +22,7 @@ func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 			return false, nil
 		}
 		there := make(chan bool, 1)
-		posted := s.post(func() {
+		posted := s.ask(func() {
 			authors := s.authors(n.Event)
 			for _, u := range authors {
 				s.send(u, says(s.self(), "NOTICE", u.nick, reply.Text()))

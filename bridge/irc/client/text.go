@@ -142,7 +142,7 @@ func (l *Link) deliverText(ctx context.Context, ev federation.Event) error {
 	}
 	name := l.ports.Gateway.Name(ctx, ev.Actor())
 	shown := make(chan error, 1)
-	if !s.post(func() { s.showText(ev, name, shown) }) {
+	if !s.ask(func() { s.showText(ev, name, shown) }) {
 		return l.unavailable(errNotListening)
 	}
 	select {
@@ -222,7 +222,7 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 		return "", true
 	}
 	found := make(chan federation.DID, 1)
-	if !s.post(func() {
+	if !s.ask(func() {
 		did := federation.DID("")
 		if u := s.nicks[fold(nick)]; u != nil {
 			did = u.account
@@ -242,7 +242,7 @@ func (l *Link) Here(_ context.Context, to bridge.Recipient) bool {
 	}
 	here := make(chan bool, 1)
 	guest := to.DID == l.ports.Messages.Guest(l.Name(), to.Place.Venue)
-	return s.post(func() {
+	return s.ask(func() {
 		u := s.nicks[fold(to.Place.Venue)]
 		here <- guest && u != nil && u.welcome || len(s.accounts[to.DID]) > 0
 	}) && <-here

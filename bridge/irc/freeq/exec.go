@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"baton/federation/fault"
 )
 
 // closeGrace is how long a child may take to end after its stdin was closed. By then
@@ -86,7 +88,9 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 		return nil, fmt.Errorf("exec %s: %w", c.command[0], err)
 	}
 	p := &pipe{command: command, in: in, out: out, dialled: make(chan string, 1), drained: make(chan struct{}), gone: make(chan struct{})}
-	go c.drain(ctx, p, told)
+	go func() {
+		_ = fault.Catch(func() error { c.drain(ctx, p, told); return nil }) // a child whose stderr is not read ends
+	}()
 	if c.peer == "" {
 		return p, nil
 	}

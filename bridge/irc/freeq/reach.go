@@ -4,7 +4,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
+
+	"baton/federation/fault"
 )
 
 // stream is one connection to the peer.
@@ -40,7 +41,7 @@ type reach struct {
 
 	trying  context.Context // of the attempts; nil while there is none
 	cancel  context.CancelFunc
-	running sync.WaitGroup
+	running fault.Group
 }
 
 func newReach(cfg Config, d Deps) *reach {
@@ -67,7 +68,8 @@ func (r *reach) try(ctx context.Context, w *way) { //nolint:contextcheck // an a
 	w.busy = true
 	trying := r.trying
 	r.running.Go(func() {
-		conn, err := w.transport.connect(trying)
+		var conn io.ReadWriteCloser
+		err := fault.Catch(func() (err error) { conn, err = w.transport.connect(trying); return err })
 		if err == nil {
 			r.announce()
 		}

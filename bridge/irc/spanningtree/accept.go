@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
+
+	"baton/federation/fault"
 )
 
 // maxStrangers bounds the connections that have not authenticated yet. One is
@@ -20,8 +21,11 @@ func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	accepting, stop := context.WithCancel(ctx)
 	d := &door{link: l, arrived: make(chan *session), taken: make(chan struct{})}
+	d.running.Caught = fail
 	d.running.Go(func() { d.open(accepting) })
 	err := d.first(ctx, up)
 	stop()
@@ -65,7 +69,7 @@ func (l *Link) Close() error {
 // door is where peers come in during one Run.
 type door struct {
 	link    *Link
-	running sync.WaitGroup
+	running fault.Group
 	arrived chan *session // it has proved to be the peer
 	taken   chan struct{} // closed once one of them is served
 }
@@ -100,8 +104,8 @@ func (d *door) open(ctx context.Context) {
 		select {
 		case strangers <- struct{}{}:
 			d.running.Go(func() {
+				defer func() { <-strangers }()
 				d.admit(ctx, conn)
-				<-strangers
 			})
 		default:
 			d.link.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", "too many strangers"))

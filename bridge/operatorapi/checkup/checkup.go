@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +20,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // The bounds of the checks.
@@ -332,7 +332,7 @@ func diagnoseLink(check string, s bridge.LinkStatus) contract.Diagnosis {
 // roundTrips offers a canary to each home, all at once. No other link can carry one.
 func (c Checkup) roundTrips(ctx context.Context) []contract.Diagnosis {
 	all := make([]contract.Diagnosis, len(c.Links))
-	var group sync.WaitGroup
+	var group fault.Group
 	for i, s := range c.Links {
 		check := "round trip " + s.Link.Name()
 		if _, home := s.Link.(bridge.PeerHome); !home {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"baton/federation/fault"
 	"baton/federation/store/engine"
 )
 
@@ -86,7 +87,10 @@ func stream(made Manifest, first member, keys string, end func() error) (io.Read
 		return nil, errors.Join(err, end())
 	}
 	reader, writer := io.Pipe()
-	go func() { _ = writer.CloseWithError(errors.Join(writeMembers(writer, made, members), end())) }() // it never fails
+	go func() {
+		err := fault.Catch(func() error { return errors.Join(writeMembers(writer, made, members), end()) })
+		_ = writer.CloseWithError(err) // it never fails
+	}()
 	return reader, nil
 }
 

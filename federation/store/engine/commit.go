@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // maxBatch bounds the writes in one transaction, and so what each caller waits for
@@ -32,6 +33,11 @@ type item struct {
 	asks  []*Question // read before apply
 	err   error
 	done  chan struct{}
+}
+
+// run calls apply. A panic is an error of this write, and goes on in its caller.
+func (it *item) run(ctx context.Context, q Tx) error {
+	return fault.Catch(func() error { return it.apply(ctx, q) })
 }
 
 // newCommitter returns a committer that writes with what dial returns: at once and,
@@ -72,6 +78,7 @@ func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(conte
 	}
 	select {
 	case <-it.done:
+		fault.Again(it.err)
 		return it.err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -86,7 +93,7 @@ func (c *committer) run(ctx context.Context) {
 		case first := <-c.waiting:
 			c.commit(ctx, c.gather(first))
 		case j := <-c.jobs:
-			j.err = j.do(ctx, c.writer.conn)
+			j.err = fault.Catch(func() error { return j.do(ctx, c.writer.conn) })
 			close(j.done)
 		case <-c.closing:
 			return
@@ -202,11 +209,11 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
 		}
 	}
 	if len(batch) == 1 {
-		return batch[0].apply(ctx, Tx{c.writer.statements})
+		return batch[0].run(ctx, Tx{c.writer.statements})
 	}
 	for _, it := range batch {
 		before := c.writer.changes
-		it.err = it.apply(ctx, Tx{c.writer.statements})
+		it.err = it.run(ctx, Tx{c.writer.statements})
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
 			return it.err // a failing disk undoes the whole transaction
 		}
@@ -255,7 +262,7 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 // applyOne makes one write, and replaces its savepoint with that of the next. It sends the
 // queued statements of the write, so that their errors are errors of this write.
 func (c *committer) applyOne(ctx context.Context, it *item) error {
-	if err := it.apply(ctx, Tx{c.writer.statements}); err != nil {
+	if err := it.run(ctx, Tx{c.writer.statements}); err != nil {
 		return err
 	}
 	for _, next := range []string{"RELEASE item", "SAVEPOINT item"} {

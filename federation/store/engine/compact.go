@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // maxCheckpoints bounds how often a compaction waits for readers, up to five seconds each time.
@@ -75,6 +76,7 @@ func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Con
 	}
 	select {
 	case <-j.done:
+		fault.Again(j.err)
 		return j.err
 	case <-ctx.Done():
 		return ctx.Err()

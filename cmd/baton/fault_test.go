@@ -1,0 +1,257 @@
+package main_test
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/operatorapi/contract"
+	"baton/federation/federationtest"
+)
+
+// panicVar has a text of a log line: a program of this binary panics once for each link that such a
+// line is of, in the goroutine that logs it. The program knows nothing of it.
+const panicVar = "BATON_TEST_PANIC"
+
+// panicWriter is a writer of a log that panics.
+type panicWriter struct {
+	io.Writer
+
+	text string
+	mu   sync.Mutex
+	over map[string]bool // links
+}
+
+var linkOfLine = regexp.MustCompile(`"link":"([^"]*)"`)
+
+// Write implements [io.Writer].
+func (w *panicWriter) Write(line []byte) (int, error) {
+	if w.text != "" && strings.Contains(string(line), w.text) {
+		link := linkOfLine.FindString(string(line))
+		w.mu.Lock()
+		was := w.over[link]
+		w.over[link] = true
+		w.mu.Unlock()
+		if !was {
+			panic("injected")
+		}
+	}
+	return w.Writer.Write(line)
+}
+
+// linked returns a gateway with a link of each network, and the names of its links.
+func linked(t *testing.T) (*house, []string) {
+	t.Helper()
+	h := newHouse(t)
+	h.keep(t, "lab.secret", "planted-secret")
+	ircd, err := bridgetest.ListenIRCd(t.Context(), bridgetest.IRCdConfig{
+		Name: "irc.test", SID: "1LA", LinkName: "gw.test", SendPassword: "planted-secret", RecvPassword: "planted-secret",
+		Users: []string{"alice"}, Channels: []string{"#ops"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ircd.Close)
+	var own contract.Key
+	h.asks(t, &own, "keys", "create", "endpoint")
+	freeq := bridgetest.NewFreeq(bridgetest.FreeqConfig{
+		Name: "fq.test", Endpoint: ed25519.NewKeyFromSeed(append(make([]byte, 31), 1)), Server: ed25519.NewKeyFromSeed(append(make([]byte, 31), 2)),
+		Peer: own.EndpointID, PeerAPI: h.url(), Channels: []string{"#ops"},
+	})
+	fq, err := freeq.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(freeq.Close)
+	calls, tasks := filepath.Join(h.dir, "calls"), filepath.Join(h.dir, "tasks")
+	for _, path := range []string{calls, tasks} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.configure(t, fmt.Sprintf(`[[irc.freeq]]
+name = "fq"
+server_name = "fq.test"
+endpoint_id = %q
+peer_api = %q
+transport = "tcp"
+address = %q
+channels = ["#ops"]
+[fetch]
+allow_private = true
+[irc.client]
+listen = %q
+[macp]
+listen = %q
+[[irc.spanningtree]]
+name = "lab"
+server_name = "irc.test"
+address = %q
+sid = "9GW"
+send_password_file = "lab.secret"
+recv_password_file = "lab.secret"
+channels = ["#ops"]
+[[files.voice]]
+name = "calls"
+dir = %q
+agents = { bob = "did:plc:bobbobbobbobbobbobbobbob" }
+[[files.tasks]]
+name = "research"
+dir = %q
+trusted = ["scanner"]
+`, freeq.ID(), freeq.API(), fq, federationtest.FreeAddr(t), federationtest.FreeAddr(t), ircd.Addr(), calls, tasks))
+	return h, []string{"lab", "fq", "client", "airc", "rest", "mcp", "a2a", "macp", "calls", "research"}
+}
+
+// Each link panics when it comes up. Its connection ends, it is dialled again, and nothing else ends.
+func TestFaultEndsOnlyTheConnectionOfItsLink(t *testing.T) {
+	t.Parallel()
+	h, links := linked(t)
+	h.fault = `"msg":"link up"`
+	h.start(t)
+	h.ready(t)
+	counters := h.counters(t)
+	for _, link := range links {
+		if n := counters[`baton_faults_total{where="link `+link+`"}`]; n != 1 {
+			t.Errorf("%v faults of link %s are counted, want 1", n, link)
+		}
+	}
+	var stacks []string
+	for _, line := range h.logged(t) {
+		if stack, ok := line["stack"].(string); line["msg"] == "fault contained" && ok && strings.Contains(stack, "goroutine ") && strings.Contains(stack, "baton/bridge") {
+			where, _ := line["where"].(string)
+			stacks = append(stacks, strings.TrimPrefix(where, "link "))
+		}
+	}
+	if slices.Sort(stacks); !slices.Equal(stacks, slices.Sorted(slices.Values(links))) {
+		t.Errorf("logged with a stack are the faults of %v, want %v", stacks, links)
+	}
+	ada, bob := logIn(t, h.url()), logIn(t, h.url())
+	ada.offer(t, map[string]any{"title": "after it", "to": string(bob.did)})
+}
+
+// A step panics in the code of the caller's network, and so does a request.
+func TestFaultOfAStepEndsOnlyThatStep(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t)
+	v.stop(t)
+	v.fault = `"msg":"step judged"`
+	v.start(t)
+	v.ready(t)
+	ada, bob := logIn(t, v.url()), logIn(t, v.url())
+	offer := map[string]any{"title": "again", "to": string(bob.did)}
+	ada.must(t, http.StatusInternalServerError, http.MethodPost, "handoffs", offer, nil)
+	ada.offer(t, offer)
+	if n := v.counters(t)[`baton_faults_total{where="request"}`]; n != 1 {
+		t.Errorf("%v faults of requests are counted, want 1", n)
+	}
+}
+
+// contained are the ways in which production code may start goroutines: each of them catches panics.
+// A "go" statement is allowed for the functions here, with a reason.
+var bareGoroutines = map[string]string{
+	"bridge/airc/relay_couriers.go":           "fault.Catch",
+	"bridge/outbox.go":                        "fault.Catch",
+	"bridge/macp/stream.go":                   "fault.Catch",
+	"bridge/mcp/wait.go":                      "fault.Catch",
+	"bridge/mcp/subscriptions.go":             "fault.Catch",
+	"bridge/irc/freeq/exec.go":                "fault.Catch",
+	"federation/identity/cache.go":            "fly catches the panics of the look-up",
+	"bridge/gateway/linkset.go":               "run catches the panics of the link",
+	"bridge/gateway/run.go":                   "waits for groups",
+	"bridge/httpd/httpd.go":                   "net/http and echo catch the panics of handlers",
+	"bridge/irc/client/blocked.go":            "passes a function to its owner",
+	"bridge/mcp/mcp.go":                       "waits for channels",
+	"bridge/participant/topic.go":             "passes tokens on",
+	"cmd/baton/program.go":                    "closes connections at the end of the process",
+	"federation/relay/hub.go":                 "waits for channels",
+	"federation/store/backup/deliver.go":      "fault.Catch",
+	"federation/store/engine/checkpoint.go":   "executes one fixed statement",
+	"federation/store/engine/db.go":           "the committer catches the panics of writes",
+	"federation/store/engine/replicalease.go": "executes fixed statements",
+}
+
+// A goroutine that panics ends the process: each one has to catch panics.
+func TestGoroutinesCatchPanics(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	used := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		folder, _ := filepath.Rel(root, path)
+		kit := slices.ContainsFunc([]string{"deploy", "cmd/baton/bench", "cmd/baton/demo", "cmd/baton/aircagent", "bridge/bridgetest", "bridge/conform", "federation/federationtest", "federation/fault",
+			"federation/store/bare", "federation/store/postgrestest", "federation/store/storetest", ".ci", ".tools", ".git"}, func(kit string) bool { return folder == kit })
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && kit:
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		checkGoroutines(t, path, folder, used)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range bareGoroutines {
+		if !used[path] {
+			t.Errorf("%s starts no goroutine any more", path)
+		}
+	}
+}
+
+func checkGoroutines(t *testing.T, path, name string, used map[string]bool) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errgroups := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"golang.org/x/sync/errgroup"` })
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			used[name] = true
+			if bareGoroutines[name] == "" {
+				t.Errorf("%s: a bare goroutine: start it with fault.Group, or catch its panics and list it", files.Position(n.Pos()))
+			}
+		case *ast.CallExpr:
+			called, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok || called.Sel.Name != "Go" || !errgroups || len(n.Args) != 1 {
+				return true
+			}
+			if text := source(t, path, n.Args[0], files); !strings.Contains(text, "fault.") && !strings.Contains(text, "g.contain") && !strings.Contains(text, "whileBlocked") {
+				t.Errorf("%s: a function of an errgroup that does not catch panics: wrap it in fault.Func", files.Position(n.Pos()))
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "sync" && n.Sel.Name == "WaitGroup" && name != "bridge/macp/server.go" && name != "cmd/baton/demo.go" {
+				t.Errorf("%s: a sync.WaitGroup: use fault.Group", files.Position(n.Pos()))
+			}
+		}
+		return true
+	})
+}
+
+// source returns the text of a node.
+func source(t *testing.T, path string, n ast.Node, files *token.FileSet) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text[files.Position(n.Pos()).Offset:files.Position(n.End()).Offset])
+}
