@@ -19,7 +19,7 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if err := g.CheckDeliveries(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := g.CheckDeliveries(ctx, g.deps.Clock.Now()); err != nil && ctx.Err() == nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "deliveries not looked at", slog.Any("err", err))
 		}
 		select {

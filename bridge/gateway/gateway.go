@@ -55,6 +55,7 @@ type Deps struct {
 	Counts       Counts
 	Messages     Messages
 	Leases       Leases
+	Clock        *Clock // of what expires; nil for the clock of the machine
 
 	Keys      KeyFetcher
 	Addresses AddressRates
@@ -110,6 +111,8 @@ func New(deps Deps) *Gateway {
 		Limits: func() federation.DeferralLimits { return *g.deferred.Load() },
 		Seek:   g.seekKey,
 		Ended:  func(ctx context.Context, r deferral.Ruling) error { return g.deferralEnded(ctx, r, time.Now()) },
+
+		Confirmed: deps.Clock.Now,
 	})
 	g.Configure(Config{})
 	return g

@@ -34,7 +34,7 @@ func (g *Gateway) retain(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		g.retainOnce(ctx, *g.retention.Load(), time.Now())
+		g.retainOnce(ctx, *g.retention.Load(), g.deps.Clock.Now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -37,7 +37,7 @@ func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 // job or task had not ended.
 func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for name, job := range map[string]func(context.Context){"growth": g.measureGrowth, "notices": g.tellSigners, "reroute": g.reroute} {
+	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "notices": g.tellSigners, "reroute": g.reroute} {
 		group.Go(func() error { g.contain(ctx, name, job); return nil })
 	}
 	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
@@ -120,7 +120,7 @@ func (g *Gateway) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if err := g.sweepOnce(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := g.sweepOnce(ctx, g.deps.Clock.Now()); err != nil && ctx.Err() == nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "overdue handoffs not expired", slog.Any("err", err))
 		}
 		select {

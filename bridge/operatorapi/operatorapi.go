@@ -59,6 +59,7 @@ type Deps struct {
 	Senders     Senders
 	Tokens      Tokens
 	Audit       Audit
+	Clock       Clock
 	Vault       Vault
 	Policy      PolicySource
 	Settings    Settings

@@ -75,6 +75,7 @@ func routes() []route {
 		{"GET keys", read, (*wrapper).ListKeys, nil},
 		{"GET policy", read, (*wrapper).GetPolicy, nil},
 		{"POST config/reload", admin, (*wrapper).ReloadConfig, act},
+		{"POST clock/accept", admin, (*wrapper).AcceptClock, act},
 		{"POST log/level", operate, (*wrapper).SetLogLevel, newDocument[LevelAsk]()},
 		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},
 		{"POST backup", admin, (*wrapper).Backup, nil}, // the keys are in it

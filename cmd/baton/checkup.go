@@ -16,7 +16,7 @@ func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 	file := d.p.file
 	c := checkup.Checkup{
 		Home: d.p.homeID(), Key: string(identity.KeyDID(d.p.serverKey().Public)),
-		Folder: file.Path("."), RecordFiles: recordFiles(file), Secrets: file.SecretFiles(), Keys: file.Path(keysFolder),
+		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: d.p.clock.Doubt(), Secrets: file.SecretFiles(), Keys: file.Path(keysFolder),
 		Record: d.p.record, Relay: d.p.relay, Links: d.p.gateway.Links().Statuses(), Peers: d.p.peers(),
 		Documents: d.p.client, Canary: d.p.homes.canary,
 	}

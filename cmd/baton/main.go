@@ -71,6 +71,7 @@ type cli struct {
 	Log         logCommands     `cmd:"" help:"What the gateway logs."`
 	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
 	Quickstart  quickstart      `cmd:"" help:"Write the configuration of a new gateway."`
+	Clock       clockCommands   `cmd:"" help:"The clock by which handoffs and keys expire."`
 	Audit       auditCommands   `cmd:"" help:"What operators changed."`
 	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`

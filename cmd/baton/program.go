@@ -53,6 +53,7 @@ type program struct {
 	socketMux *http.ServeMux
 	publicURL string
 	record    *registry.Record
+	clock     *gateway.Clock // by which handoffs and keys expire
 	keyring   *identity.Keyring
 	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys      atomic.Pointer[identity.KeySource]
@@ -127,6 +128,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	if err := p.openClock(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.modes = gateway.NewPeerModes(p.record)
 	if err := errors.Join(p.readModes(ctx), gateway.LogUnproved(ctx, p.record, p.log)); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -147,6 +151,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
+	p.metrics.MustRegister(p.clock.ClockCollector())
 	p.metrics.MustRegister(p.gateway.MachineCollector(file.Path("."), file.TLSConfig()))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
@@ -215,6 +220,24 @@ func (p *program) openRecord(ctx context.Context) error {
 	return err
 }
 
+// clockFile has the last confirmed time, below data_dir.
+const clockFile = "clock"
+
+// openClock opens the confirmed time, by which own keys end their overlap too.
+func (p *program) openClock(ctx context.Context) error {
+	newest, err := p.record.NewestFiled(ctx)
+	if err != nil {
+		return err
+	}
+	p.clock = gateway.NewClock(gateway.ClockConfig{
+		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: gateway.Uptime, Synced: gateway.Synced,
+		Others: func(since time.Time) []time.Duration { return p.gateway.Links().OtherClocks(since) },
+		Mark:   p.file.Path(clockFile), Newest: newest,
+	}, p.log)
+	p.keyring.EndBy(p.clock.Now)
+	return nil
+}
+
 // warn logs what a start finds in data_dir that an operator has to act on.
 func (p *program) warn(ctx context.Context) error {
 	for _, path := range recordFiles(p.file) {
@@ -240,7 +263,7 @@ func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues("request
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)

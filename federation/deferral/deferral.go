@@ -98,6 +98,8 @@ type Config struct {
 	// Ended is called with each step whose wait ended, before the step is forgotten. After an error
 	// it is called again later.
 	Ended func(ctx context.Context, r Ruling) error
+	// Confirmed returns the time by which steps are given up; nil for the time of each call.
+	Confirmed func() time.Time
 }
 
 // Deferral keeps waiting steps. Make one with [New].

@@ -157,7 +157,7 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (o
 	case refused.Code == federation.RateLimited:
 		next := p.now.Add(cmp.Or(refused.RetryAfter, time.Second))
 		return limited, p.cfg.Rows.DeferAgain(ctx, w.Row, next, err.Error())
-	case behind && maySucceedLater(refused.Code) && p.now.Before(w.Since.Add(Keep)):
+	case behind && maySucceedLater(refused.Code) && p.ends().Before(w.Since.Add(Keep)):
 		return p.wait(ctx, w, err.Error())
 	}
 	return p.end(ctx, Ruling{Step: w, Judgement: judged, Refused: refused})
@@ -166,7 +166,7 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (o
 // wait puts a step off, or gives it up after [Keep].
 func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (outcome, error) {
 	last := w.Since.Add(Keep)
-	if !p.now.Before(last) {
+	if !p.ends().Before(last) {
 		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+Keep.String())
 		return p.end(ctx, Ruling{Step: w, Refused: refused, Expired: true})
 	}
@@ -175,6 +175,14 @@ func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (out
 		next = last
 	}
 	return waits, p.cfg.Rows.DeferAgain(ctx, w.Row, next, why)
+}
+
+// ends returns the time by which steps are given up.
+func (p *pass) ends() time.Time {
+	if p.cfg.Confirmed == nil {
+		return p.now
+	}
+	return p.cfg.Confirmed()
 }
 
 // waitAfter returns the next wait of a step after so many retries before this one.

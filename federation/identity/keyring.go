@@ -48,8 +48,13 @@ type Keyring struct {
 	files   sync.Mutex // held while the files of own keys are read or written
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
-	retired []retiredKey // oldest first
+	retired []retiredKey     // oldest first
+	ends    func() time.Time // the time by which an overlap ends; nil for that of each call
 }
+
+// EndBy sets the time by which retired keys end their overlap, if it is earlier than the time of a call.
+// Call it before the keyring is used.
+func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
 // ownKey is a key of the gateway itself, which signs now.
 type ownKey struct {

@@ -158,6 +158,11 @@ func lockFolder(root *os.Root) (unlock func(), err error) {
 // Good returns the keys whose signatures are valid now: the key that signs, and the keys in their
 // overlap, newest first.
 func (k *Keyring) Good(name KeyName, now time.Time) []federation.OwnKey {
+	if k.ends != nil {
+		if confirmed := k.ends(); confirmed.Before(now) {
+			now = confirmed
+		}
+	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return slices.DeleteFunc(listed(name, k.own[name], k.retired), func(key federation.OwnKey) bool { return key.State(now) == "retired" })

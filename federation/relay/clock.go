@@ -22,10 +22,19 @@ const (
 // first comparison. It includes the time that the last question took to arrive over HTTPS.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
+// Compared returns when the clocks were compared last, by the clock here; zero before.
+func (p *Peer) Compared() time.Time {
+	if at := p.compared.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
 // noteSkew keeps by how much the clock here is ahead, and warns of a large difference once an
 // hour.
 func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
 	p.skew.Store(int64(skew))
+	p.compared.Store(p.deps.Now().UnixNano())
 	if skew.Abs() <= clockSkew {
 		p.skewed.Store(0)
 		return

@@ -32,6 +32,7 @@ type Peer struct {
 	limiter   modeLimiter
 	hubPaused atomic.Int64 // unix nanoseconds until which the hub is not used
 	skew      atomic.Int64 // see [Peer.Skew]
+	compared  atomic.Int64 // see [Peer.Compared]
 	// skewed is when the log was warned of a skew, in unix nanoseconds.
 	skewed atomic.Int64
 	// operatorMode is the mode that an operator chose, and modeChanged holds a token once it

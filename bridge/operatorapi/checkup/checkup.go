@@ -60,6 +60,7 @@ type Checkup struct {
 	Key         string            // the did:key that signs now
 	Folder      string            // data_dir
 	RecordFiles []string          // data_dir and the files of the record in it
+	ClockDoubt  string            // why the clock is not confirmed, "" while it is
 	Unfinished  []string          // DIDs whose erasure was cut short
 	Secrets     []string          // the files with secrets that the configuration names
 	Keys        string            // the folder of keys
@@ -218,6 +219,9 @@ func Loose(path string) (fs.FileMode, bool) {
 
 // clock compares the clock with the clocks of the linked homes.
 func (c Checkup) clock() contract.Diagnosis {
+	if c.ClockDoubt != "" {
+		return warns("clock", c.ClockDoubt+": nothing expires by it", "run NTP here, or compare it with another clock and run baton clock accept")
+	}
 	compared, worst, whose := 0, 0.0, ""
 	for _, p := range c.Peers {
 		if p.PeerHome == nil || p.LastHeard.IsZero() {

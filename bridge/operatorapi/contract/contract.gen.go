@@ -336,6 +336,9 @@ type BindNameJSONRequestBody = Bind
 // BlockJSONRequestBody defines body for Block for application/json ContentType.
 type BlockJSONRequestBody = BlockAsk
 
+// AcceptClockJSONRequestBody defines body for AcceptClock for application/json ContentType.
+type AcceptClockJSONRequestBody = Act
+
 // ReloadConfigJSONRequestBody defines body for ReloadConfig for application/json ContentType.
 type ReloadConfigJSONRequestBody = Act
 
@@ -528,6 +531,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	Unblock(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire by it again
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+	AcceptClockWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+	AcceptClock(ctx context.Context, body AcceptClockJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReloadConfigWithBody Read the configuration again, and apply what may change while the gateway runs
 	//
@@ -1067,6 +1084,40 @@ func (c *Client) Block(ctx context.Context, body BlockJSONRequestBody, reqEditor
 // Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 func (c *Client) Unblock(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnblockRequest(c.Server, what, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire by it again
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+func (c *Client) AcceptClockWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptClockRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+func (c *Client) AcceptClock(ctx context.Context, body AcceptClockJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptClockRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2577,6 +2628,46 @@ func NewUnblockRequest(server string, what string, params *UnblockParams) (*http
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewAcceptClockRequest calls the generic AcceptClock builder with application/json body
+func NewAcceptClockRequest(server string, body AcceptClockJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcceptClockRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewAcceptClockRequestWithBody constructs an http.Request for the AcceptClock method, with any body, and a specified content type
+func NewAcceptClockRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/clock/accept")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -5086,6 +5177,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	UnblockWithResponse(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*UnblockResponse, error)
 
+	// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+	AcceptClockWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptClockResponse, error)
+
+	// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+	AcceptClockWithResponse(ctx context.Context, body AcceptClockJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptClockResponse, error)
+
 	// ReloadConfigWithBodyWithResponse Read the configuration again, and apply what may change while the gateway runs
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -5933,6 +6038,54 @@ func (r UnblockResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UnblockResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AcceptClockResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcceptClockResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AcceptClockResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AcceptClockResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcceptClockResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcceptClockResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcceptClockResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8112,6 +8265,32 @@ func (c *ClientWithResponses) UnblockWithResponse(ctx context.Context, what stri
 	return ParseUnblockResponse(rsp)
 }
 
+// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+func (c *ClientWithResponses) AcceptClockWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptClockResponse, error) {
+	rsp, err := c.AcceptClockWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptClockResponse(rsp)
+}
+
+// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
+func (c *ClientWithResponses) AcceptClockWithResponse(ctx context.Context, body AcceptClockJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptClockResponse, error) {
+	rsp, err := c.AcceptClock(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptClockResponse(rsp)
+}
+
 // ReloadConfigWithBodyWithResponse Read the configuration again, and apply what may change while the gateway runs
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9168,6 +9347,39 @@ func ParseUnblockResponse(rsp *http.Response) (*UnblockResponse, error) {
 	}
 
 	response := &UnblockResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAcceptClockResponse parses an HTTP response from a AcceptClockWithResponse call
+func ParseAcceptClockResponse(rsp *http.Response) (*AcceptClockResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcceptClockResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -10639,6 +10851,9 @@ type ServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(w http.ResponseWriter, r *http.Request, what string, params UnblockParams)
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// (POST /operator/v1/clock/accept)
+	AcceptClock(w http.ResponseWriter, r *http.Request)
 	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
 	// (POST /operator/v1/config/reload)
 	ReloadConfig(w http.ResponseWriter, r *http.Request)
@@ -11159,6 +11374,20 @@ func (siw *ServerInterfaceWrapper) Unblock(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Unblock(w, r, what, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AcceptClock operation middleware
+func (siw *ServerInterfaceWrapper) AcceptClock(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AcceptClock(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13088,6 +13317,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/policy", wrapper.GetPolicy)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/config/reload", wrapper.ReloadConfig)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/log/level", wrapper.SetLogLevel)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/clock/accept", wrapper.AcceptClock)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/keys/{name}/rotate", wrapper.RotateKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/backup", wrapper.Backup)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/tokens", wrapper.ListTokens)
@@ -13508,6 +13738,45 @@ type UnblockdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UnblockdefaultApplicationProblemPlusJSONResponse) VisitUnblockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptClockRequestObject struct {
+	Body *AcceptClockJSONRequestBody
+}
+
+type AcceptClockResponseObject interface {
+	VisitAcceptClockResponse(w http.ResponseWriter) error
+}
+
+type AcceptClock200JSONResponse Acted
+
+func (response AcceptClock200JSONResponse) VisitAcceptClockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptClockdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AcceptClockdefaultApplicationProblemPlusJSONResponse) VisitAcceptClockResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15492,6 +15761,9 @@ type StrictServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(ctx context.Context, request UnblockRequestObject) (UnblockResponseObject, error)
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// (POST /operator/v1/clock/accept)
+	AcceptClock(ctx context.Context, request AcceptClockRequestObject) (AcceptClockResponseObject, error)
 	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
 	// (POST /operator/v1/config/reload)
 	ReloadConfig(ctx context.Context, request ReloadConfigRequestObject) (ReloadConfigResponseObject, error)
@@ -15902,6 +16174,37 @@ func (sh *strictHandler) Unblock(w http.ResponseWriter, r *http.Request, what st
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(UnblockResponseObject); ok {
 		if err := validResponse.VisitUnblockResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AcceptClock operation middleware
+func (sh *strictHandler) AcceptClock(w http.ResponseWriter, r *http.Request) {
+	var request AcceptClockRequestObject
+
+	var body AcceptClockJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptClock(ctx, request.(AcceptClockRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptClock")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AcceptClockResponseObject); ok {
+		if err := validResponse.VisitAcceptClockResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17125,182 +17428,183 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAbFnX5f++hXMAkJIASrRb",
-	"7bQnXxK3SOJxcHDej/eTUq0aJUFaM7l4P2m45iuwoPGvh602Srt/VWBKLRorlJxcTH5ZgAbGpbIL0Kzh",
-	"c2AgK6jOJsVEuBd+b0FvJsVE8hVMLiYljVNMTLmAFXcD2k3jnhirhZxPPnwoJk/FStj9uX5Qa7bicsOE",
-	"hZUp2Lf32RqnF5YJw1bCGCHnuZlrHLQ/8Yq/E6t2Nbn49v79YrISkv76qghLEtLCHPTkQzF5d2+u7rmf",
-	"75mlaO4pXBOv7zXKvaQnFzNeG/hQTH7htly40Xldq/X3q8Zu/pvXLUwurG6h2NnSpTRr0Oy/Xj77mdVC",
-	"gmGttKJmdgGsrAVIy2rg12Byu1rjdAPgPHrpH4qJBtMoaQBP/DEXdavB/bNU0oLEE+FNU4uSuyHOG62m",
-	"Naz+/Tfj9vK+t4b/pWE2uZj823mHUuf01Jw/p68mH9yMu8i0YVLZM0QC/74b7rJc4txVJWjtz7VqQFvh",
-	"Voqr34NruXQo4cA4VdWGqRnjkvFyKdW6hmoOK5DWwbTpjfQ+YGcKihVcixKSjzRwD4F9VNbweys0VJOL",
-	"X8PoryN+qelvUFo3xGVpR+8QkX694HZrm3ANesPKBZdzYCu+YQt+DQXjsmK8dojFLVspY927dgErfL4P",
-	"iUpv3uhW7l/CR3rzopWMm6WffK3aumJTRwQcLkNFk9EKjDvPhb+VftdTpWrg8hDkUjBycHy/DwioHCgW",
-	"gTzghIbxAIU1N2zFK2BWFUxpthZ2wfw+wuoTuIAfV73F9chBDzy7u9o9dD9M8tS1FtfJPdEDtyslgRkL",
-	"DRPSobCQU/VuCHG3B+IzC5oh3dtDW7gGad+IKonTM1HTwoau8k/KXSN8XavV/uzrhTJh9Q5bU6tYcFmp",
-	"2Sy3DiJzqQfKph80Wl2D5DJzWY3l9OH2Uuk2ML8aNgQ3K2ydHvsa9PRoMrC19d5p+GE8TD0EwrrDwWxt",
-	"cwC1nvM5LnUbW5B/bv1j6JQDlnZ3kmvNN3gI8M6+KQdFAwfVWhjL5gocNj9g4HiihzA+5cYiSz/bh/YO",
-	"6Gi92/Mmd29GMwyzzzAQcy+YsIatYDUFbZB8uHcqVbYO94meOgJjxFxChaTPfeD+5LbVKcLCm23g72PY",
-	"DpgdDZFQJ7GWS6ZmM9AP2NXkauIFIrfEObew5hvclWLlQikDKXRG5v4uIW45oQQ3zJmGGWiQpSOhmVvh",
-	"h3mz4GaxP9ZDevoDNwsCM0cGhAzEP6NJ3GIv2NXELPjX3/7j4mqCEP3HN2wB73gFpVjxmlViLqw5Sy2j",
-	"Al45QWo86RpFYdTsCDFHzbZ53DZIZh6VajUfR2WsOgYR3PBcbpRMHvqapwRsx0FrJefulN0bLKxRt7WQ",
-	"c5KiSNJfqBUUzLTlgnHDriZ/v2+uJg9YEC44WwnZWi944IKEkwVw2OQ137vD3wlZjbzE7pP9WzwVsvIS",
-	"yI6Mk+E5n1n2KSbXqiUd4oBs4TbwOgM6N9TeBvwDByPOHGOhm2gsl5UhlGGPnjw6HlR59gx2rfQy+Uxp",
-	"MRfpnRvh+fZxd/dYQIXVRG5aEaPFz+OCBkB5E3w0nMod4qPf1YpUrx00cj8TEhnV6tKjkaNADWhulWZT",
-	"9wqZAbZhBu8aocEcf8ZLTweOV7tGo5G7y4flNnzLryfOHuYq4saycBwvlITPiOLQ9UTAfi59bZbUMVjV",
-	"arQIeNZDJgwyymhYqWsUWPfZaKvnkLq8g0cbzmp7DQaAPefaAGFsccxRZg/qRi47ruOuXfWULuof0HVH",
-	"7OuEXtSqf2uNZVKtSbfO6tMDKnNxg1QBseqg5vqc3rpbVOQhl1xvEsI1/k4HFBRYJ9Uyu0CzyArF9iC5",
-	"KQkFWy9EuaBzdHuqwYJh041TXaCe7R/eXANkjs7PeIBE7xoGOrOtVJbR8CkpWKnlEMU5iP5hdcUkzuGG",
-	"TIIXKWACvGRFEoYZtQKkjvv8rhIJXsdLm7EmDmFdSytKiv5ideMIiWMWfq1FwM+wirjUPMRuglx62N8h",
-	"evlwASnRCH+OhllHI2eqlRVTrWV86v6rJLDIYndNjn7MhFpruahHGbSWBVtzLR1Rfnz55OnBjdPknaHJ",
-	"T5nd+80cO9wtLvlQrRquU2wyPAn6pwbT1pY00BKfCaOcis4WwlilBRgyRPc16gRKZCf0lK1nVO3Zp2tl",
-	"7NGn8FQZkzoE430+6XnJgRAYDBpziKcAi4yG1RxlB2OhMSRnLrghv4NU68TSd5EybN+vxu8sdTSPgFdP",
-	"waJHa08Ijs+IS1ZQC/STRElmLq5BsrY5Y08k44RYwuJqpWLcWodcBncgFdN8zaYbS265HZpPr6bdBmGc",
-	"/RVGfPVumUlx3Nm90pvU0U21WkKav1RijGH/gJPgXYq3c4uOpymwyuEAkb201fCA9Z9+nim9cpzMQfIf",
-	"36TxnRv7BrTOsNtayDRdXYExPMX0ReVPgvlXPMtnGubCWL1BrFHrjGoDKSwMNz0Mkfry9xbaMeej+Tpz",
-	"BJ1Ret9qjVTJb+wBm3ID//iG7Qpl/3z1+N7/Tq1xQHjR0NR8M2YD0VA+xqOCDypRJsiTkrjVOKyTdUG6",
-	"bSEzFjVUW6ZyYVnJpdvv1BFtXh3mFVuCew/z4v2exHP0122YXt0EJ+1RvzvETh95Opyi2J5CB1FqCiUn",
-	"PkN+GaYkOlrWfOO0G2Q2Qi5THLRK+/vQrdEaqEglcsrrYhMQJfCDFP5HiesT5fOUIZ+c1hLq4HgpRSOI",
-	"8+3fAcEzjETIZcGuJmuYLpRaXk3cYFcT9B1fTQ6enlUTGjxsNXl0gs+lMiLBy+KjfVnIHRMKmoG6Vsrp",
-	"HTckCmtYQbXJ0EOrWKUCVtPd97Yu7yLz/GrwxEG2Kwci5SRlJ15PislsW0weJ17HRQ/C+EYoRDywu0Qg",
-	"VDtNEHn8OZIGTiKo4YL8r2tODGwKtQAMo5D7CDYTmkTkcfam7XVcK1FCwVZc1FP1roh+Mo0kKoVJDkYj",
-	"KIRYgUmLkuvFZkCK9Er98CF4GxRNUniI+CXSBKkjwZC2sd516a3NqPI4cdA71HuY0ptBcwPjreXhs85a",
-	"7sABmptWe8bRgDZK3hlP4JHuPtx4Ajvp9+6ayAgMwCedwTbFNdEpn6DuTnmFisUXUuJ4qZoA2SRzMgVz",
-	"IjLpU+7y+pAABznPelFldAv0Yqrpa0QHIyayB+ol4NS+KIAjvuEwhhbhFqmhBOE0QIHypYmhQmkADBu7",
-	"r0UF3rS8I5WgI5LXhk1hIWTF0EMZFOjkTE6iTexmCrVas4pb/qYSOhh8Qzwg3gwMujBW1PUFae3Rlglk",
-	"D97VQw9CPYIkSbF+U612e0uYFKJFxMEcjBFKeoxAbGFLgKYgc0k0P9BBrJJAiTizN1WjxTW3tPkiCCEa",
-	"SqWJd/hfLJ/WtBzvOk4DXzUgBywkpDKSoMHUNegHfZGDLqE7mRoPRAO+y+VmFNBRp9xfhFRWlGAKtoTG",
-	"eqpkCuZFQlOwCsqakxU9vTndSpmMItg+obkTvona4fWtYWYZGXk2bkOjNrPmwibn9BYb4XaEciwDaenP",
-	"CmagtY+9aoAiHLzFqQJesRr1InPY2kRRAb2L3ZGLHk71LnAx6ZHBsPZwJD2MjxQx3NckGc+ShfCESHkQ",
-	"xgKxINbWpxRMJAxTFFGVPIVW14e5j3upCKMk1/+uqbmQUP0ICdGk/zToBUvwFjh3sjMRmGZUzKP5fH83",
-	"S5Fz/01rUb5ZppZAdg7ax76Ij4EMh8GwRBzpTRM/zcJEkqsqDRJ6iGbJEJ4tDFtKtZZBYUIbXEJo8ciZ",
-	"hMOg3a7PgIYE0YiROdf/boBvEdGTRzNSsMaA/ksyADgdOtx99RFmw4VqEqQ/WAuMYjOuC6bqCoxlQew9",
-	"Son6QTUpsuXAZIVN4NwT/yRKYd4yisoKGs23IZgMavTYPHhU/cvnFbqMIrzgTQPSRFGcs1mr0TDplZaj",
-	"IPGzmyABigPh11q1Fo5XWl+415O+CfdCJsJ70KL46fHfOMIbqdaHRknabI4waKaemSQFaZQRRD5kiCV9",
-	"wO77SCEvsgaRxonZk+IYY3pStVTS4+raiUpuQL9ipsFYc1DZ7MW3b8W9h73thr3HK7WFUh2caJkdi570",
-	"Dz7iB92dzurSnZ2nEv6mpGj345ACsQ0I/DlwMK/VWhWsktGhhJbmgkm1dkrMFGZKgzfE4xs+gHmHpLeU",
-	"XQU5xWGAqOP5JnLmVhAWi1YSOkRvqEAq65aN63F4U3TRw1JJSJKjzAKCzzFlewvzlKgmO7ZQcq03nQD+",
-	"ewvbVPigqJi3wmbvGO4yYd/CzRu+MWgBjov1DAxPkm3AXnjniJKsEmZJwspvbTV3suecC8mUE9I4yjUE",
-	"cw1nDA0m/k52OCI8ipwd52/YTw+JhsSIMwPO0cc+FncHlZVebocNRTeut6lZqGvD7Fp1Xusz9p2yC1RV",
-	"nGqRsKw5ie14G9dQ/FCW8LkrFNzNG9ZwbY8hbdnYoI4I0eJTIPyhW+fOFfOw2wIkNw5ZKLA67VNGDSXh",
-	"PzYo9iSuMplbiZJQNmMJjS0YZ2XNxQodBpLxNddJn+T4tJPxuRSV4HUudgmilepIvFAZ/p4hP9mIwLwx",
-	"4Cf/JBDIvnGAbqnkZJuKPH1bbDxjPyvWcGMapelgBV6Io2QbP3sK8hQzezSoBq33TlCj7O1t9ZFsW6i9",
-	"e4fotiU/SfoxwySFnF7SJ0MrhTgRkVMNSAo/zOWi0Jhpx737egwklG4WXL7Jxx1uAg3HFx2HdoS5AdXU",
-	"6cX59/bHeuafEOOg7VrjE2O2gy29P2IBXFeeEVR8g9KAwxlHtYO9c+YxaJ/55/kdGQePFalfOiE/gXND",
-	"aY2yhUP0eSzxRVbmPRCBlXVk2AurNHNHVzpkCev1dC1iSrg7AxT8JpxpgRncIVeaU10T4mHTJRmTJYJS",
-	"yTI2h3EO7o90UD/AO0JiV09zOTIVANWea7zZJIK7W6bW/agvrFBxEf527/hIgIJR/HVFlsP0pCpjrXCj",
-	"6i5AIUbdRB8+PQurSA++SYUE4Op4/RfDSlWNCFVIh56TZ9/twwcspLAlacPrme7IAIaSF23LybxemveZ",
-	"p1k3W1JnNqCv08aeSlRpe97BL0FWWOTizcC84Z2k3WVs1ttR1scHqFl5RIFSQ9rKIJKm4BePH7K///3v",
-	"/7kdyMC9rQwdJdG2Oi52BbN2MoEy0VDr8E0rN8bhOCmfakcG03wgyY+wuQmK7O1ed4UaP4VrqL2Pe3tR",
-	"4Uk/6at2v4XrVav5yOwa/LwfvlLBtJ1jRZmZ6gJZKIrtdSqekZfLdJgkWg3qCnSXDDzVoprDudDl+UwD",
-	"/B7giVup61ERhTvQpY0k4ekjPHdgKaRXcB3H2VbKkgU/JNQjlaRDkafuMQp+x7NNrFR0OGpbyOVTenM4",
-	"EXeurOC+dEo6nCK/zQ7AQwm9iOxORhuhsij7puRa+2DkEe7OqbG8TPq80dREFLBzFzpmGZ33mBXl9DXy",
-	"042YFZW+EVGtS1i/MVAqWaWc8xtvvVCtZmVMpl1siRyyXU3JHpun2Vl3KWkTXilBCW8rUjknlHuS3aVL",
-	"B8m882328D13D59G/N2/jfSsF7qFF7MGjKw4Y/8PtPKVAvAW7N9S9/4blE7Nmwa0B3I64qA1oPvvUk2C",
-	"1Lu7vs70h0Vu9hwkboKxIWW7S5xNzZGFpRAgPELrIc5Pf346Z9sXWuqaeba1E4jhIJIJ2/fvfwqlTHKs",
-	"3tBpkJkktIzZs8526TW7aTfc7hgT9kF5yG3Kr2GQlOxMvuDmOIdS1ozbG9udjkPaj7fj7vqTcDspcP+U",
-	"S/rwDxzQc6bAeBgJu3eukEzOX5IUWQLNxmj3aVKGD7x+D+cdZeWtXaikNhSq/NxI1PoRLgvvyMNocs9Y",
-	"cMtFSDm1Oc/bTz5kf0Twp/tkv/SLLwCnZmylqs9W5W7lt5OQm9ZpWwKWZunVSeqlHfVDKyhKZNNXID8i",
-	"rBSXlz6GVTID8BLDiwsmJAvqKMXmrURdCy/14ON/vnrYl/6zHsWf1PX4A79OHLh3JDKr0CzCeIjN7mfA",
-	"pzMtbwcXsl6NY08LB0ifVrKUIP4c5a2QQ+Ow6Pgw6LRrOYRpmQhjRMt1kvbwZSpS0sfwheBfaRmvlZyn",
-	"oxJysu7WII6NYExrYCbHhfx5CyOuspsqBeafYf1KJTcTnhDPtvjPdKWMhO6pIahoR+Zlji2YkVUQTama",
-	"XKGx5D6tqivK/FUUknGUGYimKeJOuy2EidLQToUxuV+D2drXY1CsTN7qfsZtIk49Xd/oWZdk1sXOXPii",
-	"vLEAim6lwbx+uwB5lkv2OJCV+ubGksmCKr3v8YqCvgcGm3FfRPK4lLJnfbM11UOMNu0C/yR7PoofHt5E",
-	"EsnP6OSoIOELuTxjrxaALCTQb6dShC+j2Rx/rESIb0U9sc/82ubseKfAVQggvpoU7GqCQRvun34uPOuo",
-	"lcdYGZCVORTQ5f0BR1neIzKmUP15MmfY/YoEZSd3mAozDjM04LnqtZ2bPpkVmU9PrlQ7tSNyzjB9K6G8",
-	"zjCkft+LDOvRIZkY2pJKRoC6yiiNN2+yWyWTTLEEeEGWjIItHN0MpdGOl+vdrarUiguJZx58zGeero6r",
-	"vDfSjNVV6kv6TnDXST3aLlKOuZpv0BtnbZMMBf5oqxnzyk+5DdqeCS1Gdyc30gDoC1YqORNzX1mo8IZD",
-	"pUNAer/cD68qJ1XZQRdLciqiY4oJe8HapkAKF5IGK7VOVkFKx+cPiEQh5CVaABc+BAElnCIkKO4/95bS",
-	"j7IVemzwONO3GXpfKt7IHOm7CVMZktA7ZCpz600xbfp9sIrQdh1WyproyfdOkZJzljKglrGK2GBlHnoL",
-	"iw9DubyBkj6hJsbhA9yBJn4Y15GDo78HIzRI/9WgEsmr6gCXRRr/xpuLErqye/zcG5O6SKGtfDunxvd+",
-	"51WlIZj+gh0qlijwQfuvnr5MK5ifvXitJ1b5gm8aeLlws3UJCMgwiiMSkJKnX/MUacefu5C3UB652/Za",
-	"C2vBp64J6ZmLl438WqksAKWGpvTlfLhjLmhqZ1O7EU7JDapalImIAvp9qwtEKPqNAq5h003KgRK8M8fR",
-	"VJyEOrIkbrVuk644n4+gdOXEV9kP1kXTv1NWHnRk1SlyiBkIGHcLf21w3tfHSoG0zBdtnYin3AE5LTm6",
-	"WfMQz7Sh6T0MSmgv+AUzR9mvNPjrVN2BOhvb60MDYcbb2g4kAqU0ycSg93MD9k3z1JtmT3IN+bXbQtHh",
-	"kgIYdUKDUq7jxK8uD2Y8tAyU3bOI4CSySMCwMJJbZsKaM3YpPbdGDj5DPbSu87C/QfhhGvs4D3bUnUd/",
-	"h3DOZa4XIQW0iEnGmMst03FAGK02cgXXoKejPtkjdu77ALQtSHQr6jZ6BAL5XkJ7cmO66M8rxOcKWFf9",
-	"h9fIVlsnLiPg7qGkVbBWkidF/H8fJDwVVeW4heYW7uH1BnrtmovaXfrC21UyfQkGqtZYvXmDgmYif1Ay",
-	"rxA9YNvtrlqJ5v+zJFo6HaTNGL1ygb47h+WH6AJtY8WakgT9/rozh0NtEsbIZO4bX1mc6jG4S08Wo1i9",
-	"zCkrvK5DDREG70poLHvoCyc5dv4C5ZORObNbiYN79NAXFlsLfdjmmUxKS8IoVivegQP+zkrVShtDJbC0",
-	"MQWv4iYrrZpmuIzHgA3IZ82nn/YrOST8k2gzo8rvC9S+Z6CTOmNBMb3pSfqJGYnaCq3NfLmrbeEMWwn6",
-	"cXNR9/Sj9XaWOo4XUCtepQ4kPOlFrmj8KfD9LT7phejhCiskZx8ftw/W5hJ1hkIkMkxvB4ie0oZFJYGj",
-	"bExkH3Glw2e9eEavUC0hIZ6qa9A1b4bLzMdGJVHwVXWFUpinGsKwuVLV2FjDxJ7blFaHP/d0C4yDjiJg",
-	"CNegfCDTlYeitzttkuJgIhn/FGecr2goamBSkfU6lhGwioq+iOFA4yMj2zKWNHckW9ULDhPJzvWWQreX",
-	"KA/sT0S/b3s0Ma7PCeKPnjwqogKtdKYk4DRX695XDanVXEiq+1MqKaG0XbmTnhXwL8bXw/fZA0n6h2Vi",
-	"s9bArtqQmyzUZWA+filU/TmmACoJJCmrK9U4nELJWxMKzWClFqsUNsxLDpj1F4bNpre01WRqSyCBVE2G",
-	"WPMCF0S5tEebHgN4OvAHKBTxiMMB5DHsJgyPHlfvkOkxcJPE9cIHfc2WUsZRqQuMLWEHS8uv3LBXz356",
-	"up2uEGq/eE+eAXetNmyldNKdQCmvI8cOSXcmnV4Bs1nSA4b9TZ18ZdG7XbDpJtIAnzCPFvwtbZ9LoO4X",
-	"0w3KBcZSQnIIt/eDksZDg+G/6b3XN6boxzSNQcDmbhXp7h7YhT9QP2UEWBKXFrxJrAp/jo0523LRVRlA",
-	"1KrAWCG9s8VBbp4yryYTdzeqlXO8HFyyr1YF+3ZVsK8WBfv6mwXZ8zAnIRHi3deDjncY5spHj/WnBRv4",
-	"iEYZIWEVV5cSZ9TaHCEk42vFxMvHWU8MntmNUETEibtEEC0khM6Xvg6Ew1dKSER9NKFn+VTCEQWbfRpg",
-	"AkaQKeiILk7qxbzVTfXYEiEfVfdpZCPYP1KZqOWByNsjPfAxItMTfTIMhQLUnQN0yBU/EOQb4mRvrMNt",
-	"LI20Z5MnM7zoF4dP954cleU7ukZ7K6ngGzJP0ghDNUQl4aJfJBGrCcbk+mhMYaXTE0dVHUp21e0Obzs0",
-	"OdFlt196qKsuJMjGEG5/mrKopJeXft+vJBRuuG84gNdmxTfUH9W9kIwg9NF0b/iYLKVYEnBPsCI91ixC",
-	"AxOscnhkY9bjQxiGSgwW/S2l4JoJw+xiMHvxGhhh2HkcUXSj9zINr/6AAZlj4yqzMBtfWjl81s9JRfjt",
-	"Ay5NQq8mVxMKoMT1Iu4YtYIBjBlqkZUPWbX1kOWo6DWo3QDXD9h/fH3/sOeZ5svC8ybkJULmOyQvvUp1",
-	"bXhFDRuw64uPNUUq1jlGdohWNgjPh25lHBjHs6fdS0PDRjqfT2T8JRdb5R+kGgkJ42PPKWxgxSsY2SCI",
-	"yj7nW8f4wgEYBOitjHjoIWIy254vm/PllZ7d6TrSuVB1RXbMnsKWnGqoyoLjww+2+s70pL8gGhqWCYD7",
-	"2PY+oQrmOO3s9F17MiJTKosqNpLpest4JNnpPZPV6TzC3gSVCpfiDtGpX6jETGJN9MBLCsFmbPvlCjEI",
-	"gktfcJprYI0yFipmVdJSkWuXVkOxVRZrDpYmdZ/8xfRL3Ccb2uc8eCHHPaOyfEQwtQfKkHKaLa0vjJPn",
-	"qzHV4uiLN77szbGJkzuo9slWmZEekCOicY+pfUXuDy/y+u6vOyGzA/ic75y088JOngzpFOsO99U6uCn5",
-	"2G526IkeXegxx4kO0PhxpFzNci3dQm0r3HOGH6Xr1I0l8qMLlO5giZr1CjDsdRYbwI0bofSebN4ZSo8x",
-	"TWWrhd28RO2cPH3AdYqpX+7qhmedVn8RvopzLKxtJh8+fPAFcxIJsbhZy5dg2Ft0Qr1FFectLfftGftF",
-	"2AV7u+a2XLwN3TgkQIXiD7pWilAiNKbyu39cyYZrvgIHN9/Egf3Xy2c/s1pIMAVFTlpYMeDlovCt1ylR",
-	"DUuO1cCvwVwQF8AHCE5vynKjz6HADDYcgcaKNwGweHHw+bDLGBpNnUtZtzZUCSkgJ/LQK1kqaTUvLasU",
-	"+BqI/NqHeqLP7ox97248OcIbiubqOUX/+uLxQ/af33z7H387u5JX8u27e6iKvQ1GE1ImPVEjhR6BesHe",
-	"auDV24K9pWOGt26Fb3m1EvLtGXvmmwSqcgk2wiIEz0oVjAMUbQjV2RW2+hMlSINXi6pTz4TDrcllw8sF",
-	"3Pv67H4wLG39hj2dVysMup/8ghndHvUMM+CD0cLcMZIfY2VXfOOhfxYDsS4mzwLmXj5/0qt4cDH5KpTM",
-	"5I2YXEz+fvYVLqnhdoG34TxMfH791TlvK4punQP+j54JJZ9UWKvF2Et8w33vT9lMLn5NxNRhj+GaW9AX",
-	"MSH8jD12ALeqeesQOyjgbMrLJbnrsWM8/uurlVOYvlpg5VQ35u8t1cfzsAzckWhTknDupSzKLr4+N2zo",
-	"eD04bIpGdvA4D3HRB1+kCqzHvPmLoxGTD6/RQdgoaYiSfX3/fuzLRHImehVLBOv5b95U0u3lcLdtZBOO",
-	"qO0OVG+PtNO0wlEJR3yCYIEUg7preQ/eLhg/FHvt2ySc+SA0jKzNrDcC4PwxF3WrabndZXJISrelu1Ex",
-	"8iohAls+N+iPRcR+XUw8PcEwCV7h6Ft3xGFri26hxhc3374l39HzUUf17p7lehvCMb5jKjDr5hZB+FA1",
-	"m90eSN6FbnoQwz+3AIakNAExgf13zCBh+S68tEdbbvq6nfIW+V34a3RaJA8uKK+gYgk7tMM+evKof04R",
-	"/Mcgt3/3/L33gnw4f+/m+OAdmkDS6/bx/VO6z34m2/MgY0D6XxEX5oysuY5O9FsyPeiXaSm6rmSheR9e",
-	"1FAWKkXDYxveQSKOOVpYhv+/Kd3B6jbRoxAdMLwWS+glQvXzoFIrCLGXA0twRzFX99yv98xSNPdUQ3b3",
-	"e1h51MkQaHU/KbZS28YT4un3smKceaQ6iJKefOzhEILYp4N5CHc+uk4roAMcPPTUSIS2xw/zupg0bYru",
-	"d3fAS8TfKWo8e2OUhY5qe6kfTk/NTokhbgrGyZWOHVMePXl0LKLsEa9aUSpKmjGjb/W7Wk2PEF/dMnyM",
-	"2++tsjyEc6MT1kfgz/JipFpT9MEgFh2HJaq0YO8Zq4GvPkJCOIQsX90YsniXdgJXfkKfx6fjCs7QeZ6R",
-	"I/iUdRU94T3k6Yf1d8jjlb8k+vik5ryQQq/cbRHF7eFWBBQfb+uzQrZEEoJjQiApclK1r+JwEtLqxr40",
-	"y1snrz4eOXEOl6zSG6ZbiYdxk9d0YNKbuqc4BeP+3H0lAmEXXbISKWjCMuPb2A/gxYH7ev7ejXVIPvXY",
-	"86dweneE08vSptH0hoXTUB7mGBQ8RjT1dZ1GCJS7iE1pY+eUS5aXZyj97CG+fCLKeIlW9FslijHd7oQn",
-	"/8Ld6P0EPezXRuTKrX/TNef0Nyu2ZY6mWd3KPl+jAgVHCavBh5uVNR5RkuJdIVm7/KsByIrHvnrLv56R",
-	"1Z3pUzyWL8TQ2ke0QfNq8F0fMkC5987fi+pD9m78HwhX4xaO6eRUiJJeIhBJTuoXTTwChsdwJVF9Gk+K",
-	"53L+/hr0FI/nxmdNW2h8kPY4C03aAgDW1hCx54vglycXk15A42v0VVo1uwgbC1CRH7liV054vZowwEAT",
-	"HzaRReCscF8p9MTliMD37/iKctBORwQEn0tlhDm1rozV0fpSRVc/lVKA3V+hPEoEJcFnhAbtQfZM1l8e",
-	"4AwPFe+onhdnVNGOWUUhDF7iGIJeFhVBc9P6MP4MaDU3p7L74tifwTjxPeWbZY6PSs1uGSk+VRtz822Z",
-	"WbGPBUZxPHryiFmlltRaDgtJDtv4MjI3NWkhNgbUHH+AwuDz76/JQnE6OLt5fAD1KZVd2o7v6ggNlWz2",
-	"2UtEcJDyrGOYzzt7EMy3J37MAKph0+xjfOOAvnQZiz+k1BKf7nWras7ueF1LYR1aEYbg/iePchN1pahH",
-	"zPV/MWaQcYwHM5YZReVT+Fxd9KJzsi4On0z9r6fE9WPn774G1wB62Hrd0XrXnq7dEWobvnhuQtL/4C3F",
-	"NPA77kTpcuJPGofTytQBsemmn3dDBqs5fPy53XW9jmLXHG7dMQbw+k819NjL8IOvlK/BsSvAPLt4BR4w",
-	"LDxI1RajqorFlHpNH7tA/+GrktUE+hXwsiTuh/DSQVR8lOfolAgyChFjT42wymzorE8fGDX6UpAgcmjw",
-	"0L19zNi+yWrXLfbfVJOdwL88eg7e8Kmohd30im2TrujTl7MTxi/HzfnHDIK+lOzJo9AzAhMujHjnTkDz",
-	"0iGqe7RSGjMPsHAaFivUVezHiAHn2QUB1+XiX1Iq9Nf+C5EKwzXfsumv1DVgsdVd4/4B7TDJs5+5y/dD",
-	"VFxOwgaPtZrcXHTFY6wRMhRb8fX9r08/26vQv6irruW78Wv/h26pwcisax5zA7jzzFvfer2RPi4WK7x+",
-	"0BXUYdAd1ibCJm7D2RRKBKDSgNQlIEEonfhHsfls4cC50s2Cy3OgSgg3P3vWbC6rZzj1l+MyugV0o9ia",
-	"WPQWy4tiNG1oEkw9iYX9WFPuNnI03JhGaTtEKZ6Hd0ZB9lpWZ1NulTwLc/z7PrA/Y65ODGWZUWgKtwzr",
-	"U5kRVPhzXek7bHF4xZeA1QH/lFy+DMnFHagvrHbBeFlCYwtWQemE8oKVNRerwt2suQZjCuZGrsFCZ3Eo",
-	"uSxRLf1IiQfriYA5f18NSTxOOH/ia9sPWhdeWq5tLKkoDKvgWmDvo6zJAV/4l9TdLrUW11B9IbobBmJg",
-	"dRpcBGrxVFxgp40XE3KbA3sc/FjuUH0qe9i6A+ec2vCeYN4cVb8sl+FynUbUW96+WXZ5Sny7LJdSrWuo",
-	"5pBAO9Y2lNPlC3QcQLTjSOP5yveFv0W8+EldwykRA1vd3zJmUGv4E+IGNuPHjrC+E3xEi522+4fwIqMB",
-	"YPr5EJ/8kdLV77Bd4EfY3FomedNOa1FihE209ToQh3/H2DStLLdUldcwvlJUAX81WBgg7Xx07/n08nMa",
-	"9bh7/VEpu+kUCpz1Ryxyf4qLHdvj3PLldjs6dUhoCUEy30KQjykQgaGOg3f5Kb5x8sv8h5BG3V6/EFG0",
-	"9scWMIL+PoI04Iu90hM5o85T8tif9CxuxSwbSo0fAlRxEvo4BP5RZprRU99OaEhEkz9jLY7BykeC11h5",
-	"Ti7JG10J43vUMGHZXyu1ln9D1zBI33f1r23zt2H8zYr3tZqf13AN9UDpBrBP1fwpvnSaY8SxP0OYddiW",
-	"OW2gvE9fpNjeWs3n1Kc0FAaU8A4LCGl7IJkxe4hObhSlaDgGWKOi9j6eYYp47Jv9ekP48n2lNRdBZ9jt",
-	"Zm3EXKJ90IfKcut/mm56BfxvQCtMU6i4t8GxYrOnTk+eFBOO/SIqKAX2TA2R6EUvjnfRBRHFVpaosBUT",
-	"jFpBUajvzwB9jbY7L4AtsXLsQgmTaCW1T+9jx+KsAPbc55/cYW3KbeFW1Kmt2uACKIkHezv2bxcCdETA",
-	"xGVVPad4wlPQPzf00UVjbvZMTsvLnkjTOL7VtzhgO0gmLKUMGcAcq5g0NHxIGRUG3zyiVtoLcPfYH+Sf",
-	"5SjuTjkKPLKTagIOMRgnD/luW1GHsNSX6SBmFnkPeCAfdxZEXlnayeYbIqW3oCz1rz5uh+tbN2Q9pGlP",
-	"yCA+g57jN1WdNscC52ALYaxCZk1lrHvcglSgyClC6aKal8sDDD0vLfdRZqWqW8eXl0QNfgpd+0/h06jg",
-	"c0gTJ3V3OT5YMCzmXmATHGzw6stdHaZKOdmh5iUMhi7hC0dWLUTWgUpC1tXv+92NC2bfVsModl6gBhYq",
-	"+VPXvg0COz0xluf7vLkBJ5UR8JxOiICPBRIg7C8v/RmsVVtXbApsrYW1II8M99pDQtL2h7CQ3jgl/GiG",
-	"2wiX023tFTO8zb6GMl5pJPexpAX2VIh4v2Gl6rXnHLCUpKGsoeZ5IGNBgxf4yp3WtHEfp1a1fT0Lqv8A",
-	"+trpHtYHuqCyzVYA9hgxcfeQsNHDsDnkFb1yp0+p61N4coPIVlsVk+i5ia07Vgbq6y0jiT+JEVaSh9jy",
-	"kjonnkawie0ybzlA82dY+4aQp6vcSdDb75J64Egycg29Gj38cK2Wt+/hx1lPiQ9fZs0nB7Wbw4PmADFt",
-	"Dgm3laiK2I9P6cEs7ukdTdT8IoMZXoKsvphqhyRquA2ZTkDE1sG7uVP5Ate7l8O33RsWN34JL504p/wu",
-	"iS/9xnYn7yfUwT+ccPxpxBkfzGYMHfbutFwZ2wTegiU4NK3cz2ZM1rMZOrTbyH/aQoS7X3Eli64nrXTh",
-	"a3hgpQJq0/mA8brudxX3NhKB4Q4rYcyAA0rN/izRclO30l86ivr3yO7jhPi0hu1sk/Rl7Gzmve6diFSh",
-	"b+evr92hkMpP6Ibddyfnkw+vP/xPAAAA//8=",
+	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAbFnX5f++hXMAPiSAIu1W",
+	"O+3Jl8QtkngcHJz34/0sV5tKSZDWzC7ezyqu+QYsaPzrYa2N0u5fBZhci8oKJWcXs19WoIFxqewKNKv4",
+	"EhjIAoqzWTYT7oXfa9C7WTaTfAOzi1lO42Qzk69gw92Adle5J8ZqIZezDx+y2VOxEfZwrh/Ulm243DFh",
+	"YWMy9u19tsXphWXCsI0wRshlauYSB+1OvOHvxKbezC6+vX8/m22EpL++ysKShLSwBD37kM3e3Vuqe+7n",
+	"e2YtqnsK18TLe5VyL+nZxYKXBj5ks1+4zVdudF6Wavv9prK7/+ZlDbMLq2vI9rZ0Kc0WNPuvl89+ZqWQ",
+	"YFgtrSiZXQHLSwHSshL4NZjUrrY43QA4Ry/9QzbTYColDeCJP+airDW4f+ZKWpB4IryqSpFzN8R5pdW8",
+	"hM2//2bcXt531vC/NCxmF7N/O29R6pyemvPn9NXsg5txH5l2TCp7hkjg33fDXeZrnLsoBK39uVYVaCvc",
+	"SnH1B3DN1w4lHBjnqtgxtWBcMp6vpdqWUCxhA9I6mFadkd4H7IxBsYBrkUP0kQbuIXCIyhp+r4WGYnbx",
+	"axj9dYNfav4b5NYNcZnbyTtEpN+uuO1tE65B71i+4nIJbMN3bMWvIWNcFoyXDrG4ZRtlrHvXrmCDzw8h",
+	"UejdG13Lw0v4SO9e1JJxs/aTb1VdFmzuiIDDZShoMlqBcee58rfS73quVAlcHoNcDEYOju8PAQGFA8Uq",
+	"kAec0DAeoLDlhm14AcyqjCnNtsKumN9HWH0EF/DjorO4DjnogGd/V/uH7oeJnrrW4jq6J3rgdqUkMGOh",
+	"YkI6FBZyrt4NIW5/IL6woBnSvQO0hWuQ9o0ooji9ECUtbOgq/6TcNcLXtdoczr5dKRNW77A1tooVl4Va",
+	"LFLrIDIXe6Bs/EGl1TVILhOX1VhOH/aXSreB+dWwIbhZYcv42Neg56PJQG/rndPww3iYegiEdYeD6W1z",
+	"ALWe8yUutY8tyD97/xg65YCl7Z3kWvMdHgK8s2/yQdHAQbUUxrKlAofNDxg4nughjE+5scjSzw6hvQc6",
+	"Wm9/3ujuzWSGYQ4ZBmLuBRPWsA1s5qANkg/3TqHy2uE+0VNHYIxYSiiQ9LkP3J/c1jpGWHjVB/4hhu2B",
+	"2dEQCWUUa7lkarEA/YBdza5mXiByS1xyC1u+w10plq+UMhBDZ2Tu7yLilhNKcMOcaViABpk7Epq4FX6Y",
+	"NytuVodjPaSnP3CzIjBzZEDIQPwzmsQt9oJdzcyKf/3tPy6uZgjRf3zDVvCOF5CLDS9ZIZbCmrPYMgrg",
+	"hROkppOuSRRGLUaIOWrR53F9kCw8KpVqOY3KWDUGEdzwXO6UjB76lscEbMdBSyWX7pTdGyysUdelkEuS",
+	"okjSX6kNZMzU+Ypxw65mf79vrmYPWBAuONsIWVsveOCChJMFcNjoNT+4w98JWUy8xO6Tw1s8F7LwEsie",
+	"jJPgOZ9Z9slm16omHeKIbOE28DoBOjfUwQb8AwcjzhxjoZtoLJeFIZRhj548Gg+qNHsGu1V6HX2mtFiK",
+	"+M6N8Hx73N0dC6iwmoabFsRo8fNmQQOgvAk+Gk7lDvHR70pFqtceGrmfCYmMqnXu0chRoAo0t0qzuXuF",
+	"zAB9mMG7Smgw48947enAeLVrMhq5u3xcbsO3/Hqa2cNcWbOxJBynCyXhM6I4dD0RsJ9LX1tEdQxW1Bot",
+	"Ap71kAmDjDIaNuoaBdZDNlrrJcQu7+DRhrPqr8EAsOdcGyCMzcYcZfKgbuSy4zru2lWP6aL+AV13xL5W",
+	"6EWt+rfaWCbVlnTrpD49oDJnN0gVEKuOaq7P6a27RUUecsn1LiJc4+90QEGBdVItsys0i2xQbA+Sm5KQ",
+	"se1K5Cs6R7enEiwYNt851QXKxeHhLTVA4uj8jEdI9L5hoDXbSmUZDR+TgpVaD1Gco+gfVpfNmjnckFHw",
+	"IgWMgJesSMIwozaA1PGQ3xUiwut4bhPWxCGsq2lFUdFfbG4cIXHMzK81C/gZVtEsNQ2xmyCXHvZ3iF4+",
+	"XEFMNMKfG8Oso5ELVcuCqdoyPnf/VRJYw2L3TY5+zIhaa7koJxm01hnbci0dUX58+eTp0Y3T5K2hyU+Z",
+	"3PvNHDvcLS75UG0qrmNsMjwJ+qcGU5eWNNAcnwmjnIrOVsJYpQUYMkR3NeoISiQn9JStY1Tt2KdLZezo",
+	"U3iqjIkdgvE+n/i85EAIDAaNOcRTgDWMhpUcZQdjoTIkZ664Ib+DVNvI0veRMmzfr8bvLHY0j4AXT8Gi",
+	"R+tACG6eEZcsoBToJ2kkmaW4Bsnq6ow9kYwTYgmLq5WKcWsdchncgVRM8y2b7yy55fZoPr0adxuEcQ5X",
+	"2OCrd8vMsnFn90rvYkc312oNcf5SiCmG/SNOgncx3s4tOp7mwAqHA0T24lbDI9Z/+nmh9MZxMgfJf3wT",
+	"x3du7BvQOsFuSyHjdHUDxvAY0xeFPwnmX/Esn2lYCmP1DrFGbROqDcSwMNz0METsy99rqKecj+bbxBG0",
+	"RulDqzVSJb+xB2zODfzjG7YvlP3z1eN7/zu2xgHhRUNV8t2UDTSG8ikeFXxQiDxCnpTErTbDOlkXpNsW",
+	"MmNRQtEzlQvLci7dfueOaPPiOK/oCe4dzGvu96w5R3/dhunVTXDSDvW7Q+z0kafDMYrtKXQQpeaQc+Iz",
+	"5JdhSqKjZct3TrtBZiPkOsZBi7i/D90atYGCVCKnvK52AVECP4jhfyNxfaJ8HjPkk9NaQhkcL7moBHG+",
+	"wzsgeIKRCLnO2NVsC/OVUuurmRvsaoa+46vZ0dOzakaDh61Gj07wpVRGRHhZ8+hQFnLHhIJmoK6FcnrH",
+	"DYnCGjZQ7BL00CpWqIDVdPe9rcu7yDy/GjxxkPXGgUg5SdmJ17NstuiLydPE62bRgzC+EQrRHNhdIhCq",
+	"nkeIPP7ckAZOIqjhgvyvW04MbA6lAAyjkIcIthCaRORp9qb+Oq6VyCFjGy7KuXqXNX4yjSQqhkkORhMo",
+	"hNiAiYuS29VuQIr0Sv3wIXgbFE2SeYj4JdIEsSPBkLap3nXprc2o8jhx0DvUO5jSmUFzA9Ot5eGz1lru",
+	"wAGam1p7xlGBNkreGU/gSHcfbjyCnfR7e01kAwzAJ63BNsY10Skfoe5OeYWCNS/ExPFcVQGyUeZkMuZE",
+	"ZNKn3OX1IQEOcp71osroFujFVNPViI5GTCQP1EvAsX1RAEfzhsMYWoRbpIYchNMABcqXpgkVigNg2Nh9",
+	"LQrwpuU9qQQdkbw0bA4rIQuGHsqgQEdnchJtZDdzKNWWFdzyN4XQweAb4gHxZmDQhbGiLC9Ia29smUD2",
+	"4H099CjUG5BEKdZvqtZubxGTQmMRcTAHY4SSHiMQW9gaoMrIXNKYH+ggNlGgNDhzMFWlxTW3tPksCCEa",
+	"cqWJd/hfLJ+XtBzvOo4DX1UgBywkpDKSoMHUNegHXZGDLqE7mRIPRAO+y+VuEtBRpzxchFRW5GAytobK",
+	"eqpkMuZFQpOxAvKSkxU9vjldSxmNIuif0NIJ30Tt8PqWsLCMjDw7t6FJm9lyYaNzeouNcDtCOZaBtPRn",
+	"AQvQ2sdeVUARDt7iVAAvWIl6kTlubaKogM7FbslFB6c6FzibdchgWHs4kg7GNxQx3NcoGU+ShfCESHkQ",
+	"xgKxINbWpRRMRAxTFFEVPYVal8e5j3spC6NE1/+uKrmQUPwIEdGk+zToBWvwFjh3sgsRmGajmDfm88Pd",
+	"rEXK/TcvRf5mHVsC2TloH4ciPgYyHAfDGnGkM03zaRImklxVcZDQQzRLhvBsYdhaqq0MChPa4CJCi0fO",
+	"KBwG7XZdBjQkiDYYmXL97wf4Zg168saMFKwxoP8SDQCOhw63X32E2XClqgjpD9YCo9iC64ypsgBjWRB7",
+	"RylRP6gqRrYcmKywEZx74p80Upi3jKKygkbzPgSjQY0emwePqnv5vEKXUIRXvKpAmkYU52xRazRMeqVl",
+	"FCR+dhNEQHEk/Fqr2sJ4pfWFez3qm3AvJCK8By2Knx7/jSO8kWp7bJSozWaEQTP2zEQpSKWMIPIhQyzp",
+	"A3bfRwp5kTWINE7MnmVjjOlR1VJJj6tbJyq5Af2KmQZjzVFlsxPf3ot7D3vbD3tvrlQPpVo40TJbFj3r",
+	"HnyDH3R3WqtLe3aeSvibEqPdj0MKRB8Q+HPgYF6rtSpYJRuHElqaMybV1ikxc1goDd4Qj2/4AOY9kl5T",
+	"dhWkFIcBoo7nG8mZ20BYLFpJ6BC9oQKprFs2rsfhTdZGD0slIUqOEgsIPseY7S3Mk6Oa7NhCzrXetQL4",
+	"7zX0qfBRUTFthU3eMdxlxL6Fmzd8Z9AC3CzWMzA8SbYDe+GdI0qyQpg1CSu/1cXSyZ5LLiRTTkjjKNcQ",
+	"zDWcMTSY+DvZ4ojwKHI2zt9wmB7SGBIbnBlwjj72sbh7qKz0uh821LhxvU3NQlkaZreq9Vqfse+UXaGq",
+	"4lSLiGXNSWzjbVxD8UNJwueuUHA371jFtR1D2pKxQS0RosXHQPhDu869K+Zh1wMkNw5ZKLA67lNGDSXi",
+	"PzYo9kSuMplbiZJQNmMOlc0YZ3nJxQYdBpLxLddRn+T0tJPpuRSF4GUqdgkaK9VIvFAJ/p4gP8mIwLQx",
+	"4Cf/JBDIrnGAbqnkZJtqeHpfbDxjPytWcWMqpelgBV6IUbKNnz0GeYqZHQ2qQeu9E9Qoe7uvPpJtC7V3",
+	"7xDtW/KjpB8zTGLI6SV9MrRSiBMROVWBpPDDVC4KjRl33Luvp0BC6WrF5Zt03OEu0HB80XFoR5grUFUZ",
+	"X5x/73CsZ/4JMQ7arjU+MaYfbOn9ESvguvCMoOA7lAYczjiqHeydC49Bh8w/ze/IODhWpH7phPwIzg2l",
+	"NcoajtHnqcQXWZn3QARW1pJhL6zSzC1daZElrNfTtQZTwt0ZoOA34UwLzOAOudKc6hoRD6s2yZgsEZRK",
+	"lrA5THNwf6SD+gHeERK7OprLyFQAVHuu8WaTCO5umdp2o76wQsVF+Nu94yMBMkbx1wVZDuOTqoS1wo2q",
+	"2wCFJuqm8eHTs7CK+OC7WEgAro6XfzEsV8WEUIV46Dl59t0+fMBCDFuiNryO6Y4MYCh50baczOuleZ95",
+	"mnSzRXVmA/o6buwpRBG35x39EmSBRS7eDMwb3onaXaZmvY2yPj5AzcojCuQa4lYGETUFv3j8kP3973//",
+	"z34gA/e2MnSUNLbVabErmLWTCJRpDLUO37RyYxyPk/KpdmQwTQeS/Ai7m6DI3u51V6jxU7iG0vu4+4sK",
+	"T7pJX6X7LVyvUi0nZtfg593wlQLm9RIryixUG8hCUWyvY/GMPF/HwyTRalAWoNtk4LkWxRLOhc7PFxrg",
+	"9wBP3EpZTooo3IMubSQKTx/huQdLIb2C6zhOXymLFvyQUE5Uko5FnrrHKPiNZ5tYqeh41LaQ66f05nAi",
+	"7lJZwX3plHg4RXqbLYCHEnoR2Z2MNkFlUfZNzrX2wcgT3J1zY3ke9XmjqYkoYOsudMyycd5jVpTT18hP",
+	"N2FWVPomRLWuYfvGQK5kEXPO77z1QtWa5U0y7aoncsh6Myd7bJpmJ92lpE14pQQlvF6kckoo9yS7TZcO",
+	"knnr2+zge+oePm3w9/A20rNO6BZezBIwsuKM/T/QylcKwFtweEvd+29QOjVvKtAeyPGIg9qA7r5LNQli",
+	"7+77OuMfZqnZU5C4CcaGlO0ucTa1RBYWQ4DwCK2HOD/9+emc7VBoKUvm2dZeIIaDSCJs37//KZQyyrE6",
+	"Q8dBZqLQMubAOtum1+yn3XC7Z0w4BOUxtym/hkFSsjf5iptxDqWkGbcztjsdh7Qfb8fd9yfhdmLg/imV",
+	"9OEfOKCnTIHNYUTs3qlCMil/SVRkCTQbo93nURk+8PoDnHeUldd2paLaUKjycyNR6yNcFt6Rh9HknrHg",
+	"lrOQcmpTnreffMj+hOBP98lh6RdfAE4t2EYVn63K3cZvJyI3beO2BCzN0qmT1Ek76oZWUJTIrqtAfkRY",
+	"KS4vfgybaAbgJYYXZ0xIFtRRis3biLIUXurBx/989bAr/Sc9ij+p6+kHfh05cO9IZFahWYTxEJvdzYCP",
+	"Z1reDi4kvRpjTwsHiJ9WtJQg/tzIWyGHxmHR+DDouGs5hGmZBsaIltso7eHrWKSkj+ELwb/SMl4quYxH",
+	"JaRk3d4gjo1gTGtgJuNC/ryFEVfZThUD88+wfaWimwlPiGdb/Ge8UkZE99QQVLSReZlTC2YkFUSTqypV",
+	"aCy6T6vKgjJ/FYVkjDID0TRZs9N2C2GiOLRjYUzu12C29vUYFMujt7qbcRuJU4/XN3rWJpm1sTMXvihv",
+	"UwBF19JgXr9dgTxLJXscyUp9c2PJZEGVPvR4NYK+BwZbcF9EclxK2bOu2ZrqITY27Qz/JHs+ih8e3kQS",
+	"yc/o5Kgg4Qu5PmOvVoAsJNBvp1KELxuzOf5YiBDfinpil/nV1dl4p8BVCCC+mmXsaoZBG+6ffi4860Yr",
+	"b2JlQBbmWECX9weMsrw3yBhD9efRnGH3KxKUvdxhKsw4zNCAp6rXtm76aFZkOj25UPXcTsg5w/StiPK6",
+	"wJD6Qy8ybCeHZGJoSywZAcoioTTevMluE00yxRLgGVkyMrZydDOURhsv17tbVagNFxLPPPiYzzxdnVZ5",
+	"b6IZq63UF/Wd4K6jerRdxRxzJd+hN87aKhoK/NFWM+aVn7wP2o4JrYnujm6kAtAXLFdyIZa+slDmDYdK",
+	"h4D0brkfXhROqrKDLpboVETHFBP2gtVVhhQuJA0WahutghSPzx8QiULIS2MBXPkQBJRwspCgePjcW0o/",
+	"ylboscHjTNdm6H2peCNTpO8mTGVIQu+QqcytN8a06ffBKkL9OqyUNdGR750iJZcsZkDNmypig5V56C0s",
+	"Pgz5+gZK+oSaGMcPcA+a+GGzjhQc/T2YoEH6rwaVSF4UR7gs0vg33lwU0ZXd4+femNRGCvXy7Zwa3/md",
+	"F4WGYPoLdqimRIEP2n/19GVcwfzsxWs9sUoXfNPA85WbrU1AQIaRjUhAip5+yWOkHX9uQ95CeeR221st",
+	"rAWfuiakZy5eNvJrpbIAlBoa05fT4Y6poKm9Te1HOEU3qEqRRyIK6PdeF4hQ9BsFXMPmu5gDJXhnxtFU",
+	"nIQ6skRuta6jrjifj6B04cRX2Q3WRdO/U1YetGTVKXKIGQgYdwt/rXDe12OlQFrmi7qMxFPugZyW3LhZ",
+	"0xBPtKHpPAxKaCf4BTNH2a80+OtY3YEyGdvrQwNhwevSDiQCxTTJyKD3UwN2TfPUm+ZAcg35tX2h6HhJ",
+	"AYw6oUEp13HmV5cGMx5aAsruWYPgJLJIwLAwklsWwpozdik9t0YOvkA9tCzTsL9B+GEa+zQPdqM7T/4O",
+	"4ZzKXM9CCmjWJBljLreMxwFhtNrEFVyDnk/65IDYue8D0HqQaFfUbnQEAvleQgdyY7zozyvE5wJYW/2H",
+	"l8hWaycuI+DuoaSVsVqSJ0X8fx8kPBdF4biF5hbu4fUGeu2ai9Jd+szbVRJ9CQaq1li9e4OCZiR/UDKv",
+	"ED1g/XZXtUTz/1kULZ0OUieMXqlA373D8kO0gbZNxZqcBP3uuhOHQ20Spshk7htfWZzqMbhLTxajpnqZ",
+	"U1Z4WYYaIgze5VBZ9tAXTnLs/AXKJxNzZnuJgwf00BcW2wp93OYZTUqLwqipVrwHB/yd5aqWtgmVwNLG",
+	"FLyKmyy0qqrhMh4DNiCfNR9/2q3kEPFPos2MKr+vUPtegI7qjBnF9MYn6SZmRGor1Dbx5b62hTP0EvSb",
+	"zTW6px+ts7PYcbyAUvEidiDhSSdyReNPge/3+KQXoocrrJCcPT5uH6xNJeoMhUgkmN4eED2lDYuKAkfZ",
+	"JpF9wpUOn3XiGb1CtYaIeKquQZe8Gi4z3zQqaQRfVRYohXmqIQxbKlVMjTWM7LmOaXX4c0e3wDjoRgQM",
+	"4RqUD2Ta8lD0dqtNUhxMQ8Y/xRnnKxqKEphUZL1uyghYRUVfxHCg8cjItoQlzR1Jr3rBcSLZut5i6PYS",
+	"5YHDiej3vkcT4/qcIP7oyaOsUaCVTpQEnKdq3fuqIaVaCkl1f3IlJeS2LXfSsQL+xfh6+D57IEr/sExs",
+	"0hrYVhtyk4W6DMzHL4WqP2MKoJJAErO6Uo3DOeS8NqHQDFZqsUphw7zogEl/YdhsfEu9JlM9gQRiNRma",
+	"mhe4IMqlHW16DOBpwR+gkDVHHA4gjWE3YXj0uHqHTI+Bm0SuFz7oaraUMo5KXWBsETtYXH7lhr169tPT",
+	"frpCqP3iPXkG3LXasY3SUXcCpbxOHDsk3Zl4egUsFlEPGPY3dfKVRe92xua7hgb4hHm04Pe0fS6Bul/M",
+	"dygXGEsJySHc3g9KGg8Nhv+m917fmKLfpGkMAjZ1q0h398DO/IH6KRuARXFpxavIqvDnpjFnna/aKgOI",
+	"WgUYK6R3tjjILWPm1Wji7k7VcomXg0v21SZj324y9tUqY19/syJ7HuYkREK8u3rQeIdhqnz0VH9asIFP",
+	"aJQRElZxdTFxRm3NCCEZX8tmXj5OemLwzG6EIiJO3CWCaCEidL70dSAcvlJCIuqjET3LpxJOKNjs0wAj",
+	"MIJEQUd0cVIv5l431bElQj6q7tPERrB/pDJR6yORtyM98E1Epif6ZBgKBahbB+iQK34gyDfEyd5Yh9um",
+	"NNKBTZ7M8KJbHD7ee3JSlu/kGu21pIJvyDxJIwzVEJWEi26RRKwm2CTXN8YUljs9cVLVoWhX3fbw+qHJ",
+	"kS673dJDbXUhQTaGcPvjlEVFvbz0+2EloXDDfcMBvDYbvqP+qO6FaAShj6Z7w6dkKTUlAQ8EK9JjzSo0",
+	"MMEqhyMbs44PYRgqMZh1txSDayIMs43B7MRrYIRh63FE0Y3eSzS8+gMGZE6Nq0zCbHpp5fBZNycV4XcI",
+	"uDgJvZpdzSiAEteLuGPUBgYwZqhFVjpk1ZZDlqOs06B2B1w/YP/x9f3jnmeaLwnPm5CXCJnvkLz0Kta1",
+	"4RU1bMCuLz7WFKlY6xjZI1rJIDwfupVwYIxnT/uXhoZt6Hw6kfGXVGyVfxBrJCSMjz2nsIENL2BigyAq",
+	"+5xuHeMLB2AQoLcy4qGHiMlke75kzpdXevana0nnSpUF2TE7Clt0qqEqC44PP+j1nelIf0E0NCwRAPex",
+	"7X1CFcxp2tnpu/YkRKZYFlXTSKbtLeORZK/3TFKn8wh7E1QqXIo7RKd+oRIzkTXRAy8pBJux7ZYrxCAI",
+	"Ln3Baa6BVcpYKJhVUUtFql1aCVmvLNYSLE3qPvmL6Za4jza0T3nwQo57QmX5iGBqD5Qh5TRZWl8YJ88X",
+	"U6rF0RdvfNmbsYmTe6j2yVaZiR6QEdG4Y2pfkfvDi7y+++teyOwAPqc7J+29sJcnQzrFtsV9tQ1uSj61",
+	"mx16oicXekxxoiM0fhopV4tUS7dQ2wr3nOBH8Tp1U4n85AKle1iiFp0CDAedxQZw40YovSebd4bSY0xT",
+	"Xmthdy9ROydPH3AdY+qX+7rhWavVX4SvmjlW1lazDx8++II5kYRY3KzlazDsLTqh3qKK85aW+/aM/SLs",
+	"ir3dcpuv3oZuHBKgQPEHXStZKBHapPK7f1zJimu+AQc338SB/dfLZz+zUkgwGUVOWtgw4Pkq863XKVEN",
+	"S46VwK/BXBAXwAcITm/KcqMvIcMMNhyBxmpuAmDx4uDzYZdNaDR1LmXt2lAlpICchodeyVxJq3luWaHA",
+	"10Dk1z7UE312Z+x7d+PJEV5RNFfHKfrXF48fsv/85tv/+NvZlbySb9/dQ1XsbTCakDLpiRop9AjUC/ZW",
+	"Ay/eZuwtHTO8dSt8y4uNkG/P2DPfJFDla7ANLELwrFTBOEDRhlCcXWGrP5GDNHi1qDr1Qjjcml1WPF/B",
+	"va/P7gfDUu837Om82WDQ/ewXzOj2qGeYAR+MFuZuIvkxVnbDdx76Z00g1sXsWcDcy+dPOhUPLmZfhZKZ",
+	"vBKzi9nfz77CJVXcrvA2nIeJz6+/Oud1QdGtS8D/0TOh5JMCa7UYe4lvuO/9KZvZxa+RmDrsMVxyC/qi",
+	"SQg/Y48dwK2q3jrEDgo4m/N8Te567BiP//pq4xSmr1ZYOdWN+XtN9fE8LAN3JNoUJZwHKYuyja9PDRs6",
+	"Xg8OG6ORLTzOQ1z00RepAuuYN39xNGL24TU6CCslDVGyr+/fb/oykZyJXsUcwXr+mzeVtHs53m0b2YQj",
+	"avsDlf2R9ppWOCrhiE8QLJBiUHct78HbB+OH7KB9m4QzH4SGkbWJ9TYAOH/MRVlrWm57mRyS0m1pb1QT",
+	"eRURgS1fGvTHImK/zmaenmCYBC9w9N4dcdhao1uo8sXN+7fkO3o+6aje3bNc9yHcxHfMBWbd3CIIH6pq",
+	"t98DybvQTQdi+GcPYEhKIxAT2H/HDBKW78JLB7Tlpq/bKW+R34W/RqdF8uCC8goqlrBDO+yjJ4+659SA",
+	"fwxy+3fP33svyIfz926OD96hCSS99o/vn9J99jPZngcZA9L/grgwZ2TNdXSi25LpQbdMS9Z2JQvN+/Ci",
+	"hrJQMRretOEdJOKYo4Vl+P+b0h2sriM9CtEBw0uxhk4iVDcPKraCEHs5sAR3FEt1z/16z6xFdU9VZHe/",
+	"h5VHnQyBVveTYiu1bTwhnn4vC8aZR6qjKOnJxwEOIYh9OpiHcOuja7UCOsDBQ4+NRGg7fpjX2ayqY3S/",
+	"vQNeIv5OUePZG6MsdFT9pX44PTU7JYa4KRgnVzp2THn05NFYRDkgXqWiVJQ4Y0bf6nelmo8QX90yfIzb",
+	"77WyPIRzoxPWR+Av0mKk2lL0wSAWjcMSlVuw94zVwDcfISEcQ5avbgxZvEs7gis/oc/j03EFZ2g9z8gR",
+	"fMq6ajzhHeTphvW3yOOVvyj6+KTmtJBCr9xtEcXt4VYEFB9v67NCeiIJwTEikGQpqdpXcTgJaXVjX5r1",
+	"rZNXH48cOYdLVugd07XEw7jJazow6U3dU5yCcX/uvhKBsKs2WYkUNGGZ8W3sB/DiyH09f+/GOiafeuz5",
+	"Uzi9O8LpZW7jaHrDwmkoDzMGBceIpr6u0wSBch+xsWLNObVySoszl/j84Qnp4iXa0G+VJJ780B8quRB6",
+	"06nbFuoW8XwlJGTMqGBt9x2b3dVaw874PiBsjuHX2NytgzeFQtPhGDmV0gLPKVcwfcCUXogLXn45J9yk",
+	"U57wkF84in2YgIlHRuzIrX/XNl/1lLNpu92Y3nUtu3ILFaAYdcjBR5+UJR9REupdYUn78kkFkFR/fHWe",
+	"fz0jujvTp3gsX4ghvYtog+bzEJtwzMDo3jt/L4oPybvxfyBcjVs4ppNTIUpqaoBIcnC3KOYIGI6ROkTx",
+	"aTJHcy7n769Bz/F4bnzWuAXOB+FPs8DFLTxgbQkN9vwpEY1D08rXYCy0qvYRtikwRnECBbtyysnVjAEG",
+	"EvmwmCQCJ5U3Ly6liMD37/iGcgxPRwQEX0plhDm1LQSr33WlirY+LgmX7q9Q/mZInBy2kHiQPZPllwc4",
+	"w0NFQ6rXxhlVLGRWUYiKlziGoJdERdDc1D5NIwFazc2p7Po49mcwPn1P+YSJ46NSwj0j1Kdq226+nhkd",
+	"+5RglM6jJ4+YVWpNrQN7alXchpuQuakJD7ExeFeVnOrUJigMPv/+mixQp4Ozm8cHyJ/SmEHb8V07oaKS",
+	"3D47jQgOUp5tE8b1zh4F8+2JHwuAYtj0/hjfOKIvXTbFPWJqiU/nu1U1Z3+8tmW0Dq0mQ/LGk0epidpS",
+	"4xPm+r8YE8o4xvsZy4yi8jh8qS460VdJF5ZPlv/XU+K6uRF3X4OrAD2one53nWtP126E2oYvnptQ1GHw",
+	"lmKa/x13krU1D05qi6xl7IDYfNfNqyKD1RI+/tzuul5HsYkOt+4YA3j9pxo69jL84DshaHDsCjCPsrkC",
+	"DxgWlqRqmo2qisWyOk0920SO4auS1AS6FQ6TJO6H8NJRVHyU5uiU6DMJEZueKWGVydBonx4yafS1IEHk",
+	"2OChO/+UsX0T3bYb8L+pKjmBf3nyHLzic1EKu+sUUydd0aenJydsvpw25x8zyP1SsiePQk8QTKgx4p07",
+	"Ac1zh6ju0UZpzCzBwnhYjFIXTb9NTChILgi4zlf/klKhv/ZfiFQYrnnPpr9R14DFdPeN+0e0wyjPfuYu",
+	"3w+N4nISNjjWanJz0TOPsQbMUOzM1/e/Pv1sr0J/qrZ6GlV6U9r/oWtqILNomwPdAO4889a3Tu+rj4u1",
+	"C68fdQW1GHSHtYmwidtwNoUSEKg0IHUJSBBKY/5RbD49HDhXulpxeQ5U6eLmZ0+azWXxDKf+clxGt4Bu",
+	"FDvVFDXG8rEYLR2aQFPPaWE/1pTbR46KG1MpbYcoxfPwziTIXsvibM6tkmdhjn8/BPZnzMVqQlkWFJrC",
+	"LcP6Y2YCFf5cV/oOWxxe8TVg9cc/JZcvQ3JxB+oL510wCq3MWAF5iTF/ecnFJnM3a6nBmIy5kUuw0Foc",
+	"ci5zVEs/UuLBejFgzt8XQxKPE86f+N4Fg9aFl5Zr25TMFIYVcC2wt1XS5IAv/Evqbpdai2sovhDdDQMx",
+	"sPoQLgK1eCoesdemjQnZ58AeBz+WOxSfyh56d+CcU5vlE8ybJUOm1+FynUbUW9++WXZ9Sny7zNdSbUso",
+	"lhBBO1ZXlLPnC7AcQbRxpPF84/v+3yJe/KSu4ZSI4ca/bcyg1v8nxA03gY+cp07/DVo4nOj0xzyGFwkN",
+	"AMsLDPHJH6kcwR22C/wIu1urFFDV81LkGGHT2Hoxq8H/u4lN08pyS1WXDeMbRR0ONoOFH+LOR/eeLx9w",
+	"TqOOu9cflZIdT6HAWX/EJganuNhN+6NbvtxuR6cOCc0hSOY9BPmYAiAY6jh4l5/iGye/zH8IadTt9QsR",
+	"RUt/bAEj6O8RpAFf7JQWSRl1npLH/qRncStm2VBK/higspPQxyHwTzLTTJ76dkJDGjT5M9ZiDFY+ErzE",
+	"yoJyTd7oQhjfg4gJy/5aqK38G7qGQfq+un+tq78N429SvC/V8ryEaygHSnOAfaqWT/Gl0xwjjv0ZwqzD",
+	"tsxpA+V9+iLF9pZquaQ+tKHwo4R3WCBK2yPJjMlDdHKjyEXFMcAaFbX3zRnGiMeh2a8zhC/PmFtzEXSG",
+	"/W7lRiwl2gd9qCy3/idMvw0NGm5AK4xTqGZvg2M1zbxaPXmWzTj2AykgF9gTN0SiZ5043lUbRNS0KkWF",
+	"LZth1AqKQl1/BuhrtN15AWyNlYFXSphIq7BDet90pE4KYM99/skd1qbcFm5FnerVfhdASTzYu7N7uxCg",
+	"EwImLoviOcUTnoL+uaFHFwW62TM5LS97Ik3l+FbX4oDtPpmwlDJkAHOsmqSh4UNKqDD45ohaeC/A3WN/",
+	"kH+WG7k75UbwyE6qCTjEYJw85PttYx3CUt+to5iZpT3ggXzcWRB5ZWkvm2+IlN6CstS9+rgdrm/dkPWQ",
+	"pj0hg/gMeo7f1InrveAcbCWMVcisqUx5h1uQCtRwilCaquT5+ghDT0vLXZTZqOLW8eUlUYOfVAEn82kU",
+	"8DmkiZO6uxwfzBgW68+wyRE28PXlzI5TpZTsUPIcBkOX8IWRVSmRdaCSkHT1+36G04LZ+2oYxc4L1MBC",
+	"pwbqyrhDYMcnxvKLnzc34KQyAp7TCRHwsUACBBpQOMAz2Kq6LNgc2FYLa0GODPc6QELS9oewkN44Jfxo",
+	"htsIl9N16RUzvM2+RjZeaST3TUkL7JnR4P2O5arTfnXAUhKHsoaSp4GMBQ1e4Ct3WtPGfZxa1fb1LKj+",
+	"A+hrp3tYH+iCyjbbANgxYuL+IWEjj2FzyCt65U6fUtuH8uQGkV7bHBPpqYqtWTYGyuuekcSfxAQryUNs",
+	"aUqdMU8j2DTtUG85QPNn2PqGn6erzErQO+yCe+RIEnINvdp4+OFarW/fw4+znhIfvsyaTw5qN4cH1RFi",
+	"Wh0TbgtRZE2/RaUHs7jndzRR84sMZngJsvhiqh2SqOE2ZFoBEVtD7+dOpQuY718O31ZxWNz4Jbx04pzy",
+	"uyS+dBsXnrxfVAv/cMLNTxPO+Gg2Y+igeKflyqYN5C1YgkNT0sNsxmg9m6FDu438px4i3P2KK0l0PWml",
+	"C1/DAysVUBvWB4yXZbdrvLeRCAx32AhjBhxQavFniZabupX+0lHUv0d2HyfE5yX0s03il7G1mXe6syJS",
+	"hb6sv752h0IqP6Ebdleenc8+vP7wPwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	clockStep  = time.Minute // by which the clock may move against the machine's uptime: NTP slews, and steps less
+	clockGap   = time.Hour   // between the last confirmed time and a start
+	clockLook  = time.Second
+	clockMark  = time.Minute // between two notes of the confirmed time
+	clockAgree = 2 * time.Minute
+)
+
+// Clock is the confirmed time: the time by which handoffs and keys expire and rows are deleted. It is the
+// time of the machine until that moves against the uptime of the machine, or stands more than an hour
+// past the last confirmed time at the start. From then on the confirmed time goes on by the uptime,
+// until another home, NTP or an operator confirms the clock, or the clock comes back. What ends by the
+// clock therefore ends late, and never too early. Its methods may be called concurrently.
+type Clock struct {
+	cfg ClockConfig
+	log *slog.Logger
+
+	mu     sync.Mutex
+	zero   time.Time // the confirmed time at an uptime of zero
+	doubt  string    // why the clock is not confirmed, "" while it is
+	since  time.Time // of the doubt, by the clock
+	marked time.Duration
+}
+
+// ClockConfig is what a [Clock] compares.
+type ClockConfig struct {
+	Wall   func() time.Time     // the time of the machine
+	Uptime func() time.Duration // of the machine, also while it sleeps; any zero
+	Synced func() bool          // whether NTP keeps the time of the machine
+	// Others returns how far the clock is ahead of those of other homes, as compared since a time.
+	Others func(since time.Time) []time.Duration
+	Mark   string    // the file with the last confirmed time
+	Newest time.Time // of the rows on record, for a start without that file; zero for none
+}
+
+// NewClock returns a clock as of now.
+func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
+	c := &Clock{cfg: cfg, log: log}
+	now, up := cfg.Wall(), cfg.Uptime()
+	last := cfg.Newest
+	if text, err := os.ReadFile(cfg.Mark); err == nil {
+		if at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text))); err == nil {
+			last = at
+		}
+	}
+	c.zero = now.Add(-up)
+	if gap := now.Sub(last); !last.IsZero() && gap.Abs() > clockGap {
+		c.zero = last.Add(-up)
+		c.raise(now, fmt.Sprintf("it stands %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)))
+	}
+	return c
+}
+
+// Now returns the confirmed time. It is never later than the clock.
+func (c *Clock) Now() time.Time {
+	if c == nil {
+		return time.Now()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, up := c.cfg.Wall(), c.cfg.Uptime()
+	moved := now.Add(-up).Sub(c.zero)
+	switch {
+	case moved.Abs() <= clockStep && c.doubt != "":
+		c.confirm(now, up, "it came back")
+	case moved.Abs() <= clockStep:
+		c.zero = now.Add(-up)
+	case c.doubt == "":
+		c.raise(now, fmt.Sprintf("it moved by %s", moved.Round(time.Second)))
+	}
+	if confirmed := c.zero.Add(up); confirmed.Before(now) {
+		return confirmed
+	}
+	return now
+}
+
+// Doubt returns why the clock is not confirmed, "" while it is.
+func (c *Clock) Doubt() string {
+	if c == nil {
+		return ""
+	}
+	c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubt
+}
+
+// Accept confirms the clock as it stands, and reports whether it was in doubt.
+func (c *Clock) Accept(by string) bool {
+	if c.Doubt() == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirm(c.cfg.Wall(), c.cfg.Uptime(), by)
+	return true
+}
+
+// raise begins a doubt. The caller holds the mutex.
+func (c *Clock) raise(now time.Time, why string) {
+	c.doubt, c.since = why, now
+	c.log.LogAttrs(context.Background(), slog.LevelWarn, "clock not confirmed: nothing expires by it until another home, NTP or baton clock accept confirms it", slog.String("why", why)) //nolint:forbidigo // belongs to no request
+}
+
+// confirm ends a doubt. The caller holds the mutex.
+func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
+	c.zero, c.doubt, c.marked = now.Add(-up), "", 0
+	c.log.LogAttrs(context.Background(), slog.LevelInfo, "clock confirmed", slog.String("by", by)) //nolint:forbidigo // belongs to no request
+}
+
+// run looks for a confirmation, and notes the confirmed time, until ctx ends.
+func (c *Clock) run(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	tick := time.NewTicker(clockLook)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		c.look(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *Clock) look(ctx context.Context) {
+	c.mu.Lock()
+	since := c.since
+	c.mu.Unlock()
+	switch {
+	case c.Doubt() == "":
+		if err := c.note(); err != nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "confirmed time not noted", slog.Any("err", err))
+		}
+	case c.cfg.Synced():
+		c.Accept("NTP")
+	case agree(c.cfg.Others(since)):
+		c.Accept("the clocks of other homes")
+	}
+}
+
+// agree reports whether most of the clocks that were compared stand as the clock here does.
+func agree(ahead []time.Duration) bool {
+	near := 0
+	for _, each := range ahead {
+		if each.Abs() <= clockAgree {
+			near++
+		}
+	}
+	return 2*near > len(ahead)
+}
+
+// note writes the confirmed time to its file, once in a while.
+func (c *Clock) note() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	up := c.cfg.Uptime()
+	if c.marked != 0 && up-c.marked < clockMark {
+		return nil
+	}
+	c.marked = up
+	draft := filepath.Join(filepath.Dir(c.cfg.Mark), "."+filepath.Base(c.cfg.Mark))
+	if err := os.WriteFile(draft, []byte(c.zero.Add(up).UTC().Format(time.RFC3339)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(draft, c.cfg.Mark)
+}
+
+// ClockCollector returns the metric of the clock.
+func (c *Clock) ClockCollector() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "baton", Name: "clock_unconfirmed", Help: "1 while nothing expires because the clock moved and nobody confirmed it, else 0.",
+	}, func() float64 {
+		if c.Doubt() != "" {
+			return 1
+		}
+		return 0
+	})
+}
+
+// OtherClocks returns how far the clock is ahead of those of other homes, as compared since a time.
+func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
+	var ahead []time.Duration
+	for home := range able[skewed](l) {
+		if !home.Compared().IsZero() && !home.Compared().Before(since) && !home.Compared().After(time.Now()) {
+			ahead = append(ahead, home.Skew())
+		}
+	}
+	return ahead
+}

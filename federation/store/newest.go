@@ -1,0 +1,24 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
+
+// NewestFiled returns when the newest step on record was filed; zero for a record without steps.
+func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
+	var filed int64
+	err := s.db.Reads().Row(ctx, `SELECT filed FROM event ORDER BY seq DESC LIMIT 1`, nil, &filed)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read the newest step: %w", err)
+	}
+	return engine.Moment(filed), nil
+}
