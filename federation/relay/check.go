@@ -165,7 +165,13 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	}
 	consumer, err := stream.Consumer(ctx, hubConsumer)
 	if err != nil {
-		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "no gateway reads it: " + reason(err)}
+		why := reason(err)
+		h.mu.Lock()
+		if unread := h.unread[from]; unread != nil {
+			why = unread.Error()
+		}
+		h.mu.Unlock()
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "no gateway reads it: " + why}
 	}
 	read, state := consumer.CachedInfo(), stream.CachedInfo()
 	var wrong []string

@@ -1,11 +1,14 @@
 package relay
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -47,7 +50,43 @@ func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("open host: %w", lines.failure())
 	}
+	if err := removeUnread(s, options.StoreDir, log); err != nil {
+		log.LogAttrs(context.Background(), slog.LevelWarn, "files of the host not looked at", slog.Any("err", err)) //nolint:forbidigo // belongs to no request
+	}
 	return &Host{s}, nil
+}
+
+// removeUnread removes the files of readers that the server could not recover: while they are there, it
+// makes no reader of that name. A home makes its reader again within a second, and what that did not
+// acknowledge is handed out again.
+func removeUnread(s *server.Server, dir string, log *slog.Logger) error {
+	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the server is asked: a reader may be made meanwhile
+	if err != nil || len(folders) == 0 {
+		return err
+	}
+	state, err := s.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true, Limit: len(folders)})
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, account := range state.AccountDetails {
+		for _, stream := range account.Streams {
+			for _, reader := range stream.Consumer {
+				known[filepath.Join(account.Name, "streams", stream.Name, "obs", reader.Name)] = true
+			}
+		}
+	}
+	for _, folder := range folders {
+		name, err := filepath.Rel(filepath.Join(dir, server.JetStreamStoreDir), folder)
+		if err != nil || known[name] {
+			continue
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+		log.LogAttrs(context.Background(), slog.LevelWarn, "files of a reader were damaged and are removed: its home makes it again, and nothing is lost", slog.String("path", folder)) //nolint:forbidigo // belongs to no request
+	}
+	return nil
 }
 
 // options returns the options in the file, with the address of this home.

@@ -43,6 +43,7 @@ const (
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
 	hubLook     = time.Second         // between two looks for streams to read
 	hubPending  = 1024                // batches that were handed out and are not judged
+	hubRenew    = time.Minute         // between two tries to make a damaged stream again
 	hubConsumer = "home"              // the durable consumer of each stream
 )
 
@@ -71,9 +72,11 @@ type Hub struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]chan Envelope   // by the SHA-256 of the batch
-	read    map[federation.HomeID]bool // homes whose streams are read, which bring answers too
-	cut     chan struct{}              // closed when the connection breaks, and then replaced
+	waiting map[string]chan Envelope    // by the SHA-256 of the batch
+	read    map[federation.HomeID]bool  // homes whose streams are read, which bring answers too
+	unread  map[federation.HomeID]error // why the streams of other homes are not read
+	renewed map[federation.HomeID]time.Time
+	cut     chan struct{} // closed when the connection breaks, and then replaced
 }
 
 // OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.
@@ -90,7 +93,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	}
 	h := &Hub{
 		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, copies: cfg.Ours || cfg.Replicas > 0, log: log,
-		waiting: map[string]chan Envelope{}, read: map[federation.HomeID]bool{}, cut: make(chan struct{}),
+		waiting: map[string]chan Envelope{}, read: map[federation.HomeID]bool{}, unread: map[federation.HomeID]error{}, renewed: map[federation.HomeID]time.Time{}, cut: make(chan struct{}),
 	}
 	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
 	return h, nil

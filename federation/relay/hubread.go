@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -89,6 +90,7 @@ func (r *hubReader) read(ctx context.Context, peers []*Peer) {
 
 // tell logs why the stream from a home is not read, each reason once: the reader tries each second.
 func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error) {
+	r.hub.noteUnread(from, err)
 	switch {
 	case err == nil:
 		delete(r.told, from)
@@ -105,6 +107,13 @@ func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.read[from] = is
 }
 
+// noteUnread notes why the stream from a home is not read; nil once it is.
+func (h *Hub) noteUnread(from federation.HomeID, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unread[from] = err
+}
+
 // listen reads the stream from another home.
 func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
 	stream, err := h.stream(ctx, from)
@@ -114,6 +123,9 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: hubConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: hubAckWait, MaxAckPending: hubPending,
 	})
+	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil && told.APIError().ErrorCode == jetstream.JSErrCodeConsumerCreate {
+		return nil, h.renew(ctx, from, told)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +140,30 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
 			consume.Stop() // the next look opens it again: stream or consumer may be gone
 		}))
+}
+
+// renew deletes the stream from another home whose reader the server cannot make, because the files of an
+// earlier one are damaged. The next look makes the stream again, and the other home sends again what was
+// in it. It returns why the stream is not read now.
+func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
+	name := streamName(h.home, from)
+	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
+	h.mu.Lock()
+	soon := time.Since(h.renewed[from]) < hubRenew
+	if !soon {
+		h.renewed[from] = time.Now()
+	}
+	before := h.unread[from]
+	h.mu.Unlock()
+	if soon && before != nil {
+		return before
+	}
+	deleting, cancel := context.WithTimeout(ctx, hubAck)
+	defer cancel()
+	if err := h.js.DeleteStream(deleting, name); err != nil {
+		return fmt.Errorf("%w: stop the server, delete the folder streams/%s/obs/%s in its store_dir, and start it; nothing is lost", damaged, name, hubConsumer)
+	}
+	return fmt.Errorf("%w: the stream is made again, and nothing is lost", damaged)
 }
 
 // caught returns what is called with a contained panic.
