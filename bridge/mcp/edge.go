@@ -2,12 +2,10 @@ package mcp
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"baton/bridge/participant"
-	"baton/federation"
 )
 
 // toolError is an error as a tool answers it.
@@ -23,16 +21,9 @@ type toolError struct {
 // tools.
 func toolErrorOf(err error) toolError {
 	p := participant.ProblemOf(err)
-	told := toolError{Code: p.Code, Detail: p.Detail, Retryable: participant.Retryable(p), RetryAfter: p.RetryAfter}
-	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
-	winner, isLost := errors.AsType[*participant.LostError](err)
-	switch {
-	case isLost:
-		told.Assignee = string(winner.Assignee)
-	case isRefusal && refused.Code == federation.IllegalStep:
-		told.Assignee = string(refused.View.Assignee)
+	return toolError{
+		Code: p.Code, Detail: p.Detail, Retryable: participant.Retryable(p), RetryAfter: p.RetryAfter, Assignee: string(participant.Winner(err)),
 	}
-	return told
 }
 
 // refusal returns an error as the result of a tool.

@@ -108,6 +108,12 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
+// CheckStep returns a refusal where the caller may not know of the handoff in which it takes a step.
+func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) error {
+	_, err := a.Access.findFor(ctx, a.Caller, id, verb)
+	return err
+}
+
 // Moved returns the version of a handoff that the caller may see. It blocks until that is another
 // one than the caller knows, the time is over or ctx has ended; it returns no error for that.
 func (a Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {

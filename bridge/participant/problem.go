@@ -39,6 +39,18 @@ func (e *LostError) Error() string { return e.Problem.Error() }
 // Unwrap returns the problem.
 func (e *LostError) Unwrap() error { return &e.Problem }
 
+// Winner returns the assignee of a handoff in which a step came too late, "" for any other error.
+func Winner(err error) federation.DID {
+	if lost, ok := errors.AsType[*LostError](err); ok {
+		return lost.Assignee
+	}
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	if ok && (refused.Code == federation.IllegalStep || refused.Code == federation.TerminalHandoff) {
+		return refused.View.Assignee
+	}
+	return ""
+}
+
 // Forbidden returns the problem of a caller that may not do something.
 func Forbidden(detail string) error {
 	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}

@@ -3,7 +3,6 @@ package participant
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -85,6 +84,9 @@ func calls() map[string]call {
 			return a.Handoffs(ctx, c.Query, c.After, c.Limit)
 		}),
 		"handoff": calling(false, func(ctx context.Context, a Account, id string) (HandoffLog, error) { return a.Handoff(ctx, id) }),
+		"check": calling(false, func(ctx context.Context, a Account, c takeCall) (struct{}, error) {
+			return struct{}{}, a.CheckStep(ctx, c.ID, c.Verb)
+		}),
 		"moved": calling(false, func(ctx context.Context, a Account, c movedCall) (federation.Version, error) {
 			return a.Moved(ctx, c.ID, c.Known, c.Within)
 		}),
@@ -137,10 +139,7 @@ func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		told.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
-		told = callAnswer{Problem: new(ProblemOf(err))}
-		if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Code == federation.IllegalStep {
-			told.Assignee = refused.View.Assignee
-		}
+		told = callAnswer{Problem: new(ProblemOf(err)), Assignee: Winner(err)}
 	}
 	WriteJSON(w, http.StatusOK, told)
 }
@@ -228,6 +227,12 @@ func (r Remote) Handoffs(ctx context.Context, q Query, after federation.Cursor, 
 // Handoff is [Account.Handoff].
 func (r Remote) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return invoke[HandoffLog](ctx, r, "handoff", id)
+}
+
+// CheckStep is [Account.CheckStep].
+func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) error {
+	_, err := invoke[struct{}](ctx, r, "check", takeCall{ID: id, Verb: verb})
+	return err
 }
 
 // Moved is [Account.Moved].

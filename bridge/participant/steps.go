@@ -147,7 +147,7 @@ func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federa
 	if verb == federation.Offer || verb == federation.Expire || verb == federation.Confirm {
 		return ask{}, &federation.RefusalError{Code: federation.UnknownVerb}
 	}
-	view, err := a.Find(ctx, who, id)
+	view, err := a.findFor(ctx, who, id, verb)
 	if err != nil {
 		return ask{}, err
 	}

@@ -40,6 +40,22 @@ func (a *Access) asksFor(ctx context.Context, did federation.DID, v federation.V
 // Find returns a handoff that the caller may see. A handoff that the caller may not see is
 // refused like one that does not exist.
 func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
+	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
+}
+
+// findFor returns a handoff in which the caller may take a step. A handoff in which a claim comes too
+// late is shown to a caller that could see it when it was open: its home says who was first.
+func (a *Access) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
+	return a.find(ctx, who, text, func(v federation.View) federation.View {
+		if verb == federation.Claim && v.Offeree == "" {
+			v.State = federation.Open
+		}
+		return v
+	})
+}
+
+// find returns a handoff that the caller may see as it stands in the view that shown returns.
+func (a *Access) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
 		return federation.View{}, bridge.UsageProblem("id: " + err.Error())
@@ -51,8 +67,8 @@ func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.
 	if !view.Exists() {
 		return federation.View{}, errNone()
 	}
-	shown, err := a.visible(ctx, who, view)
-	if err == nil && !shown {
+	visible, err := a.visible(ctx, who, shown(view))
+	if err == nil && !visible {
 		err = errNone()
 	}
 	return view, err

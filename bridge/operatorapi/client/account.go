@@ -73,7 +73,7 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	if a.key == nil {
 		return a.Remote.Take(ctx, id, verb, s, key)
 	}
-	if _, err := a.Handoff(ctx, id); err != nil { // which says what the DID may see
+	if err := a.CheckStep(ctx, id, verb); err != nil {
 		return participant.Filed{}, err
 	}
 	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: contract.Ask{Note: s.Note}}
