@@ -77,6 +77,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 			fields, _ := dialect.Write(ev)
 			return fields
 		},
+		Read: dialect.Read,
 	}}
 	w.gateway.home.Same = w.gateway.Same
 	w.keys = []ed25519.PublicKey{bridgetest.SeededKey("server").Public}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -178,6 +179,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			fields, _ := dialect.Write(ev)
 			return fields
 		},
+		Read: dialect.Read,
 	}}
 	w.gateway.home.Same = w.gateway.Same
 	w.contexts = bridgetest.Contexts(w.record, 1<<20, 0)
@@ -278,7 +280,6 @@ func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federa
 	if ev.ID.IsZero() {
 		ev.ID = w.mint(t)
 	}
-	fields["handoff"], fields["handoff-id"], fields["handoff-from"] = string(ev.Verb), ev.Handoff.String(), string(key.DID)
 	if ev.Kind == "" {
 		ev.Kind = federation.Handoff
 	}
@@ -286,7 +287,10 @@ func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federa
 	if ev.Venue == "" {
 		ev.Venue = "#ops"
 	}
-	ev.Fields, ev.Provenance = fields, federation.Signed
+	written, _ := dialect.Write(ev)
+	maps.Copy(written, fields)
+	maps.DeleteFunc(written, func(_, value string) bool { return value == "" })
+	ev.Fields, ev.Provenance = written, federation.Signed
 	ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: time.Now()}
 	sealed, err := signing.Seal(t.Context(), key, ev)
 	if err != nil {

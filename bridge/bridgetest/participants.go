@@ -51,6 +51,7 @@ func NewParticipants() *Participants {
 			fields, _ := dialect.Write(ev)
 			return fields
 		},
+		Read: dialect.Read,
 	}
 	return p
 }

@@ -138,6 +138,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
 			return fields
 		},
+		Read: dialect.Read,
 	}
 }
 

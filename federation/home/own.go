@@ -154,5 +154,9 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 	ev.From, ev.Venue, ev.Provenance = h.ID.DID(), view.Venue, federation.Signed
 	ev.Arrival = federation.Arrival{Network: ownNetwork, Link: ownNetwork, Received: now}
 	ev.Fields = h.Write(ev)
-	return signing.Seal(ctx, h.Key, ev)
+	ev, err := signing.Seal(ctx, h.Key, ev)
+	if err != nil || h.Read == nil {
+		return ev, err
+	}
+	return signing.Signed(h.Read, ev)
 }

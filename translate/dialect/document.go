@@ -1,8 +1,12 @@
 package dialect
 
 import (
+	"errors"
+
 	"baton/federation"
 	"baton/translate"
+	"baton/translate/acttag"
+	"baton/translate/handofftag"
 )
 
 // someNick stands for the user of a private exchange: which one it is, the venue says.
@@ -14,6 +18,24 @@ const someNick = "anyone"
 // [*federation.RefusalError] for a step that cannot be read, and any other for what is
 // no canonical document.
 func FromDocument(document string) (federation.Event, error) {
+	return fromDocument(document, Decode)
+}
+
+// Read is FromDocument that also reads the receipts of homes.
+func Read(document string) (federation.Event, error) {
+	return fromDocument(document, decodeFromHome)
+}
+
+// decodeFromHome is [Decode] that also reads receipts.
+func decodeFromHome(m translate.Tagged) (federation.Event, error) {
+	ev, err := handofftag.Codec{}.DecodeFromHome(m)
+	if errors.Is(err, translate.ErrNotHandoff) {
+		return acttag.Codec{}.DecodeFromHome(m)
+	}
+	return ev, err
+}
+
+func fromDocument(document string, decode func(translate.Tagged) (federation.Event, error)) (federation.Event, error) {
 	signed, err := translate.FromDocument(document)
 	if err != nil {
 		return federation.Event{}, err
@@ -22,7 +44,7 @@ func FromDocument(document string) (federation.Event, error) {
 	if federation.Private(signed.Venue) {
 		m.Target = someNick
 	}
-	ev, err := Decode(m)
+	ev, err := decode(m)
 	if err != nil {
 		return federation.Event{}, err
 	}

@@ -115,6 +115,25 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
+// DecodeFromHome reads one message as [Codec.Decode] does. Of the receipt of a home it also reads the
+// confirmed event.
+//
+// spec: handofftag "Confirm"
+func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {
+	ev, err := c.Decode(m)
+	if err != nil || ev.Verb != federation.Confirm {
+		return ev, err
+	}
+	text, there := ev.Fields[tagSubject]
+	if !there {
+		return ev, translate.Missing(ev, tagSubject)
+	}
+	if ev.Subject, err = federation.ParseEventID(text); err != nil {
+		return ev, translate.Malformed(ev, tagSubject, "want a ULID in upper case")
+	}
+	return ev, nil
+}
+
 // readIDs reads what names the step first, so that every later refusal can.
 func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadEventID(ev, own); err != nil {
