@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -106,7 +104,8 @@ func offerOf(m received, to federation.DID) (participant.Offer, error) {
 	if o.Title == "" {
 		return o, badParams("an offer needs a part with text, or metadata.handoff.title")
 	}
-	o.Context, err = contextOf(m, o.Title)
+	title, _, _ := translate.FitTitle(o.Title, "")
+	o.Context, err = contextOf(m, title)
 	return o, err
 }
 
@@ -130,31 +129,12 @@ func wishesOf(m received) (wishes, error) {
 func titleOf(parts wire.ContentParts) string {
 	for _, p := range parts {
 		for line := range strings.Lines(p.Text()) {
-			if title := cutTitle(line); title != "" {
-				return title
+			if title, _, _ := translate.FitTitle(line, ""); title != "" {
+				return strings.TrimSpace(line)
 			}
 		}
 	}
 	return ""
-}
-
-// cutTitle returns a line as an offer can carry it: without control characters, and cut where it
-// is too long.
-func cutTitle(line string) string {
-	line = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, line))
-	if len(line) <= translate.MaxTitleBytes {
-		return line
-	}
-	end := translate.MaxTitleBytes
-	for !utf8.RuneStart(line[end]) {
-		end--
-	}
-	return strings.TrimSpace(line[:end])
 }
 
 // contextOf returns the context of the offer that a message makes: what the title does not say.

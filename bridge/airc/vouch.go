@@ -127,7 +127,7 @@ func (d *delivery) arrival() federation.Arrival {
 // open makes a step the offer that opens a new handoff.
 func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
 	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
-	ev.Title, ev.Caps, ev.Deadline, ev.Priority = s.Title, s.Caps, s.Deadline, s.Priority
+	ev.Title, ev.Caps, ev.Deadline, ev.Priority, ev.Replaces = s.Title, s.Caps, s.Deadline, s.Priority, s.Replaces
 	place, tags, err := l.place(ctx, d, s, ev.From, ev.To)
 	if err != nil {
 		return err

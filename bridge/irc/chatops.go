@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/translate"
 )
 
 // ChatOps runs the commands that users write to the gateway's own user, for users whose
@@ -299,8 +300,9 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	if err := c.authorized(); err != nil {
 		return nil, err
 	}
-	name, title, _ := strings.Cut(args, " ")
-	if title = strings.TrimSpace(title); title == "" {
+	name, text, _ := strings.Cut(args, " ")
+	title, content, losses := translate.FitTitle(text, "")
+	if title == "" {
 		return nil, userError("Say: offer WHO title")
 	}
 	to := federation.DID("")
@@ -317,12 +319,16 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	if tags == federation.ActTags && federation.Private(place.Venue) { // a server of these tags takes the signer for one of the pair
 		place.Venue = federation.PrivateVenue(o.Ports.Signer.Kept("person:"+string(c.DID)).DID, to)
 	}
-	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Dialect: tags, Venue: place.Venue}
+	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Context: content, Dialect: tags, Venue: place.Venue}
 	ev.Arrival.Place = place
 	if ev.Venue == "" { // no link reaches the recipient: the offer waits in its inbox
 		ev.Dialect, ev.Venue = federation.HandoffTags, federation.PrivateVenue(c.DID, to)
 	}
-	return o.submit(ctx, c, ev, now)
+	lines, err := o.submit(ctx, c, ev, now)
+	if err == nil && len(losses) > 0 {
+		lines = append(lines, fmt.Sprintf("The title is cut at %d bytes; the whole text is in the context.", translate.MaxTitleBytes))
+	}
+	return lines, err
 }
 
 // offeree returns the DID of the participant to which a user offers work. A user of another link

@@ -91,7 +91,12 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		}
 		ev.Evidence = &evidence
 	}
+	var cut []translate.Loss
 	if d.Verb == federation.Offer {
+		d.Title, ev.Context, cut = translate.FitTitle(d.Title, d.Context)
+		if ev.Context != d.Context {
+			ev.ContextHash = "" // it was that of the context without the title
+		}
 		if ev, err = s.opened(ctx, ev, d); err != nil {
 			return federation.Event{}, nil, err
 		}
@@ -109,7 +114,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		return federation.Event{}, nil, err
 	}
 	ev, err = signing.Seal(ctx, key, ev)
-	return ev, losses, err
+	return ev, append(cut, losses...), err
 }
 
 // begun returns what every step has that the gateway signs.

@@ -165,13 +165,13 @@ func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
 	type place struct{ Venue, Dialect, Why string }
 	got := map[string]place{}
 	for name, draft := range map[string]stepbuilder.Draft{
-		"where its recipient is":          {To: keyOf("dora").DID},
-		"in the inbox of who is nowhere":  {To: keyOf("scholar").DID},
-		"for anyone":                      {},
-		"in a channel of a link":          {Channel: "#ACT"},
-		"in a channel of no link":         {Channel: "#elsewhere"},
-		"in what is none":                 {Channel: "ops"},
-		"with a title that cannot travel": {Title: strings.Repeat("x", 9000)},
+		"where its recipient is":         {To: keyOf("dora").DID},
+		"in the inbox of who is nowhere": {To: keyOf("scholar").DID},
+		"for anyone":                     {},
+		"in a channel of a link":         {Channel: "#ACT"},
+		"in a channel of no link":        {Channel: "#elsewhere"},
+		"in what is none":                {Channel: "ops"},
+		"with a title that is cut":       {Title: strings.Repeat("x", 9000)},
 	} {
 		draft.From, draft.Verb, draft.Proved = eliza, federation.Offer, true
 		draft.Title += "x"
@@ -183,13 +183,13 @@ func TestAnOfferIsWrittenWhereItCanBe(t *testing.T) {
 	}
 	signer := kept("person:" + string(eliza)).DID
 	if diff := cmp.Diff(map[string]place{
-		"where its recipient is":          {"#ops", "act", "<nil>"},
-		"in the inbox of who is nowhere":  {federation.PrivateVenue(signer, keyOf("scholar").DID), "handoff", "<nil>"},
-		"for anyone":                      {federation.PrivateVenue(signer, "did:web:gw.example"), "handoff", "<nil>"},
-		"in a channel of a link":          {"#act", "act", "<nil>"},
-		"in a channel of no link":         {Why: "invalid-target"},
-		"in what is none":                 {Why: `usage: channel: "ops" is none`},
-		"with a title that cannot travel": {Why: "invalid-tag"},
+		"where its recipient is":         {"#ops", "act", "<nil>"},
+		"in the inbox of who is nowhere": {federation.PrivateVenue(signer, keyOf("scholar").DID), "handoff", "<nil>"},
+		"for anyone":                     {federation.PrivateVenue(signer, "did:web:gw.example"), "handoff", "<nil>"},
+		"in a channel of a link":         {"#act", "act", "<nil>"},
+		"in a channel of no link":        {Why: "invalid-target"},
+		"in what is none":                {Why: `usage: channel: "ops" is none`},
+		"with a title that is cut":       {federation.PrivateVenue(signer, "did:web:gw.example"), "handoff", "<nil>"},
 	}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -55,6 +55,20 @@ func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
 	holds(asksBaton(t, human, "done "+id), "complete: it is completed now")
 	holds(asksBaton(t, voice, "show "+id), "completed, from eliza to scholar")
 
+	long := strings.TrimSpace(strings.Repeat("Cite the 3 best sources ", 14)) // 335 bytes
+	offered = holds(asksBaton(t, voice, "offer scholar "+long), "offer: it is offered now")
+	next(t, voice, "the cut", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && strings.Contains(m.Params[1], "The title is cut at 300 bytes")
+	})
+	var shown struct {
+		Title string
+		Steps []struct{ Context string }
+	}
+	s.asks(t, &shown, "handoff", "show", offered[strings.Index(offered, "…")+len("…"):][:6])
+	if len(shown.Steps) == 0 || shown.Title != strings.TrimSpace(long[:300]) || shown.Steps[0].Context != `{"description":"`+long+`"}` {
+		t.Errorf("the handoff is %+v", shown)
+	}
+
 	guest := s.guest(t, "guest")
 	holds(asksBaton(t, guest, "offer scholar x"), "bound to a DID")
 	holds(asksBaton(t, guest, "sing"), "help")

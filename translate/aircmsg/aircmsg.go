@@ -76,6 +76,7 @@ type Handoff struct {
 	Title      string                `json:"title"`
 	Deadline   int64                 `json:"deadline,omitempty"` // unix seconds
 	Caps       []string              `json:"caps,omitempty"`
+	Replaces   federation.HandoffID  `json:"replaces,omitzero"`
 	ContextRef string                `json:"context_ref,omitempty"`
 	ContextH   string                `json:"context_h,omitempty"`
 	Note       string                `json:"note,omitempty"`
@@ -117,7 +118,8 @@ type Step struct {
 
 	Title    string
 	Caps     []string
-	Deadline time.Time // zero where it names none
+	Deadline time.Time            // zero where it names none
+	Replaces federation.HandoffID `json:",omitzero"` // the handoff that is offered again; zero for none
 	Priority string
 	Channel  string // where it asks to be written; may be empty
 

@@ -110,7 +110,7 @@ func lost(ev federation.Event) []translate.Loss {
 		name  string
 		there bool
 	}{
-		{"accepts", !ev.Accepts.IsZero()}, {"bid_deadline", !ev.BidDeadline.IsZero()}, {"replaces", !ev.Replaces.IsZero()},
+		{"accepts", !ev.Accepts.IsZero()}, {"bid_deadline", !ev.BidDeadline.IsZero()},
 	} {
 		if member.there {
 			losses = append(losses, translate.Loss{Field: member.name, Fate: translate.Lost, Why: "no member of the payload is for it"})
@@ -165,7 +165,7 @@ func describe(s translate.Step, o Out) Handoff {
 	h := Handoff{
 		ID: v.ID, Kind: v.Kind, Event: ev.Verb, EventID: ev.ID, Seq: s.Version, State: s.State,
 		Home: v.Home, Venue: v.Venue, Dialect: v.Dialect, From: v.Offerer, To: v.Offeree,
-		Title: v.Title, Caps: v.Caps, ContextH: ev.ContextHash, Note: ev.Note, Provenance: ev.Provenance,
+		Title: v.Title, Caps: v.Caps, Replaces: v.Replaces, ContextH: ev.ContextHash, Note: ev.Note, Provenance: ev.Provenance,
 	}
 	if s.Version > 1 {
 		h.Assignee = v.Assignee

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"baton/federation"
 	"baton/translate"
@@ -33,6 +32,7 @@ type terms struct {
 		Channel    string   `json:"channel"`
 		ContextRef string   `json:"context_ref"`
 		ContextH   string   `json:"context_h"`
+		Replaces   string   `json:"replaces"`
 	} `json:"handoff"`
 }
 
@@ -57,15 +57,22 @@ func (s *Step) readOffer(members json.RawMessage) error {
 			return malformed("data.task", "want a text or an object")
 		}
 	}
-	s.readTitle(first(t.Description, work.Title, t.Summary, t.Text, t.Handoff.Title))
+	text := first(t.Description, work.Title, t.Summary, t.Text, t.Handoff.Title)
+	content := t.context(work)
+	s.Title, s.Context, s.Losses = translate.FitTitle(text, content)
 	if s.Title == "" {
 		return &federation.RefusalError{Code: federation.MissingRequirement, Detail: "data.description"}
 	}
-	s.Context = t.context(work)
 	if err := s.readHash(t.Handoff.ContextH); err != nil {
 		return err
 	}
+	if s.Context != content {
+		s.ContextHash = "" // it was that of the context without the title
+	}
 	s.Channel = t.Handoff.Channel
+	if err := s.readReplaces(t.Handoff.Replaces); err != nil {
+		return err
+	}
 	if err := s.readPriority(first(t.Priority, work.Priority)); err != nil {
 		return err
 	}
@@ -87,32 +94,24 @@ func first(texts ...string) string {
 	return ""
 }
 
-// readTitle reads a title as tags carry it: on one line, and cut where it is too
-// long.
-func (s *Step) readTitle(text string) {
-	title := strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text))
-	if len(title) > translate.MaxTitleBytes {
-		end := translate.MaxTitleBytes
-		for !utf8.RuneStart(title[end]) {
-			end--
-		}
-		title = strings.TrimSpace(title[:end])
-		why := fmt.Sprintf("longer than %d bytes", translate.MaxTitleBytes)
-		s.Losses = append(s.Losses, translate.Loss{Field: "title", Fate: translate.Cut, Why: why})
-	}
-	s.Title = title
-}
-
 func (s *Step) readPriority(text string) error {
 	if len(text) > maxPriorityBytes || strings.ContainsFunc(text, unicode.IsControl) {
 		return malformed("data.priority", fmt.Sprintf("want at most %d bytes", maxPriorityBytes))
 	}
 	s.Priority = text
+	return nil
+}
+
+// readReplaces reads the ID of the handoff that is offered again.
+func (s *Step) readReplaces(text string) error {
+	if text == "" {
+		return nil
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return malformed("data.handoff.replaces", "want a ULID in upper case")
+	}
+	s.Replaces = id
 	return nil
 }
 

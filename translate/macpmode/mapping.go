@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -84,18 +83,24 @@ type Description struct {
 func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []translate.Loss) {
 	d := Description{Deadline: time.UnixMilli(s.Expires).UTC().Truncate(time.Second)}
 	title := s.Start.GetIntent()
-	if strings.TrimSpace(title) == "" {
+	if translate.OneLine(title) == "" {
 		title = offer.Scope
 	}
-	if strings.TrimSpace(title) == "" {
+	if translate.OneLine(title) == "" {
 		title = Untitled
 	}
 	var losses []translate.Loss
 	lose := func(field string, fate translate.Fate, why string) {
 		losses = append(losses, translate.Loss{Field: field, Fate: fate, Why: why})
 	}
-	if d.Title = CutTitle(title); d.Title != title {
-		lose("title", translate.Cut, "longer than 300 bytes, or not one line")
+	d.Context, d.Content = contextOf(context)
+	d.Title, d.Context, losses = translate.FitTitle(title, d.Context)
+	switch {
+	case len(d.Content) > 0 && len(losses) > 0:
+		d.Context, losses = "", nil
+		lose("title", translate.Cut, "longer than 300 bytes, and the context is stored as it was sent; the evidence has all of it")
+	case d.Title != title && len(losses) == 0:
+		lose("title", translate.Cut, "it was not one line")
 	}
 	if offer.Scope != "" && offer.Scope != title {
 		lose("scope", translate.Lost, "a handoff has no scope; the evidence has it")
@@ -109,7 +114,6 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	if s.Start.GetContextId() != "" && context == nil {
 		lose("context_id", translate.Lost, "the context is known by name alone; the evidence has the name")
 	}
-	d.Context, d.Content = contextOf(context)
 	d.carried(s.Start.GetExtensions()[CarryExtension])
 	return d, losses
 }
@@ -144,19 +148,6 @@ func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byt
 		}
 	}
 	return "", p.GetContext()
-}
-
-// CutTitle returns a text as a title: one line of at most 300 bytes.
-func CutTitle(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if len(text) <= translate.MaxTitleBytes {
-		return text
-	}
-	text = text[:translate.MaxTitleBytes]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return strings.TrimSpace(text)
 }
 
 // Parties are the names of the parties of a handoff in a session.

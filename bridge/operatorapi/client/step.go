@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -36,7 +37,7 @@ type Step struct {
 // Take submits a step, signed where there is a key for it. A step that waits for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
-	content, err := contextOf(s)
+	content, err := contextOf(&s)
 	if err != nil {
 		return contract.Filed{}, err
 	}
@@ -67,7 +68,7 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 // Sign returns a step that was signed here with the key of the step, as [Client.Take] submits it.
 // The gateway is asked for the place of the step, and keeps a context that the step cannot hold.
 func (c *Client) Sign(ctx context.Context, s Step) (contract.Proof, error) {
-	content, err := contextOf(s)
+	content, err := contextOf(&s)
 	if err != nil {
 		return contract.Proof{}, err
 	}
@@ -146,12 +147,22 @@ type stepContext struct {
 	file []byte // nil for a text
 }
 
-// contextOf returns the context of a step.
-func contextOf(s Step) (stepContext, error) {
-	if s.Content == nil {
-		return readContext(s.Context)
+// contextOf returns the context of a step. It cuts the title of an offer: the context has the full text.
+func contextOf(s *Step) (content stepContext, err error) {
+	if s.Content != nil {
+		content = shortest(s.Content)
+	} else if content, err = readContext(s.Context); err != nil {
+		return content, err
 	}
-	return shortest(s.Content), nil
+	if s.Verb != federation.Offer {
+		return content, nil
+	}
+	text := cmp.Or(content.text, string(content.file))
+	title, fitted, _ := translate.FitTitle(s.Ask.Title, text)
+	if s.Ask.Title = title; fitted != text {
+		content = shortest([]byte(fitted))
+	}
+	return content, nil
 }
 
 // readContext returns an address as it is, JSON in its shortest form where a step can hold that,

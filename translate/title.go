@@ -1,0 +1,82 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"baton/federation"
+)
+
+// titleMember is the member of a context that has the full text of a title that was cut.
+const titleMember = "description"
+
+// OneLine returns a text with a space for each control character and line end, and without space
+// around it.
+func OneLine(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
+			return ' '
+		}
+		return r
+	}, text))
+}
+
+// FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleBytes]. If the
+// title is cut, the member "description" of the context gets the full text. A context
+// that is not JSON, such as a reference, stays as it is.
+func FitTitle(text, context string) (title, fitted string, losses []Loss) {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	title = OneLine(text)
+	if len(title) <= MaxTitleBytes {
+		return title, context, nil
+	}
+	end := MaxTitleBytes
+	for !utf8.RuneStart(title[end]) {
+		end--
+	}
+	title = strings.TrimSpace(title[:end])
+	why := fmt.Sprintf("longer than %d bytes", MaxTitleBytes)
+	if context != "" && (!federation.InlineContext(context) || !json.Valid([]byte(context))) {
+		why += ", and the context is not JSON, which has no place for the full text"
+		return title, context, []Loss{{Field: "title", Fate: Cut, Why: why}}
+	}
+	return title, describe(text, context), []Loss{{Field: "title", Fate: Cut, Why: why}}
+}
+
+// describe adds the full text of a title to an inline context. A context that is a list, or that
+// uses the member for another text, becomes the member "context" beside it.
+func describe(text, context string) string {
+	var members map[string]json.RawMessage
+	if context == "" {
+		context = "{}"
+	}
+	if json.Unmarshal([]byte(context), &members) == nil {
+		was, used := members[titleMember]
+		var said string
+		switch {
+		case used && json.Unmarshal(was, &said) == nil && said == text:
+			return context
+		case !used && len(members) == 0:
+			return "{" + member(titleMember, text) + "}"
+		case !used:
+			context = strings.TrimRightFunc(context, unicode.IsSpace)
+			return context[:len(context)-1] + "," + member(titleMember, text) + "}"
+		}
+	}
+	return `{"context":` + context + "," + member(titleMember, text) + "}"
+}
+
+// member returns a text as a member of a JSON object.
+func member(name, text string) string {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil { // every string has a JSON form
+		panic("translate: " + err.Error())
+	}
+	return `"` + name + `":` + strings.TrimSpace(out.String())
+}
