@@ -258,7 +258,7 @@ func (l *VoiceLink) stepOf(ctx context.Context, w waiting, verb string, waits bo
 	}
 	switch verb {
 	case "accept":
-		to, err := l.move(w.path, claimedFolder, w.file.ClaimName())
+		to, err := l.move(w.path, claimedFolder, w.file.ClaimName(l.ports.Home))
 		if errors.Is(err, fs.ErrExist) || err == nil && to == "" {
 			return false, nil // another one accepted
 		}
@@ -312,7 +312,7 @@ func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason stri
 		step = federation.Fail
 	}
 	agent := l.agents[w.file.To]
-	err = l.submit(ctx, stepbuilder.Draft{From: agent, Verb: step, Note: federation.PlainText(reason), Original: string(w.content)}, view, w.file.To)
+	err = l.submit(ctx, stepbuilder.Draft{From: agent, Verb: step, Note: plain(reason), Original: string(w.content)}, view, w.file.To)
 	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 		return false, nil
 	}

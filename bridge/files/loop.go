@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -203,7 +204,7 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	if len(paths) == maxChanged {
 		return s.rescan(ctx)
 	}
-	for path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(paths)) { // "claimed" before "handoff"
 		if err := s.tree.look(ctx, path); err != nil {
 			return err
 		}
@@ -242,10 +243,4 @@ func (b *base) fault(ctx context.Context, path string, err error) error {
 func (b *base) unread(ctx context.Context, path, reason string, err error) {
 	b.ports.Metrics.BadInput.WithLabelValues(network, b.name, reason).Inc()
 	b.log.LogAttrs(ctx, slog.LevelWarn, "file not taken", slog.String("file", filepath.Base(path)), slog.String("reason", reason), slog.Any("err", err))
-}
-
-// validEnd reports whether a text does not end inside a character.
-func validEnd(text string) bool {
-	r, size := utf8.DecodeLastRuneInString(text)
-	return text == "" || r != utf8.RuneError || size > 1
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"baton/bridge/stepbuilder"
@@ -42,27 +43,16 @@ func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss tra
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
 
-// title returns a text as the title of a step, and what was lost of it.
-func title(text string) (string, []translate.Loss) {
-	plain := federation.PlainText(text)
-	short := plain
-	if len(short) > translate.MaxTitleBytes {
-		short = short[:translate.MaxTitleBytes]
-		for !validEnd(short) {
-			short = short[:len(short)-1]
-		}
+// titled returns a text of a file, or "untitled" for one that shows nothing: each offer has a title.
+func titled(text string) string {
+	if strings.TrimSpace(plain(text)) == "" {
+		return "untitled"
 	}
-	if short == "" {
-		short = "untitled"
-	}
-	switch {
-	case len(short) < len(plain):
-		return short, []translate.Loss{{Field: "title", Fate: translate.Cut, Why: fmt.Sprintf("longer than %d bytes", translate.MaxTitleBytes)}}
-	case plain != text:
-		return short, []translate.Loss{{Field: "title", Fate: translate.Cut, Why: "it had characters that show nothing"}}
-	}
-	return short, nil
+	return text
 }
+
+// plain returns a text of a file as a note: one line without hidden characters.
+func plain(text string) string { return federation.PlainText(translate.OneLine(text)) }
 
 // slot is what the record keeps of a file: the handoff that it became.
 type slot struct {

@@ -1,10 +1,12 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
@@ -33,8 +35,10 @@ type task struct {
 	digest  [32]byte
 	handoff federation.HandoffID // zero for a record that became no handoff
 	ours    bool                 // the gateway wrote it
-	refused [32]byte             // digest of the content that was counted as not taken
-	again   bool                 // the record has to be read again at the next rescan
+	// The handoff of a record that another gateway has, zero if that is not known.
+	elsewhere federation.HandoffID
+	refused   [32]byte // digest of the content that was counted as not taken
+	again     bool     // the record has to be read again at the next rescan
 }
 
 func newTasksLink(cfg TasksConfig, b *base) *TasksLink {
@@ -150,6 +154,15 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 	if seen.digest == digest && !seen.handoff.IsZero() {
 		return nil // this is what the link wrote, or has judged
 	}
+	fed := item.Fed()
+	seen.elsewhere = federation.HandoffID{}
+	if l.foreign(fed) {
+		seen.handoff = federation.HandoffID{}
+		seen.elsewhere, _ = federation.ParseEventID(fed.ID)
+		l.found[name] = seen
+		return nil
+	}
+	l.found[name] = seen
 	view, s, ours, err := l.handoffOf(ctx, item.Record)
 	if err != nil {
 		return err
@@ -159,6 +172,13 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 	}
 	seen.handoff, seen.ours = view.ID, ours
 	l.found[name] = seen
+	if fed.Gateway == "" && item.Status == taskfile.Offered { // an agent wrote the record again without the note
+		var mine bool
+		if item, mine, err = l.claim(ctx, name, item, view.ID); err != nil || !mine {
+			return err
+		}
+		digest = sha256.Sum256(item.Raw)
+	}
 	if err := l.report(ctx, name, item, view); err != nil {
 		return err
 	}
@@ -169,6 +189,41 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 		return l.release(ctx, s, time.Now())
 	}
 	return nil
+}
+
+// foreign reports whether another gateway has a record.
+func (l *TasksLink) foreign(fed taskfile.Fed) bool {
+	return fed.Gateway != "" && fed.Gateway != string(l.ports.Home)
+}
+
+// claim notes in an offered record that this gateway has it, and the handoff. It returns the record
+// with the note, and false if another program changed the record first: of several gateways, one
+// claims a record.
+func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
+	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
+		return item, true, nil
+	}
+	claimed, err := l.dir.Change(item.ID, l.claimant(), func(r taskfile.Record) (taskfile.Record, error) {
+		if !bytes.Equal(r.Bytes(), item.Bytes()) {
+			return r, &directory.RefusedError{Why: "another program changed the record"}
+		}
+		fed := r.Fed()
+		fed.Version, fed.ID, fed.Gateway = 1, id.String(), string(l.ports.Home)
+		return r.WithFed(fed)
+	})
+	_, busy := errors.AsType[*directory.RefusedError](err)
+	_, gone := errors.AsType[*directory.NotFoundError](err)
+	switch {
+	case busy, gone, errors.Is(err, taskfile.ErrUnreadable):
+		l.log.LogAttrs(ctx, slog.LevelDebug, "record not claimed", slog.String("file", name), slog.Any("err", err))
+		return item, false, nil
+	case err != nil:
+		return item, false, broken(err)
+	}
+	seen := l.found[name]
+	seen.digest = sha256.Sum256(claimed.Raw)
+	l.found[name] = seen
+	return claimed, true, nil
 }
 
 // handoffOf returns the handoff of a record: for one that the gateway wrote, that of its note;

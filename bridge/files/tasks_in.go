@@ -20,7 +20,7 @@ import (
 // offerRecord offers a record. A record of an agent that is not trusted, one to an agent that has no
 // DID but the directory, and one that was worked on already stay as they are.
 func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory.Task, before federation.View, s slot) error {
-	if item.Status != taskfile.Offered {
+	if item.Status != taskfile.Offered || l.found[name].refused == sha256.Sum256(item.Raw) {
 		return nil
 	}
 	if !slices.Contains(l.cfg.Trusted, item.From) {
@@ -37,13 +37,19 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 			return err
 		}
 	}
+	original := string(item.Raw)
+	item, mine, err := l.claim(ctx, name, item, s.Event)
+	if err != nil || !mine {
+		return err // the next look reads the record of the other program
+	}
 	replaces, _ := federation.ParseEventID(string(s.Body)) // a first offer replaces none
-	text, losses := title(item.Description)
+	caps, deadline, losses := item.Terms()
 	for _, loss := range losses {
 		l.reportLoss(ctx, s.Event, loss)
 	}
 	s, err = l.offer(ctx, s, stepbuilder.Draft{
-		From: from, To: to, Title: text, Context: item.Context(), Replaces: replaces, Original: string(item.Raw),
+		From: from, To: to, Title: titled(item.Description), Context: item.Context(), Caps: caps, Deadline: deadline, Replaces: replaces,
+		Original: original,
 	}, item.From)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.refuse(ctx, name, sha256.Sum256(item.Raw), "refused", refused)
@@ -53,9 +59,10 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 		return err
 	}
 	seen := l.found[name]
-	seen.handoff, seen.ours, seen.digest = s.Event, false, sha256.Sum256(item.Raw)
+	seen.handoff, seen.ours = s.Event, false
 	l.found[name] = seen
-	return nil
+	_, _, err = l.claim(ctx, name, item, s.Event) // the offer may have a later ID
+	return err
 }
 
 // parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -17,8 +18,11 @@ import (
 	"baton/translate/taskfile"
 )
 
-// claimant is the name under which the gateway claims records.
-const claimant = "baton"
+// claimant returns the name under which the gateway claims records. Each gateway has its own.
+func (l *TasksLink) claimant() string {
+	sum := sha256.Sum256([]byte(l.ports.Home))
+	return "baton_" + hex.EncodeToString(sum[:4])
+}
 
 // Carries implements [bridge.Link]: an offer to a DID with a name in the directory that did not
 // come from there, and the later steps of handoffs with a party there.
@@ -79,10 +83,28 @@ func (l *TasksLink) recordOf(id federation.HandoffID) string {
 	return ""
 }
 
+// elsewhere reports whether another gateway has a record of a handoff.
+func (l *TasksLink) elsewhere(id federation.HandoffID) bool {
+	for _, seen := range l.found {
+		if seen.elsewhere == id {
+			return true
+		}
+	}
+	return false
+}
+
 // writeOffer writes the record of an offer, unless it is there already. An offer that revives a
 // failed handoff reuses the record of that.
 func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	if l.recordOf(s.Event.Handoff) != "" || s.View.Over {
+		return nil
+	}
+	if s.View.Home != l.ports.Home { // another gateway may have it from a record of this directory
+		if err := l.scan(ctx); err != nil {
+			return err
+		}
+	}
+	if l.elsewhere(s.Event.Handoff) {
 		return nil
 	}
 	from, err := l.nameOf(ctx, s.Event.Actor())
@@ -106,7 +128,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 			return err
 		}
 	}
-	r, err := taskfile.Encode(l.name, from, to, s)
+	r, err := taskfile.Encode(l.ports.Home, l.name, from, to, s)
 	if err != nil {
 		return err
 	}
@@ -127,7 +149,7 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 	if assignee == "" {
 		assignee = string(view.Assignee)
 	}
-	item, err := l.dir.Change(id, claimant, func(r taskfile.Record) (taskfile.Record, error) {
+	item, err := l.dir.Change(id, l.claimant(), func(r taskfile.Record) (taskfile.Record, error) {
 		if status := taskfile.StatusOf(view.State, r.Status); status != r.Status {
 			r = r.Moved(status, time.Now())
 		}
@@ -138,7 +160,7 @@ func (l *TasksLink) write(ctx context.Context, id string, view federation.View, 
 			step = &translate.Step{Entry: federation.Entry{Event: federation.Event{}}, View: view}
 		}
 		step.View = view
-		return r.WithFed(keepOffer(r.Fed(), taskfile.FedOf(*step)))
+		return r.WithFed(keepOffer(r.Fed(), taskfile.FedOf(l.ports.Home, *step)))
 	})
 	if _, busy := errors.AsType[*directory.RefusedError](err); busy {
 		return away(l.name, err)

@@ -34,6 +34,7 @@ type VoiceLink struct {
 	secrets voiceSecrets
 	found   map[string]sighting             // by path; the goroutine in Run owns it
 	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
+	taken   map[string]string               // paths of claimed files by key, also those of other gateways; as above
 	moved   chan struct{}                   // closed when a file has come or moved
 }
 
@@ -43,6 +44,7 @@ type sighting struct {
 	handoff federation.HandoffID // zero for a file that became no handoff
 	to      string               // the recipient of a file whose HMAC is good
 	id      string               // its handoff_id
+	key     string               // its key, if it was claimed
 	again   bool                 // the file has to be read again at the next rescan
 }
 
@@ -52,7 +54,7 @@ func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
 
 // Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
 func (l *VoiceLink) Run(ctx context.Context, up func()) error {
-	l.found, l.paths = map[string]sighting{}, map[federation.HandoffID]string{}
+	l.found, l.paths, l.taken = map[string]sighting{}, map[federation.HandoffID]string{}, map[string]string{}
 	defer l.deps.Hub.leave(l)
 	return l.serve(ctx, func() { l.deps.Hub.join(l); up() }, l.cfg.Dir, l)
 }
@@ -85,7 +87,13 @@ func (l *VoiceLink) prepare() ([]string, error) {
 // scan implements tree.
 func (l *VoiceLink) scan(ctx context.Context) error {
 	there := map[string]bool{}
-	for _, name := range voiceFolders() {
+	// A file moves forward in the order of the folders, so that the scan misses none. Claims are read
+	// before the pending files too, and everything at the start: a file is claimed once.
+	folders := append([]string{claimedFolder}, voiceFolders()...)
+	if len(l.found) == 0 {
+		folders = append([]string{claimedFolder, archiveFolder, rejectedFolder}, voiceFolders()...)
+	}
+	for _, name := range folders {
 		folder := filepath.Join(l.cfg.Dir, name)
 		settled := name == archiveFolder || name == rejectedFolder
 		err := directory.Each(folder, func(name string, stamp directory.Stamp) error {
@@ -111,6 +119,9 @@ func (l *VoiceLink) scan(ctx context.Context) error {
 func (l *VoiceLink) forget(path string) {
 	if id := l.found[path].handoff; l.paths[id] == path {
 		delete(l.paths, id)
+	}
+	if key := l.found[path].key; l.taken[key] == path {
+		delete(l.taken, key)
 	}
 	delete(l.found, path)
 }
@@ -199,6 +210,29 @@ func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.Fil
 	}
 	close(l.moved)
 	l.moved = make(chan struct{})
+}
+
+// took notes that a gateway or a native program claimed a file.
+func (l *VoiceLink) took(path, key string) {
+	seen := l.found[path]
+	seen.key = key
+	l.found[path], l.taken[key] = seen, path
+}
+
+// wasTaken reports whether a file with the same key was claimed by another gateway or by a native
+// program, and was not put back.
+func (l *VoiceLink) wasTaken(file voicefile.File) (bool, error) {
+	if path, known := l.taken[file.Key]; known && filepath.Base(path) != file.ClaimName(l.ports.Home) {
+		if _, err := directory.Stat(path); err == nil {
+			return true, nil
+		}
+	}
+	taken, claims := false, strings.TrimSuffix(file.SharedClaimName(), ".json")+"-"
+	err := directory.Each(filepath.Join(l.cfg.Dir, claimedFolder), func(name string, _ directory.Stamp) error {
+		taken = taken || strings.HasPrefix(name, claims) && name != file.ClaimName(l.ports.Home)
+		return nil
+	})
+	return taken, broken(err)
 }
 
 func (l *VoiceLink) secretsOf(s voicefile.Sealed) []string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"baton/bridge/files/directory"
@@ -29,12 +30,53 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 		return l.pickUp(ctx, v)
 	case claimedFolder:
 		file, err := v.sealed.Trusted(l.secretsOf(v.sealed))
-		if err != nil || filepath.Base(v.path) != file.ClaimName() {
+		if err != nil {
 			return nil //nolint:nilerr // another program claimed it
 		}
-		return l.custody(ctx, v, file)
+		l.took(v.path, file.Key)
+		switch filepath.Base(v.path) {
+		case file.ClaimName(l.ports.Home):
+			return l.custody(ctx, v, file)
+		case file.SharedClaimName():
+			return l.adopt(ctx, v, file)
+		}
+	case archiveFolder, rejectedFolder:
+		file, err := v.sealed.Trusted(l.secretsOf(v.sealed))
+		if err == nil && (v.folder() == archiveFolder || endsWork(v.path)) {
+			l.took(v.path, file.Key)
+		}
 	}
 	return nil
+}
+
+// endsWork reports whether a rejected file was claimed before: its sidecar says how the handoff ended.
+func endsWork(path string) bool {
+	sidecar, err := directory.Read(path+".reason", voicefile.MaxBytes)
+	ends := []voicefile.Code{voicefile.Declined, voicefile.Failed, voicefile.Cancelled}
+	return err == nil && slices.Contains(ends, voicefile.ReadReason(sidecar).Code)
+}
+
+// namedState is the body of a slot whose file is claimed under a name that says which gateway has it.
+const namedState = "named"
+
+// adopt renames a file that an earlier version claimed under a name without the gateway. Its slot
+// proves the claim. If several gateways have one, the file belongs to the gateway whose rename
+// succeeds.
+func (l *VoiceLink) adopt(ctx context.Context, v voice, file voicefile.File) error {
+	s, err := l.glance(ctx, fileKey(file))
+	if err != nil || s.Digest != sha256.Sum256(v.content) || string(s.Body) == namedState {
+		return err
+	}
+	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName(l.ports.Home))
+	switch err := directory.Claim(v.path, claimed); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
+		l.forget(v.path)
+		return nil
+	case err != nil:
+		return broken(err)
+	}
+	l.carry(v.path, claimed)
+	return l.again(ctx, claimed, l.custody(ctx, voice{claimed, v.content, v.sealed}, file))
 }
 
 // pickUp takes a pending file: it claims the file by a move, and offers the handoff. A file that
@@ -48,7 +90,7 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	if invalid, ok := errors.AsType[*voicefile.Error](err); ok {
 		return l.reject(ctx, v, voicefile.File{}, invalid)
 	}
-	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil, file.Expires)
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {
 		return err // it stays where it is until the record can be written
 	}
@@ -56,11 +98,15 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	if err != nil {
 		return err
 	}
-	if view.Exists() {
+	taken, err := l.wasTaken(file)
+	if err != nil {
+		return err
+	}
+	if view.Exists() || taken {
 		return l.reject(ctx, v, voicefile.File{}, &voicefile.Error{Code: voicefile.Replayed, Detail: "this file was taken before"})
 	}
-	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName())
-	switch err := directory.Move(v.path, claimed); {
+	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName(l.ports.Home))
+	switch err := directory.Claim(v.path, claimed); {
 	case errors.Is(err, fs.ErrNotExist): // another program claimed it
 		l.forget(v.path)
 		return nil
@@ -75,10 +121,12 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 }
 
 // take offers a file that has just been claimed. Another program may have changed the file
-// between the look and the claim: then the claimed file is read anew.
+// between the look and the claim, and another gateway may have claimed a copy of it: then the file
+// is put back. Of two gateways that claim copies, the later one sees the claim of the earlier one.
 func (l *VoiceLink) take(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
-	if err == nil && bytes.Equal(content, v.content) {
+	taken, unread := l.wasTaken(file)
+	if err == nil && unread == nil && !taken && bytes.Equal(content, v.content) {
 		return l.again(ctx, v.path, l.custody(ctx, v, file))
 	}
 	back := filepath.Join(l.cfg.Dir, pendingFolder, filepath.Base(v.path))
@@ -105,7 +153,7 @@ func (l *VoiceLink) again(ctx context.Context, path string, err error) error {
 // that is on record, and moves the file after the handoff is over. From here on expires_at is
 // the deadline of the handoff.
 func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) error {
-	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), nil, file.Expires)
+	s, err := l.reserve(ctx, fileKey(file), sha256.Sum256(v.content), []byte(namedState), file.Expires)
 	if err != nil {
 		return err
 	}
@@ -123,6 +171,7 @@ func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) e
 		}
 	}
 	l.see(v.path, s.Event, file)
+	l.took(v.path, file.Key)
 	switch {
 	case view.Over:
 		if err := l.place(ctx, v, file, view, ""); err != nil {
@@ -145,11 +194,7 @@ func (l *VoiceLink) offerFile(ctx context.Context, s slot, file voicefile.File, 
 	if err != nil {
 		return s, err
 	}
-	name, losses := title(file.Reason)
-	for _, loss := range losses {
-		l.reportLoss(ctx, s.Event, loss)
-	}
 	return l.offer(ctx, s, stepbuilder.Draft{
-		From: from, To: to, Title: name, Context: file.Context, Deadline: file.Expires, Original: original,
+		From: from, To: to, Title: titled(file.Reason), Context: file.Context, Deadline: file.Expires, Original: original,
 	}, file.From)
 }

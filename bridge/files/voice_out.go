@@ -153,9 +153,9 @@ func (l *VoiceLink) report(
 	if verb == federation.Decline || verb == federation.Fail {
 		if sidecar, err := directory.Read(v.path+".reason", voicefile.MaxBytes); err == nil {
 			reason := voicefile.ReadReason(sidecar)
-			note = federation.PlainText(reason.Detail)
+			note = plain(reason.Detail)
 			if note == "" {
-				note = federation.PlainText(string(reason.Code))
+				note = plain(string(reason.Code))
 			}
 		}
 	}

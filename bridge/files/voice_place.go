@@ -49,7 +49,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 		if _, err := os.Lstat(to); err == nil {
 			continue // another file has the name
 		}
-		if err := l.writeReason(to+".reason", reason); err != nil {
+		if err := directory.Replace(to+".reason", reason.Bytes(), 0o644); err != nil { // an interrupted move may have left one
 			return broken(err)
 		}
 		err := directory.Move(v.path, to)
@@ -57,7 +57,9 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 		case errors.Is(err, fs.ErrExist):
 			continue
 		case errors.Is(err, fs.ErrNotExist): // another program took the file
-			_ = os.Remove(to + ".reason")
+			if _, err := os.Lstat(to); err != nil { // else another gateway rejected it, and the sidecar stays
+				_ = os.Remove(to + ".reason")
+			}
 			l.forget(v.path)
 			return nil
 		case err != nil:
@@ -72,17 +74,6 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 	}
 	l.unread(ctx, v.path, "duplicate", why) // this very file is among the rejected ones
 	return nil
-}
-
-// writeReason writes a sidecar in the place of one that an interrupted move has left.
-func (*VoiceLink) writeReason(path string, reason voicefile.Reason) error {
-	err := directory.Create(path, reason.Bytes(), 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		if err = os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
-			err = directory.Create(path, reason.Bytes(), 0o644)
-		}
-	}
-	return err
 }
 
 // move moves a file to the first of some names that is free, and returns where it is then. It
@@ -116,6 +107,9 @@ func (l *VoiceLink) carry(from, to string) {
 	l.found[to] = seen
 	if !seen.handoff.IsZero() {
 		l.paths[seen.handoff] = to
+	}
+	if seen.key != "" {
+		l.taken[seen.key] = to
 	}
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -14,7 +14,8 @@ import (
 // for.
 type Fed struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"` // of the handoff
+	ID       string   `json:"id"`                // of the handoff
+	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that has the record: no other one takes it
 	Home     string   `json:"home,omitempty"`
 	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
 	Rev      uint64   `json:"rev,omitempty"`   // steps so far
@@ -102,11 +103,11 @@ func TaskID(directory string, id federation.HandoffID) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// FedOf returns the note about a handoff after a step.
-func FedOf(s translate.Step) Fed {
+// FedOf returns the note of a gateway about a handoff after a step.
+func FedOf(gateway federation.HomeID, s translate.Step) Fed {
 	v := s.View
 	fed := Fed{
-		Version: 1, ID: v.ID.String(), Home: string(v.Home), State: string(v.State), Rev: uint64(v.Version), From: string(v.Offerer), To: string(v.Offeree),
+		Version: 1, ID: v.ID.String(), Gateway: string(gateway), Home: string(v.Home), State: string(v.State), Rev: uint64(v.Version), From: string(v.Offerer), To: string(v.Offeree),
 		Assignee: string(v.Assignee), Caps: v.Caps, Priority: v.Priority, Replaces: v.Replaces.String(), Verb: string(s.Event.Verb), Note: s.Event.Note,
 	}
 	if !v.Deadline.IsZero() {
@@ -127,8 +128,8 @@ func FedOf(s translate.Step) Fed {
 }
 
 // Encode returns the record of an offer that a gateway writes into a directory.
-func Encode(directory, from, to string, s translate.Step) (Record, error) {
-	context, fed := s.Event.Context, FedOf(s)
+func Encode(gateway federation.HomeID, directory, from, to string, s translate.Step) (Record, error) {
+	context, fed := s.Event.Context, FedOf(gateway, s)
 	members, err := split([]byte(context))
 	taken := slices.ContainsFunc(members, func(m member) bool { return m.name == FedMember })
 	if context != "" && (err != nil || taken) { // no object, or one with a member of ours

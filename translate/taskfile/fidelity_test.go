@@ -19,7 +19,7 @@ func TestTheTableSaysWhatBecomesOfEachFieldOfAStep(t *testing.T) {
 // encode returns the record of an offer as it is read back.
 func encode(t *testing.T, context string) taskfile.Record {
 	t.Helper()
-	r, err := taskfile.Encode("research", "the-scanner", "the-reviewer", translatetest.FullOffer(context))
+	r, err := taskfile.Encode("gw.test", "research", "the-scanner", "the-reviewer", translatetest.FullOffer(context))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestAStepIsWholeInItsRecord(t *testing.T) {
 	fed := r.Fed()
 	step := translatetest.FullOffer(`{"the":"result"}`)
 	step.Event.Verb, step.Event.Note, step.View.State = federation.Complete, "the note", federation.Completed
-	later := taskfile.FedOf(step)
+	later := taskfile.FedOf("gw.test", step)
 	result, err := json.Marshal(later.Result)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"baton/federation"
+	"baton/translate"
 )
 
 // MaxBytes bounds a record. The protocol names no bound.
@@ -197,6 +198,68 @@ func (r Record) Context() string {
 		return ""
 	}
 	return string(compact(join(members)))
+}
+
+// Terms returns the caps and the deadline that the context names, each zero if it names none. The
+// members stay in the context. A member that cannot be read is reported: a context is free in form.
+func (r Record) Terms() (caps []string, deadline time.Time, losses []translate.Loss) {
+	members, err := r.context()
+	if err != nil {
+		return nil, time.Time{}, nil
+	}
+	lose := func(field string, err error) {
+		losses = append(losses, translate.Loss{Field: field, Fate: translate.Lost, Why: "context." + field + ": " + err.Error()})
+	}
+	for _, m := range members {
+		switch m.name {
+		case "caps":
+			if caps, err = readCaps(m.raw); err != nil {
+				lose(m.name, err)
+			}
+		case "deadline":
+			if deadline, err = readDeadline(m.raw); err != nil {
+				lose(m.name, err)
+			}
+		}
+	}
+	return caps, deadline, losses
+}
+
+// readCaps reads a list of capabilities, or a text with commas: a command line writes texts only.
+func readCaps(raw json.RawMessage) ([]string, error) {
+	var list []string
+	var line string
+	if json.Unmarshal(raw, &list) != nil {
+		if json.Unmarshal(raw, &line) != nil {
+			return nil, errors.New("want a list of texts")
+		}
+		for each := range strings.SplitSeq(line, ",") {
+			list = append(list, strings.TrimSpace(each))
+		}
+	}
+	if list = slices.DeleteFunc(list, func(each string) bool { return each == "" }); len(list) == 0 {
+		return nil, nil
+	}
+	var ev federation.Event
+	err := translate.ReadCaps(&ev, strings.Join(list, ","))
+	return ev.Caps, err
+}
+
+// readDeadline reads RFC 3339 or unix seconds, as a number or as a text. A fraction of a second is cut:
+// Python writes one.
+func readDeadline(raw json.RawMessage) (time.Time, error) {
+	said := string(raw)
+	if json.Unmarshal(raw, &said) == nil {
+		if at, err := readTime(said); err == nil {
+			return at.UTC().Truncate(time.Second), nil
+		}
+	}
+	var ev federation.Event
+	seconds, _, _ := strings.Cut(said, ".")
+	if err := translate.ReadDeadline(&ev, seconds); err != nil {
+		return time.Time{}, errors.New("want RFC 3339 or unix seconds")
+	}
+	return ev.Deadline, nil
 }
 
 // Fed returns what a gateway noted in the record, the zero Fed for nothing.

@@ -166,7 +166,7 @@ func TestAnOfferBecomesARecordAndLosesNothing(t *testing.T) {
 	} {
 		ev := federation.Event{ID: id, Handoff: id, Verb: federation.Offer, From: "did:plc:eliza", To: "did:plc:scholar", Title: "Cite", Context: context, ContextHash: "h"}
 		view := federation.View{ID: id, State: federation.Offered, Offerer: ev.From, Offeree: ev.To, Version: 1, Caps: []string{"go"}, Deadline: now()}
-		r, err := taskfile.Encode("research", "eliza", "scholar", translate.Step{Entry: federation.Entry{Event: ev, Filed: now()}, View: view})
+		r, err := taskfile.Encode("gw.test", "research", "eliza", "scholar", translate.Step{Entry: federation.Entry{Event: ev, Filed: now()}, View: view})
 		if err != nil {
 			t.Fatal(err)
 		}

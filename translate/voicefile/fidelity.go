@@ -13,7 +13,7 @@ func Fidelity() []translate.Fidelity {
 	return []translate.Fidelity{
 		row(in, "from_agent", moved, "from"),
 		row(in, "to_agent", moved, "to"),
-		row(in, "reason", moved, "title; the evidence has all of a long one"),
+		row(in, "reason", moved, "title; the context has all of a long one"),
 		row(in, "expires_at", moved, "deadline"),
 		row(in, "transcript", moved, "context.transcript"),
 		row(in, "any other member", moved, "context"),

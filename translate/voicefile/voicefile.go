@@ -295,9 +295,17 @@ func CallerHash(caller string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ClaimName returns the name of a file in the folder of claimed files. No text of its author
-// but the checked caller_hash is part of the name.
-func (f File) ClaimName() string { return f.Caller + "-" + f.Key + ".json" }
+// ClaimName returns the name of a file in the folder of claimed files. The name says which gateway
+// claimed the file: it ends with a hash of the gateway's home. No text of the author but the checked
+// caller_hash is part of the name.
+func (f File) ClaimName(home federation.HomeID) string {
+	sum := sha256.Sum256([]byte(home))
+	return f.Caller + "-" + f.Key + "-" + hex.EncodeToString(sum[:4]) + ".json"
+}
+
+// SharedClaimName returns the name that earlier versions gave a claimed file. It does not say which
+// gateway claimed the file.
+func (f File) SharedClaimName() string { return f.Caller + "-" + f.Key + ".json" }
 
 // ArchiveName returns the name of a file in the archive.
 func (f File) ArchiveName(now time.Time) string {

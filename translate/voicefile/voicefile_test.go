@@ -177,7 +177,7 @@ func TestASidecarIsReadBack(t *testing.T) {
 func TestNoIDBecomesPartOfAClaimedPath(t *testing.T) {
 	t.Parallel()
 	_, file := encoded(t, "")
-	if name := file.ClaimName(); name != file.Caller+"-"+file.Key+".json" || strings.Contains(name, "/") {
+	if name := file.ClaimName("gw.test"); name != file.Caller+"-"+file.Key+"-3d85f3b2.json" || strings.Contains(name, "/") {
 		t.Errorf("the name is %s", name)
 	}
 }

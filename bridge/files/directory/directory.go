@@ -133,6 +133,20 @@ func Create(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
+// Replace is Create for a file that may be there, such as a note about another file: readers see
+// the old one or the new one.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	temp, err := writeTemp(path, content, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		_ = os.Remove(temp)
+		return fmt.Errorf("replace %s: %w", filepath.Base(path), err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
 // tempSuffix ends the name of a file that is being written. Readers pass over such names.
 const tempSuffix = ".tmp"
 
@@ -175,6 +189,19 @@ func Move(from, to string) error {
 		return err
 	}
 	return syncFolder(filepath.Dir(from))
+}
+
+// Claim moves a file to a name that only the caller uses. Of many processes that claim one file, on
+// one host or on several, one succeeds: a file system renames a name once. A crash leaves the file
+// under one of the two names, never under both. Errors are as for [Move].
+func Claim(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(filepath.Dir(to)), syncFolder(filepath.Dir(from)))
 }
 
 // moveByLink is Move for a file system without an exclusive rename. Of several that link the
