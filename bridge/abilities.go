@@ -45,6 +45,14 @@ type Returner interface {
 	Back() <-chan struct{}
 }
 
+// Pinned is a [Link] to a place, such as a directory, that another one can replace. It stays down
+// until the earlier place is back.
+type Pinned interface {
+	Link
+	// Unpin lets the next Run use the place of that moment. It does not block.
+	Unpin()
+}
+
 // Paced is a [Link] whose peer says how many deliveries it takes.
 type Paced interface {
 	Link

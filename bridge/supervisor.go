@@ -63,8 +63,12 @@ func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.fresh.add(id) }
 // Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
 func (s *Supervisor) Heard(did federation.DID) { s.outbox.probe(did) }
 
-// Dial ends the wait before the next dial. It does not block.
+// Dial ends the wait before the next dial, and lets a [Pinned] link use another place. It does not
+// block.
 func (s *Supervisor) Dial() {
+	if pinned, ok := s.link.(Pinned); ok {
+		pinned.Unpin()
+	}
 	select {
 	case s.dialNow <- struct{}{}:
 	default:

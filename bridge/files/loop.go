@@ -100,13 +100,41 @@ func (*base) Back() <-chan struct{} {
 	return back
 }
 
+// Unpin implements [bridge.Pinned].
+func (b *base) Unpin() { b.unpinned.Store(true) }
+
+// pin returns an error if the directory is another one than that of the sessions before. An
+// operator can allow another one.
+func (b *base) pin(root string) error {
+	folder, err := directory.FolderAt(root)
+	if err != nil {
+		return err
+	}
+	if b.unpinned.Swap(false) || b.root == "" {
+		b.root, b.folder = root, folder
+	}
+	return b.here()
+}
+
+// here returns an error unless the directory is the one that the link knows. Files are then missing
+// because nobody put them there: no offer is cancelled, and no delivery is done.
+func (b *base) here() error {
+	folder, err := directory.FolderAt(b.root)
+	if err != nil {
+		return broken(err)
+	}
+	if !folder.Same(b.folder) {
+		return broken(fmt.Errorf("%s is another folder than before: put the earlier one back, or run \"baton link dial %s\" to use this one", b.root, b.name))
+	}
+	return nil
+}
+
 // session is one run of a link.
 type session struct {
 	*base
 
 	tree    tree
-	root    string
-	folder  directory.Folder
+	folders map[string]directory.Folder // watched, by path
 	watcher *fsnotify.Watcher
 	changed map[string]bool // notified, and not read yet
 	settle  <-chan time.Time
@@ -114,11 +142,11 @@ type session struct {
 
 // serve runs a link until ctx ends or the directory is away.
 func (b *base) serve(ctx context.Context, up func(), root string, t tree) error {
-	folders, err := t.prepare()
-	if err != nil {
+	defer b.unpinned.Store(false) // an operator allows another directory while the link is down
+	if err := b.pin(root); err != nil {
 		return err
 	}
-	folder, err := directory.FolderAt(root)
+	paths, err := t.prepare()
 	if err != nil {
 		return err
 	}
@@ -127,12 +155,15 @@ func (b *base) serve(ctx context.Context, up func(), root string, t tree) error 
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer watcher.Close()
-	for _, path := range folders {
-		if err := watcher.Add(path); err != nil {
+	s := &session{base: b, tree: t, folders: map[string]directory.Folder{}, watcher: watcher, changed: map[string]bool{}}
+	for _, path := range paths {
+		if s.folders[path], err = directory.FolderAt(path); err == nil {
+			err = watcher.Add(path)
+		}
+		if err != nil {
 			return fmt.Errorf("watch %s: %w", path, err)
 		}
 	}
-	s := &session{base: b, tree: t, root: root, folder: folder, watcher: watcher, changed: map[string]bool{}}
 	if err := t.scan(ctx); err != nil {
 		return err
 	}
@@ -150,7 +181,7 @@ func (s *session) run(ctx context.Context) error {
 		case c := <-s.calls:
 			err = s.serveCall(c)
 		case event := <-s.watcher.Events:
-			s.note(event.Name)
+			err = s.note(event)
 		case lost := <-s.watcher.Errors:
 			s.log.LogAttrs(ctx, slog.LevelInfo, "notifications lost", slog.Any("err", lost))
 			err = s.rescan(ctx)
@@ -169,7 +200,10 @@ func (s *session) run(ctx context.Context) error {
 
 // serveCall runs one call. An error of the directory ends the session too.
 func (s *session) serveCall(c call) error {
-	err := fault.Catch(func() error { return c.do(c.ctx) })
+	err := s.here()
+	if err == nil {
+		err = fault.Catch(func() error { return c.do(c.ctx) })
+	}
 	if caught := fault.Of(err); caught != nil {
 		c.done <- away(s.name, caught)
 		return caught
@@ -185,17 +219,22 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// note notes a notified file. The file is read after it was quiet for a moment.
-func (s *session) note(path string) {
-	if directory.IsTemp(filepath.Base(path)) {
-		return
+// note notes a notified file. The file is read after it was quiet for a moment. The end of a
+// watched folder ends the session: nothing watches its successor.
+func (s *session) note(event fsnotify.Event) error {
+	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
+		return fmt.Errorf("%s was moved or deleted", event.Name)
+	}
+	if directory.IsTemp(filepath.Base(event.Name)) {
+		return nil
 	}
 	if len(s.changed) < maxChanged {
-		s.changed[path] = true
+		s.changed[event.Name] = true
 	}
 	if s.settle == nil {
 		s.settle = time.After(settleWait)
 	}
+	return nil
 }
 
 func (s *session) lookAtChanged(ctx context.Context) error {
@@ -203,6 +242,9 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	s.changed, s.settle = map[string]bool{}, nil
 	if len(paths) == maxChanged {
 		return s.rescan(ctx)
+	}
+	if err := s.here(); err != nil {
+		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) { // "claimed" before "handoff"
 		if err := s.tree.look(ctx, path); err != nil {
@@ -212,15 +254,18 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan reads the whole directory, if it is the one of the start. An error of the record does
-// not end the session: the next rescan tries again.
+// rescan reads the whole directory, if its folders are those of the start. An error of the record
+// does not end the session: the next rescan tries again.
 func (s *session) rescan(ctx context.Context) error {
-	folder, err := directory.FolderAt(s.root)
-	if err != nil {
+	if err := s.here(); err != nil {
 		return err
 	}
-	if folder != s.folder {
-		return fmt.Errorf("%s is another folder than before", s.root)
+	for path, was := range s.folders {
+		if folder, err := directory.FolderAt(path); err != nil {
+			return err
+		} else if !folder.Same(was) {
+			return fmt.Errorf("%s is another folder than before", path)
+		}
 	}
 	return s.tree.scan(ctx)
 }

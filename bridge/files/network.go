@@ -18,9 +18,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/files/directory"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
@@ -107,6 +109,12 @@ type base struct {
 	log    *slog.Logger
 	steps  stepbuilder.Builder
 	calls  chan call
+
+	// The directory of all sessions, until an operator allows another one. The goroutine in Run
+	// owns both.
+	root     string
+	folder   directory.Folder
+	unpinned atomic.Bool // the next session may have another directory
 }
 
 func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {

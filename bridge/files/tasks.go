@@ -53,8 +53,7 @@ func (l *TasksLink) Run(ctx context.Context, up func()) error {
 
 // prepare implements tree.
 func (l *TasksLink) prepare() ([]string, error) {
-	_, err := directory.FolderAt(l.cfg.Dir)
-	return []string{l.cfg.Dir}, err
+	return []string{l.cfg.Dir}, nil
 }
 
 // scan implements tree.

@@ -85,6 +85,9 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	if !known || l.claimed(name) {
 		return nil
 	}
+	if err := l.here(); err != nil {
+		return err
+	}
 	if seen.handoff.IsZero() {
 		delete(l.found, name)
 		return nil

@@ -66,7 +66,7 @@ func (l *VoiceLink) prepare() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
+	paths := []string{l.cfg.Dir}
 	for _, name := range voiceFolders() {
 		path := filepath.Join(l.cfg.Dir, name)
 		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // G301: the agents of the directory are other users
@@ -128,8 +128,8 @@ func (l *VoiceLink) forget(path string) {
 
 // look implements tree.
 func (l *VoiceLink) look(ctx context.Context, path string) error {
-	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) {
-		return nil // a sidecar, or a file that is being written
+	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) || filepath.Dir(path) == l.cfg.Dir {
+		return nil // a sidecar, a file that is being written, or one beside the folders
 	}
 	stamp, err := directory.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

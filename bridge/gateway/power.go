@@ -73,8 +73,8 @@ func (l *LinkSet) Dial(name string) error {
 	if r == nil {
 		return federation.ErrNotFound
 	}
-	r.power.connect()
 	r.supervisor.Dial()
+	r.power.connect()
 	return nil
 }
 
@@ -90,11 +90,4 @@ func (l *LinkSet) Disconnect(name string) error {
 }
 
 // Connect starts a link that [LinkSet.Disconnect] stopped. It does not block.
-func (l *LinkSet) Connect(name string) error {
-	r := l.current.Load().named[name]
-	if r == nil {
-		return federation.ErrNotFound
-	}
-	r.power.connect()
-	return nil
-}
+func (l *LinkSet) Connect(name string) error { return l.Dial(name) }

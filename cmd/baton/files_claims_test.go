@@ -293,3 +293,73 @@ func TestTaskRecordClaimIsThatOfOneGateway(t *testing.T) {
 		t.Errorf("the directory has %v", filesIn(t, s.tasks))
 	}
 }
+
+// A directory in the place of another one is not used until an operator allows it.
+func TestSwappedDirectoryTakesTheLinkDown(t *testing.T) {
+	t.Parallel()
+	h := newFilesHouse(t)
+	drop(t, filepath.Join(h.tasks, "kept-1.json"), taskRecord(t, "kept-1", "Fix it", nil))
+	var cursor string
+	kept := h.next(t, &cursor).Step.HandoffID
+	for _, dir := range []struct{ path, link string }{{h.tasks, "research"}, {h.voice, "calls"}} {
+		down := func(what string) {
+			t.Helper()
+			await(t, what, func() bool {
+				var shown struct {
+					State string
+					Error string `json:"last_error"`
+				}
+				h.asks(t, &shown, "link", "show", dir.link)
+				return shown.State != "up" && strings.Contains(shown.Error, dir.path+" is another folder than before") && strings.Contains(shown.Error, "baton link dial "+dir.link)
+			})
+		}
+		if err := os.Rename(dir.path, dir.path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir.path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		down("the link to be down")
+		dials := strings.Count(h.told(t), `"msg":"link down"`)
+		await(t, "more dials", func() bool { return strings.Count(h.told(t), `"msg":"link down"`) > dials })
+		down("the link to stay down")
+		if left := filesIn(t, dir.path); len(left) > 0 {
+			t.Errorf("the gateway writes into another folder: %v", left)
+		}
+		if err := os.RemoveAll(dir.path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir.path, 0o755); err != nil { // it may get the inode of the one before
+			t.Fatal(err)
+		}
+		down("the link to stay down in a third folder")
+		if err := os.Remove(dir.path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(dir.path+".away", dir.path); err != nil {
+			t.Fatal(err)
+		}
+		h.ready(t)
+		if got := h.state(t, kept); got != "offered" {
+			t.Errorf("the handoff is %s", got)
+		}
+		if err := os.Rename(dir.path, dir.path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(dir.path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		down("the link to be down again")
+		if err := h.command(t, "link", "dial", dir.link).Run(); err != nil {
+			t.Error(err)
+		}
+		h.ready(t)
+	}
+	drop(t, filepath.Join(h.tasks, "new-1.json"), taskRecord(t, "new-1", "Fix that", nil))
+	if step := h.next(t, &cursor).Step; step.Title != "Fix that" {
+		t.Errorf("the step is %+v", step)
+	}
+	if got := h.state(t, kept); got != "offered" {
+		t.Errorf("the handoff is %s", got)
+	}
+}

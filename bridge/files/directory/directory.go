@@ -229,9 +229,22 @@ func syncFolder(path string) error {
 	return nil
 }
 
-// Folder identifies a folder: another one that is mounted or made in its place has another
-// identity.
-type Folder struct{ Device, Inode uint64 }
+// Folder identifies a folder. A folder that is mounted or made in the place of another one has
+// another identity.
+type Folder struct {
+	Device, Inode uint64
+	born          int64 // unix nanoseconds; 0 on a file system that does not keep it
+}
+
+// Same reports whether two folders are one. A file system may give a new folder the inode of a
+// deleted one, and another device after it is mounted again: the time of birth decides if both
+// have one.
+func (f Folder) Same(other Folder) bool {
+	if f.born != 0 && other.born != 0 {
+		return f.Inode == other.Inode && f.born == other.born
+	}
+	return f.Inode == other.Inode && f.Device == other.Device
+}
 
 // FolderAt returns the folder at a path. Its error says that there is none.
 func FolderAt(path string) (Folder, error) {
@@ -242,5 +255,5 @@ func FolderAt(path string) (Folder, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return Folder{}, fmt.Errorf("%s is no folder", path)
 	}
-	return Folder{uint64(st.Dev), st.Ino}, nil //nolint:unconvert // the type of a device differs between systems
+	return Folder{uint64(st.Dev), st.Ino, birth(path)}, nil //nolint:unconvert // the type of a device differs between systems
 }
