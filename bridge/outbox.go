@@ -20,9 +20,10 @@ import (
 
 // Bounds of an outbox worker.
 const (
-	headsPage = 256 // lanes that one read returns
-	maxLanes  = 64  // lanes that deliver at a time
-	lanePage  = 64  // deliveries of one lane, before another lane begins
+	headsPage = 256  // lanes that one read returns
+	maxLanes  = 64   // lanes that deliver at a time
+	lanePage  = 64   // deliveries of one lane, before another lane begins
+	turnsPage = 1024 // lanes among which the senders of a paced link take turns
 )
 
 // idleWait is how often a worker reads the outbox without a wake-up, because a wake-up may be
@@ -67,6 +68,8 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
+	// Lanes is Heads with the signer of the first delivery of each lane.
+	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
 	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
 	// party and were not hurried come last. A delivery that cannot be decoded is among them, with the
 	// reason in Broken.
@@ -86,8 +89,9 @@ type Outbox interface {
 }
 
 // outboxWorker delivers the outbox of a link while the link is up. It delivers many lanes at a
-// time, so that a failing lane delays no other one, and begins due lanes by ascending rank. The
-// record keeps the time of each next attempt.
+// time, so that a failing lane delays no other one, and begins due lanes by ascending rank. While
+// the peer takes deliveries at a rate, each begun lane makes one delivery, and senders take turns.
+// The record keeps the time of each next attempt.
 type outboxWorker struct {
 	link    Link
 	rows    Outbox
@@ -152,6 +156,8 @@ type running struct {
 	done  chan passed
 	waits *backoff.ExponentialBackOff
 	pause <-chan time.Time // no lane begins before it; nil for no pause
+	turns Turns
+	turn  <-chan time.Time // when the peer takes the next delivery; nil for no wait
 }
 
 // passed is a lane that has ended for now.
@@ -180,6 +186,8 @@ func (w *outboxWorker) run(ctx context.Context) error {
 		select {
 		case <-r.pause:
 			r.pause = nil
+		case <-r.turn:
+			r.turn = nil
 		case p := <-r.done:
 			failed = p.fault
 			w.over(ctx, r, p)
@@ -201,13 +209,49 @@ func (w *outboxWorker) run(ctx context.Context) error {
 
 // fill begins due lanes, up to [maxLanes]. It looks once at most: the end of each lane fills again.
 func (w *outboxWorker) fill(ctx context.Context, r *running) {
+	if w.pace.Limited() {
+		w.fillInTurn(ctx, r)
+		return
+	}
 	if len(r.ready) == 0 && len(r.busy) < maxLanes {
 		w.look(ctx, r)
 	}
 	for len(r.ready) > 0 && len(r.busy) < maxLanes {
 		lane := r.ready[0]
 		r.ready = r.ready[1:]
-		w.begin(ctx, r, lane, false)
+		w.begin(ctx, r, lane, passing{})
+	}
+}
+
+// fillInTurn begins as many due lanes as the peer takes deliveries now. Senders take turns, so that
+// none waits behind all deliveries of another one. The rank orders the lanes of each sender.
+func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
+	r.ready = nil
+	if r.turn != nil || len(r.busy) >= maxLanes {
+		return
+	}
+	if wait := w.pace.Wait(time.Now()); wait > 0 {
+		r.turn = time.After(wait)
+		return
+	}
+	lanes, err := w.rows.Lanes(ctx, w.link.Name(), time.Now(), len(r.busy)+turnsPage)
+	if err != nil && ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
+	}
+	lanes = slices.DeleteFunc(lanes, func(l federation.Lane) bool { return r.busy[l.Handoff] })
+	for len(lanes) > 0 && len(r.busy) < maxLanes {
+		if wait := w.pace.Take(time.Now()); wait > 0 {
+			r.turn = time.After(wait)
+			return
+		}
+		senders := make([]string, len(lanes))
+		for i, each := range lanes {
+			senders[i] = string(each.Sender)
+		}
+		i := r.turns.Next(senders)
+		r.turns.Took(senders[i])
+		w.begin(ctx, r, lanes[i].Handoff, passing{paid: true})
+		lanes = slices.Delete(lanes, i, i+1)
 	}
 }
 
@@ -224,16 +268,22 @@ func (w *outboxWorker) look(ctx context.Context, r *running) {
 	}
 }
 
+// passing is how a lane begins.
+type passing struct {
+	paid  bool // the pace has counted its first delivery
+	probe bool
+}
+
 // begin starts a lane that is not running.
-func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.HandoffID, probe bool) {
+func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.HandoffID, p passing) {
 	if r.busy[lane] {
 		return
 	}
 	r.busy[lane] = true
 	go func() {
-		p := passed{lane: lane, probe: probe}
-		p.fault = fault.Catch(func() error { p.delivered, p.unnoted = w.lane(ctx, lane); return nil })
-		r.done <- p
+		over := passed{lane: lane, probe: p.probe}
+		over.fault = fault.Catch(func() error { over.delivered, over.unnoted = w.lane(ctx, lane, p.paid); return nil })
+		r.done <- over
 	}()
 }
 
@@ -266,13 +316,14 @@ func (w *outboxWorker) tryStuck(ctx context.Context, r *running, did federation.
 		w.stuck.Store(true)
 	}
 	if err == nil {
-		w.begin(ctx, r, lane, true)
+		w.begin(ctx, r, lane, passing{probe: true})
 	}
 }
 
-// lane delivers one lane in order, up to the first delivery that has to wait. It returns how
-// many deliveries ended, and whether the record could not note a result.
-func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID) (over int, unnoted bool) {
+// lane delivers one lane in order, up to the first delivery that has to wait: only one delivery while
+// the peer has a rate. It returns how many deliveries ended, and whether the record could not note a
+// result. The pace has counted the first delivery of a paid lane.
+func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID, paid bool) (over int, unnoted bool) {
 	rows, err := w.rows.PendingOf(ctx, w.link.Name(), id, lanePage)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -284,9 +335,13 @@ func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID) (over 
 	for len(rows) > 0 && ctx.Err() == nil {
 		d, covered := newest(rows, time.Now())
 		rows = rows[len(covered):]
-		err := w.row(ctx, d, covered)
+		err := w.row(ctx, d, covered, paid)
+		paid = false
 		if err == nil {
 			over += len(covered)
+			if w.pace.Limited() {
+				return over, false // the next one may be the turn of another sender
+			}
 			continue
 		}
 		w.logWait(ctx, d, err)
@@ -323,12 +378,14 @@ func (w *outboxWorker) logWait(ctx context.Context, d federation.Delivery, err e
 
 // row makes one delivery and settles the rows that end with it. After a nil error the delivery
 // has ended: delivered, refused or given up.
-func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered []int64) error {
+func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered []int64, paid bool) error {
 	if d.Broken != "" {
 		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
 	}
-	if err := w.pace.wait(ctx); err != nil {
-		return err
+	if !paid {
+		if err := w.pace.wait(ctx); err != nil {
+			return err
+		}
 	}
 	shower, ok := w.link.(OnceShower)
 	counted := ok && shower.ShowsOnce(d)

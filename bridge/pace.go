@@ -58,6 +58,25 @@ func (p *Pace) Take(now time.Time) time.Duration {
 	return wait
 }
 
+// Limited reports whether the destination has a rate.
+func (p *Pace) Limited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bucket.Limit() < unlimited
+}
+
+// Wait returns how long to wait before [Pace.Take], 0 for no wait.
+func (p *Pace) Wait(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if wait := p.until.Sub(now); wait > 0 {
+		return wait
+	}
+	slot := p.bucket.ReserveN(now, 1)
+	defer slot.CancelAt(now)
+	return slot.DelayFrom(now)
+}
+
 // Took notes that the destination took a message. The rate may rise.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()

@@ -32,6 +32,12 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
+// Lane is the pending deliveries of one handoff, or of one conversation, to a link.
+type Lane struct {
+	Handoff HandoffID
+	Sender  DID // signer of the first delivery
+}
+
 // Delivery is a pending delivery: one row of the outbox of a link. A link gets the rows of
 // one handoff in order. The rows of different handoffs do not wait for each other.
 type Delivery struct {

@@ -92,6 +92,29 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
+// Lanes implements [Outbox].
+func (m *Memory) Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error) {
+	heads, err := m.Heads(ctx, link, now, limit)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var lanes []federation.Lane
+	for _, id := range heads {
+		i := slices.IndexFunc(m.outboxes, func(f outboxRow) bool {
+			return f.link == link && f.entry.Event.Handoff == id && !f.next.After(now)
+		})
+		if i >= 0 {
+			lanes = append(lanes, federation.Lane{Handoff: id, Sender: m.outboxes[i].entry.Event.From})
+		}
+	}
+	return lanes, nil
+}
+
 // Stuck implements [Outbox].
 func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)

@@ -54,6 +54,15 @@ func heads(t *testing.T, record Outbox, at, limit int) []federation.HandoffID {
 	if err != nil {
 		t.Fatalf("Heads: %v", err)
 	}
+	lanes, err := record.Lanes(t.Context(), "oftc", At(at), limit)
+	if err != nil || len(lanes) != len(due) {
+		t.Fatalf("Lanes: %v, %v; want %v", lanes, err, due)
+	}
+	for i, lane := range lanes {
+		if rows, err := record.PendingOf(t.Context(), "oftc", lane.Handoff, 1); lane.Handoff != due[i] || err != nil || len(rows) != 1 || rows[0].Entry.Event.From != lane.Sender {
+			t.Errorf("lane %d is %+v, want that of %s: %v %+v", i, lane, due[i], err, rows)
+		}
+	}
 	return due
 }
 

@@ -15,16 +15,37 @@ import (
 // column next, 0 until it was tried. A row that waits for a party has a time of its own, and no
 // other row waits behind it.
 
-// dueHeads reads no more of an outbox than it returns, however much is due and however much waits
-// for its time: what was never tried, by rank, and what is due again, by its time.
-const dueHeads = `SELECT handoff FROM (
+// due reads no more of an outbox than it returns, however much is due and however much waits for its
+// time: what was never tried, by rank, and what is due again, by its time.
+const due = `(SELECT handoff, min(rank) AS rank, min(event) AS event FROM (
 		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
-		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) due
-	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3`
+		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) each
+	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3) due`
+
+const (
+	dueHeads = `SELECT handoff FROM ` + due + ` ORDER BY rank, event`
+	dueLanes = `SELECT due.handoff, coalesce(e.signer, '') FROM ` + due + ` LEFT JOIN event e ON e.seq = due.event ORDER BY due.rank, due.event`
+)
 
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueHeads, link, engine.Stamp(now), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
+	}
+	return due, nil
+}
+
+// Lanes implements [federationtest.Outbox].
+func (s *Outboxes) Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error) {
+	scan := func(row engine.Scanner) (l federation.Lane, err error) {
+		var handoff string
+		if err := row.Scan(&handoff, &l.Sender); err != nil {
+			return l, err
+		}
+		return l, l.Handoff.UnmarshalText([]byte(handoff))
+	}
+	due, err := engine.Rows(ctx, s.db.Reads(), scan, dueLanes, link, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
 	}

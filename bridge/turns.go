@@ -1,0 +1,31 @@
+package bridge
+
+// Turns lets the senders at one destination take turns: the next one is the sender whose last turn
+// is longest ago. A Turns must not be used concurrently.
+type Turns struct {
+	last  map[string]int // number of the last turn of each sender that waited at the last choice
+	count int
+}
+
+// Next returns the index of the next item. The senders are those of the waiting items, in their order;
+// there is at least one.
+func (t *Turns) Next(senders []string) int {
+	last := make(map[string]int, len(t.last)) // without the senders that have nothing left
+	next := 0
+	for i, sender := range senders {
+		if turn, known := t.last[sender]; known {
+			last[sender] = turn
+		}
+		if t.last[sender] < t.last[senders[next]] {
+			next = i
+		}
+	}
+	t.last = last
+	return next
+}
+
+// Took counts a turn of a sender.
+func (t *Turns) Took(sender string) {
+	t.count++
+	t.last[sender] = t.count
+}
