@@ -54,11 +54,11 @@ func describe(text, context string) string {
 	if context == "" {
 		context = "{}"
 	}
-	if json.Unmarshal([]byte(context), &members) == nil {
+	if federation.DecodeJSON([]byte(context), &members) == nil {
 		was, used := members[titleMember]
 		var said string
 		switch {
-		case used && json.Unmarshal(was, &said) == nil && said == text:
+		case used && federation.DecodeJSON(was, &said) == nil && said == text:
 			return context
 		case !used && len(members) == 0:
 			return "{" + member(titleMember, text) + "}"

@@ -229,8 +229,8 @@ func (r Record) Terms() (caps []string, deadline time.Time, losses []translate.L
 func readCaps(raw json.RawMessage) ([]string, error) {
 	var list []string
 	var line string
-	if json.Unmarshal(raw, &list) != nil {
-		if json.Unmarshal(raw, &line) != nil {
+	if federation.DecodeJSON(raw, &list) != nil {
+		if federation.DecodeJSON(raw, &line) != nil {
 			return nil, errors.New("want a list of texts")
 		}
 		for each := range strings.SplitSeq(line, ",") {
@@ -249,7 +249,7 @@ func readCaps(raw json.RawMessage) ([]string, error) {
 // Python writes one.
 func readDeadline(raw json.RawMessage) (time.Time, error) {
 	said := string(raw)
-	if json.Unmarshal(raw, &said) == nil {
+	if federation.DecodeJSON(raw, &said) == nil {
 		if at, err := readTime(said); err == nil {
 			return at.UTC().Truncate(time.Second), nil
 		}
