@@ -16,6 +16,10 @@ import (
 // delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
+// refetchEvery is the shortest time between two requests for one DID that the cache would have answered. Anybody can
+// cause such a request, with a proof that fails.
+const refetchEvery = 30 * time.Second
+
 // maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,
 // and 6 KiB at most.
 const maxDocuments = 4096
@@ -38,7 +42,8 @@ type answers struct {
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
-	waiting int // callers; guarded by the mutex of answers
+	waiting int // callers; guarded by the mutex of answers, as is again
+	again   bool
 	cancel  context.CancelFunc
 }
 
@@ -48,6 +53,7 @@ type answer struct {
 	err      error
 	asked    time.Time
 	until    time.Time
+	again    time.Time // when the host was asked although the cache had an answer; zero for never
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
@@ -67,7 +73,7 @@ func (a *answers) get(ctx context.Context, did federation.DID, now time.Time) (f
 	if known, ok := a.fresh(did, now); ok {
 		return known.document, known.err
 	}
-	return a.ask(ctx, did, now)
+	return a.ask(ctx, did, now, false)
 }
 
 // fresh returns the answer that get returns without asking a host.
@@ -76,24 +82,29 @@ func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok boo
 	return known, ok && now.Before(known.until)
 }
 
-// refresh asks the host again, unless it was asked a moment ago.
+// refresh asks the host again, unless it did not answer a moment ago, or was asked again within [refetchEvery].
+// The request that first brought the document does not count.
 func (a *answers) refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if known, ok := a.recent(did, now); ok {
 		return known.document, known.err
 	}
-	return a.ask(ctx, did, now)
+	return a.ask(ctx, did, now, true)
 }
 
 // recent returns the answer that refresh returns without asking a host.
 func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
-	return known, ok && now.Before(known.asked.Add(awayFor))
+	if !ok {
+		return known, false
+	}
+	tried := known.asked.After(known.document.Fetched) // in vain, or the DID does not exist
+	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
 // ask joins the look-up in progress, or begins one. The look-up ends with the last caller that waits for
 // it, or with the timeout of the fetch.
-func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	f := a.join(ctx, did, now)
+func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time, again bool) (federation.Document, error) {
+	f := a.join(ctx, did, now, again)
 	defer a.leave(did, f)
 	select {
 	case <-f.done:
@@ -104,7 +115,7 @@ func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time) (f
 }
 
 // join adds a caller to the look-up for a DID, and returns the look-up.
-func (a *answers) join(ctx context.Context, did federation.DID, now time.Time) *flight {
+func (a *answers) join(ctx context.Context, did federation.DID, now time.Time, again bool) *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := a.flights[did]
@@ -115,6 +126,7 @@ func (a *answers) join(ctx context.Context, did federation.DID, now time.Time) *
 		go a.fly(looking, did, f, now)
 	}
 	f.waiting++
+	f.again = f.again || again
 	return f
 }
 
@@ -134,17 +146,28 @@ func (a *answers) leave(did federation.DID, f *flight) {
 // fly looks a DID up and caches the answer, unless all callers left: then the error says nothing about
 // the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
-	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
+	err := fault.Catch(func() error {
+		f.found = a.judge(ctx, did, now)
+		if a.cfg.Fetched != nil && f.found.err == nil && f.found.document.Fetched.Equal(now) {
+			a.cfg.Fetched(ctx, f.found.document)
+		}
+		return nil
+	})
 	if err != nil { // a document that this program cannot read says nothing about its DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
 		}
 		f.found = answer{err: unavailable(string(did), 0, errors.New(err.Error())), asked: now, until: now.Add(awayFor)}
 	}
+	a.mu.Lock()
+	if known, ok := a.known.GetIfPresent(did); ok {
+		if f.found.again = known.again; f.again {
+			f.found.again = now
+		}
+	}
 	if ctx.Err() == nil {
 		a.known.Set(did, f.found)
 	}
-	a.mu.Lock()
 	if a.flights[did] == f {
 		delete(a.flights, did)
 	}

@@ -21,6 +21,9 @@ type DirectoryConfig struct {
 	// Web returns the address, without a path, that an operator configured for a host of did:web;
 	// nil for no such host.
 	Web func(host string) (address string, ok bool)
+	// Fetched is called with each document that its host answered with, before the callers that wait for it
+	// continue. It may block on the record. Nil for none.
+	Fetched func(ctx context.Context, document federation.Document)
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.
@@ -68,7 +71,8 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Refresh is [Directory.Resolve] for a caller that needs a key which the cached document does not list.
-// It asks the host again, once in a few seconds at most.
+// It asks the host again, at most once in 30 seconds. A document that was fetched only once is asked for again at any
+// time.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err

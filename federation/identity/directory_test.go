@@ -224,21 +224,31 @@ func TestAnOldDocumentServesWhileItsHostIsAway(t *testing.T) {
 	}
 }
 
-func TestARefreshAsksAgainAndNotTooOften(t *testing.T) {
+func TestRefreshAsksAgainOnceIn30Seconds(t *testing.T) {
 	const address = "https://alice.example/.well-known/did.json"
 	w := &web{pages: map[string]string{address: page(alice, seededKey('a'))}}
 	directory := newDirectory(w)
-	for second, want := range map[int]int{0: 1, 4: 1, 5: 2} {
-		w.asked = nil
-		directory = newDirectory(w)
-		if _, err := directory.Resolve(t.Context(), alice, noon()); err != nil {
+	if _, err := directory.Resolve(t.Context(), alice, noon()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		down  bool
+		want  int // requests in all
+	}{
+		{time.Millisecond, false, 2}, // the first request does not count
+		{time.Second, false, 2},
+		{30 * time.Second, false, 2},
+		{30*time.Second + time.Millisecond, true, 3},
+		{time.Minute, false, 3},
+		{time.Minute + time.Millisecond, false, 4},
+	} {
+		w.down = tt.down
+		if _, err := directory.Refresh(t.Context(), alice, noon().Add(tt.after)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := directory.Refresh(t.Context(), alice, noon().Add(time.Duration(second)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if len(w.asked) != want {
-			t.Errorf("%d seconds later: asked %d times, want %d", second, len(w.asked), want)
+		if len(w.asked) != tt.want {
+			t.Errorf("after %v: asked %d times, want %d", tt.after, len(w.asked), tt.want)
 		}
 	}
 	if got, err := directory.Refresh(t.Context(), identity.KeyDID(seededKey('b')), noon()); err != nil || len(got.Keys) != 1 {

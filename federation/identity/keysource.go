@@ -90,7 +90,10 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	if q.KeyID == "" || found.standing != federation.KeyUnknown || s.misses.has(q, now) {
 		return found.result()
 	}
-	if document, err = s.directory.Refresh(ctx, q.DID, now); errors.Is(err, ErrNotAtHand) {
+	if err != nil || document.Fetched.Before(now) { // not fetched for this query
+		document, err = s.directory.Refresh(ctx, q.DID, now)
+	}
+	if errors.Is(err, ErrNotAtHand) {
 		return nil, err
 	}
 	peerErr := s.askPeer(ctx, q, document, now)

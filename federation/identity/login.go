@@ -20,11 +20,32 @@ import (
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
 	document, err := s.directory.Resolve(ctx, did, now)
-	if _, away := errors.AsType[*federation.UnavailableError](err); away {
-		return federation.Unverifiable, err
+	verdict, why := s.proved(ctx, document, err, message, signature, now)
+	if verdict != federation.Invalid || err != nil || !document.Fetched.Before(now) {
+		return verdict, why
 	}
-	if err != nil { // the DID does not exist
-		return federation.Invalid, nil //nolint:nilerr // that is a verdict
+	document, err = s.directory.Refresh(ctx, did, now) // its owner may have replaced the key
+	if verdict, why = s.proved(ctx, document, err, message, signature, now); verdict != federation.Invalid || err != nil {
+		return verdict, why
+	}
+	if document.Fetched.Add(refetchEvery).Before(now) { // its host does not answer now
+		return federation.Unverifiable, unavailable(string(did), awayFor, errNotRefetched)
+	}
+	return federation.Invalid, nil
+}
+
+// errNotRefetched is why a proof that fails with an old document is not invalid.
+var errNotRefetched = errors.New("its document cannot be fetched again now")
+
+// proved judges a proof by a document, or by the reason why there is none.
+func (s *KeySource) proved(
+	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
+) (federation.Verdict, error) {
+	if _, away := errors.AsType[*federation.UnavailableError](absent); away {
+		return federation.Unverifiable, absent
+	}
+	if absent != nil { // the DID does not exist
+		return federation.Invalid, nil
 	}
 	signer := slices.IndexFunc(document.Keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
 	if signer < 0 {
@@ -33,7 +54,7 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 		}
 		return federation.Invalid, nil
 	}
-	revoked, err := s.Revoked(ctx, did, federation.KeyID(document.Keys[signer]), now)
+	revoked, err := s.Revoked(ctx, document.DID, federation.KeyID(document.Keys[signer]), now)
 	switch {
 	case err != nil:
 		return federation.Unverifiable, err

@@ -1,15 +1,18 @@
 package identity_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/google/go-cmp/cmp"
 
 	"baton/federation"
 	"baton/federation/identity"
@@ -68,4 +71,58 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A login with a key that its owner has just put into the document is accepted, and one with the key that it replaced
+// is not, once the document was fetched again. Proofs that fail cause one request in 30 seconds.
+func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, oldPrivate, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		current, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const address = "https://alice.example/.well-known/did.json"
+		w := &web{pages: map[string]string{address: page(alice, old)}}
+		var listed [][]string
+		directory := identity.NewDirectory(identity.DirectoryConfig{
+			Fresh: time.Hour, Negative: time.Minute, Stale: 24 * time.Hour,
+			Fetched: func(_ context.Context, document federation.Document) {
+				var ids []string
+				for _, key := range document.Keys {
+					ids = append(ids, federation.KeyID(key))
+				}
+				listed = append(listed, ids)
+			},
+		}, w)
+		source, logins := newKeySource(directory, w, storetest.Open(t)), &identity.Logins{}
+		message := []byte("challenge")
+		prove := func(key ed25519.PrivateKey, want federation.Verdict, asked int) {
+			t.Helper()
+			got, err := logins.Proved(t.Context(), source, alice, message, ed25519.Sign(key, message), time.Now())
+			if got != want || len(w.asked) != asked || (err != nil) != (want == federation.Unverifiable) {
+				t.Errorf("%v, %v after %d requests, want %v after %d", got, err, len(w.asked), want, asked)
+			}
+		}
+		prove(private, federation.Invalid, 1) // the document was fetched for this proof
+		prove(oldPrivate, federation.Valid, 1)
+		time.Sleep(time.Second)
+		w.pages[address] = page(alice, current)
+		prove(private, federation.Valid, 2)
+		prove(oldPrivate, federation.Invalid, 2)
+		time.Sleep(29 * time.Second)
+		prove(oldPrivate, federation.Invalid, 2)
+		time.Sleep(2 * time.Second)
+		prove(oldPrivate, federation.Invalid, 3)
+		time.Sleep(time.Minute)
+		w.down = true
+		prove(oldPrivate, federation.Unverifiable, 4) // an outage is no verdict
+		prove(private, federation.Valid, 4)
+		if diff := cmp.Diff([][]string{{federation.KeyID(old)}, {federation.KeyID(current)}, {federation.KeyID(current)}}, listed); diff != "" {
+			t.Error(diff)
+		}
+	})
 }

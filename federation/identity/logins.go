@@ -28,15 +28,17 @@ type Logins struct {
 	total int
 }
 
-// Proved is [KeySource.Proved] within the bounds. A DID whose document is cached does not count.
+// Proved is [KeySource.Proved] within the bounds. A proof that the cached document decides does not count.
 func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
-	if _, err := s.directory.Offline().Resolve(ctx, did, now); errors.Is(err, ErrNotAtHand) {
-		host := hostOf(federation.KeyQuery{DID: did})
-		if !l.enter(host) {
-			return federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
-		}
-		defer l.leave(host)
+	verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)
+	if !errors.Is(err, ErrNotAtHand) {
+		return verdict, err
 	}
+	host := hostOf(federation.KeyQuery{DID: did})
+	if !l.enter(host) {
+		return federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
+	}
+	defer l.leave(host)
 	return s.Proved(ctx, did, message, signature, now)
 }
 
