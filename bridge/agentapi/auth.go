@@ -80,7 +80,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
 	}
 	if verdict != federation.Valid {
-		return nil, participant.Unauthorized("the signature is not that of a key of " + string(did))
+		return nil, participant.Unauthorized(participant.NotProved(did, err))
 	}
 	session := credential.NewSession(string(did), now)
 	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {

@@ -182,7 +182,17 @@ func (a *Access) assert(r *http.Request, now time.Time) (federation.DID, error) 
 		return "", &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
 	case federation.Invalid:
 	}
-	return "", badClient("the signature is not that of a key of " + string(did))
+	return "", badClient(NotProved(did, err))
+}
+
+// NotProved tells the holder of a DID why a signature does not prove it, with what is wrong with the document of the
+// DID, if anything is.
+func NotProved(did federation.DID, err error) string {
+	said := "the signature is not that of a key of " + string(did)
+	if err != nil {
+		said += ": " + err.Error()
+	}
+	return said
 }
 
 // checkNames checks the names of members of the header and the claims of an assertion. The library decodes claims

@@ -146,13 +146,7 @@ func (a *answers) leave(did federation.DID, f *flight) {
 // fly looks a DID up and caches the answer, unless all callers left: then the error says nothing about
 // the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
-	err := fault.Catch(func() error {
-		f.found = a.judge(ctx, did, now)
-		if a.cfg.Fetched != nil && f.found.err == nil && f.found.document.Fetched.Equal(now) {
-			a.cfg.Fetched(ctx, f.found.document)
-		}
-		return nil
-	})
+	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
 	if err != nil { // a document that this program cannot read says nothing about its DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
@@ -179,6 +173,9 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 // the last document serves.
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
+	if a.cfg.Fetched != nil && ctx.Err() == nil {
+		a.cfg.Fetched(ctx, did, document, err)
+	}
 	if err == nil {
 		document.Fetched = now
 		return answer{document: document, asked: now, until: now.Add(a.cfg.Fresh)}

@@ -49,6 +49,9 @@ var ErrNotAllowed = errors.New("address not allowed")
 // [ErrNotAllowed].
 var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 
+// ErrRedirect is wrapped in errors of [Client] for a redirect that is not followed. It wraps [ErrNotAllowed].
+var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
+
 // Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses HTTPS alone
 // and dials public addresses alone. It follows one redirect, to the same host. It checks each address
 // when it dials, after the name was resolved, so that no name and no redirect leads to a private
@@ -85,7 +88,7 @@ func NewClient(cfg FetchConfig) *Client {
 func sameHostOnce(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || next.URL.User != nil {
-		return fmt.Errorf("%w: redirect to %s", ErrNotAllowed, next.URL.Redacted())
+		return fmt.Errorf("%w: to %s", ErrRedirect, next.URL.Redacted())
 	}
 	return nil
 }

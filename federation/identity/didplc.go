@@ -38,7 +38,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has given it up")
 	}
-	return current.document(did)
+	return current.document(did), nil
 }
 
 // isPLC reports whether the part after the method is 24 characters of lower-case
@@ -49,22 +49,14 @@ func isPLC(did federation.DID) bool {
 }
 
 // document returns the keys and the mailbox that an operation lists.
-func (o plcOperation) document(did federation.DID) (federation.Document, error) {
+func (o plcOperation) document(did federation.DID) federation.Document {
 	// Whichever directory had the log, it says the same of itself.
 	document := federation.Document{DID: did, Source: "did:plc", Mailbox: o.mailbox}
 	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
 		key, err := ParsePublicKeyDID(federation.DID(o.methods[name]))
-		if errors.Is(err, errOtherKind) {
-			continue
-		}
-		if err == nil {
-			err = addKey(&document, key)
-		}
-		if err != nil {
-			return federation.Document{}, fmt.Errorf("verification method %q: %w", name, err)
-		}
+		addKey(&document, method{id: string(did) + "#" + name, key: key, err: err})
 	}
-	return document, nil
+	return document
 }
 
 // plcEntry is one operation as the directory lists it.

@@ -21,9 +21,9 @@ type DirectoryConfig struct {
 	// Web returns the address, without a path, that an operator configured for a host of did:web;
 	// nil for no such host.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each document that its host answered with, before the callers that wait for it
-	// continue. It may block on the record. Nil for none.
-	Fetched func(ctx context.Context, document federation.Document)
+	// Fetched is called with each answer of a host about a DID, or with the reason why there is no document,
+	// before the callers that wait for it continue. It may block on the record. Nil for none.
+	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error)
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.
@@ -142,12 +142,10 @@ func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) 
 	}
 	document := federation.Document{DID: did}
 	key, err := ParsePublicKeyDID(did)
-	if err == nil {
-		err = addKey(&document, key)
-	}
 	if err != nil {
 		return federation.Document{}, err
 	}
+	addKey(&document, method{key: key})
 	d.parsed.Set(did, document)
 	return document, nil
 }

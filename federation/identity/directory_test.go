@@ -20,6 +20,7 @@ import (
 type web struct {
 	pages map[string]string // by address
 	down  bool
+	err   error // of each request; nil for none
 	asked []string
 }
 
@@ -27,6 +28,8 @@ func (w *web) Get(_ context.Context, address string) ([]byte, error) {
 	w.asked = append(w.asked, address)
 	page, ok := w.pages[address]
 	switch {
+	case w.err != nil:
+		return nil, w.err
 	case w.down:
 		return nil, &federation.UnavailableError{What: "the web", Err: errors.New("timeout")}
 	case !ok:

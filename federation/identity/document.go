@@ -2,22 +2,32 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/mr-tron/base58"
 
 	"baton/federation"
 )
 
-// maxKeys bounds the keys of one DID. No person and no server needs more.
-const maxKeys = 16
+// maxKeys bounds the keys of one DID. Further keys are skipped. No person and no server needs as many.
+const maxKeys = 64
+
+// maxReasonBytes bounds the id and the reason of a skipped key in memory, in logs and in answers.
+const maxReasonBytes = 128
+
+// byteOrderMark is what some editors put before a text in UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
 
 // ParseDocument reads a DID document and returns the Ed25519 keys that sign for the DID: the keys that
-// the document lists for assertion or authentication, or all keys if it lists none. It ignores keys of
-// other kinds. The document must be that of the DID, and JSON without repeated names.
+// the document lists for assertion or authentication, or all keys if it lists none. It skips keys that it cannot
+// read. The document must be that of the DID, and JSON without repeated names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -25,33 +35,37 @@ func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error)
 	return document.Keys, err
 }
 
-// parseDocument is [ParseDocument] with the keys of other kinds.
+// parseDocument is [ParseDocument] with the keys of other kinds and the skipped ones.
 func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
 	var members map[string]json.RawMessage
-	if err := federation.DecodeJSON(body, &members); err != nil {
+	if err := federation.DecodeJSON(bytes.TrimPrefix(body, []byte(byteOrderMark)), &members); err != nil {
 		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
 	}
 	if id := text(members["id"]); id != string(did) {
-		return federation.Document{}, fmt.Errorf("parse document of %s: it is that of %q", did, id)
+		return federation.Document{}, fmt.Errorf("parse document of %s: it is that of %q", did, cut(id))
 	}
+	document := federation.Document{DID: did, Mailbox: mailboxOf(members["service"])}
 	methods, err := parseMethods(did, members)
 	if err != nil {
 		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
 	}
-	document := federation.Document{DID: did, Mailbox: mailboxOf(members["service"])}
 	for _, m := range methods {
-		if err := addKey(&document, m.key); err != nil {
-			return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
-		}
+		addKey(&document, m)
 	}
 	return document, nil
 }
 
-// addKey adds a key once, to the keys of its kind.
-func addKey(document *federation.Document, key federation.PublicKey) error {
-	switch {
-	case len(document.Keys)+len(document.Others) >= maxKeys:
-		return fmt.Errorf("more than %d keys", maxKeys)
+// addKey adds the key of a method once, to the keys of its kind, or notes why it cannot.
+func addKey(document *federation.Document, m method) {
+	if m.err == nil && len(document.Keys)+len(document.Others) >= maxKeys {
+		m.err = fmt.Errorf("more than %d keys", maxKeys)
+	}
+	switch key := m.key; {
+	case m.err != nil:
+		skipped := federation.SkippedKey{ID: cut(m.id), Reason: cut(m.err.Error())}
+		if len(document.Skipped) < maxKeys && !slices.Contains(document.Skipped, skipped) {
+			document.Skipped = append(document.Skipped, skipped)
+		}
 	case key.Kind == federation.Ed25519:
 		if !slices.ContainsFunc(document.Keys, func(k ed25519.PublicKey) bool { return k.Equal(ed25519.PublicKey(key.Bytes)) }) {
 			document.Keys = append(document.Keys, key.Bytes)
@@ -59,13 +73,21 @@ func addKey(document *federation.Document, key federation.PublicKey) error {
 	case !slices.ContainsFunc(document.Others, func(k federation.PublicKey) bool { return bytes.Equal(k.Bytes, key.Bytes) }):
 		document.Others = append(document.Others, key)
 	}
-	return nil
 }
 
-// method is one verification method with its key.
+// cut returns the beginning of a text of another program, without control characters.
+func cut(text string) string {
+	if len(text) > maxReasonBytes {
+		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "…"
+	}
+	return federation.PlainText(text)
+}
+
+// method is one verification method with its key, or why it has none.
 type method struct {
 	id  string
 	key federation.PublicKey
+	err error
 }
 
 // parseMethods returns the methods that sign for the DID.
@@ -93,36 +115,42 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// parseList reads a list of methods, each embedded or referred to by its id.
+// parseList reads a list of methods, each embedded or referred to by its id. Some documents have one of them without
+// a list.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
 	}
 	var items []json.RawMessage
 	if err := federation.DecodeJSON(list, &items); err != nil {
-		return nil, nil, err
+		if list[0] == '[' {
+			return nil, nil, err
+		}
+		items = []json.RawMessage{list}
 	}
 	for _, item := range items {
 		if reference := text(item); reference != "" {
 			references = append(references, absolute(did, reference))
 			continue
 		}
-		var fields map[string]json.RawMessage
-		if err := federation.DecodeJSON(item, &fields); err != nil {
-			return nil, nil, err
-		}
-		key, err := parseMethodKey(fields)
-		if errors.Is(err, errOtherKind) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if controller := text(fields["controller"]); controller == "" || controller == string(did) {
-			methods = append(methods, method{id: absolute(did, text(fields["id"])), key: key})
-		}
+		methods = append(methods, parseMethod(did, item))
 	}
 	return methods, references, nil
+}
+
+// parseMethod reads one verification method.
+func parseMethod(did federation.DID, item json.RawMessage) method {
+	var fields map[string]json.RawMessage
+	if err := federation.DecodeJSON(item, &fields); err != nil {
+		return method{err: errors.New("want an object or an id")}
+	}
+	m := method{id: absolute(did, text(fields["id"]))}
+	if controller := text(fields["controller"]); controller != "" && controller != string(did) {
+		m.err = errors.New("another DID controls it")
+		return m
+	}
+	m.key, m.err = parseMethodKey(fields)
+	return m
 }
 
 // absolute returns the full form of a reference such as "#key-1".
@@ -133,36 +161,76 @@ func absolute(did federation.DID, reference string) string {
 	return reference
 }
 
-// parseMethodKey returns the key of one method, or [errOtherKind].
+// parseMethodKey returns the key of one method.
 func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, error) {
-	switch text(fields["type"]) {
-	case "Multikey", "Ed25519VerificationKey2020":
+	switch kind := text(fields["type"]); kind {
+	case "Multikey", "Ed25519VerificationKey2020", "EcdsaSecp256r1VerificationKey2019", "EcdsaSecp256k1VerificationKey2019":
+		if fields["publicKeyMultibase"] == nil && fields["publicKeyJwk"] != nil {
+			return parseJWK(fields["publicKeyJwk"])
+		}
 		return parseMultibase(text(fields["publicKeyMultibase"]))
 	case "JsonWebKey2020", "JsonWebKey":
 		return parseJWK(fields["publicKeyJwk"])
+	case "Ed25519VerificationKey2018":
+		if fields["publicKeyBase58"] == nil && fields["publicKeyMultibase"] != nil {
+			return parseMultibase(text(fields["publicKeyMultibase"]))
+		}
+		return parseBase58(text(fields["publicKeyBase58"]))
+	default:
+		return federation.PublicKey{}, fmt.Errorf("%w: type %q", errOtherKind, cut(kind))
 	}
-	return federation.PublicKey{}, errOtherKind
 }
 
-// parseJWK reads the public members of an octet key pair.
+// parseBase58 reads the 32 bytes of an Ed25519 key.
+func parseBase58(text string) (federation.PublicKey, error) {
+	if len(text) > maxMultibaseBytes {
+		return federation.PublicKey{}, errors.New("publicKeyBase58: too long")
+	}
+	raw, err := base58.Decode(text)
+	if err == nil {
+		_, err = federation.ParsePublicKey(raw)
+	}
+	if err != nil {
+		return federation.PublicKey{}, fmt.Errorf("publicKeyBase58: %w", err)
+	}
+	return federation.PublicKey{Kind: federation.Ed25519, Bytes: raw}, nil
+}
+
+// parseJWK reads the public members of an octet key pair, or of a point on P-256 or secp256k1.
 //
-// spec: RFC 8037 §2
+// spec: RFC 8037 §2, RFC 7518 §6.2.1, RFC 8812 §3.1
 func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	var fields map[string]json.RawMessage
 	if err := federation.DecodeJSON(jwk, &fields); err != nil {
-		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
+		return federation.PublicKey{}, fmt.Errorf("publicKeyJwk: %w", err)
 	}
-	if text(fields["kty"]) != "OKP" || text(fields["crv"]) != "Ed25519" {
-		return federation.PublicKey{}, errOtherKind
+	key := federation.PublicKey{Kind: federation.Ed25519}
+	x, err := base64.RawURLEncoding.Strict().DecodeString(text(fields["x"]))
+	switch kind := text(fields["kty"]) + " " + text(fields["crv"]); kind {
+	case "OKP Ed25519":
+		key.Bytes = x
+	case "EC P-256", "EC secp256k1":
+		if key.Kind = federation.P256; kind == "EC secp256k1" {
+			key.Kind = federation.Secp256k1
+		}
+		y, wrong := base64.RawURLEncoding.Strict().DecodeString(text(fields["y"]))
+		if err = cmp.Or(err, wrong); err == nil && (len(x) != pointBytes-1 || len(y) != pointBytes-1) {
+			err = fmt.Errorf("want %d bytes in x and y", pointBytes-1)
+		}
+		if err == nil {
+			key.Bytes = append([]byte{2 | y[len(y)-1]&1}, x...)
+			err = checkCoordinate(key, y)
+		}
+	default:
+		return federation.PublicKey{}, fmt.Errorf("%w: publicKeyJwk %q", errOtherKind, cut(kind))
 	}
-	key, err := base64.RawURLEncoding.Strict().DecodeString(text(fields["x"]))
+	if err == nil {
+		err = checkPoint(key)
+	}
 	if err != nil {
-		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
+		return federation.PublicKey{}, fmt.Errorf("publicKeyJwk: %w", err)
 	}
-	if _, err := federation.ParsePublicKey(key); err != nil {
-		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
-	}
-	return federation.PublicKey{Kind: federation.Ed25519, Bytes: key}, nil
+	return key, nil
 }
 
 // text returns the string that a JSON value is, or "" for any other value.

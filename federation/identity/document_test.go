@@ -1,12 +1,17 @@
 package identity_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/base64"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mr-tron/base58"
 
 	"baton/federation"
 	"baton/federation/identity"
@@ -74,15 +79,85 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		"two documents":           document("") + document(""),
 		"half a document":         document("")[:20],
 		"no end of nesting":       document(`, "x": ` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)),
-		"methods that are none":   document(`, "verificationMethod": {}`),
-		"a method that is none":   document(`, "verificationMethod": [7]`),
-		"a broken key":            document(`, "verificationMethod": [{"type": "Multikey", "publicKeyMultibase": "z0"}]`),
-		"a broken web key":        document(`, "verificationMethod": [{"type": "JsonWebKey", "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}]`),
-		"no web key":              document(`, "verificationMethod": [{"type": "JsonWebKey"}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if keys, err := identity.ParseDocument(alice, []byte(body)); err == nil {
 				t.Errorf("got keys %x, want an error", keys)
+			}
+		})
+	}
+}
+
+func TestParseDocumentReadsShapesInUse(t *testing.T) {
+	a := seededKey('a')
+	good := `{"id": "#a", "type": "Multikey", "publicKeyMultibase": "` + multikey(a) + `"}`
+	raw := base64.RawURLEncoding.EncodeToString
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := signer.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := point[1:33], point[33:]
+	p256 := federation.PublicKey{Kind: federation.P256, Bytes: append([]byte{2 | y[31]&1}, x...)}
+	var many []string
+	var keys []ed25519.PublicKey
+	for i := range 66 {
+		key := seededKey(byte(1 + i))
+		many = append(many, `{"id": "#`+strconv.Itoa(i)+`", "type": "Multikey", "publicKeyMultibase": "`+multikey(key)+`"}`)
+		keys = append(keys, key)
+	}
+	methods := func(list ...string) string { return `, "verificationMethod": [` + strings.Join(list, ", ") + `]` }
+	for name, tt := range map[string]struct {
+		body    string
+		want    []ed25519.PublicKey
+		others  []federation.PublicKey
+		skipped []federation.SkippedKey
+	}{
+		"a byte order mark":    {body: "\xef\xbb\xbf" + document(methods(good)), want: []ed25519.PublicKey{a}},
+		"one purpose, no list": {body: document(methods(good) + `, "authentication": "#a"`), want: []ed25519.PublicKey{a}},
+		"one method, no list":  {body: document(`, "authentication": ` + good), want: []ed25519.PublicKey{a}},
+		"17 keys":              {body: document(methods(many[:17]...)), want: keys[:17]},
+		"a key of 2018": {
+			body: document(methods(`{"id": "#a", "type": "Ed25519VerificationKey2018", "publicKeyBase58": "` + base58.Encode(a) + `"}`)),
+			want: []ed25519.PublicKey{a},
+		},
+		"P-256 as a web key": {
+			body:   document(methods(`{"id": "#p", "type": "JsonWebKey2020", "publicKeyJwk": {"kty": "EC", "crv": "P-256", "x": "` + raw(x) + `", "y": "` + raw(y) + `"}}`)),
+			others: []federation.PublicKey{p256},
+		},
+		"another point": {
+			body:    document(methods(`{"id": "#p", "type": "JsonWebKey2020", "publicKeyJwk": {"kty": "EC", "crv": "P-256", "x": "` + raw(x) + `", "y": "` + raw(x) + `"}}`)),
+			skipped: []federation.SkippedKey{{ID: "did:web:alice.example#p", Reason: "publicKeyJwk: the point is not on p256"}},
+		},
+		"unreadable methods beside a good one": {
+			body: document(methods(`{"id": "#u", "type": "Multikey", "publicKeyMultibase": "u7QEd"}`, `{"id": "#r", "type": "RsaKey\n2018"}`,
+				`{"id": "#c", "type": "Multikey", "controller": "did:web:bob.example", "publicKeyMultibase": "`+multikey(a)+`"}`, `7`,
+				`{"id": "#x", "type": "JsonWebKey", "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}`, good)),
+			want: []ed25519.PublicKey{a},
+			skipped: []federation.SkippedKey{
+				{ID: "did:web:alice.example#u", Reason: "want a key in base58btc, which starts with z"},
+				{ID: "did:web:alice.example#r", Reason: `a key of another kind: type "RsaKey2018"`},
+				{ID: "did:web:alice.example#c", Reason: "another DID controls it"},
+				{Reason: "want an object or an id"},
+				{ID: "did:web:alice.example#x", Reason: "publicKeyJwk: federation: not a canonical Ed25519 public key: 3 bytes, want 32"},
+			},
+		},
+		"too many keys": {
+			body: document(methods(many...)), want: keys[:64],
+			skipped: []federation.SkippedKey{{ID: "did:web:alice.example#64", Reason: "more than 64 keys"}, {ID: "did:web:alice.example#65", Reason: "more than 64 keys"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := identity.ParseWholeDocument(alice, []byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := federation.Document{DID: alice, Keys: tt.want, Others: tt.others, Skipped: tt.skipped}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+
+	"baton/federation"
 )
 
 // The bounds, for the tests of this package.
@@ -57,3 +59,8 @@ func Publish(c *Client, hostPort, at string) {
 }
 
 func (c *Client) transport() *http.Transport { return c.http.Transport.(*http.Transport) }
+
+// ParseWholeDocument is ParseDocument with the keys of other kinds and the skipped ones.
+func ParseWholeDocument(did federation.DID, body []byte) (federation.Document, error) {
+	return parseDocument(did, body)
+}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -14,8 +15,9 @@ import (
 // Proved judges whether a DID signed a message with a key of any kind that its document
 // lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s, where s may
 // be the lower or the higher one: a login is good once, so that a second signature that is made
-// without the key proves nothing more. A key that was revoked for the DID proves nothing. The error says why the verdict is
-// [federation.Unverifiable].
+// without the key proves nothing more. A key that was revoked for the DID proves nothing. If the document does not list
+// the key, it is fetched again, within the bounds of the directory. The error says why the verdict is
+// [federation.Unverifiable], or what is wrong with the document of a DID whose verdict is [federation.Invalid].
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
@@ -31,7 +33,7 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	if document.Fetched.Add(refetchEvery).Before(now) { // its host does not answer now
 		return federation.Unverifiable, unavailable(string(did), awayFor, errNotRefetched)
 	}
-	return federation.Invalid, nil
+	return federation.Invalid, why
 }
 
 // errNotRefetched is why a proof that fails with an old document is not invalid.
@@ -41,27 +43,41 @@ var errNotRefetched = errors.New("its document cannot be fetched again now")
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
 ) (federation.Verdict, error) {
-	if _, away := errors.AsType[*federation.UnavailableError](absent); away {
+	_, away := errors.AsType[*federation.UnavailableError](absent)
+	switch {
+	case errors.Is(absent, ErrRedirect): // steps wait: it may be a mistake of a day
+		return federation.Invalid, absent
+	case away:
 		return federation.Unverifiable, absent
-	}
-	if absent != nil { // the DID does not exist
-		return federation.Invalid, nil
+	case errors.Is(absent, ErrNotAllowed):
+		return federation.Invalid, ErrNotAllowed // and nothing about addresses inside this network
+	case absent != nil: // the DID does not exist, or has no document that can be read
+		return federation.Invalid, absent
 	}
 	signer := slices.IndexFunc(document.Keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
 	if signer < 0 {
 		if slices.ContainsFunc(document.Others, func(key federation.PublicKey) bool { return verifyECDSA(key, message, signature) }) {
 			return federation.Valid, nil
 		}
-		return federation.Invalid, nil
+		return federation.Invalid, skipped(document)
 	}
 	revoked, err := s.Revoked(ctx, document.DID, federation.KeyID(document.Keys[signer]), now)
 	switch {
 	case err != nil:
 		return federation.Unverifiable, err
 	case revoked:
-		return federation.Invalid, nil
+		return federation.Invalid, errors.New("this key was revoked")
 	}
 	return federation.Valid, nil
+}
+
+// skipped names the keys of a document that cannot be read, nil for none.
+func skipped(document federation.Document) error {
+	if len(document.Skipped) == 0 {
+		return nil
+	}
+	first := document.Skipped[0]
+	return fmt.Errorf("keys in its document that cannot be used: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
 // Revoked reports whether a key was revoked for a DID at a time. Its error is that of the

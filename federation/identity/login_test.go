@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +67,7 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := source.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
-			if got != tt.want || (err != nil) != (tt.want == federation.Unverifiable) {
+			if got != tt.want || err == nil && tt.want == federation.Unverifiable || err != nil && tt.want == federation.Valid {
 				t.Errorf("verdict %v, error %v, want %v", got, err, tt.want)
 			}
 		})
@@ -90,7 +91,10 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 		var listed [][]string
 		directory := identity.NewDirectory(identity.DirectoryConfig{
 			Fresh: time.Hour, Negative: time.Minute, Stale: 24 * time.Hour,
-			Fetched: func(_ context.Context, document federation.Document) {
+			Fetched: func(_ context.Context, _ federation.DID, document federation.Document, err error) {
+				if err != nil {
+					return
+				}
 				var ids []string
 				for _, key := range document.Keys {
 					ids = append(ids, federation.KeyID(key))
@@ -125,4 +129,42 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestProvedNamesWhatIsWrongWithTheDocument(t *testing.T) {
+	const address = "https://alice.example/.well-known/did.json"
+	message := []byte("challenge")
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := `, "verificationMethod": [{"id": "#u", "type": "Multikey", "publicKeyMultibase": "u7QEd"}]`
+	moved := fmt.Errorf("%w: to https://www.alice.example/", identity.ErrRedirect)
+	for name, tt := range map[string]struct {
+		page string
+		err  error
+		want string
+	}{
+		"a key that cannot be read": {page: document(unreadable), want: "keys in its document that cannot be used: 1, such as did:web:alice.example#u: want a key in base58btc, which starts with z"},
+		"no JSON":                   {page: "<html>", want: "resolve did:web:alice.example: parse document of did:web:alice.example: invalid character '<' looking for beginning of value"},
+		"another document":          {page: `{"id":"did:web:bob.example"}`, want: `resolve did:web:alice.example: parse document of did:web:alice.example: it is that of "did:web:bob.example"`},
+		"a redirect": {
+			err:  &federation.UnavailableError{What: "alice.example", Err: moved},
+			want: "resolve did:web:alice.example: " + (&federation.UnavailableError{What: "alice.example", Err: moved}).Error(),
+		},
+		"a private address": {err: fmt.Errorf("fetch %s: %w: 10.1.2.3", address, identity.ErrPrivate), want: "address not allowed"},
+		"another key":       {page: page(alice, seededKey('a')), want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &web{pages: map[string]string{address: tt.page}, err: tt.err}
+			verdict, err := newKeySource(newDirectory(w), w, storetest.Open(t)).Proved(t.Context(), alice, message, ed25519.Sign(private, message), noon())
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if verdict != federation.Invalid || got != tt.want {
+				t.Errorf("%v, %q, want %q", verdict, got, tt.want)
+			}
+		})
+	}
 }

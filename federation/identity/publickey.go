@@ -111,6 +111,24 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
+// checkCoordinate refuses a second coordinate that is not the one of a point in compressed form.
+func checkCoordinate(key federation.PublicKey, y []byte) error {
+	var same bool
+	switch key.Kind {
+	case federation.P256:
+		_, full := elliptic.UnmarshalCompressed(elliptic.P256(), key.Bytes)
+		same = full != nil && full.Cmp(new(big.Int).SetBytes(y)) == 0
+	case federation.Secp256k1:
+		public, err := secp256k1.ParsePubKey(key.Bytes)
+		same = err == nil && public.Y().Cmp(new(big.Int).SetBytes(y)) == 0
+	case federation.Ed25519:
+	}
+	if !same {
+		return fmt.Errorf("the point is not on %s", key.Kind)
+	}
+	return nil
+}
+
 func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
 	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), point)
 	if x == nil {

@@ -29,6 +29,16 @@ func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	return seconds
 }
 
+// NewSkippedKeys returns the metric of keys in DID documents that cannot be used, by the method of the DID,
+// registered.
+func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
+	skipped := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "baton", Name: "did_keys_skipped_total", Help: "Keys in fetched DID documents that cannot be used.",
+	}, []string{"method"})
+	reg.MustRegister(skipped)
+	return skipped
+}
+
 // NewTimed returns a directory that counts in the metric of [NewResolveSeconds].
 func NewTimed(directory Refresher, seconds *prometheus.HistogramVec) Timed {
 	return Timed{Refresher: directory, seconds: seconds}

@@ -197,6 +197,9 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	case federation.Valid:
 		return did, string(did), nil
 	case federation.Invalid:
+		if err != nil {
+			return "", "", loginError("that is no signature of the DID's: " + err.Error())
+		}
 		return "", "", loginError("that is no signature of the DID's")
 	case federation.Unverifiable:
 		return "", "", fmt.Errorf("the keys of %s cannot be had: %w", did, err)
