@@ -43,6 +43,7 @@ type Deps struct {
 	Handoffs     Handoffs
 	Participants Participants
 	Names        Names
+	Sessions     Sessions // nil without APIs that people log in to
 	Notices      Notices
 	Deliveries   Deliveries
 	Deferred     federation.Deferrals

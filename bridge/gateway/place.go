@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"baton/bridge"
 	"baton/federation"
@@ -92,10 +93,27 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
+// loggedIn reports whether a DID is logged in on a link other than the named one, and not on that,
+// or has a session of an API. It blocks on the owners of the links and on the record.
+func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool) {
+	for _, p := range g.links.Placers() {
+		online := p.Online(ctx, federation.Binding{DID: did})
+		if online && p.Name() == link {
+			return false
+		}
+		elsewhere = elsewhere || online
+	}
+	if elsewhere || g.deps.Sessions == nil {
+		return elsewhere
+	}
+	has, err := g.deps.Sessions.HasSession(ctx, string(did), time.Now())
+	return err == nil && has
+}
+
 // Ours reports whether a DID belongs to a participant of this gateway that is not on a link: the
 // home itself, an agent, a DID with a name that an operator bound on another link, or one that
-// last signed on another link, or is logged in to another server of the kind. A record that cannot
-// be read now knows no DID.
+// last signed on another link. A DID that never signed is one of them if it is logged in on another
+// link, or to an API of this gateway. A record that cannot be read now knows no DID.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
 	if did == g.home.Load().ID.DID() {
 		return true
@@ -113,7 +131,7 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) boo
 	}
 	binding, err := g.deps.Participants.Binding(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
-		return g.onSibling(ctx, did, link)
+		return g.loggedIn(ctx, did, link)
 	}
 	return err == nil && binding.Link != link
 }

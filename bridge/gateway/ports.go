@@ -44,6 +44,13 @@ type Participants interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }
 
+// Sessions knows the participants that are logged in to the APIs of this gateway. It blocks on the record, and returns
+// its errors.
+type Sessions interface {
+	// HasSession reports whether a participant has a session that has not expired.
+	HasSession(ctx context.Context, participant string, now time.Time) (bool, error)
+}
+
 // Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
 // errors.
 type Mailboxes interface {

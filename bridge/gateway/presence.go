@@ -16,5 +16,5 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 		return false
 	}
 	placer, up := g.links.placerUp(binding.Link)
-	return up && !placer.Online(ctx, binding) && !g.onSibling(ctx, did, binding.Link)
+	return up && !placer.Online(ctx, binding) && !g.loggedIn(ctx, did, binding.Link)
 }

@@ -129,6 +129,12 @@ func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
 
+// Role returns the part in a handoff that may take a step by a verb, "" for an unknown verb.
+func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
+	rule, _ := g.home.Load().Kinds.Rule(v, verb)
+	return rule.Who
+}
+
 // Receipt returns the receipt of a filed step, the same one each time. The view says in which
 // dialect and for which venue. It blocks on the record, and its error is that of the record.
 func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"baton/bridge"
 	"baton/federation"
@@ -25,15 +24,6 @@ func (g *Gateway) Endpoint(home federation.HomeID) string {
 		}
 	}
 	return ""
-}
-
-// onSibling reports whether a user is logged in as a DID to a server that a link other than
-// the named one leads to. It blocks on the owners of the links.
-func (g *Gateway) onSibling(ctx context.Context, did federation.DID, link string) bool {
-	return slices.ContainsFunc(g.links.Placers(), func(p bridge.Placer) bool {
-		_, sibling := p.(endpointed)
-		return sibling && p.Name() != link && p.Online(ctx, federation.Binding{DID: did})
-	})
 }
 
 // admitter is a link to a home that ignores some steps which the rules of this gateway allow.

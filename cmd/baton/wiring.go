@@ -53,7 +53,7 @@ func (p *program) owners() mailbox.Owners {
 // newGateway returns the gateway on the record and the relay of the program.
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
-		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
+		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Sessions: p.record, Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Erasures: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record, Clock: p.clock, Messages: p.record, PublicURL: strings.TrimSuffix(p.publicURL, "/"),
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p}, Mailboxes: recipients{p},
 		Owners: p.owners(),

@@ -356,6 +356,21 @@ func (m *Memory) StartSession(ctx context.Context, s federation.Session) error {
 	return nil
 }
 
+// HasSession implements [Registry].
+func (m *Memory) HasSession(ctx context.Context, participant string, now time.Time) (bool, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return false, err
+	}
+	for _, s := range m.sessions {
+		if s.Participant == participant && s.Expires.After(now) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // AdvanceSession implements [Registry].
 func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	unlock, err := m.begin(ctx)

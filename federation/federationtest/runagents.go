@@ -70,6 +70,15 @@ func (s suite) testSession(t *testing.T) {
 	record := s.open(t)
 	start(t, record, "one")
 	start(t, record, "two")
+	for _, tt := range []struct {
+		participant string
+		at          int
+		want        bool
+	}{{"scout", 99, true}, {"scout", 100, false}, {"other", 50, false}} {
+		if has, err := record.HasSession(t.Context(), tt.participant, At(tt.at)); has != tt.want || err != nil {
+			t.Errorf("HasSession of %s at %d: %v, %v, want %v", tt.participant, tt.at, has, err, tt.want)
+		}
+	}
 	for generation := range uint64(2) {
 		want := federation.Session{ID: "one", Participant: "scout", Generation: generation + 2, Expires: At(200)}
 		got, err := record.AdvanceSession(t.Context(), "one", generation+1, At(50), At(200))

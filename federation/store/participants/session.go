@@ -22,6 +22,16 @@ func (s *Participants) StartSession(ctx context.Context, session federation.Sess
 	return nil
 }
 
+// HasSession implements [federationtest.Sessions].
+func (s *Participants) HasSession(ctx context.Context, participant string, now time.Time) (has bool, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM session WHERE participant = ? AND expires > ?)`,
+		[]any{participant, engine.Stamp(now)}, &has)
+	if err != nil {
+		return false, fmt.Errorf("look for a session of %s: %w", participant, err)
+	}
+	return has, nil
+}
+
 // AdvanceSession implements [federationtest.Sessions]. It is also where expired
 // families are swept out, whosesoever they are.
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
