@@ -2,7 +2,9 @@ package identity
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -10,7 +12,8 @@ import (
 )
 
 // OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal for
-// the program that carries the link. The first call makes the key.
+// the program that carries the link. The first call makes the key, with a [SmallEndpoint], which takes a
+// few seconds.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -19,7 +22,7 @@ func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error
 		return federation.SigningKey{}, "", fmt.Errorf("open endpoint key: %w", err)
 	}
 	defer root.Close()
-	if err := makeKey(root, string(EndpointKey)); err != nil {
+	if err := makeEndpoint(root); err != nil {
 		return federation.SigningKey{}, "", fmt.Errorf("make endpoint key: %w", err)
 	}
 	secret, err := readKey(root, string(EndpointKey))
@@ -27,4 +30,16 @@ func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error
 		return federation.SigningKey{}, "", fmt.Errorf("read key %s: %w", filepath.Join(dir, string(EndpointKey)), err)
 	}
 	return signingKey(secret), hex.EncodeToString(secret), nil
+}
+
+// makeEndpoint makes the endpoint key unless there is one.
+func makeEndpoint(root *os.Root) error {
+	if _, err := root.Lstat(string(EndpointKey)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := linkFile(root, string(EndpointKey), secretText(newSeed(SmallEndpoint)))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
