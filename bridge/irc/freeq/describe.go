@@ -38,6 +38,12 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
+// installDumbpipe installs the version that works with freeq servers: others write their log into the
+// stream, or speak another protocol.
+//
+// spec: freeq-s2s "What works against freeq's iroh 0.97"
+const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"
+
 // obstacles returns what blocks receipts or the link itself: an address that the gateway's client
 // does not read, and a program that is not installed.
 func (l *Link) obstacles() (found []string) {
@@ -57,7 +63,8 @@ func (l *Link) obstacles() (found []string) {
 	}
 	for _, program := range slices.Compact(programs) {
 		if _, err := exec.LookPath(program); err != nil {
-			found = append(found, "the link cannot connect: "+program+" is not installed; run cargo install dumbpipe, or name the program in dial_command and listen_command")
+			found = append(found, "the link cannot connect: "+program+" is not installed; run "+installDumbpipe+
+				", or name the program in dial_command and listen_command")
 		}
 	}
 	return found
