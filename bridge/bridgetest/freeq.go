@@ -63,6 +63,10 @@ type Freeq struct {
 	members    map[string]map[string]string // channel to nick to DID, of the peer
 	users      map[string]*FreeqUser        // by nick
 	gone       map[string]bool              // nicks of users that quit, until they join again
+	moderated  map[string]bool              // channels
+	deaf       map[net.Conn]bool            // connections of before [Freeq.Die]
+	peerName   string                       // as the peer greeted
+	read       []Line
 	tasks      map[string]*freeqTask
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
@@ -94,6 +98,7 @@ func NewFreeq(cfg FreeqConfig) *Freeq {
 	f := &Freeq{
 		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
 		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, gone: map[string]bool{}, tasks: map[string]*freeqTask{},
+		moderated: map[string]bool{}, deaf: map[net.Conn]bool{},
 		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}), early: map[string][]freeqRow{},
 		relayed: make(chan relayed, maxRelayed),
 	}
@@ -158,6 +163,13 @@ func (f *Freeq) LoseLines(lose bool) {
 	f.loseLines = lose
 }
 
+// Moderate makes a channel moderated, or ends that. It drops each line of the peer's users then.
+func (f *Freeq) Moderate(channel string, on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moderated[channel] = on
+}
+
 // Stall makes the server process no line for a while. Afterwards it processes the lines
 // that arrived meanwhile at once, and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
@@ -219,6 +231,26 @@ func (f *Freeq) AwaitState(ctx context.Context, id federation.HandoffID, state f
 		task := f.tasks[id.String()]
 		return task != nil && task.state == string(state)
 	})
+}
+
+// State returns the state of a handoff here, "" for an unknown one.
+func (f *Freeq) State(id federation.HandoffID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if task := f.tasks[id.String()]; task != nil {
+		return task.state
+	}
+	return ""
+}
+
+// Row returns the document of a step on file, "" for none.
+func (f *Freeq) Row(step federation.EventID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if row := f.row(step.String()); row != nil {
+		return row.canonical
+	}
+	return ""
 }
 
 // AwaitAnswers blocks until the peer has answered so many questions.

@@ -16,6 +16,22 @@ func (f *Freeq) Cut() {
 	f.drop()
 }
 
+// Die ends the link as the death of the server does: the peer is told nothing, and what it says on
+// the connection is not read. It may connect again at once.
+func (f *Freeq) Die() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conn == nil {
+		return
+	}
+	f.deaf[f.conn] = true
+	f.conn, f.linked, f.highWater = nil, false, 0
+	for channel := range f.members {
+		f.members[channel] = map[string]string{}
+	}
+	f.note()
+}
+
 // drop forgets the link. The lock is held.
 func (f *Freeq) drop() {
 	if f.conn == nil {
@@ -77,6 +93,10 @@ func (f *Freeq) serve(conn net.Conn, dialled bool) {
 		f.mu.Unlock()
 		time.Sleep(stall)
 		f.mu.Lock()
+		if f.deaf[conn] && err == nil {
+			f.mu.Unlock()
+			continue
+		}
 		if f.conn != conn { // it was cut, or replaced
 			f.mu.Unlock()
 			return

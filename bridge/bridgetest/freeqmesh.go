@@ -40,6 +40,19 @@ func Mesh(lag time.Duration, servers ...*Freeq) {
 	}
 }
 
+// Unmesh ends the peering of a server with all others.
+func (f *Freeq) Unmesh() {
+	f.mu.Lock()
+	others := f.peers
+	f.peers = nil
+	f.mu.Unlock()
+	for _, other := range others {
+		other.mu.Lock()
+		other.peers = slices.DeleteFunc(slices.Clone(other.peers), func(peer *Freeq) bool { return peer == f })
+		other.mu.Unlock()
+	}
+}
+
 // Shown returns the steps of a handoff that the users here were shown, in order, but for
 // receipts.
 func (f *Freeq) Shown(handoff string) []Shown {
@@ -123,7 +136,7 @@ func (f *Freeq) relayedStep(r relayed) {
 		f.odd("no document: %v", err)
 		return
 	}
-	if text(r.m, "type") == "tagmsg" && f.row(tags["+freeq.at/eventid"]) == nil {
+	if text(r.m, "type") == "tagmsg" {
 		f.show(r.m)
 	}
 	f.file(freeqRow{

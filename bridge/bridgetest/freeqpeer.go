@@ -106,7 +106,7 @@ func (f *Freeq) act(m map[string]any) {
 	}
 	switch kind {
 	case "hello":
-		f.linked = true
+		f.linked, f.peerName = true, text(m, "server_name")
 		f.links++
 		f.say(map[string]any{"type": "hello_ack", "peer_id": f.id, "accepted": true, "trust_level": "full"})
 		f.say(map[string]any{"type": "sync_request"})
@@ -138,8 +138,34 @@ func (f *Freeq) act(m map[string]any) {
 	}
 }
 
-// spoken holds a line to what a channel lets in, and a private one to its users, and files
-// it under its message ID, once: a private one where it names the DIDs of both ends. A server
+// Line is a line for people that a user was shown.
+type Line struct {
+	Nick, From, Text, ID string
+}
+
+// Read returns the lines that a user was shown.
+func (u *FreeqUser) Read() (lines []Line) {
+	u.home.mu.Lock()
+	defer u.home.mu.Unlock()
+	for _, line := range u.home.read {
+		if line.Nick == u.Nick {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// shows shows a line to the users that it is for. One that is not there never sees it.
+func (f *Freeq) shows(m map[string]any) {
+	for nick, u := range f.users {
+		if target := text(m, "target"); strings.HasPrefix(target, "#") || target == nick || target == string(u.DID) {
+			f.read = append(f.read, Line{Nick: nick, From: text(m, "from"), Text: text(m, "text"), ID: text(m, "msgid")})
+		}
+	}
+}
+
+// spoken holds a line to what a channel lets in, and a private one to its users. It shows the
+// line, and files it under its message ID, once: a private one if it names the DIDs of both ends. A server
 // finds a DID by a nick only for nicks that are registered.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
@@ -149,12 +175,17 @@ func (f *Freeq) spoken(m map[string]any) {
 	case isChannel && !there && f.dropped > 0: // its JOIN may be among the dropped
 	case isChannel && !there:
 		f.odd("%s speaks in %s and is no member", from, target)
+	case isChannel && f.moderated[target]:
 	case f.gone[target]: // the peer may not have read its QUIT
 	case !isChannel && f.reader(target) == "":
 		f.odd("%s speaks to %s, who is not there", from, target)
-	case id == "" || f.row(id) != nil:
-	case isChannel || text(m, "account") != "" && (text(m, "recipient_did") == string(f.reader(target)) || federation.DID(target) == f.reader(target)):
-		f.log = append(f.log, freeqRow{id: id, venue: target, text: text(m, "text"), origin: f.cfg.Peer, at: time.Now().Unix()})
+	case id != "" && f.row(id) != nil:
+	default:
+		f.shows(m)
+		files := isChannel || text(m, "account") != "" && (text(m, "recipient_did") == string(f.reader(target)) || federation.DID(target) == f.reader(target))
+		if id != "" && files {
+			f.log = append(f.log, freeqRow{id: id, venue: target, text: text(m, "text"), origin: f.peerName, at: time.Now().Unix()})
+		}
 	}
 }
 
@@ -306,7 +337,7 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
 	}
-	if !routed && f.row(tags["+freeq.at/eventid"]) == nil {
+	if !routed { // also of a step that is on file, or that the rules refuse
 		f.show(m)
 	}
 	row := freeqRow{

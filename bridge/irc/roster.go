@@ -17,9 +17,11 @@ const MaxPseudoClients = 1024
 // user of a DID from elsewhere that speaks there. It outlives the connection. A dialect
 // embeds it where it needs to know more.
 type PseudoClient struct {
-	DID  federation.DID
-	Name string // what its nick is made of
-	Nick string
+	DID federation.DID
+	// Shown is the DID under which users there address it, if that is another one.
+	Shown federation.DID
+	Name  string // what its nick is made of
+	Nick  string
 	// In has the channels where it belongs, as venues of the network, and whether it is
 	// there.
 	In    map[string]bool

@@ -101,8 +101,8 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 }
 
 // chatRow makes the row of text in a channel.
-func (l *Link) chatRow(ev federation.Event) *row {
-	return &row{step: ev.ID, did: ev.Actor(), name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), text: &ev, done: make(chan error, 1)}
+func (l *Link) chatRow(ctx context.Context, ev federation.Event) *row {
+	return &row{step: ev.ID, did: ev.Actor(), shown: l.signer(ctx, ev.Actor()), name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), text: &ev, done: make(chan error, 1)}
 }
 
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each
@@ -112,9 +112,10 @@ func (s *session) deliverChat(r *row) {
 	if command == "NOTICE" {
 		text = irc.Text(noticeMark + text)
 	}
+	from := s.speaker(r.did, r.shown, r.name, r.venue)
 	m := &said{
-		Type: typePrivmsg, From: s.speaker(r.did, r.name, r.venue).Nick, Target: r.venue, Text: text,
-		Account: string(r.did), MsgID: r.step.String(), Tags: map[string]string{},
+		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: text,
+		Account: string(from.Shown), MsgID: r.step.String(), Tags: map[string]string{},
 	}
 	if r.text.ReplyTo != "" {
 		m.Tags[irc.RefTag] = r.text.ReplyTo

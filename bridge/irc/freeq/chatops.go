@@ -57,6 +57,6 @@ func (s *session) reply(to string, text []string) {
 		return
 	}
 	for _, text := range text {
-		s.put(lines, &said{Type: typePrivmsg, From: s.speaker("", "", "").Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
+		s.put(lines, &said{Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
 	}
 }

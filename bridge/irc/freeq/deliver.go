@@ -2,6 +2,7 @@ package freeq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -18,7 +19,8 @@ const repeatAfter = 2 * time.Second
 
 // row is one delivery on its way through the session.
 type row struct {
-	did   federation.DID // as which the step is signed there; empty of the gateway itself
+	did   federation.DID // whose step it is; empty of the gateway itself
+	shown federation.DID // the DID that users there answer to; empty likewise
 	name  string         // what its user is called when it is new
 	venue string
 	said  []said            // steps, in order, without the nick that says them
@@ -37,6 +39,10 @@ type row struct {
 	answered bool
 
 	foreign bool // the step came from another freeq server
+	waits   bool // for its reader to be there
+	// ends is why the server cannot have the step, which ends the delivery once its line is
+	// written; nil for a step that it takes.
+	ends error
 }
 
 // Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
@@ -44,16 +50,17 @@ type row struct {
 // Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
 // pseudo-client of its actor, and the receipt follows each step that moved the handoff.
 // Of a handoff of the server, only steps that move nothing are written: the server has
-// confirmed the others. A step from elsewhere has one line for people: each attempt writes
-// it under the same message ID, under which a server takes it once. A private step is not
-// delivered without its line: clients without act tags are shown nothing else.
+// confirmed the others. A step that the server would ignore is one line, and then refused. A
+// private step waits until its reader is there: a server shows none to a user that comes later.
+// A step from elsewhere has one line for people, which is best effort:
+// each attempt writes it under the same message ID, under which a server takes it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
 	if ev := d.Entry.Event; ev.IsChat() {
-		r := l.chatRow(ev)
+		r := l.chatRow(ctx, ev)
 		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	if d.Entry.Event.IsMessage() {
@@ -65,8 +72,11 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		return err
 	}
 	r, err := l.row(ctx, d, has)
-	if err != nil || len(r.said) == 0 && r.line == "" && r.told == nil {
+	if err != nil {
 		return err
+	}
+	if len(r.said) == 0 && r.line == "" && r.told == nil {
+		return r.ends
 	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
@@ -87,17 +97,23 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	has = has || here && !ev.Arrival.Command
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
-	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
+	r.waits = d.View.Home != l.Home()
+	moves, introduces := l.deps.Rulings.Moves(d.View, ev.Verb), l.introduces(d.View)
 	step := irc.Named(ctx, l.deps.Gateway, d)
 	if d.View.Home != l.Home() && slices.Contains(d.View.Partial, l.cfg.Name) {
 		return r, l.tell(ctx, r, d, step, here)
 	}
 	if !has {
-		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
+		tags := d.View.Home != l.Home() || !moves
+		if d.View.Home != l.Home() && !introduces && !l.peers.expects(l.endpoint(d.View.Home)) {
+			r.ends, tags = federation.Refuse(ev, federation.IllegalStep, "the server takes the rulings on this handoff only from "+
+				string(d.View.Home)+", which is not its peer now"), false
+		}
+		if err := l.write(ctx, r, d, step, tags); err != nil {
 			return nil, err
 		}
 	}
-	if moves && l.introduces(d.View) {
+	if moves && introduces && r.ends == nil {
 		receipt, err := l.receipt(ctx, d)
 		if err != nil {
 			return nil, err
@@ -145,22 +161,30 @@ func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) 
 	})
 }
 
-// write adds a step from elsewhere to a row, with the line beside it. The tags are
-// left out where the server has the step already.
+// write adds a step from elsewhere to a row, with the line beside it. The tags are left out if
+// the server has the step already, or would ignore it.
 func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step translate.Step, tags bool) error {
-	rendered, losses, err := l.render(ctx, d)
+	render := l.render
+	if tags {
+		render = l.legal
+	}
+	rendered, losses, err := render(ctx, d)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && tags && !rendered.ID.IsZero() {
+		r.ends, tags, err = refused, false, nil
+	}
 	if err != nil {
 		return fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
 	}
 	irc.LogLosses(ctx, l.log, rendered, losses)
-	r.did, r.name = l.shown(rendered), step.Name(d.Entry.Event.Actor())
+	r.did, r.shown = l.shown(rendered)
+	r.name = step.Name(d.Entry.Event.Actor())
 	if tags {
 		m, err := l.say(ctx, rendered, d.View)
 		if err != nil {
 			return err
 		}
-		if r.did != "" {
-			m.Account = string(r.did)
+		if r.shown != "" {
+			m.Account = string(r.shown)
 		}
 		r.said = append(r.said, m)
 	}
@@ -196,8 +220,8 @@ func (l *Link) describe(ctx context.Context, r *row, step translate.Step, render
 		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, v))
 	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
-		if r.did != "" {
-			r.line = withDID(r.line, r.did)
+		if r.shown != "" {
+			r.line = withDID(r.line, r.shown)
 		}
 		if rendered.Verb == federation.Progress {
 			r.about = rendered.Handoff.String()
@@ -205,17 +229,14 @@ func (l *Link) describe(ctx context.Context, r *row, step translate.Step, render
 	}
 }
 
-// shown returns the one DID under which users there see the actor of a step, and to which they
-// offer: its own, whichever key signed the step there; "" for the gateway itself. A did:web is
-// a server's on this network, so that its signing DID stands for it.
-func (l *Link) shown(written federation.Event) federation.DID {
-	switch {
-	case written.From == l.deps.Home.DID():
-		return ""
-	case written.Actor().Method() == "web":
-		return written.From
+// shown returns the actor of a step as it is written there, and the DID to which users there offer:
+// the key that signs the steps of the actor, because a server takes an answer from no other DID. Both
+// are "" for the gateway itself.
+func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
+	if written.From == l.deps.Home.DID() {
+		return "", ""
 	}
-	return written.Actor()
+	return written.Actor(), written.From
 }
 
 // withDID adds to a line the DID by which users there must address its speaker: no client of
@@ -228,7 +249,8 @@ func withDID(line string, did federation.DID) string {
 // render returns a step as it is written here, in the act dialect and for the place
 // where the handoff is. A signer that the home took for a party with another DID is written
 // as that party: a server knows one DID of each user. A step of another home itself is
-// written as a step of this gateway.
+// written as a step of this gateway. An offer that the gateway signs names the DID that signs the
+// answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -238,6 +260,17 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 	if ev := d.Entry.Event; ev.Arrival.Party != "" && ev.Arrival.Party != ev.From && ev.Provenance == federation.Signed {
 		d.Entry.Event.Arrival.Party = ""
 		return irc.Vouch(ctx, l.deps.Ports, d)
+	}
+	if ev := d.Entry.Event; ev.Verb == federation.Offer && ev.To != "" && d.View.Home != l.Home() {
+		to, err := l.answersAs(ctx, ev, d.View)
+		if err != nil {
+			return ev, nil, err
+		}
+		asSigned := ev.Provenance == federation.Signed && ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue
+		if to != ev.To && !asSigned {
+			d.Entry.Event.To = to
+			return irc.Vouch(ctx, l.deps.Ports, d)
+		}
 	}
 	return irc.Render(ctx, l.deps.Ports, d)
 }
@@ -289,8 +322,10 @@ func (s *session) deliver(r *row) {
 	case r.text != nil:
 		s.deliverText(r)
 		return
+	case r.waits && r.told != nil && s.misses(r):
+		return
 	}
-	from := s.speaker(r.did, r.name, r.venue)
+	from := s.speaker(r.did, r.shown, r.name, r.venue)
 	for _, m := range r.said {
 		if m.From == "" {
 			m.From = from.Nick
@@ -300,7 +335,7 @@ func (s *session) deliver(r *row) {
 	}
 	s.queueLine(r, from.Nick)
 	if r.unproven == 0 {
-		r.answer(nil) // all of it is there
+		r.answer(r.ends) // all of it is there
 	}
 }
 
@@ -323,20 +358,20 @@ func (s *session) aim(message any) {
 func (s *session) queueLine(r *row, from string) {
 	id, private := lineID(r.step), r.told != nil
 	message := &said{
-		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
+		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.shown), MsgID: id,
 		Tags: map[string]string{irc.RefTag: r.ref.String()},
 	}
 	if private {
-		message.Text, message.Reader = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
+		message.Text, message.Reader = irc.PrivateSummary(*r.told, s.self().Nick), string(r.to)
 	}
-	line := &proof{id: id, message: message}
+	line := &proof{id: id, message: message, beside: true}
 	switch {
 	case message.Text == "":
 		return
 	case r.did == "" && len(r.said) == 0, private && r.did == "":
 		s.put(lines, message)
 		return
-	case private || len(r.said) == 0:
+	case len(r.said) == 0:
 		line.row = r
 	}
 	s.queueProved(lines, line, r.about)

@@ -51,15 +51,15 @@ func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
 		}}
 	})
 	opened := h.offered(t, channel)
-	accepted := rendition(t, h, h.step(t, opened, "scout", federation.Accept, federation.Assigned))
-	accepted.Entry.Filed = time.Now().Add(-time.Minute)
-	step := accepted.Entry.Event
-	filed[step.ID] = accepted.Entry
+	withdrawn := rendition(t, h, h.step(t, opened, "scout", federation.Cancel, federation.Cancelled))
+	withdrawn.Entry.Filed = time.Now().Add(-time.Minute)
+	step := withdrawn.Entry.Event
+	filed[step.ID] = withdrawn.Entry
 	h.run(t)
 	if err := h.link.Deliver(t.Context(), opened); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.link.Deliver(t.Context(), accepted); err != nil {
+	if err := h.link.Deliver(t.Context(), withdrawn); err != nil {
 		t.Fatal(err)
 	}
 	receipt := func(m map[string]any) bool {

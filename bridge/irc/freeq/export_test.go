@@ -71,11 +71,27 @@ const MaxPeered = maxPeered
 func RememberServers(names []string) (remembered int, last bool) {
 	p := newPeers()
 	for _, name := range names {
-		p.saw(replayed{EventID: "01M84B2QQTTV88PVJ34XV13FQ4", Origin: name})
-		_, last = p.with(name)
+		p.saw(replayed{Canonical: anOffer, Origin: name}, true)
+		last = p.expected[name]
 	}
-	return len(p.peered), last
+	return len(p.expected), last
 }
+
+// anOffer is the document of a step.
+const anOffer = `{"act":"handoff","act-title":"x","act-verb":"offer","from":"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa","id":"01M84B2QQTTV88PVJ34XV13FQ4","target":"#ops"}`
 
 // LookForDepartures has a link that does not run look for users that left their own network.
 func LookForDepartures(l *Link, every time.Duration) { l.presenceEvery = every }
+
+// AnswerTimeout returns how long a link waits for an answer after some answers, and then as many
+// questions without one.
+func AnswerTimeout(missed int, took ...time.Duration) time.Duration {
+	var trips roundTrips
+	for _, each := range took {
+		trips.measured(each)
+	}
+	for range missed {
+		trips.missed()
+	}
+	return trips.timeout()
+}

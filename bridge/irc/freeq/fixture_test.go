@@ -28,7 +28,10 @@ import (
 	"baton/bridge/irc/freeq"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
 )
 
 func TestMain(m *testing.M) {
@@ -140,10 +143,34 @@ func (g *gateway) Place(context.Context, federation.DID, federation.DID, string)
 }
 
 func (g *gateway) Name(_ context.Context, did federation.DID) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if name, known := g.names[did]; known {
 		return name
 	}
 	return did.Short()[8:12]
+}
+
+// rename gives a DID another name.
+func (g *gateway) rename(did federation.DID, name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.names[did] = name
+}
+
+// opened returns the step of a document, as its signer signed it.
+func opened(t *testing.T, document string, key ed25519.PrivateKey) (federation.Event, error) {
+	t.Helper()
+	read, err := translate.FromDocument(document)
+	if err != nil {
+		return read, err
+	}
+	ev, err := dialect.FromDocument(document)
+	if err != nil {
+		return ev, err
+	}
+	ev.Fields = read.Fields
+	return signing.Seal(t.Context(), signer(read.From, key), ev)
 }
 
 // next returns the next step that was submitted.
@@ -169,6 +196,8 @@ type house struct {
 	gaveUp  chan federation.RefusalCode
 	settled chan federation.HandoffID
 	keys    map[string]ed25519.PublicKey
+	cfg     freeq.Config
+	used    freeq.Deps
 	stop    context.CancelFunc
 	up      chan struct{}
 	ended   chan error
@@ -228,8 +257,81 @@ func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.link = link
+	h.link, h.cfg, h.used = link, cfg, deps
 	return h
+}
+
+// restart ends the link, and runs it again without what it remembers, as a new process does.
+func (h *house) restart(t *testing.T) {
+	t.Helper()
+	h.stop()
+	h.ended <- <-h.ended
+	link, err := freeq.Open(h.cfg, h.used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.link = link
+	h.run(t)
+}
+
+// messages is a bridge.Messages that notes the DIDs whose deliveries a link has tried.
+type messages struct {
+	bridge.Messages
+
+	back chan federation.DID
+}
+
+func (m *messages) Back(_ context.Context, _ string, did federation.DID) error {
+	m.back <- did
+	return nil
+}
+
+func (*messages) Guest(_, nick string) federation.DID {
+	did, _ := person("guest " + nick)
+	return did
+}
+
+// awaits waits until the deliveries to a DID are tried; "" is all.
+func (m *messages) awaits(t *testing.T, did federation.DID) {
+	t.Helper()
+	select {
+	case back := <-m.back:
+		if back != did {
+			t.Errorf("the deliveries to %q are tried, want %q", back, did)
+		}
+	case <-time.After(patience):
+		t.Fatalf("the deliveries to %q are not tried", did)
+	}
+}
+
+// words returns private text by scout to a user of the server.
+func (h *house) words(t *testing.T, to string) federation.Delivery {
+	t.Helper()
+	from, key := person("scout")
+	did, _ := person(to)
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := federation.Event{
+		ID: id, Handoff: federation.Conversation(from, did), Kind: federation.Kind(federation.Message), Verb: federation.Message, From: from, To: did,
+		Note: "which of them?", Venue: federation.PrivateVenue(from, did),
+		Arrival: federation.Arrival{Network: "rest", Link: "rest", Received: time.Now()},
+	}
+	if ev, err = signing.SealMessage(t.Context(), signer(from, key), ev); err != nil {
+		t.Fatal(err)
+	}
+	return federation.Delivery{Entry: federation.Entry{Event: ev, Version: 1, State: federation.MessageState, Filed: time.Now()}, View: federation.MessageView(ev)}
+}
+
+// gone waits until the link knows that a user left.
+func (h *house) gone(t *testing.T, did federation.DID) {
+	t.Helper()
+	for ctx := patient(t); h.link.Online(ctx, federation.Binding{DID: did}); {
+		if ctx.Err() != nil {
+			t.Fatalf("%s is not gone", did)
+		}
+	}
 }
 
 // listen lets the server accept links, and returns where.
@@ -265,8 +367,9 @@ func (h *house) deps() freeq.Deps {
 				return nil
 			},
 			giveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
+				err := h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
 				h.gaveUp <- code
-				return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
+				return err
 			},
 		},
 		Fetch: fetch,
@@ -305,6 +408,12 @@ type rulings struct {
 
 func (*rulings) Moves(_ federation.View, verb federation.Verb) bool {
 	return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
+}
+
+// Role is that of the tables that the program has.
+func (*rulings) Role(v federation.View, verb federation.Verb) federation.Role {
+	rule, _ := lifecycle.Shipped().Rule(v, verb)
+	return rule.Who
 }
 
 func (r *rulings) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
@@ -366,12 +475,13 @@ func sealed(ctx context.Context, key federation.SigningKey, ev federation.Event)
 func (h *house) run(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	h.stop, h.up, h.ended = stop, make(chan struct{}), make(chan error, 1)
-	go func() { h.ended <- h.link.Run(ctx, func() { close(h.up) }) }()
+	link, up, ended := h.link, make(chan struct{}), make(chan error, 1)
+	h.stop, h.up, h.ended = stop, up, ended
+	go func() { ended <- link.Run(ctx, func() { close(up) }) }()
 	t.Cleanup(func() {
 		stop()
-		<-h.ended
-		_ = h.link.Close() // of a link that had ended by itself
+		<-ended
+		_ = link.Close() // of a link that had ended by itself
 	})
 	select {
 	case <-h.up:
@@ -446,8 +556,14 @@ func (h *house) alice() *bridgetest.FreeqUser {
 // of it.
 func (h *house) offered(t *testing.T, venue string) federation.Delivery {
 	t.Helper()
+	return h.offeredTo(t, venue, "alice")
+}
+
+// offeredTo is offered for another recipient.
+func (h *house) offeredTo(t *testing.T, venue, recipient string) federation.Delivery {
+	t.Helper()
 	did, key := person("scout")
-	to, _ := person("alice")
+	to, _ := person(recipient)
 	h.keys[federation.KeyID(public(key))] = public(key)
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {

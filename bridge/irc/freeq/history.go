@@ -114,7 +114,9 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}
-	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
+	again := &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
+	again.live.Store(l.live.Load())
+	return again
 }
 
 // onDisk is the evidence of steps that were written before.

@@ -88,6 +88,7 @@ type Link struct {
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
 	heard    time.Time                      // up to when the whole log of the server was read; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
+	trips    roundTrips                     // owned by the goroutine in Run
 	peers    *peers
 
 	presenceEvery time.Duration
@@ -195,11 +196,10 @@ func (l *Link) introduces(v federation.View) bool {
 		return false
 	}
 	endpoint := l.endpoint(v.Home)
-	if origin := l.peers.origin(v.ID); origin != "" {
-		return origin != endpoint
+	if of, known := l.peers.of(v.ID); known {
+		return of.origin != endpoint
 	}
-	peered, _ := l.peers.with(endpoint)
-	return endpoint != "" && !peered
+	return endpoint != "" // the log has not shown it, and so the server has it from this gateway at most
 }
 
 // endpoint returns the endpoint id of another freeq server that this gateway has a link to, ""

@@ -31,7 +31,7 @@ func isDone(t *testing.T, of federation.HomeID) {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
 			h.run(t)
-			alice := h.alice()
+			alice := h.present(t)
 			d := h.offered(t, venue())
 			d.View.Home, d.View.Numbered = of, of != home
 			h.gateway.know(d.View)

@@ -186,6 +186,7 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 		s.begin()
 		return
 	}
+	s.meetAgain()
 	s.yield()
 }
 
@@ -215,6 +216,7 @@ func (s *session) open() {
 		s.WatchPresence(s.link.deps.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
 	})
 	s.up()
+	s.back("") // what failed on the last connection, and what waits for readers that came since
 }
 
 // onMember keeps track of their users, and of ours that were thrown out.
@@ -222,6 +224,7 @@ func (s *session) onMember(m *member) {
 	switch m.Type {
 	case typeJoin:
 		s.theirs.join(m.Nick, m.Channel, m.DID)
+		s.meetAgain()
 		s.yield()
 		s.enter(m.Channel)
 	case typePart:

@@ -2,112 +2,145 @@ package freeq
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/translate"
 )
 
-// peerDelay is how long a step of another freeq server is left to that server, while it is not
-// known whether the two are peered. Servers that are need a fraction of a second where they
-// have the key of the signer, and fetch it for five seconds at most. The log is looked at in
-// intervals of peerLook.
+// peerDelay is how long a step of another freeq server is left to that server, if the two were
+// peered when the last step came. Servers that are need a fraction of a second if they have the
+// key of the signer, and fetch it for five seconds at most. The log is looked at in intervals of
+// peerLook.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond
 )
 
-// maxOrigins is how many handoffs are remembered with their home, at some 150 bytes each.
-const maxOrigins = 1 << 14
+// maxKnown bounds the handoffs whose parties are remembered, at some 400 bytes each, and
+// maxWorkers the parties of one.
+const (
+	maxKnown   = 1 << 14
+	maxWorkers = 64
+)
 
 // maxPeered is how many other servers are remembered: a server may name any number in its log.
 const maxPeered = 1 << 10
 
-// peers is what the log of a server shows of other servers: which it is peered with, and from
-// which of them it has each handoff. A server takes the word of that one alone. It outlives
-// the connection, and may be used concurrently.
+// parties is what the log of a server shows of one handoff: the server that opened it, whose word
+// alone counts there, and the DIDs that the server takes its steps from.
+type parties struct {
+	origin           string // endpoint id
+	offerer, offeree federation.DID
+	workers          []federation.DID // that accepted, claimed or bid
+}
+
+// peers is what the log of a server shows of other servers and of the parties of handoffs. It
+// outlives the connection, and may be used concurrently.
+//
+// Whether two servers are peered is never known: the operators can end it at any time. It is an
+// expectation, from the last step, that only determines how long a step is waited for.
 type peers struct {
-	mu      sync.Mutex
-	peered  map[string]bool // by endpoint id: true where the log has rows of it, false where it lacked one
-	origins map[federation.HandoffID]string
+	mu       sync.Mutex
+	expected map[string]bool // by endpoint id; absent if no step of it came yet
+	handoffs map[federation.HandoffID]*parties
 }
 
 func newPeers() *peers {
-	return &peers{peered: map[string]bool{}, origins: map[federation.HandoffID]string{}}
+	return &peers{expected: map[string]bool{}, handoffs: map[federation.HandoffID]*parties{}}
 }
 
-// saw notes a row of the log.
-func (p *peers) saw(row replayed) {
-	id, err := federation.ParseEventID(row.EventID)
-	if err != nil || row.Origin == "" {
+// saw notes a step of the log. One that was seen before says nothing about the peering now.
+func (p *peers) saw(row replayed, fresh bool) {
+	step, err := translate.FromDocument(row.Canonical)
+	if err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.peered) >= maxPeered {
-		clear(p.peered)
+	if row.Origin != "" && fresh {
+		p.expect(row.Origin, true)
 	}
-	p.peered[row.Origin] = true
-	if row.Subject != "" {
+	if row.Subject == "" {
+		to, _ := federation.ParseDID(step.Fields["act-to"])
+		p.open(step.ID, &parties{origin: row.Origin, offerer: step.From, offeree: to})
 		return
 	}
-	if len(p.origins) >= maxOrigins {
-		clear(p.origins) // the log is read again with the next connection
+	id, err := federation.ParseEventID(row.Subject)
+	if err != nil {
+		return
 	}
-	p.origins[id] = row.Origin
+	of := p.handoffs[id]
+	if of == nil || !slices.Contains([]string{"accept", "claim", "bid"}, step.Fields["act-verb"]) {
+		return
+	}
+	if len(of.workers) < maxWorkers && !slices.Contains(of.workers, step.From) {
+		of.workers = append(of.workers, step.From)
+	}
 }
 
-// lacked notes that the log has no row for a step of another server, which had the time to
-// send it.
+// open notes an offer.
+func (p *peers) open(id federation.HandoffID, of *parties) {
+	if p.handoffs[id] != nil {
+		return // read again
+	}
+	if len(p.handoffs) >= maxKnown {
+		clear(p.handoffs) // the log is read again with the next connection
+	}
+	p.handoffs[id] = of
+}
+
+// expect notes whether the next step of another server is expected to come from there.
+func (p *peers) expect(endpoint string, comes bool) {
+	if len(p.expected) >= maxPeered {
+		clear(p.expected)
+	}
+	p.expected[endpoint] = comes
+}
+
+// lacked notes that the log has no row for a step of another server.
 func (p *peers) lacked(endpoint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.peered[endpoint] {
-		p.peered[endpoint] = false
-	}
+	p.expect(endpoint, false)
 }
 
-// with reports whether the server is peered with another one, and whether that is known.
-func (p *peers) with(endpoint string) (peered, known bool) {
+// expects reports whether a step of another server is worth a wait. It is for the first one.
+func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	peered, known = p.peered[endpoint]
-	return peered, known
+	comes, known := p.expected[endpoint]
+	return comes || !known
 }
 
-// origin returns from which server this one has a handoff, "" where that is not known.
-func (p *peers) origin(id federation.HandoffID) string {
+// of returns the parties of a handoff that the log has shown.
+func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.origins[id]
-}
-
-// sender returns the endpoint id of the other freeq server from which a step came, "" for none,
-// and whether this server has the step from there.
-func (l *Link) sender(ev federation.Event) (endpoint string, has, known bool) {
-	if endpoint = l.endpoint(ev.Arrival.Home); endpoint == "" {
-		return "", false, true
+	if h := p.handoffs[id]; h != nil {
+		of = *h
+		of.workers = slices.Clone(h.workers)
+		return of, true
 	}
-	has, known = l.peers.with(endpoint)
-	return endpoint, has, known
+	return parties{}, false
 }
 
-// has reports whether the server has a step from another freeq server. Where it is not known
-// whether the two are peered, it gives the other server time and looks at the log. It blocks
-// until then.
+// has reports whether the server has a step from another freeq server. If it is expected to, it
+// gives the other server time and looks at the log again. It blocks until then.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
+	endpoint := l.endpoint(ev.Arrival.Home)
+	if endpoint == "" {
+		return false, nil
+	}
 	for {
-		endpoint, has, known := l.sender(ev)
-		if known {
-			return has, nil
-		}
-		late := time.Since(ev.Arrival.Received) >= peerDelay
 		shown, err := l.shows(ctx, s, ev.ID)
 		switch {
 		case err != nil || shown:
 			return shown, err
-		case late:
+		case !l.peers.expects(endpoint), time.Since(ev.Arrival.Received) >= peerDelay:
 			l.peers.lacked(endpoint)
 			return false, nil
 		}

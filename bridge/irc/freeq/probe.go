@@ -53,7 +53,9 @@ func (s *session) answered() (question, bool) {
 	}
 	q := s.asked[0]
 	s.asked = s.asked[1:]
-	s.queue.window.answered(q.number, time.Now())
+	now := time.Now()
+	s.link.trips.measured(now.Sub(q.written))
+	s.queue.window.answered(q.number, now)
 	if q.row != nil {
 		q.row.answer(nil)
 	}
@@ -67,8 +69,13 @@ func (s *session) watch(now time.Time) error {
 		if q.written.IsZero() {
 			continue
 		}
-		if now.Sub(q.written) > answerTimeout && now.Sub(s.heard) > answerTimeout || now.Sub(q.written) > busyTimeout {
-			return errors.New("no answer within " + now.Sub(q.written).Round(time.Second).String())
+		timeout := answerTimeout
+		if s.linked {
+			timeout = s.link.trips.timeout()
+		}
+		if now.Sub(q.written) > timeout && now.Sub(s.heard) > timeout || now.Sub(q.written) > busyTimeout {
+			s.link.trips.missed()
+			return errors.New("no answer within " + now.Sub(q.written).Round(100*time.Millisecond).String())
 		}
 	}
 	if s.linked && now.Sub(s.tried) >= listenAgain {

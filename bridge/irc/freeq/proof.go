@@ -21,11 +21,16 @@ const (
 	secondLook = time.Second            // between the second and the third
 	looks      = 3                      // before the message is written again
 	writings   = 3                      // before the delivery waits for a later attempt
+
+	lineWritings = 2 // of a line beside a step, which is best effort
 )
 
-// errNotFiled is why a delivery waits although the peer answers.
-var errNotFiled = errors.New("the server answers and does not file the step: it files none whose key it cannot fetch; " +
-	"check the entry for this gateway in its s2s-peer-api")
+// Why a delivery waits although the peer answers.
+var (
+	errNotFiled = errors.New("the server answers and does not file the step: it files none whose key it cannot fetch; " +
+		"check the entry for this gateway in its s2s-peer-api")
+	errTextNotFiled = errors.New("the server answers and does not file the text: the channel may be moderated, or closed to its author")
+)
 
 // errOtherBytes is the detail of the refusal of a step whose id another step has there.
 const errOtherBytes = "the server has another step under this id"
@@ -37,6 +42,7 @@ type proof struct {
 	signature string // of a step; "" of a line
 	message   *said
 	row       *row        // that waits for this proof; nil for a line beside a step
+	beside    bool        // a line beside a step, whose row only waits until the line is written
 	looked    chan<- bool // gets whether the log has it, where it is only looked for; else nil
 
 	number  uint64    // of the last writing, in the window of the queue
@@ -78,6 +84,12 @@ func (f *filed) add(id, signature string) {
 	f.signatures[id] = signature
 }
 
+// has reports whether the log has shown a step.
+func (f *filed) has(id federation.EventID) bool {
+	_, known := f.signatures[id.String()]
+	return known
+}
+
 // answer answers a row once.
 func (r *row) answer(err error) {
 	if r.unproven = 0; !r.answered {
@@ -107,21 +119,34 @@ func (s *session) settled(p *proof) bool {
 	return known
 }
 
-// wrote notes that a message with a proof was written.
+// wrote notes that a message with a proof was written. No row waits for the proof of a line
+// beside a step: a moderated channel takes no line.
 func (s *session) wrote(p *proof, now time.Time) {
 	p.number, p.due, p.absent = s.queue.window.written, now, 0
 	p.written++
 	s.proofs = append(s.proofs, p)
+	if r := p.row; p.beside && r != nil {
+		p.row = nil
+		r.proved()
+	}
+}
+
+// proved notes that one message fewer has to be seen in the log.
+func (r *row) proved() {
+	if r.unproven--; r.unproven == 0 {
+		r.answer(r.ends)
+	}
 }
 
 // prove looks at the log of the peer for the messages that are due, one look at a time, when
-// nothing else can be written. It also looks where messages in flight keep others from being
-// written. It returns how long the next message is not due, zero for none.
+// nothing else can be written. It also looks if messages in flight keep others from being
+// written, and after a message that has no proof: a dead peer is noticed by the missing answer. It
+// returns how long the next message is not due, zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
 	}
-	due := s.queue.window.inFlight() >= maxInFlight && s.queue.size() > 0
+	due := s.unanswered || s.queue.window.inFlight() >= maxInFlight && s.queue.size() > 0
 	for _, p := range s.proofs {
 		left := p.due.Sub(now)
 		due = due || left <= 0
@@ -138,6 +163,7 @@ func (s *session) prove(now time.Time) (wait time.Duration) {
 
 // look asks for the end of the peer's log. Of a peer that drops nothing any answer will do.
 func (s *session) look() {
+	s.unanswered = false
 	m := &catchupRequest{Since: s.cursor}
 	if s.lossless() {
 		m = &catchupRequest{Since: farFuture, Limit: 1}
@@ -152,7 +178,7 @@ func (s *session) lossless() bool {
 
 // lookFor looks once for a step in the log of the peer.
 func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
-	if _, known := s.link.filed.signatures[id.String()]; known {
+	if s.link.filed.has(id) {
 		looked <- true
 		return
 	}
@@ -192,11 +218,16 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	}
 }
 
-// onFile remembers a row of the peer's log.
+// onFile remembers a row of the peer's log: a step, or a line of this gateway. A server has the
+// line under its first second, where no later look finds it, and drops a line that it has.
 func (s *session) onFile(row replayed) {
-	if row.Kind == "act" {
+	switch {
+	case row.Kind == "act":
+		_, again := s.link.filed.signatures[row.EventID] // looks overlap by a second
 		s.link.filed.add(row.EventID, row.Signature)
-		s.link.peers.saw(row)
+		s.link.peers.saw(row, !again)
+	case row.Kind == "message" && row.Origin == string(s.link.deps.Home):
+		s.link.filed.add(row.EventID, "")
 	}
 }
 
@@ -206,9 +237,7 @@ func (s *session) proved(p *proof) {
 	if p.row == nil || s.settled(p) && p.row.answered {
 		return
 	}
-	if p.row.unproven--; p.row.unproven == 0 {
-		p.row.answer(nil)
-	}
+	p.row.proved()
 }
 
 // missing notes that the log of the peer does not show a message: it is looked for again,
@@ -223,11 +252,14 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	case p.absent < looks:
 		p.due = now.Add(secondLook)
 		s.proofs = append(s.proofs, p)
-	case p.written < writings:
+	case p.written < lineWritings, !p.beside && p.written < writings:
 		s.writeAgain(p)
+	case p.row != nil && p.message.Type == typePrivmsg:
+		p.row.answer(irc.Unavailable(s.link.cfg.Name, errTextNotFiled))
 	case p.row != nil:
 		p.row.answer(irc.Unavailable(s.link.cfg.Name, errNotFiled))
 	default:
+		s.link.filed.add(p.id, "") // no later attempt writes it either
 		s.log.LogAttrs(ctx, slog.LevelWarn, "line not shown: the server does not file it", slog.String("handoff_id", p.message.Tags[irc.RefTag]))
 	}
 }

@@ -58,7 +58,7 @@ func TestAServerThatStallsIsNotSentMoreThanItTakes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
-	h.server.Stall(2500 * time.Millisecond)
+	h.server.Stall(1500 * time.Millisecond)
 	h.deliverAll(t, 150)
 	if n := h.server.Dropped(); n != 0 {
 		t.Errorf("%d messages came too fast", n)

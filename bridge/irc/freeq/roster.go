@@ -29,9 +29,20 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 	return nil
 }
 
-// speaker returns the user from which a step comes, in the channel where it is written.
-func (s *session) speaker(did federation.DID, name, venue string) *irc.PseudoClient {
-	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name} }, s.retire)
+// self returns the gateway's own user.
+func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
+
+// speaker returns the user from which a step comes, in the channel where it is written. A party has
+// one user, which keeps the DID that it was shown with first, and gets the nick of a name that the
+// gateway learns later.
+func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
+	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
+	if did != "" && p.Name != name && name != did.Short() {
+		p.Name = name
+		if p.Nick != "" {
+			s.rename(p)
+		}
+	}
 	s.present(p)
 	return p
 }
@@ -94,8 +105,8 @@ func (l *Link) only(p *irc.PseudoClient) bool {
 // and no user's.
 func (s *session) join(p *irc.PseudoClient, venue string) {
 	m := &member{Type: typeJoin, Nick: p.Nick, Channel: venue, ActorClass: "agent"}
-	if p.DID != "" {
-		did := string(p.DID)
+	if p.Shown != "" {
+		did := string(p.Shown)
 		m.DID = &did
 	}
 	s.put(lines, m)
@@ -146,8 +157,8 @@ func (s *session) state() *syncResponse {
 func describe(p *irc.PseudoClient) nickInfo {
 	class := "agent"
 	described := nickInfo{Nick: p.Nick, ActorClass: &class}
-	if p.DID != "" {
-		did := string(p.DID)
+	if p.Shown != "" {
+		did := string(p.Shown)
 		described.DID = &did
 	}
 	return described

@@ -43,7 +43,8 @@ type pendingRuling struct {
 	held federation.Pending
 	view federation.View
 	said said           // without the nick that says it
-	did  federation.DID // as which it is signed there
+	did  federation.DID // whose step it is
+	show federation.DID // the DID that users there answer to
 	name string
 
 	// Owned by the session.
@@ -125,7 +126,11 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	}
 	still, after := map[federation.EventID]bool{}, map[federation.HandoffID]bool{}
 	for _, h := range held {
-		if asks, soon := s.link.otherAsks(h, time.Now()); asks {
+		asks, soon, err := s.otherAsks(ctx, h, time.Now())
+		if err != nil {
+			return nil, false, err
+		}
+		if asks {
 			behind = behind || soon
 			continue
 		}
@@ -159,23 +164,25 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 }
 
 // otherAsks reports whether the server where a step came from asks for the ruling itself. A
-// freeq server that is not peered with this one cannot. Where that is not known, soon says
-// that the step is left to the other server for a while only.
-func (l *Link) otherAsks(h federation.Pending, now time.Time) (asks, soon bool) {
+// freeq server that is not peered with this one cannot. While the log does not show the step,
+// soon says that it is left to the other server for a while only.
+func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
-		return false, false
+		return false, false, nil
 	}
-	endpoint, has, known := l.sender(h.Event)
+	endpoint := s.link.endpoint(h.Event.Arrival.Home)
+	if endpoint == "" {
+		return true, false, nil
+	}
+	shown, err := s.link.shows(ctx, s, h.Event.ID)
 	switch {
-	case endpoint == "" || has:
-		return true, false
-	case known:
-		return false, false
-	case now.Sub(h.Since) < peerDelay:
-		return true, true
+	case err != nil || shown:
+		return shown, false, err
+	case s.link.peers.expects(endpoint) && now.Sub(h.Since) < peerDelay:
+		return true, true, nil
 	}
-	l.peers.lacked(endpoint)
-	return false, false
+	s.link.peers.lacked(endpoint)
+	return false, false, nil
 }
 
 // makePending returns the pending ruling of a step, rendered once. It gives up a step that
@@ -206,20 +213,17 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	}
 	view.Dialect, view.Venue = federation.ActTags, l.place(ctx, view)
 	d := federation.Delivery{Entry: federation.Entry{Event: h.Event, Filed: h.Since}, View: view}
-	rendered, _, err := l.render(ctx, d)
+	rendered, _, err := l.legal(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", h.Event.ID, err)
-	}
-	if err := l.admit(rendered, view); err != nil {
-		return nil, err
 	}
 	m, err := l.say(ctx, rendered, view)
 	if err != nil {
 		return nil, err
 	}
-	return &pendingRuling{
-		held: h, view: view, said: m, did: l.shown(rendered), name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute,
-	}, nil
+	p := &pendingRuling{held: h, view: view, said: m, name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute}
+	p.did, p.show = l.shown(rendered)
+	return p, nil
 }
 
 // weigh takes over the pending rulings. Of each lane only the first step goes out: the
@@ -240,12 +244,16 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// submitTo sends a step to the server, as TAGMSG.
+// submitTo sends a step to the server, as TAGMSG. A server shows its users each TAGMSG, also of a
+// step that it has: that one is routed.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
+	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
+		return
+	}
 	m := p.said
-	m.From = s.speaker(p.did, p.name, p.view.Venue).Nick
+	m.From = s.speaker(p.did, p.show, p.name, p.view.Venue).Nick
 	s.put(steps, &m)
-	p.sent, p.next = true, now.Add(p.wait)
+	p.next, s.unanswered = now.Add(p.wait), true
 }
 
 // press routes the steps without a ruling again, at growing intervals, and asks for the
@@ -255,12 +263,13 @@ func (s *session) press(ctx context.Context, now time.Time) {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {
 			continue
 		}
-		from := s.speaker(p.did, p.name, p.view.Venue).Nick
+		from := s.speaker(p.did, p.show, p.name, p.view.Venue).Nick
 		s.put(steps, &route{
 			Type: typeActRoute, Act: p.view.ID.String(), Step: p.held.Event.ID.String(), Tags: p.said.Tags,
 			Target: p.said.Target, From: from, Account: p.said.Account,
 		})
 		p.routes++
+		s.unanswered = true
 		p.wait = min(2*p.wait, lastRoute)
 		p.next = now.Add(p.wait)
 		if p.routes >= inquireAfter && !p.asking {

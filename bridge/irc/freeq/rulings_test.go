@@ -26,7 +26,12 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 		Venue: channel, Offerer: alice.DID, Offeree: to,
 	}
 	h.gateway.know(v)
-	d := h.step(t, federation.Delivery{View: v}, "scout", verb, federation.Assigned)
+	return h.awaits(t, h.step(t, federation.Delivery{View: v}, "scout", verb, federation.Assigned))
+}
+
+// awaits makes a step wait for the ruling of the server.
+func (h *house) awaits(t *testing.T, d federation.Delivery) federation.Pending {
+	t.Helper()
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
 	if err := h.record.Await(t.Context(), p, 0); err != nil {
 		t.Fatal(err)

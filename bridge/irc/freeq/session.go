@@ -20,16 +20,19 @@ import (
 const meetTimeout = 15 * time.Second
 
 // probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
-// is a line in the log of its operator. The wait for an answer is bounded by answerTimeout. A
-// server answers within a fraction of a second, on a machine that is overloaded within several
-// seconds. A link that is cut for less costs half a minute: the server keeps the old connection
-// for so long, and refuses the next one.
+// is a line in the log of its operator. The wait for an answer is bounded by [roundTrips.timeout]
+// and, while the link is not up, by answerTimeout. A link that is cut too early costs half a minute
+// if this endpoint id is the larger one: the server keeps the old connection for so long, and
+// refuses the next one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
 	probeEvery    = time.Minute
 	answerTimeout = 15 * time.Second
 )
+
+// watchEvery is how often a session looks at its clocks.
+const watchEvery = 500 * time.Millisecond
 
 // busyTimeout is how long an answer may take from a peer that says other things
 // meanwhile: what it says comes in order.
@@ -62,6 +65,7 @@ type session struct {
 	theirs        *members
 	modes         map[string]*channelState // of our channels, as the peer told them
 	made          map[string]bool          // venues that are channels of the peer
+	missed        map[federation.DID]bool  // readers of deliveries that were not there
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time        // when the port for the peer's dial was last looked after
@@ -72,6 +76,7 @@ type session struct {
 	linked        bool             // rows are taken
 	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
 	proofs        []*proof         // of messages that were written
+	unanswered    bool             // a message without proof was written after the last question
 	cursor        int64            // of the peer's log, in its clock: what it files from now on is not before
 	asked         []question       // that the peer has not answered yet, in the order of the wire
 	answers       []answer         // that we owe the peer, in the order of its questions
@@ -102,7 +107,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
@@ -147,7 +152,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 func (s *session) serve(ctx context.Context) error {
 	meet := time.NewTimer(meetTimeout)
 	defer meet.Stop()
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		wait, err := s.flush(ctx)

@@ -29,7 +29,7 @@ func (s *session) tell(signer federation.DID, reply irc.Reply) bool {
 		return false
 	}
 	s.put(lines, &said{
-		Type: typePrivmsg, From: s.speaker("", "", "").Nick, Target: user.nick, Text: reply.Text(),
+		Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: reply.Text(),
 		Tags: map[string]string{irc.RefTag: reply.Ref},
 	})
 	return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"baton/bridge"
@@ -20,8 +21,10 @@ var errNoGuest = errors.New("no user has that nick")
 // relays every private message to every peer.
 func (s *session) addressed(m *said) federation.DID {
 	if did, err := federation.ParseDID(m.Target); err == nil {
-		if s.link.roster.Has(did) {
-			return did
+		for _, p := range s.link.roster.All() {
+			if p.DID != "" && (p.DID == did || p.Shown == did) {
+				return p.DID
+			}
 		}
 		return ""
 	}
@@ -74,17 +77,20 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 
 // textRow makes the row of private text.
 func (l *Link) textRow(ctx context.Context, ev federation.Event) *row {
-	r := &row{step: ev.ID, did: ev.Actor(), name: l.deps.Gateway.Name(ctx, ev.Actor()), text: &ev, to: ev.To, done: make(chan error, 1)}
+	r := &row{step: ev.ID, did: ev.Actor(), shown: l.signer(ctx, ev.Actor()), name: l.deps.Gateway.Name(ctx, ev.Actor()), text: &ev, to: ev.To, done: make(chan error, 1)}
 	if ev.To == l.deps.Messages.Guest(l.cfg.Name, ev.Arrival.Place.Venue) {
 		r.to, r.guest = "", ev.Arrival.Place.Venue
 	}
 	return r
 }
 
-// deliverText queues the lines of private text. A user with a DID has them by its nick, or an
-// absent one by its DID: the log of the server shows both, and keeps them for the user. No log
-// shows lines to a guest, and the answer to a question behind them is their proof.
+// deliverText queues the lines of private text, once its reader is there: clients read no history
+// of private text unless they ask for it. No log shows lines to a guest, and the answer to a
+// question behind them is their proof.
 func (s *session) deliverText(r *row) {
+	if r.to != "" && s.misses(r) {
+		return
+	}
 	var target string // of a guest: see [session.aim] for a reader with a DID
 	if r.guest != "" {
 		guest := s.theirs.named(r.guest)
@@ -94,10 +100,10 @@ func (s *session) deliverText(r *row) {
 		}
 		target = guest.nick
 	}
-	from := s.speaker(r.did, r.name, "")
-	for i, text := range irc.TextLines(*r.text, r.name, s.speaker("", "", "").Nick) {
+	from := s.speaker(r.did, r.shown, r.name, "")
+	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick) {
 		id := textID(*r.text, i)
-		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(r.did), MsgID: id, Reader: string(r.to), Tags: map[string]string{}}
+		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: map[string]string{}}
 		if r.text.ReplyTo != "" {
 			m.Tags[irc.RefTag] = r.text.ReplyTo
 		}
@@ -113,6 +119,42 @@ func (s *session) deliverText(r *row) {
 	case r.unproven == 0:
 		r.answer(nil) // all of it is there
 	}
+}
+
+// maxMissed bounds the absent readers that a session remembers. Deliveries to others are tried
+// again by the clock alone.
+const maxMissed = 4096
+
+// misses reports whether the reader of a row is not there, and then answers the row.
+func (s *session) misses(r *row) bool {
+	if s.theirs.online(r.to) {
+		return false
+	}
+	if len(s.missed) < maxMissed {
+		s.missed[r.to] = true
+	}
+	r.answer(irc.Unavailable(s.link.cfg.Name, fmt.Errorf("%s is not logged in there", r.to)))
+	return true
+}
+
+// meetAgain has the deliveries tried now whose readers came.
+func (s *session) meetAgain() {
+	for did := range s.missed {
+		if s.theirs.online(did) {
+			delete(s.missed, did)
+			s.back(did)
+		}
+	}
+}
+
+// back has the pending deliveries to a DID tried now; "" is all of the link.
+func (s *session) back(did federation.DID) {
+	if s.link.deps.Messages == nil {
+		return
+	}
+	s.Running.Go(func() {
+		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // they are tried by the clock too
+	})
 }
 
 // textID returns the message ID of a line of private text, the same one each time: a server drops

@@ -1,0 +1,159 @@
+package freeq_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"baton/bridge/irc/freeq"
+	"baton/federation"
+)
+
+// ruled returns a step that scout took in a handoff of the server, which has confirmed it: only
+// its line is left to write.
+func (h *house) ruled(t *testing.T) federation.Delivery {
+	t.Helper()
+	alice, _ := person("alice")
+	scout, _ := person("scout")
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := federation.View{
+		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Remote: true,
+		Venue: channel, Offerer: alice, Offeree: scout,
+	}
+	return h.step(t, federation.Delivery{View: v}, "scout", federation.Accept, federation.Assigned)
+}
+
+// lines counts the lines for people that the gateway wrote.
+func (h *house) lines() (n int) {
+	for _, m := range h.server.Said() {
+		if isLine(m) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestALineThatAModeratedChannelDropsHoldsUpNoStep(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.server.Moderate(channel, true)
+	h.deliver(t, h.ruled(t))
+	h.deliver(t, h.offered(t, channel))
+	h.expectNothingOdd(t)
+}
+
+func TestALineIsWrittenAtMostTwice(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.server.Moderate(channel, true)
+	d := h.ruled(t)
+	h.deliver(t, d)
+	for ctx := patient(t); h.lines() < 2; {
+		if ctx.Err() != nil {
+			t.Fatal("the line is not written again")
+		}
+	}
+	h.deliver(t, h.offered(t, channel)) // with a line of its own, and looks at the log
+	for ctx := patient(t); h.lines() < 4; {
+		if ctx.Err() != nil {
+			t.Fatal("the other line is not written again")
+		}
+	}
+	d.Attempt++
+	h.deliver(t, d)
+	about := 0
+	for _, m := range h.server.Said() {
+		if tags, _ := m["tags"].(map[string]any); isLine(m) && tags["+freeq.at/ref"] == d.View.ID.String() {
+			about++
+		}
+	}
+	if about != 2 {
+		t.Errorf("the line is written %d times, want twice", about)
+	}
+	h.expectNothingOdd(t)
+}
+
+// A server drops a text whose ID it has, and shows it in its log under the time when it came first.
+func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
+	said := &messages{back: make(chan federation.DID, 10)}
+	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) { d.Messages = said })
+	h.run(t)
+	alice := h.present(t)
+	words, line := h.words(t, "alice"), h.ruled(t)
+	h.deliver(t, words)
+	h.deliver(t, line)
+	if err := h.server.AwaitFiled(patient(t), words.Entry.Event.ID.String()); err != nil {
+		t.Fatal(err)
+	}
+	h.server.Spread(1)
+	h.restart(t)
+	words.Attempt, line.Attempt = 1, 1
+	h.deliver(t, words)
+	h.deliver(t, line)
+	if lines := alice.Read(); len(lines) != 2 {
+		t.Errorf("alice reads %+v, want each line once", lines)
+	}
+	h.expectNothingOdd(t)
+}
+
+// A server shows its users each TAGMSG, also of a step that it has.
+func TestAStepOnFileIsNotShownAgainAfterARestart(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.server.Mute(federation.Confirm, true)
+	scout, _ := person("scout")
+	p := h.guest(t, federation.Accept, scout)
+	if err := h.server.AwaitFiled(patient(t), p.Event.ID.String()); err != nil {
+		t.Fatal(err)
+	}
+	h.restart(t)
+	isRoute := func(m map[string]any) bool {
+		return m["type"] == "act_route" && m["act_event_id"] == p.Event.ID.String()
+	}
+	if _, err := h.server.AwaitLine(patient(t), "the route", isRoute); err != nil {
+		t.Fatal(err)
+	}
+	shown := h.server.Shown(p.Event.Handoff.String())
+	if len(shown) != 2 || shown[0].Verb != "offer" || shown[1].Verb != "accept" {
+		t.Errorf("users are shown %+v, want the offer and the accept", shown)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestADeadServerIsNoticedWithinThreeSeconds(t *testing.T) {
+	for name, pending := range map[string]func(h *house){
+		"while a step waits for its proof": func(h *house) {
+			d := h.offered(t, channel)
+			go func() { _ = h.link.Deliver(t.Context(), d) }() // its error is the end of the link
+		},
+		"while a step waits for the ruling of the server": func(h *house) { h.awaits(t, h.ruled(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.run(t)
+			h.server.Die()
+			pending(h)
+			start := time.Now()
+			err := <-h.ended
+			h.ended <- err
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("noticed after %s: %v", took, err)
+			}
+		})
+	}
+}
+
+// An answer that takes long is waited for longer the next time.
+func TestTheTimeoutForAnAnswerFollowsTheMeasuredOnes(t *testing.T) {
+	quick := freeq.AnswerTimeout(0, 50*time.Millisecond, 60*time.Millisecond)
+	slow := freeq.AnswerTimeout(0, time.Second, 3*time.Second, time.Second)
+	missed := freeq.AnswerTimeout(2, 50*time.Millisecond)
+	endless := freeq.AnswerTimeout(9, time.Minute)
+	if quick != 2*time.Second || slow <= 3*time.Second || missed != 8*time.Second || endless != 15*time.Second {
+		t.Errorf("timeouts %s, %s, %s, %s", quick, slow, missed, endless)
+	}
+}

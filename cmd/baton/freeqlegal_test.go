@@ -1,0 +1,95 @@
+//go:build interop
+
+package main_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"baton/bridge/bridgetest"
+	"baton/federation"
+)
+
+// followed checks that a freeq server follows a handoff of this gateway to its end, while a party
+// takes each step, and shows each step once.
+func followed(t *testing.T, server *bridgetest.Freeq, handoff, takes string, step func(verb string)) {
+	t.Helper()
+	id, err := federation.ParseEventID(handoff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]federation.State{
+		"offer": federation.Offered, "accept": federation.Assigned, "decline": federation.Declined, "progress": federation.Assigned, "complete": federation.Completed,
+	}
+	verbs := []string{"offer", takes, "progress", "complete"}
+	if takes == "decline" {
+		verbs = verbs[:2]
+	}
+	for _, verb := range verbs {
+		if verb != "offer" {
+			step(verb)
+		}
+		if err := server.AwaitState(patient(t), id, states[verb]); err != nil {
+			t.Fatalf("after the %s freeq has it %q: %v", verb, server.State(id), err)
+		}
+	}
+	var shown []string
+	for ctx := patient(t); len(shown) < len(verbs) && ctx.Err() == nil; time.Sleep(lookEach) {
+		shown = fakeServer{server}.Verbs(id)
+	}
+	if len(shown) != len(verbs) {
+		t.Errorf("users of freeq are shown %q, want %q", shown, verbs)
+	}
+}
+
+// A server takes an accept only from the DID that the offer names: the key that signs it.
+func TestAHandoffBetweenAgentsOverHTTPIsLegalOnFreeq(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []string{"accept", "decline"} {
+		t.Run(takes, func(t *testing.T) {
+			t.Parallel()
+			w := newFreeqWorld(t)
+			from, to := logIn(t, w.url()), logIn(t, w.url())
+			if out, err := w.command(t, "bind", "add", "fq", string(from.did), string(from.did)).CombinedOutput(); err != nil {
+				t.Fatalf("bind: %v %s", err, out)
+			}
+			id := from.offer(t, map[string]any{"to": to.did, "title": title, "channel": channel})
+			followed(t, w.server, id, takes, func(verb string) { to.step(t, id, verb, nil) })
+			var shown struct{ State string }
+			from.must(t, http.StatusOK, http.MethodGet, "handoffs/"+id, nil, &shown)
+			if want := map[string]string{"accept": "completed", "decline": "declined"}[takes]; shown.State != want {
+				t.Errorf("it is %q here", shown.State)
+			}
+		})
+	}
+}
+
+func TestAHandoffInTheTagsOfTheRFCIsLegalOnFreeq(t *testing.T) {
+	t.Parallel()
+	var server *bridgetest.Freeq
+	c := newCrossroads(t, func(h *house) []string {
+		var table string
+		server, table = newFreeq(t, h, "fq", channel)
+		return []string{table}
+	})
+	if err := server.AwaitLink(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	zoe := user{person: newPerson(t)}
+	zoe.IRCClient = c.login(t, "zoe", zoe.person, agentCaps(dialects()...)...)
+	join(t, zoe.IRCClient)
+	finn := (&world{house: c.house}).hire(t, "finn", skill)
+	here := onIRC(c.eliza, rfcTags)
+	first := here.offer(t, finn.DID)
+	finn.next(t, "a handshake", func(m message) bool { return m.Payload.Type == "system:handshake_request" })
+	consent(t, finn.Agent, handleOf(here.did))
+	finn.next(t, "the first offer", isAbout("offer", first))
+	for name, there := range map[string]side{"an IRC user": onIRC(zoe, rfcTags), "an AIRC agent": onAIRC(finn, here.did)} {
+		t.Run(name, func(t *testing.T) {
+			id := here.offer(t, there.did)
+			there.sees(t, "offer", id, federation.Offered)
+			followed(t, server, id, "accept", func(verb string) { there.step(t, verb, id) })
+		})
+	}
+}
