@@ -3,6 +3,7 @@ package main_test
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,22 +67,20 @@ func (a *absentParty) does(t *testing.T, verb string) {
 	a.asks(t, &filed, "handoff", verb, a.offer.ID.String(), "--from", string(a.worker), "--note", "I "+verb)
 }
 
-// states waits until the steps of a handoff are delivered to the ops, or wait, as wanted.
+// states waits until the steps of a handoff are delivered to the channel, or wait, as wanted.
 func (a *absentParty) states(t *testing.T, id string, want ...string) {
 	t.Helper()
-	var got []string
 	await(t, "the steps to be "+strings.Join(want, ", "), func() bool {
-		var shown shownHandoff
-		a.asks(t, &shown, "handoff", "show", id)
-		got = nil
+		shown, err := a.operator.Handoff(t.Context(), id)
+		var got []string
 		for _, step := range shown.Steps {
 			for _, d := range step.Delivered {
 				if d.Via == "lab" {
-					got = append(got, step.Verb+" "+d.State)
+					got = append(got, string(step.Verb)+" "+string(d.State))
 				}
 			}
 		}
-		return gocmp.Equal(got, want)
+		return err == nil && gocmp.Equal(got, want)
 	})
 }
 
@@ -108,24 +107,16 @@ func stepsTo(all []bridgetest.IRCMessage, target string) (steps []string) {
 	return steps
 }
 
-// awaitsWaiting waits until the record says why a step waits.
-func (a *absentParty) awaitsWaiting(t *testing.T, id string, rows int) {
+// awaitsWaiting waits until the log says of that many steps of a handoff that their reader is away.
+func (a *absentParty) awaitsWaiting(t *testing.T, id string, steps int) {
 	t.Helper()
+	waits := regexp.MustCompile(`"delivery waits".*"event_id":"(\w+)","handoff_id":"` + id + `".*no recipient is there`)
 	await(t, "the steps to wait for their reader", func() bool {
-		var list struct {
-			Items []struct {
-				Handoff string `json:"handoff_id"`
-				Reason  string `json:"last_error"`
-			}
+		found := map[string]bool{}
+		for _, match := range waits.FindAllStringSubmatch(a.told(t), -1) {
+			found[match[1]] = true
 		}
-		a.asks(t, &list, "feed", "list", "--link", "lab")
-		n := 0
-		for _, item := range list.Items {
-			if item.Handoff == id && strings.Contains(item.Reason, "no recipient is there") {
-				n++
-			}
-		}
-		return n == rows
+		return len(found) == steps
 	})
 }
 
