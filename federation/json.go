@@ -44,6 +44,15 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
+// MistypedMember returns the path of the member whose value has another type than the target of a
+// failed [DecodeJSON], and what the value is, such as "number". It returns "" for any other error.
+func MistypedMember(err error) (member, value string) {
+	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
+		return wrong.Field, wrong.Value
+	}
+	return "", ""
+}
+
 // ExactNames reports why an object must not be passed to a library that matches the names of members in any case: a
 // member is there twice, or its name differs from one of names only in case.
 func ExactNames(text []byte, names ...string) error {

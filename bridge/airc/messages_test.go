@@ -249,7 +249,6 @@ func TestBetweenAgentsWhatNamesNoHandoffIsAPlainMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, payload := range map[string]any{
-		"a request for nothing":       payload("task:request", map[string]any{"priority": "high"}),
 		"an ack of a message":         ack("0123456789abcdef", "received"),
 		"a result of a foreign ULID":  result("01K9ZQ0000000000000000000Z", "completed"),
 		"a status of later versions":  ack("0123456789abcdef", "unsupported_payload"),

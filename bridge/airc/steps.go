@@ -26,7 +26,10 @@ type step struct {
 
 // readStep finds the step in a message and the handoff that it is about, which is
 // none yet for an offer. It returns [errPlain] for a message that is no step, and
-// for one to another agent that names no handoff.
+// for one to another agent that names no handoff. A payload that opens or names a handoff
+// and cannot be a step is refused.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	if d.payload == nil {
 		return step{}, errPlain
@@ -34,8 +37,10 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	read, err := aircmsg.Decode(d.payload)
 	mayBePlain := d.recipient.agent != nil && !read.Explicit // agents may mean anything by a type
 	switch {
-	case errors.Is(err, translate.ErrNotHandoff), err != nil && mayBePlain:
+	case errors.Is(err, translate.ErrNotHandoff):
 		return step{}, errPlain
+	case err != nil && mayBePlain && read.Verb != federation.Offer:
+		return step{}, l.refuseNamed(ctx, d, step{Step: read}, err)
 	case err != nil:
 		return step{}, err
 	case read.Verb == federation.Offer && d.recipient.handle == d.from && mayBePlain:
@@ -63,6 +68,18 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 		return step{}, misdirected(s.view, "to is not the handle of the other party")
 	}
 	return s.fitted(), nil
+}
+
+// refuseNamed returns the refusal of an unreadable step, and [errPlain] if the message names
+// no handoff: between agents its type may mean anything.
+func (l *Link) refuseNamed(ctx context.Context, d *delivery, s step, refusal error) error {
+	if err := l.locate(ctx, d, &s); err != nil {
+		return err
+	}
+	if !s.view.Exists() {
+		return errPlain
+	}
+	return refusal
 }
 
 func misdirected(v federation.View, detail string) error {

@@ -3,10 +3,12 @@ package airc_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -374,5 +376,115 @@ func TestASecondAgentReadsTheStepsOfTheOfferingAgent(t *testing.T) {
 	}
 	if got, want := string(raws[0]), `{"seq":2,`+string(message[1:]); got != want {
 		t.Errorf("the offerer reads\n%s, want\n%s", got, want)
+	}
+}
+
+// spec: airc-shapes "Sessions and proofs"
+func TestPostMessageRefusesOfferWithUnusableMember(t *testing.T) {
+	t.Parallel()
+	due := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	inMaxDeadline := func(w *world) { w.gateway.home.Limits.MaxDeadline = 720 * time.Hour }
+	for name, test := range map[string]struct {
+		data map[string]any
+		want string // what the refusal names; empty for an offer that is filed
+	}{
+		"a deadline in milliseconds":         {map[string]any{"description": "x", "deadline": due.UnixMilli()}, "data.deadline"},
+		"a deadline beyond the longest one":  {map[string]any{"description": "x", "deadline": due.AddDate(1, 0, 0).Unix()}, "handoff-deadline"},
+		"a deadline in microseconds":         {map[string]any{"description": "x", "deadline": due.UnixMicro()}, "data.deadline"},
+		"a deadline of zero":                 {map[string]any{"description": "x", "deadline": 0}, "data.deadline"},
+		"a negative deadline":                {map[string]any{"description": "x", "deadline": -due.Unix()}, "data.deadline"},
+		"a deadline with a fraction":         {map[string]any{"description": "x", "deadline": 1788000000.5}, "data.deadline"},
+		"a deadline that is no time":         {map[string]any{"description": "x", "deadline": "tomorrow"}, "data.deadline"},
+		"a deadline that is a list":          {map[string]any{"description": "x", "deadline": []int{1}}, "data.deadline"},
+		"a deadline of the handoff":          {map[string]any{"description": "x", "handoff": map[string]any{"deadline": -1}}, "data.handoff.deadline"},
+		"no description":                     {map[string]any{"priority": "high"}, "data.description"},
+		"a blank description":                {map[string]any{"description": " \t"}, "data.description"},
+		"a description that is a number":     {map[string]any{"description": 7}, "data.description"},
+		"a priority that is an object":       {map[string]any{"description": "x", "priority": map[string]any{}}, "data.priority"},
+		"capabilities that are no list":      {map[string]any{"description": "x", "handoff": map[string]any{"caps": "go"}}, "data.handoff.caps"},
+		"a deadline in seconds":              {map[string]any{"description": "x", "deadline": due.Unix()}, ""},
+		"a deadline of RFC 3339":             {map[string]any{"description": "x", "deadline": due.Format(time.RFC3339)}, ""},
+		"a deadline of RFC 3339 with a zone": {map[string]any{"description": "x", "deadline": due.In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)}, ""},
+	} {
+		for face, send := range map[string]func(t *testing.T, w *world, payload any) (int, map[string]any){
+			"signed": func(t *testing.T, w *world, payload any) (int, map[string]any) {
+				t.Helper()
+				status, answer, err := w.agent(t, "planner", 0x04).Send(t.Context(), "scout_7", "please", payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return status, answer
+			},
+			"with a token": func(t *testing.T, w *world, payload any) (int, map[string]any) {
+				t.Helper()
+				planner := w.newcomer(t, "planner", nil)
+				return planner.call(t, http.MethodPost, "/api/messages", map[string]any{"to": "scout_7", "body": "please", "payload": payload})
+			},
+		} {
+			t.Run(name+" "+face, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+				inMaxDeadline(w)
+				scout := w.agent(t, "scout_7", 0x01)
+				status, answer := send(t, w, payload("task:request", test.data))
+				if test.want == "" {
+					handoff, _ := answer["handoff"].(map[string]any)
+					view, err := w.record.View(t.Context(), parseHandoff(t, handoff))
+					deadline := due
+					if err != nil || status >= http.StatusBadRequest || !view.Deadline.Equal(deadline) {
+						t.Errorf("answered %d %v, %v; deadline %v, want %v", status, answer, err, view.Deadline, deadline)
+					}
+					return
+				}
+				message, _ := answer["message"].(string)
+				if status != http.StatusBadRequest || answer["error"] != "bad_request" || !strings.Contains(message, test.want) {
+					t.Errorf("answered %d %v, want 400 bad_request that names %s", status, answer, test.want)
+				}
+				if got := inbox(t, scout); len(got) != 0 {
+					t.Errorf("the recipient got %v", got)
+				}
+			})
+		}
+	}
+}
+
+func TestPostMessageRefusesAnswerWithUnusableMember(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		payload func(offer string) any
+		want    string // the outcome
+		names   string
+	}{
+		"an unknown status to the offer":   {func(offer string) any { return ack(offer, "maybe") }, "400 bad_request", "data.status"},
+		"no status":                        {func(offer string) any { return payload("ack", map[string]any{"replyTo": offer}) }, "400 bad_request", "data.status"},
+		"an unknown result of the offer":   {func(offer string) any { return result(offer, "halfway") }, "400 bad_request", "data.status"},
+		"a result of another type":         {func(offer string) any { return result(offer, "partial", "error", 7) }, "400 bad_request", "data.error"},
+		"an unknown status to no handoff":  {func(string) any { return ack("msg_of_another_kind", "seen") }, "201", ""},
+		"a result of what is no handoff":   {func(string) any { return result("job-17", "halfway") }, "201", ""},
+		"an unknown status to the handoff": {func(string) any { return ack("", "maybe") }, "400 bad_request", "data.status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			planner, scout := w.agent(t, "planner", 0x04), w.agent(t, "scout_7", 0x01)
+			consents(t, scout, planner)
+			_, answer, err := planner.Send(t.Context(), "scout_7", "please", request("Cite three sources"))
+			if err != nil {
+				t.Fatal(answer, err)
+			}
+			handoff, _ := answer["handoff"].(map[string]any)
+			id := parseHandoff(t, handoff)
+			sent := test.payload(answer["id"].(string))
+			if data := sent.(map[string]any)["data"].(map[string]any); data["replyTo"] == "" {
+				data["handoff"] = map[string]any{"id": id.String()}
+			}
+			status, refused, err := scout.Send(t.Context(), "planner", "well", sent)
+			if got := told(status, refused, err); got != test.want || !strings.Contains(fmt.Sprint(refused["message"]), test.names) {
+				t.Errorf("answered %s %v, want %s that names %q", got, refused, test.want, test.names)
+			}
+			if got := w.verbs(t, id); got != "offer" {
+				t.Errorf("filed %q", got)
+			}
+		})
 	}
 }

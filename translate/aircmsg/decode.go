@@ -35,8 +35,8 @@ type data struct {
 }
 
 // Decode reads the step that a payload requests. It returns [translate.ErrNotHandoff] for
-// a payload about another subject, and a [*federation.RefusalError] for an unreadable one,
-// with the members that could be read. The registry and the home find the handoff of the
+// a payload about another subject, and a [*federation.RefusalError] that names the member for
+// an unreadable one, with the members that could be read. The registry and the home find the handoff of the
 // message ids and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
@@ -49,25 +49,29 @@ func Decode(payload json.RawMessage) (Step, error) {
 	members := e.members(payload)
 	s := Step{Explicit: e.Type == TypeHandoff}
 	var d data
-	if err := federation.DecodeJSON(members, &d); err != nil {
-		return s, malformed("payload", err.Error())
-	}
+	err := unreadable(federation.DecodeJSON(members, &d)) // which reads the other members all the same
 	s.Proof = d.Handoff.Proof
-	if err := s.readVerb(e.Type, d); err != nil {
-		return s, err
+	if verb := s.readVerb(e.Type, d); err == nil {
+		err = verb
 	}
-	if err := s.readID(d); err != nil {
-		return s, err
+	if id := s.readID(d); err == nil {
+		err = id
 	}
 	if s.Verb == federation.Offer {
-		return s, s.readOffer(members)
+		if err == nil {
+			err = s.readOffer(members)
+		}
+		return s, err
+	}
+	if refs := s.readRefs(d); err == nil {
+		err = refs
+	}
+	if err != nil {
+		return s, err
 	}
 	s.readText(d)
 	s.readContext(d)
-	if err := s.readHash(d.Handoff.ContextH); err != nil {
-		return s, err
-	}
-	return s, s.readRefs(d)
+	return s, s.readHash(d.Handoff.ContextH)
 }
 
 // readVerb finds the step: the one that the payload names, else that of its type
@@ -236,6 +240,18 @@ func compact(text []byte) string {
 		return ""
 	}
 	return b.String()
+}
+
+// unreadable returns the refusal of a payload whose JSON has another shape, and names the
+// member. It returns nil for nil.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	if member, value := federation.MistypedMember(err); member != "" {
+		return malformed("data."+member, "it is a "+value)
+	}
+	return malformed("payload", err.Error())
 }
 
 func malformed(what, why string) error {

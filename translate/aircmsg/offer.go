@@ -3,7 +3,9 @@ package aircmsg
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"baton/federation"
@@ -20,19 +22,19 @@ type terms struct {
 	Summary     string          `json:"summary"`
 	Text        string          `json:"text"`
 	Priority    string          `json:"priority"`
-	Deadline    *int64          `json:"deadline"`
+	Deadline    json.RawMessage `json:"deadline"` // see readDeadline
 	Context     json.RawMessage `json:"context"`
 	Files       json.RawMessage `json:"files"`
 	Todos       json.RawMessage `json:"todos"`
 	History     json.RawMessage `json:"history"`
 	Handoff     struct {
-		Title      string   `json:"title"`
-		Caps       []string `json:"caps"`
-		Deadline   *int64   `json:"deadline"`
-		Channel    string   `json:"channel"`
-		ContextRef string   `json:"context_ref"`
-		ContextH   string   `json:"context_h"`
-		Replaces   string   `json:"replaces"`
+		Title      string          `json:"title"`
+		Caps       []string        `json:"caps"`
+		Deadline   json.RawMessage `json:"deadline"`
+		Channel    string          `json:"channel"`
+		ContextRef string          `json:"context_ref"`
+		ContextH   string          `json:"context_h"`
+		Replaces   string          `json:"replaces"`
 	} `json:"handoff"`
 }
 
@@ -48,8 +50,8 @@ type task struct {
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 func (s *Step) readOffer(members json.RawMessage) error {
 	var t terms
-	if err := federation.DecodeJSON(members, &t); err != nil {
-		return malformed("payload", err.Error())
+	if err := unreadable(federation.DecodeJSON(members, &t)); err != nil {
+		return err
 	}
 	var work task
 	if there(t.Task) && federation.DecodeJSON(t.Task, &work.Title) != nil {
@@ -79,10 +81,10 @@ func (s *Step) readOffer(members json.RawMessage) error {
 	if err := s.readCaps(t.Handoff.Caps); err != nil {
 		return err
 	}
-	if t.Deadline == nil {
-		t.Deadline = t.Handoff.Deadline
+	if there(t.Deadline) {
+		return s.readDeadline("data.deadline", t.Deadline)
 	}
-	return s.readDeadline(t.Deadline)
+	return s.readDeadline("data.handoff.deadline", t.Handoff.Deadline)
 }
 
 func first(texts ...string) string {
@@ -127,13 +129,22 @@ func (s *Step) readCaps(caps []string) error {
 	return nil
 }
 
-func (s *Step) readDeadline(seconds *int64) error {
-	if seconds == nil {
+// readDeadline reads a deadline: a whole number of unix seconds, or a time of RFC 3339.
+func (s *Step) readDeadline(member string, value json.RawMessage) error {
+	if !there(value) {
 		return nil
 	}
+	seconds, text := string(value), ""
+	if federation.DecodeJSON(value, &text) == nil {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return malformed(member, "want unix seconds, or a time such as 2026-11-21T12:00:00Z")
+		}
+		seconds = strconv.FormatInt(at.Unix(), 10)
+	}
 	var ev federation.Event
-	if err := translate.ReadDeadline(&ev, fmt.Sprint(*seconds)); err != nil {
-		return malformed("data.deadline", err.Error())
+	if err := translate.ReadDeadline(&ev, seconds); err != nil {
+		return malformed(member, "want unix seconds, or a time such as 2026-11-21T12:00:00Z")
 	}
 	s.Deadline = ev.Deadline
 	return nil
