@@ -56,28 +56,25 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if !wellFormed(handle) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
+	// The DID first: an agent may have registered its alias before aliases were reserved.
+	did, hash := parseHandle(handle)
+	if hash != "" {
+		b, err := l.deps.Registry.Names.BindingByHash(ctx, hash)
+		switch {
+		case err == nil && (handle == Handle(b.DID) || handle == Alias(b.DID, b.First)):
+			did = b.DID
+		case err != nil && !errors.Is(err, federation.ErrNotFound):
+			return contact{}, fmt.Errorf("look up hash of handle: %w", err)
+		}
+	}
+	if did != "" {
+		return l.findDID(ctx, did)
+	}
 	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
-	switch {
-	case err == nil:
-		return contact{handle: handle, agent: &agent}, nil
-	case !errors.Is(err, federation.ErrNotFound):
+	if err != nil {
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
-	did, hash := parseHandle(handle)
-	switch {
-	case did != "":
-		return l.findDID(ctx, did)
-	case hash == "":
-		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
-	}
-	b, err := l.deps.Registry.Names.BindingByHash(ctx, hash)
-	if err != nil {
-		return contact{}, fmt.Errorf("look up hash of handle: %w", err)
-	}
-	if handle != Handle(b.DID) && handle != Alias(b.DID, b.First) {
-		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
-	}
-	return l.findDID(ctx, b.DID)
+	return contact{handle: handle, agent: &agent}, nil
 }
 
 // findUser returns the contact of NICK@LINK, a user of a chat network. Its error is as for find.

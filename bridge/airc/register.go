@@ -184,13 +184,18 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree refuses a handle that cannot be registered now. An alias of a DID on another
-// network is taken by that DID.
+// checkFree refuses a handle that cannot be registered now. Every alias is reserved: the
+// gateway may meet its DID later.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkFree(ctx context.Context, handle string) error {
 	if err := checkHandle(handle); err != nil {
 		return err
 	}
-	_, err := l.find(ctx, handle)
+	if _, hash := parseHandle(handle); hash != "" {
+		return refuse(codeInvalidHandle, "handles that end in _ and ten letters of base32 are aliases of DIDs")
+	}
+	_, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	switch {
 	case err == nil:
 		return federation.ErrTaken

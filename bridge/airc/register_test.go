@@ -12,6 +12,8 @@ import (
 
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
+	"baton/federation/agents"
+	"baton/federation/signing"
 )
 
 func TestRegistrationAnswersWithTheDIDThatTheGatewayKeeps(t *testing.T) {
@@ -135,7 +137,7 @@ func TestHandlesThatNobodyMayRegister(t *testing.T) {
 		"ab": "invalid_handle", strings.Repeat("a", 33): "invalid_handle", "Scout": "invalid_handle", "a-b-c": "invalid_handle",
 		"plc_ewvi7nxzyoun6zhxrhs64oiz": "invalid_handle", "web_": "invalid_handle", "key_x": "invalid_handle",
 		"system": "invalid_handle", "anyone": "invalid_handle", "inbox": "invalid_handle",
-		"keyless": "handle_taken", airc.Alias(alice.DID, "alice"): "handle_taken",
+		"keyless": "handle_taken", airc.Alias(alice.DID, "alice"): "invalid_handle",
 	} {
 		status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
 		if err != nil || answer["error"] != want || status != map[string]int{"invalid_handle": 422, "handle_taken": 409}[want] {
@@ -247,5 +249,85 @@ func TestARefreshTokenIsNoAccessToken(t *testing.T) {
 	a.Token = answer["refreshToken"].(string)
 	if status, answer, err := a.Call(t.Context(), http.MethodGet, "/messages/inbox", nil); err != nil || status != 401 || answer["error"] != "unauthorized" {
 		t.Error(status, answer, err)
+	}
+}
+
+// spec: airc-shapes "Sessions and proofs"
+func TestRegisterRefusesAliases(t *testing.T) {
+	t.Parallel()
+	unmet := airc.Alias(alice.DID, "alice")
+	doors := map[string]func(t *testing.T, w *world, handle string) string{
+		"/register/challenge": func(t *testing.T, w *world, handle string) string {
+			t.Helper()
+			return told(w.stranger(handle, 0x09).Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle}))
+		},
+	}
+	for _, path := range []string{"/api/presence", "/api/users", "/api/identity"} {
+		doors[path] = func(t *testing.T, w *world, handle string) string {
+			t.Helper()
+			status, answer := (&client{world: w}).call(t, http.MethodPost, path, map[string]any{"action": "register", "username": handle})
+			return told(status, answer, nil)
+		}
+	}
+	for name, test := range map[string]struct{ handle, want string }{
+		"the alias of a DID that is met later":     {unmet, "422 invalid_handle"},
+		"that alias after another name":            {airc.Alias(alice.DID, "bob"), "422 invalid_handle"},
+		"ten letters of base32":                    {"scout_researcher", "422 invalid_handle"},
+		"ten letters of base32 after nothing else": {"_abcdefgh27", "422 invalid_handle"},
+		"nine letters":                             {"scout_engineers", ""},
+		"eleven letters":                           {"scout_researchers", ""},
+		"ten letters that base32 does not have":    {"scout_abcdefgh01", ""},
+		"ten letters without a mark":               {"abcdefgh27", ""},
+	} {
+		for door, register := range doors {
+			w := newWorld(t)
+			want := test.want
+			if want == "" {
+				want = map[bool]string{true: "200", false: "201"}[door == "/register/challenge"]
+			}
+			if got := register(t, w, test.handle); got != want {
+				t.Errorf("%s at %s: %s, want %s", name, door, got, want)
+			}
+		}
+	}
+}
+
+// An agent may have registered the alias before aliases were reserved.
+func TestFindPrefersDIDToAgentWithItsAlias(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	kept := signingKey(0x44)
+	squatter := agents.Agent{Handle: airc.Alias(alice.DID, "alice"), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: time.Now()}
+	if err := w.record.AddAgent(t.Context(), squatter); err != nil {
+		t.Fatal(err)
+	}
+	w.offer(t, alice, scout.DID)
+	_, answer, err := scout.Call(t.Context(), http.MethodGet, "/identity/"+squatter.Handle, nil)
+	if err != nil || answer["did"] != string(alice.DID) || answer["handle"] != airc.Handle(alice.DID) {
+		t.Errorf("the alias leads to %v, %v", answer, err)
+	}
+	if got := told(scout.Send(t.Context(), squatter.Handle, "please", request("Cite three sources"))); got != "201" {
+		t.Fatal(got)
+	}
+	if got, _, err := w.record.Inbox(t.Context(), squatter.Handle, "", 10); err != nil || len(got) != 0 {
+		t.Errorf("the agent that registered it has %d messages, %v", len(got), err)
+	}
+}
+
+func TestRegisterReadmitsAgentWithHandleLikeAnAlias(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kept, own := signingKey(0x44), signingKey(0x09)
+	former := agents.Agent{
+		Handle: "scout_researcher", DID: kept.DID, OwnDID: own.DID, KeptKey: kept.Public, Registered: time.Now(),
+		Keys: []agents.Key{{ID: signing.AgentKeyID(own.Public), DID: own.DID, Public: own.Public, Created: time.Now()}},
+	}
+	if err := w.record.AddAgent(t.Context(), former); err != nil {
+		t.Fatal(err)
+	}
+	a := w.stranger("scout_researcher", 0x09)
+	if got := told(a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})); got != "200" {
+		t.Errorf("a challenge for a handle of before: %s", got)
 	}
 }
