@@ -34,6 +34,27 @@ const maxBlockBytes = MaxDIDBytes
 // all that the gateway notes of an address.
 const SubnetBits = 64
 
+// The parts of an address that name the network of one site.
+const (
+	siteBits4 = 24
+	siteBits6 = 48
+)
+
+// Site returns the network that shares are given to, of an address or a subnet in CIDR form: the
+// /24 of IPv4, or the /48 of IPv6, which providers assign to one site. It returns "" for any
+// other text, as for an unknown address.
+func Site(subnet string) string {
+	network, err := netip.ParsePrefix(subnet)
+	if err != nil {
+		return ""
+	}
+	bits := siteBits6
+	if network.Addr().Is4() {
+		bits = siteBits4
+	}
+	return netip.PrefixFrom(network.Addr(), min(bits, network.Bits())).Masked().String()
+}
+
 // Block is an operator's word that nothing is taken from a source.
 type Block struct {
 	What    string    `json:"what"` // in the one spelling of [ParseBlock]

@@ -107,3 +107,15 @@ func TestABlockFitsItsSourcesAlone(t *testing.T) {
 		t.Error("no blocks fit a source")
 	}
 }
+
+func TestSite(t *testing.T) {
+	t.Parallel()
+	for subnet, want := range map[string]string{
+		"192.0.2.7/32": "192.0.2.0/24", "192.0.2.0/24": "192.0.2.0/24", "10.0.0.0/8": "10.0.0.0/8",
+		"2001:db8:1:2::/64": "2001:db8:1::/48", "2001:db8:1:2::5/128": "2001:db8:1::/48", "": "", "invalid Prefix": "", "lab": "",
+	} {
+		if got := federation.Site(subnet); got != want {
+			t.Errorf("Site(%q) = %q, want %q", subnet, got, want)
+		}
+	}
+}

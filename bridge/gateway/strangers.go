@@ -70,7 +70,7 @@ func (g *Gateway) countStranger(err error) bool {
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
 	met, err := g.deps.Growth.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {
-		g.deps.Strangers.Count(each.DID, "", each.Met)
+		g.deps.Strangers.Count(each.DID, "", each.Met, 0)
 	}
 	return err
 }

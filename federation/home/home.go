@@ -115,7 +115,7 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	}
 	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: since}, now)
 	if judged.Newcomer != "" && err == nil && !judged.Duplicate {
-		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now)
+		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now, h.Limits.Strangers.DIDs)
 	}
 	return judged, err
 }

@@ -43,27 +43,31 @@ type Strangers struct {
 	met        []newcomer // oldest first
 	newcomers  map[federation.DID]struct{}
 	from       map[string]int // by address
+	shares     map[string]int // by site, of those that count in the limit of all
+	counted    int            // sum of the shares
 	acquainted map[federation.DID]struct{}
 	growth     int64
 }
 
-// newcomer is a DID that the record met within the hour; its address is empty where that is
-// not known.
+// newcomer is a DID that the record met within the hour; its address is empty if that is not
+// known. One that was displaced does not count in the limit of all.
 type newcomer struct {
-	did     federation.DID
-	address string
-	at      time.Time
+	did           federation.DID
+	address, site string
+	at            time.Time
+	displaced     bool
 }
 
 // NewStrangers returns counters that have counted nothing.
 func NewStrangers() *Strangers {
 	return &Strangers{
-		newcomers: map[federation.DID]struct{}{}, from: map[string]int{}, acquainted: map[federation.DID]struct{}{},
+		newcomers: map[federation.DID]struct{}{}, from: map[string]int{}, shares: map[string]int{}, acquainted: map[federation.DID]struct{}{},
 	}
 }
 
-// Count notes that the record met a DID.
-func (s *Strangers) Count(did federation.DID, address string, at time.Time) {
+// Count notes that the record met a DID. With a limit of DIDs, 0 for none, the newest one of the
+// site with the largest share does not count any more if there are too many.
+func (s *Strangers) Count(did federation.DID, address string, at time.Time, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, again := s.newcomers[did]; again {
@@ -73,10 +77,46 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time) {
 	if len(s.met) >= maxMet {
 		s.drop(1)
 	}
-	s.met = append(s.met, newcomer{did, address, at})
+	if limit > 0 && s.counted >= limit {
+		site, _ := s.heaviest()
+		s.displace(site)
+	}
+	one := newcomer{did: did, address: address, site: federation.Site(address), at: at}
+	s.met = append(s.met, one)
 	s.newcomers[did] = struct{}{}
+	s.shares[one.site]++
+	s.counted++
 	if address != "" {
 		s.from[address]++
+	}
+}
+
+// heaviest returns the site with the largest share.
+func (s *Strangers) heaviest() (site string, share int) {
+	for each, n := range s.shares {
+		if n > share || n == share && each > site {
+			site, share = each, n
+		}
+	}
+	return site, share
+}
+
+// displace takes the newest newcomer of a site out of the count.
+func (s *Strangers) displace(site string) {
+	for i := len(s.met) - 1; i >= 0; i-- {
+		if each := &s.met[i]; each.site == site && !each.displaced {
+			each.displaced = true
+			s.uncount(site)
+			return
+		}
+	}
+}
+
+// uncount lowers the share of a site by one.
+func (s *Strangers) uncount(site string) {
+	s.counted--
+	if s.shares[site]--; s.shares[site] == 0 {
+		delete(s.shares, site)
 	}
 }
 
@@ -108,6 +148,9 @@ func (s *Strangers) expire(now time.Time) {
 func (s *Strangers) drop(n int) {
 	for _, each := range s.met[:n] {
 		delete(s.newcomers, each.did)
+		if !each.displaced {
+			s.uncount(each.site)
+		}
 		if each.address == "" {
 			continue
 		}
@@ -140,7 +183,8 @@ func (s *Strangers) remember(did federation.DID) {
 	s.acquainted[did] = struct{}{}
 }
 
-// check refuses a stranger that is one too many. One that the record met within the hour
+// check refuses a stranger that is one too many. While too many came, a site with a smaller
+// share than another one still gets in: with one DID more its share stays below the largest. One that the record met within the hour
 // is refused for the growth of the record alone: it was counted when it came.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
 	s.mu.Lock()
@@ -150,12 +194,18 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	case l.RecordBytes > 0 && s.growth >= l.RecordBytes:
 		return &federation.StrangerError{Reason: federation.TooMuchGrowth, RetryAfter: growthRetry}
 	case met:
-	case l.DIDs > 0 && len(s.met) >= l.DIDs:
+	case l.DIDs > 0 && s.counted >= l.DIDs && !s.yields(federation.Site(address)):
 		return &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: s.leaves("", now)}
 	case l.PerAddress > 0 && address != "" && s.from[address] >= l.PerAddress:
 		return &federation.StrangerError{Reason: federation.TooManyFromOneAddress, RetryAfter: s.leaves(address, now)}
 	}
 	return nil
+}
+
+// yields reports whether the largest share makes room for one more DID of a site.
+func (s *Strangers) yields(site string) bool {
+	_, largest := s.heaviest()
+	return s.shares[site]+1 < largest
 }
 
 // leaves returns when the oldest newcomer from an address, or from any for "", is none any
@@ -199,6 +249,6 @@ func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now
 	if err := h.Acquaintances.Meet(ctx, did, now); err != nil {
 		return fmt.Errorf("note that %s is known: %w", did, err)
 	}
-	h.Strangers.Count(did, address, now)
+	h.Strangers.Count(did, address, now, h.Limits.Strangers.DIDs)
 	return nil
 }

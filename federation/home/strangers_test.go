@@ -127,12 +127,94 @@ func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
 	s, now := home.NewStrangers(), federationtest.At(0)
 	const flood = 1<<16 + 100
 	for n := range flood {
-		s.Count(federation.DID(fmt.Sprint("did:example:", n)), fmt.Sprint(n%7), now)
+		s.Count(federation.DID(fmt.Sprint("did:example:", n)), fmt.Sprint(n%7), now, 0)
 	}
 	if n := s.Met(now); n != 1<<16 {
 		t.Errorf("%d newcomers are counted, want at most %d", n, 1<<16)
 	}
 	if n := s.Met(now.Add(time.Hour)); n != 0 {
 		t.Errorf("%d newcomers are counted an hour later, want none", n)
+	}
+}
+
+// meets reports whether a DID that is new from an address gets in now.
+func (b bench) meets(did, address string) bool {
+	b.t.Helper()
+	_, err := b.home.Admit(b.t.Context(), federation.DID(did), address, b.now)
+	if stranger, ok := errors.AsType[*federation.StrangerError](err); ok && stranger.Reason == federation.TooManyNewDIDs {
+		return false
+	}
+	if err == nil {
+		err = b.home.Meet(b.t.Context(), federation.DID(did), address, b.now)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return true
+}
+
+func TestStrangersShareTheHourBySite(t *testing.T) {
+	const limit, perAddress = 100, 3
+	floods := map[string]func(n int) string{ // the address of the n-th DID
+		"34 subnets of one IPv6 site":   func(n int) string { return fmt.Sprintf("2001:db8:7:%x::/64", n/perAddress) },
+		"addresses of one IPv4 network": func(n int) string { return fmt.Sprintf("192.0.2.%d/32", n/perAddress) },
+		"four IPv4 networks":            func(n int) string { return fmt.Sprintf("192.0.%d.%d/32", n%4, n/perAddress) },
+		"a server link":                 func(int) string { return "" },
+	}
+	for name, from := range floods {
+		t.Run(name, func(t *testing.T) {
+			b := newStrangersBench(t, home.StrangerLimits{DIDs: limit, PerAddress: perAddress})
+			for n := range limit {
+				if !b.meets(fmt.Sprint("did:example:flood-", n), from(n)) {
+					t.Fatalf("DID %d of %d is refused", n, limit)
+				}
+				b.now = b.now.Add(time.Millisecond)
+			}
+			flood := func(n int) bool { return b.meets(fmt.Sprint("did:example:more-", n), from(limit+n)) }
+			if flood(0) {
+				t.Error("the flood goes on beyond the limit")
+			}
+			honest := 0
+			for n := range 20 {
+				if b.meets(fmt.Sprint("did:example:honest-", n), fmt.Sprintf("203.0.%d.5/32", n)) {
+					honest++
+				}
+			}
+			if honest != 20 {
+				t.Errorf("%d of 20 honest newcomers got in", honest)
+			}
+			taken := 0
+			for n := range 100 {
+				if flood(1 + n) {
+					taken++
+				}
+			}
+			if taken != 0 {
+				t.Errorf("the flood took %d of the places that it lost", taken)
+			}
+			b.now = b.now.Add(time.Hour)
+			if n := b.home.Strangers.Met(b.now); n != 0 || !flood(200) {
+				t.Errorf("an hour later %d are counted", n)
+			}
+		})
+	}
+}
+
+// Where all sites have equal shares, no place goes from one to another and back.
+func TestStrangersKeepEqualShares(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{DIDs: 10})
+	for n := range 10 {
+		b.meets(fmt.Sprint("did:example:", n), fmt.Sprintf("192.0.%d.1/32", n%5))
+	}
+	for n := range 5 {
+		if address := fmt.Sprintf("192.0.%d.2/32", n); b.meets(fmt.Sprint("did:example:more-", n), address) {
+			t.Errorf("one more from %s got in", address)
+		}
+	}
+	if !b.meets("did:example:honest", "203.0.113.5/32") {
+		t.Error("the first of a new site is refused")
+	}
+	if b.meets("did:example:honest-2", "203.0.113.6/32") {
+		t.Error("the second of a new site got in: its share would be as large as the others")
 	}
 }
