@@ -172,6 +172,11 @@ func (l *Link) identifyDeployed(who contact, now time.Time) members {
 		"kind": "agent", "operator": nil, "runtime": nil, "capabilities": full.Capabilities, "verification": nil,
 	}
 	if who.agent != nil {
+		human := here.human
+		if here.status == statusOffline {
+			human = isHuman(*who.agent)
+		}
+		id["kind"] = kind(human)
 		id["created_at"], id["since"] = isoTime(who.agent.Registered), isoTime(who.agent.Registered)
 		if key := who.agent.Primary(now); key.ID != "" && key.Signs(now) {
 			id["public_key"] = registryKeyText(key.Public)

@@ -3,6 +3,8 @@ package airc
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,8 +65,29 @@ func parseDraft(o *object, body []byte, header http.Header, agent agents.Agent, 
 		return d, refuse(codeBadRequest, "the text is at most 4000 characters")
 	case d.id != "" && (len(d.id) < 8 || len(d.id) > 128 || strings.Trim(d.id, idChars) != ""):
 		return d, refuse(codeBadRequest, "id is not 8 to 128 characters of A-Z a-z 0-9 _ . : -")
+	case o.has("approved_sha256"):
+		return d, checkApproved(o.first("approved_sha256"), o.first("to", "handle"), d.text)
 	}
 	return d, nil
+}
+
+// checkApproved refuses a message that is not the one that a person approved: the digest covers
+// the recipient as the client wrote it, in lower case without "@", and the text as it is kept.
+//
+// spec: wire/airc §1.3
+func checkApproved(digest, to, text string) error {
+	approved, err := hex.DecodeString(digest)
+	if err != nil || len(approved) != sha256.Size {
+		return refuse(codeApprovedMalformed, "approved_sha256 is not the SHA-256 of a recipient and a text, in hexadecimal")
+	}
+	kept := sha256.Sum256([]byte(strings.TrimPrefix(lowerASCII(to), "@") + "\n" + text))
+	if bytes.Equal(approved, kept[:]) {
+		return nil
+	}
+	return &problem{
+		code: codeApprovedMismatch, message: "approved_sha256 is of another recipient or text: nothing was sent",
+		approval: &approval{Reason: "content_differs", Text: text, SHA256: hex.EncodeToString(kept[:])},
+	}
 }
 
 // readPayload takes the text of a message from its payload where it has no other, and
@@ -250,13 +273,17 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) membe
 	if m.From == reader && m.To != reader {
 		direction = "sent"
 	}
-	at := isoTime(m.Told)
+	told := m.Told
+	if told.IsZero() { // it is held
+		told = m.Received
+	}
+	at := isoTime(told)
 	entry := members{
 		"id": m.ID, "messageId": m.ID, "from": shownHandle(m.From), "to": shownHandle(m.To),
 		"from_handle": shownHandle(m.From), "to_handle": shownHandle(m.To),
 		"body": s.Body, "text": s.Body, "content": s.Body, "type": s.Type, "payload": orJSONNull(s.Payload),
 		"thread_id": threadID(m.From, m.To), "seq": m.Seq, "reply_to": nil, "created_at": at, "createdAt": at,
-		"timestamp": m.Told.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
+		"timestamp": told.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
 	}
 	if s.ReplyTo != "" {
 		entry["reply_to"] = members{"id": s.ReplyTo}

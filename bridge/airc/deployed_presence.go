@@ -115,6 +115,9 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if a.public != nil {
 		agent.Keys = []agents.Key{namedKey(a.public, a.now)}
 	}
+	if human, _ := a.isHuman(); human {
+		agent.Metadata = json.RawMessage(humanMetadata)
+	}
 	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
 		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
 			_, agent.Capabilities, _ = splitWebhook(a.members["capabilities"]) // none that could not be read
@@ -177,10 +180,20 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew
 		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
 		context: cut(a.first("workingOn", "working_on", "building", "context"), maxContextChars), mood: cut(a.first("mood"), maxMoodChars),
 	}
-	if before := l.presences.of(agent.Handle, a.now); who.context == "" {
+	before := l.presences.of(agent.Handle, a.now)
+	if who.context == "" {
 		who.context = before.context // a heartbeat does not say it again
 	}
-	if err := l.beat(ctx, agent, who); err != nil {
+	switch human, said := a.isHuman(); {
+	case said:
+		who.human = human
+	case before.status != statusOffline:
+		who.human = before.human
+	default:
+		who.human = isHuman(agent)
+	}
+	who, err := l.beat(ctx, agent, who)
+	if err != nil {
 		return answer{}, err
 	}
 	ends := a.now.Add(deployedTokenLife).Truncate(time.Second)
@@ -203,6 +216,33 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew
 		"registry": l.domain, "federated_id": l.federatedID(agent.Handle), "message": said,
 		"presence": entry, "user": entry, "identity": entry, "unread": unread, "storage": "record", "authMethod": "token",
 	}}, nil
+}
+
+// isHuman reads "isAgent" of a request, and whether it is there.
+func (a arrival) isHuman() (human, said bool) {
+	var agent bool
+	said = a.has("isAgent") && json.Unmarshal(a.members["isAgent"], &agent) == nil
+	return said && !agent, said
+}
+
+// humanMetadata is kept of a participant below /api that registered as no agent.
+const humanMetadata = `{"isAgent":false}`
+
+// isHuman reports whether a participant registered as no agent.
+func isHuman(agent agents.Agent) bool {
+	var said struct {
+		IsAgent *bool `json:"isAgent"`
+	}
+	_ = json.Unmarshal(agent.Metadata, &said) // metadata of another shape does not say it
+	return said.IsAgent != nil && !*said.IsAgent
+}
+
+// kind is the word for a participant in the lists of /api.
+func kind(human bool) string {
+	if human {
+		return "human"
+	}
+	return "agent"
 }
 
 // cut shortens a text to so many characters.
@@ -228,7 +268,7 @@ func (l *Link) describePresent(who present, v viewer, now time.Time) members {
 		"handle": who.handle, "username": who.handle, "displayName": who.handle, "federated_id": l.federatedID(who.handle),
 		"registry": l.domain, "status": standing, "workingOn": seen.Context, "working_on": seen.Context, "mood": seen.Mood,
 		"ago": ago(now.Sub(who.beat)), "firstSeen": isoTime(who.first), "lastSeen": isoTime(who.beat), "last_seen": isoTime(who.beat),
-		"isAgent": true, "agentType": "agent", "type": "agent",
+		"isAgent": !who.human, "agentType": kind(who.human), "type": kind(who.human),
 	}
 }
 
@@ -307,6 +347,9 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	}
 	found := []members{}
 	for _, who := range here[1:] {
+		if who.human {
+			continue
+		}
 		entry := l.describePresent(who, v, now)
 		agent, err := l.deps.Registry.Agents.Agent(c.Context(), who.handle)
 		if err != nil {

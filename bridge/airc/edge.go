@@ -51,6 +51,11 @@ const (
 	codeRateLimited      code = "rate_limited"
 	codeOverCapacity     code = "recipient_over_capacity"
 
+	// Below /api.
+
+	codeApprovedMismatch  code = "approved_content_mismatch"
+	codeApprovedMalformed code = "approved_sha256_malformed"
+
 	codeUnsupportedPayload code = "unsupported_payload"
 	codeNotFound           code = "not_found"
 	codeMethodNotAllowed   code = "method_not_allowed"
@@ -86,6 +91,16 @@ type problem struct {
 	allow string
 	// retryAfter is when one that was too many may come again.
 	retryAfter time.Duration
+	// approval is what a person would have to approve; nil for any other refusal.
+	approval *approval
+}
+
+// approval is the text that would be kept, beside the refusal of a message that differs from
+// the approved one.
+type approval struct {
+	Reason string `json:"reason"`
+	Text   string `json:"server_text"`
+	SHA256 string `json:"server_sha256"`
 }
 
 // Error implements error.
@@ -107,6 +122,7 @@ type failure struct {
 	Code    code     `json:"error"`
 	Message string   `json:"message"`
 	Handoff *outcome `json:"handoff,omitempty"`
+	*approval
 
 	status     int
 	allow      string
@@ -152,7 +168,7 @@ func render(err error) failure {
 
 func classify(err error) failure {
 	if p, ok := errors.AsType[*problem](err); ok {
-		return failure{Code: p.code, Message: p.message, status: status(p.code), allow: p.allow, retryAfter: p.retryAfter}
+		return failure{Code: p.code, Message: p.message, status: status(p.code), allow: p.allow, retryAfter: p.retryAfter, approval: p.approval}
 	}
 	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return renderRefusal(r)
@@ -166,7 +182,7 @@ func classify(err error) failure {
 	case errors.Is(err, translate.ErrNotHandoff):
 		return failure{Code: codeUnsupportedPayload, Message: "this payload is no step of a handoff", status: http.StatusBadRequest}
 	case errors.Is(err, federation.ErrTaken):
-		return failure{Code: codeHandleTaken, Message: "this handle is taken", status: http.StatusConflict}
+		return failure{Code: codeHandleTaken, Message: "this handle is taken: sign the request with its registered key, or have the operator run baton airc release HANDLE", status: http.StatusConflict}
 	case errors.Is(err, agents.ErrDuplicate):
 		return failure{Code: codeDuplicateMessage, Message: "this id was used in the last 24 hours", status: http.StatusConflict}
 	case errors.Is(err, federation.ErrTokenUsed):
@@ -246,7 +262,7 @@ func word(c federation.RefusalCode) code {
 // status returns the HTTP status of a code.
 func status(c code) int {
 	switch c {
-	case codeBadRequest, codeUnsupportedPayload, codeInvalidRegistrySignature:
+	case codeBadRequest, codeUnsupportedPayload, codeInvalidRegistrySignature, codeApprovedMalformed:
 		return http.StatusBadRequest
 	case codeUnauthorized, codeInvalidSignature, codeInvalidTimestamp, codeKeyRevoked, codeKeyExpired,
 		codeChallengeInvalid, codeChallengeExpired, codeTokenExpired:
@@ -258,7 +274,7 @@ func status(c code) int {
 		return http.StatusNotFound
 	case codeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
-	case codeHandleTaken, codeDuplicateMessage, codeIllegalStep, codeTerminalHandoff, codeDeadlinePassed:
+	case codeHandleTaken, codeDuplicateMessage, codeApprovedMismatch, codeIllegalStep, codeTerminalHandoff, codeDeadlinePassed:
 		return http.StatusConflict
 	case codePayloadTooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -64,6 +64,7 @@ type present struct {
 	context string
 	mood    string
 	shows   agents.Shows
+	human   bool // says itself that it is no agent
 	beat    time.Time
 	first   time.Time // since when it is here without a break
 }
@@ -82,27 +83,28 @@ func newPresences() presences {
 	return p
 }
 
-// beat takes a heartbeat. An agent that reports offline is removed.
-func (p presences) beat(who present) error {
+// beat takes a heartbeat, and returns the presence after it. An agent that reports offline is
+// removed.
+func (p presences) beat(who present) (present, error) {
 	all := <-p.all
 	defer func() { p.all <- all }()
-	if who.status == statusOffline {
-		delete(all, who.handle)
-		return nil
-	}
 	old, here := all[who.handle]
-	if !here && len(all) >= maxPresent {
-		maps.DeleteFunc(all, func(_ string, old present) bool { return !old.ends().After(who.beat) })
-	}
-	if !here && len(all) >= maxPresent {
-		return &federation.UnavailableError{What: "presence", RetryAfter: presenceLife, Err: errCrowded}
-	}
 	who.first = who.beat
 	if here && old.ends().After(who.beat) {
 		who.first = old.first
 	}
+	if who.status == statusOffline {
+		delete(all, who.handle)
+		return who, nil
+	}
+	if !here && len(all) >= maxPresent {
+		maps.DeleteFunc(all, func(_ string, old present) bool { return !old.ends().After(who.beat) })
+	}
+	if !here && len(all) >= maxPresent {
+		return who, &federation.UnavailableError{What: "presence", RetryAfter: presenceLife, Err: errCrowded}
+	}
 	all[who.handle] = who
-	return nil
+	return who, nil
 }
 
 // errCrowded says that too many agents are here.
@@ -220,14 +222,14 @@ func (l *Link) postPresence(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.beat(c.Context(), agent, who); err != nil {
+	if who, err = l.beat(c.Context(), agent, who); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: who.describe(viewer{handle: agent.Handle})}, nil
 }
 
 func parsePresence(o *object, agent agents.Agent, now time.Time) (present, error) {
-	who := present{handle: agent.Handle, shows: agent.Shows, beat: now, status: parseStatus(o.text("status"))}
+	who := present{handle: agent.Handle, shows: agent.Shows, human: isHuman(agent), beat: now, status: parseStatus(o.text("status"))}
 	who.context, who.mood = o.short("context", maxContextChars), o.short("mood", maxMoodChars)
 	o.visibility("visibility", &who.shows.Presence)
 	o.visibility("contextVisibility", &who.shows.Context)
@@ -258,11 +260,11 @@ func (o *object) visibility(name string, level *agents.Visibility) {
 	*level = got
 }
 
-// beat takes a heartbeat of an agent.
-func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) error {
+// beat takes a heartbeat of an agent, and returns its presence after that.
+func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
 		if err := l.deps.Registry.Agents.SetShows(ctx, agent.Handle, who.shows); err != nil {
-			return fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
+			return who, fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
 		}
 	}
 	return l.presences.beat(who)
