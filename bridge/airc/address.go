@@ -22,6 +22,17 @@ func parseAddress(text string) (remote, bool) {
 	return r, ok && len(text) <= maxAddressChars && wellFormed(handle) && ValidDomain(domain)
 }
 
+// lowerASCII lowers the letters A to Z of a name. Other letters, such as the Kelvin sign, have a
+// lower case in ASCII: names would become equal that are not.
+func lowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
 // splitAddress is parseAddress for what was read as an address before.
 func splitAddress(handle string) (domain string, isRemote bool) {
 	_, domain, isRemote = strings.Cut(handle, "@")

@@ -66,9 +66,10 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 type members map[string]any
 
 // plainHandle returns a handle as clients mean it: they write "@", capitals and
-// hyphens. Of the last form, "@scout@peer.example", the part after the name stays.
+// hyphens. Of the last form, "@scout@peer.example", the part after the name stays. A letter
+// or a space that is not ASCII stays too, so that no handle has two spellings that look alike.
 func plainHandle(text string) string {
-	name, host, remote := strings.Cut(strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "@"), "@")
+	name, host, remote := strings.Cut(strings.TrimPrefix(lowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
 	name = strings.ReplaceAll(name, "-", "_")
 	if remote {
 		return name + "@" + host

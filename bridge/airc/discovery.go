@@ -92,7 +92,7 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if !wellFormed(handle) {
 		return answer{}, refuse(codeBadRequest, "Invalid handle format")
 	}
-	registry := strings.ToLower(query.Get("registry"))
+	registry := lowerASCII(query.Get("registry"))
 	if registry == "" || registry == l.domain {
 		who, err := known(l.find(c.Context(), handle))
 		if err != nil {
@@ -117,7 +117,7 @@ func (l *Link) getFederationPresence(c *call) (answer, error) {
 		return answer{}, errBlocked()
 	}
 	query, now := c.URL.Query(), time.Now()
-	registry := strings.ToLower(query.Get("registry"))
+	registry := lowerASCII(query.Get("registry"))
 	if registry == "" || registry == l.domain {
 		seen := []presence{}
 		for _, who := range l.presences.list(now, viewer{}.seesPresence) {

@@ -321,6 +321,12 @@ func forge(t *testing.T, key federation.SigningKey, changes map[string]any) map[
 			delete(body, name)
 		}
 	}
+	return signed(t, key, body)
+}
+
+// signed returns a message with the signature of a registry; the zero key makes none.
+func signed(t *testing.T, key federation.SigningKey, body map[string]any) map[string]any {
+	t.Helper()
 	if key.Sign == nil {
 		return body
 	}

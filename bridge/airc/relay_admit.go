@@ -133,13 +133,16 @@ func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now t
 	return l.verifyEnvelope(ctx, *m)
 }
 
-// verifyPeer checks the signature of a registry in a message. It asks the registry for its
-// key where it knows none, and once more where the key does not match, because the key may
+// verifyPeer checks the signature of a registry in a message. Without a pinned key it asks the
+// registry for its key where it knows none, and once more where the key does not match, because the key may
 // have been replaced. The answers of the few registries that operators named are remembered,
 // which bounds those look-ups; any other look-up counts against the address of the caller.
 func (l *Link) verifyPeer(
 	ctx context.Context, cfg PeerConfig, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (peer, error) {
+	if cfg.PublicKey != "" {
+		return l.verifyPinned(ctx, cfg, message, signature)
+	}
 	p, fresh := l.peers.remembered(cfg.Domain, now)
 	if fresh && p.err == nil && p.signed(message, signature) {
 		return p, nil
@@ -147,7 +150,7 @@ func (l *Link) verifyPeer(
 	switch {
 	case fresh && p.err != nil:
 		return p, p.err
-	case !fresh, cfg.PublicKey == "" && now.Sub(p.fetched) > silenceLife:
+	case !fresh, now.Sub(p.fetched) > silenceLife:
 		var err error
 		if !l.configured(cfg.Domain) {
 			err = take(l.unproven.keys, unprovenPerMinute, from, now)
@@ -160,9 +163,27 @@ func (l *Link) verifyPeer(
 		}
 	}
 	if !p.signed(message, signature) {
-		return p, refuse(codeInvalidRegistrySignature, "the signature of the registry does not match its key")
+		return p, errPeerSignature()
 	}
 	return p, nil
+}
+
+// verifyPinned checks the signature of a registry whose key the operator pinned. It asks the
+// registry for nothing: the registry may be away, or may publish no document.
+func (l *Link) verifyPinned(ctx context.Context, cfg PeerConfig, message []byte, signature string) (peer, error) {
+	p := peer{PeerConfig: cfg, base: cfg.URL}
+	var err error
+	if p.key, err = parsePublicKey(cfg.PublicKey); err != nil {
+		return p, err
+	}
+	if !p.signed(message, signature) {
+		return p, errPeerSignature()
+	}
+	return p, l.checkDNS(ctx, p)
+}
+
+func errPeerSignature() error {
+	return refuse(codeInvalidRegistrySignature, "the signature of the registry does not match its key")
 }
 
 // checkAttempt binds a signed relay to this registry and to now: another registry that

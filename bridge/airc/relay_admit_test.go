@@ -1,6 +1,7 @@
 package airc_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -389,5 +390,45 @@ func TestAcceptingAnUnverifiedSenderReleasesItsHeldMessages(t *testing.T) {
 				t.Errorf("what was released (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A pinned key is all that is needed of a registry: its documents may be away.
+func TestRelayIsVerifiedWithPinnedKey(t *testing.T) {
+	t.Parallel()
+	own, other := signingKey(0x0a), signingKey(0x0c)
+	pin := base64.RawURLEncoding.EncodeToString(own.Public)
+	for name, test := range map[string]struct {
+		key       federation.SigningKey
+		reachable bool // the registry, which publishes its own key
+		pin       string
+		dns       string // pk= there; "" where DNS is not required
+		want      string
+	}{
+		"of a registry that is away":                 {own, false, pin, "", "202"},
+		"of a registry that is there":                {own, true, pin, "", "202"},
+		"with another key":                           {other, false, pin, "", "400 INVALID_REGISTRY_SIGNATURE"},
+		"with the published key beside a pinned one": {own, true, base64.RawURLEncoding.EncodeToString(other.Public), "", "400 INVALID_REGISTRY_SIGNATURE"},
+		"without a pinned key, of one that is away":  {own, false, "", "", "503 unavailable"},
+		"with DNS that has the key":                  {own, false, pin, "ed25519:" + base64Std(own.Public), "202"},
+		"with DNS that has another key":              {own, false, pin, "ed25519:" + base64Std(other.Public), "503 unavailable"},
+	} {
+		net := newInternet()
+		net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+		net.set("a.test", !test.reachable)
+		net.texts = map[string][]string{"_airc.a.test": {"v=airc1 pk=" + test.dns}}
+		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
+			c.Domain, d.Fetch, c.RequireDNS = "b.test", net, test.dns != ""
+			c.Peers = []airc.PeerConfig{{Domain: "a.test", PublicKey: test.pin}}
+		})
+		b.resident(t, "b.test", "amy_1", 0x05)
+		if got := b.relay(t, honest, forge(t, test.key, nil)); got != test.want {
+			t.Errorf("a relay %s: %s, want %s", name, got, test.want)
+		}
+		consent := map[string]any{"type": "request", "from": "@scout_7@a.test", "to": "@amy_1@b.test", "timestamp": time.Now().UTC().Format(time.RFC3339)}
+		want := map[string]string{"202": "200"}[test.want]
+		if status, answer := (&client{world: b}).call(t, http.MethodPost, "/federation/consent", signed(t, test.key, consent)); want != "" && fmt.Sprint(status) != want {
+			t.Errorf("consent %s: %d %v, want %s", name, status, answer, want)
+		}
 	}
 }
