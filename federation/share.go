@@ -72,16 +72,29 @@ func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 }
 
 // CheckFirstContact refuses one more message to a recipient that has not consented to its
-// sender, by what is held for that recipient.
-func (l InboxLimits) CheckFirstContact(held InboxUse) error {
+// sender, by what is held for that recipient. In a full list another entry may yield its place.
+func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Free(held)
 	switch {
-	case !whole.Admits(0):
+	case !whole.Admits(0) && !yields:
 		return &RefusalError{Code: InboxFull, Detail: "it has not answered those that wrote to it first"}
 	case !share.Admits(0):
 		return &RefusalError{Code: InboxFull, Detail: "it has not consented to you yet, and no more of your messages are held"}
 	}
 	return nil
+}
+
+// Heaviest returns the source with the largest of some shares, and whether it yields a place to
+// another source: with that place the share of the other one stays below the largest. So no
+// place goes from one source to another and back.
+func Heaviest(shares map[string]int, other string) (source string, yields bool) {
+	largest := 0
+	for each, n := range shares {
+		if n > largest || n == largest && each > source {
+			source, largest = each, n
+		}
+	}
+	return source, shares[other]+1 < largest
 }
 
 // shareOf returns the share of one sender in an inbox of a size of which other senders use

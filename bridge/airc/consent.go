@@ -1,6 +1,7 @@
 package airc
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -195,6 +196,15 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}
 	return edge.State == agents.ConsentAccepted, nil
+}
+
+// sourceOf returns where a handle asks from, by which first contacts have shares: its registry,
+// else the site of its client, else the home or the link that it came by.
+func sourceOf(handle string, a federation.Arrival) string {
+	if domain, isRemote := splitAddress(handle); isRemote {
+		return "@" + domain
+	}
+	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
 }
 
 // befriend accepts the one an agent writes to, with what was held of it, unless

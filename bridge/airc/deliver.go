@@ -139,7 +139,9 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		p := &agents.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
-	p := &agents.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
+	p := &agents.Posting{
+		Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo), Source: sourceOf(author.handle, d.Entry.Event.Arrival),
+	}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
 		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
 			return nil, err
@@ -167,7 +169,7 @@ func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
 		return fmt.Errorf("count steps: %w", err)
 	}
 	share := federation.InboxLimits{EventsPerSender: l.deps.Quotas.FirstContacts().EventsPerSender}
-	return share.CheckFirstContact(waits)
+	return share.CheckFirstContact(waits, false)
 }
 
 // welcomes reports whether an agent takes the message of a step now. Its error is

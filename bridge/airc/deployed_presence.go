@@ -82,7 +82,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	if c.denied == nil && action != "register" {
 		return answer{}, refuse(codeNotYourHandle, "the token is of another handle")
 	}
-	existing, err := l.deps.Registry.Agents.Agent(c.Context(), a.handle)
+	existing, err := l.owner(c.Context(), a.handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return l.enrol(c, a)

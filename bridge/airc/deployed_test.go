@@ -527,3 +527,35 @@ func TestKeysBelowAPIAreBoundReplacedAndEnded(t *testing.T) {
 		}
 	}
 }
+
+// A letter of another script is never taken for the ASCII letter that is its lower case.
+func TestDeployedHandleIsNotFolded(t *testing.T) {
+	t.Parallel()
+	const kelvin = "\u212aeyless" // whose lower case is "keyless"
+	w := newWorld(t)
+	keyless := w.newcomer(t, "KEYLESS", nil)
+	anybody := &client{world: w}
+	for _, test := range []struct {
+		name         string
+		client       *client
+		method, path string
+		body         any
+		want         string
+	}{
+		{"register it", anybody, http.MethodPost, "/api/presence", map[string]any{"action": "register", "username": kelvin}, "422 invalid_handle"},
+		{"register one with a space of its own", anybody, http.MethodPost, "/api/users", map[string]any{"username": "\u00a0keyless"}, "422 invalid_handle"},
+		{"register one with a dotted capital", anybody, http.MethodPost, "/api/identity", map[string]any{"handle": "m\u0130ra"}, "422 invalid_handle"},
+		{"write to it", keyless, http.MethodPost, "/api/messages", map[string]any{"to": kelvin, "body": "x"}, "404 identity_not_found"},
+		{"write as it", keyless, http.MethodPost, "/api/messages", map[string]any{"from": kelvin, "to": "keyless", "body": "x"}, "403 not_your_handle"},
+		{"look it up", anybody, http.MethodGet, "/api/identity/%E2%84%AAeyless", nil, "404 identity_not_found"},
+		{"look it up between registries", anybody, http.MethodGet, "/federation/identity?handle=%E2%84%AAeyless", nil, "400 bad_request"},
+		{"look up a registry", anybody, http.MethodGet, "/federation/identity?handle=amy_1&registry=%E2%84%AA.test", nil, "400 bad_request"},
+		{"relay for a registry", anybody, http.MethodPost, "/federation/relay", map[string]any{"origin_registry": "\u212a.test", "from": "amy_1", "to": "keyless", "body": "x"}, "400 bad_request"},
+		{"write in capitals", keyless, http.MethodPost, "/api/messages", map[string]any{"to": " @Keyless ", "body": "x"}, "201"},
+	} {
+		status, answer := test.client.call(t, test.method, test.path, test.body)
+		if got := told(status, answer, nil); got != test.want {
+			t.Errorf("%s: %s %v, want %s", test.name, got, answer["message"], test.want)
+		}
+	}
+}

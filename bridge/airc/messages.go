@@ -243,7 +243,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
-		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
+		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -269,7 +269,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		}
 	}
 	if !admitted {
-		p.Held = true
+		p.Held, p.Source = true, d.source(ctx)
 		if step == nil { // else it is on file, and had its room before that
 			p.FirstContacts = l.deps.Quotas.FirstContacts()
 		}
@@ -288,6 +288,13 @@ func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
 		return federation.InboxLimits{}
 	}
 	return l.deps.Quotas.FirstContacts()
+}
+
+// source returns where the sender of a delivery asks for consent from.
+func (d *delivery) source(ctx context.Context) string {
+	arrival := d.arrival()
+	arrival.Address = bridge.SubnetFrom(ctx).String()
+	return sourceOf(d.from, arrival)
 }
 
 // message returns what is filed of a delivery and its step, which is nil for a

@@ -80,7 +80,7 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 
 // verify returns the account that a registration proves with a token of the issuer. A
 // nonce in the token is the challenge of the registration, or the token was issued for
-// another one. Its error is a refusal, or a [*federation.UnavailableError] where the
+// another one. A token without a nonce registers one agent. Its error is a refusal, or a [*federation.UnavailableError] where the
 // issuer cannot be asked for its keys.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
@@ -112,7 +112,14 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	case token.Nonce != "" && token.Nonce != challenge:
 		return agents.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
 	}
-	return agents.Account{Issuer: token.Issuer, Subject: token.Subject}, nil
+	account := agents.Account{Issuer: token.Issuer, Subject: token.Subject}
+	if token.Nonce == "" { // nothing binds it to this registration
+		account.Since = token.IssuedAt.Add(-clockSkew)
+		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // it does not say when
+			account.Since = epoch
+		}
+	}
+	return account, nil
 }
 
 // checkClaimNames checks the names of the claims in a token. The library decodes them with encoding/json. A token of

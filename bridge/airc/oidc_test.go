@@ -139,7 +139,7 @@ func TestOnlyATokenOfTheIssuerForThisRegistryProvesAnAccount(t *testing.T) {
 		want    string
 	}{
 		"without a nonce":          {l.token(), "201"},
-		"without a subject beside": {map[string]any{"issuer": issuerName, "idToken": l.token()["idToken"]}, "201"},
+		"without a subject beside": {map[string]any{"issuer": issuerName, "idToken": l.token("sub", `"43"`)["idToken"]}, "201"},
 		"that was not given":       {nil, "201"},
 		"of another registration":  {l.token("nonce", `"other"`), "401 unauthorized"},
 		"for somebody else":        {l.token("aud", `"other"`), "401 unauthorized"},
@@ -198,5 +198,53 @@ func TestARegistryWithoutAnIssuerBindsNoAccount(t *testing.T) {
 	status, answer, _ := l.register(t, always(l.token()))
 	if status != "201" || answer["oidc"] != nil {
 		t.Errorf("%s %v", status, answer)
+	}
+}
+
+func TestRegisterTakesTokenWithoutNonceOnce(t *testing.T) {
+	t.Parallel()
+	ago := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(-d).Unix()) }
+	bound := func(l *login) func(string) any {
+		return func(challenge string) any { return l.token("nonce", `"`+challenge+`"`) }
+	}
+	for name, test := range map[string]struct {
+		first, second func(l *login) func(challenge string) any
+		want          string
+	}{
+		"the same token": {func(l *login) func(string) any {
+			return always(l.token("iat", ago(0)))
+		}, nil, "401 unauthorized"},
+		"a token that does not say when": {func(l *login) func(string) any { return always(l.token()) }, nil, "401 unauthorized"},
+		"another token of that time": {
+			func(l *login) func(string) any { return always(l.token("iat", ago(0))) },
+			func(l *login) func(string) any { return always(l.token("iat", ago(time.Minute))) }, "401 unauthorized",
+		},
+		"a token of before a registration with a nonce": {bound, func(l *login) func(string) any {
+			return always(l.token("iat", ago(time.Hour)))
+		}, "401 unauthorized"},
+		"a token with a nonce after it": {func(l *login) func(string) any { return always(l.token("iat", ago(0))) }, bound, "201"},
+		"a token of another account": {
+			func(l *login) func(string) any { return always(l.token("iat", ago(0))) },
+			func(l *login) func(string) any {
+				return always(map[string]any{"issuer": issuerName, "idToken": l.token("iat", ago(0), "sub", `"43"`)["idToken"]})
+			}, "201",
+		},
+	} {
+		l := newLogin(t)
+		first := test.first(l)
+		second := first
+		if test.second != nil {
+			second = test.second(l)
+		}
+		if got, answer, _ := l.register(t, first); got != "201" {
+			t.Fatalf("%s: %s %v", name, got, answer)
+		}
+		got, answer, body := l.register(t, second)
+		if got != test.want {
+			t.Errorf("%s: %s %v, want %s", name, got, answer["message"], test.want)
+		}
+		if _, err := l.record.Agent(t.Context(), body["handle"].(string)); (err == nil) != (test.want == "201") {
+			t.Errorf("%s: the handle is registered: %v", name, err == nil)
+		}
 	}
 }

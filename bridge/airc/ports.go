@@ -31,7 +31,8 @@ type Registry struct {
 
 // Agents keeps the agents that registered.
 type Agents interface {
-	// AddAgent returns [federation.ErrTaken] when another agent has the handle. A key whose
+	// AddAgent returns [federation.ErrTaken] when another agent has the handle, and
+	// [federation.ErrTokenUsed] for an account that registered an agent since its Since. A key whose
 	// DID another agent has is filed without its DID.
 	AddAgent(ctx context.Context, a agents.Agent) error
 	// Agent returns [federation.ErrNotFound] for a handle that no agent registered.
@@ -177,8 +178,9 @@ type Consents interface {
 	// in their order.
 	Contacts(ctx context.Context, handle string, limit int) ([]string, error)
 	// MayAsk returns nil where From may write to To, or ask for that, and otherwise the
-	// refusal that [Messages.Post] would return, with the same bounds on first contacts.
-	MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error
+	// refusal that [Messages.Post] would return, with the same bounds on first contacts and from
+	// the same source.
+	MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error
 	// Pending returns up to limit edges to a handle that wait for its decision, the
 	// oldest first.
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)

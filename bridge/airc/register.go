@@ -136,7 +136,11 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
 	}
-	if err := l.addAgent(ctx, agent, now); err != nil {
+	err = l.addAgent(ctx, agent, now)
+	switch {
+	case errors.Is(err, federation.ErrTokenUsed):
+		return answer{}, refuse(codeUnauthorized, "idToken has no nonce, and its account has registered since it was issued: get one whose nonce is the challenge")
+	case err != nil:
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
 	body := l.registered(agent, key.ID, pair)
@@ -166,13 +170,23 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 // kept returns the key that the gateway keeps for an agent.
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
+// owner returns the agent that has a handle. It returns [federation.ErrNotFound] for a handle that
+// an operator released: its next owner gets the inbox and the consent that it has.
+func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	if err == nil && !agent.Released.IsZero() {
+		err = fmt.Errorf("%s was released: %w", handle, federation.ErrNotFound)
+	}
+	return agent, err
+}
+
 // holding returns the agent that has a handle, if it can come back with a challenge: it
 // has an active key. The result is nil for a handle that can be registered.
 func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	agent, err := l.owner(ctx, handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil, l.checkFree(ctx, handle)
@@ -195,7 +209,7 @@ func (l *Link) checkFree(ctx context.Context, handle string) error {
 	if _, hash := parseHandle(handle); hash != "" {
 		return refuse(codeInvalidHandle, "handles that end in _ and ten letters of base32 are aliases of DIDs")
 	}
-	_, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	_, err := l.owner(ctx, handle)
 	switch {
 	case err == nil:
 		return federation.ErrTaken

@@ -51,7 +51,7 @@ type relayed struct {
 // parseRelayed reads a relay in any of the shapes in use.
 func parseRelayed(o *object, raw []byte) (relayed, error) {
 	m := relayed{
-		origin: strings.ToLower(o.first("origin_registry")), messageID: o.first("message_id", "id"),
+		origin: lowerASCII(o.first("origin_registry")), messageID: o.first("message_id", "id"),
 		body: o.first("body"), payload: o.nested("payload"), envelope: o.nested("envelope"), raw: raw,
 	}
 	if o.err != nil {
@@ -253,7 +253,9 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
 		return answer{}, err
 	}
-	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts()}
+	p := agents.Posting{
+		Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts(), Source: sourceOf(m.sender(), federation.Arrival{}),
+	}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
 			return answer{}, err
@@ -272,7 +274,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed agents.Message, now time.Time) error {
 	limits := l.deps.Quotas.FirstContacts()
-	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, limits, now); err != nil {
+	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, sourceOf(from, federation.Arrival{}), limits, now); err != nil {
 		return err
 	}
 	pending, err := l.deps.Registry.Consents.Pending(ctx, to.handle, limits.Events)

@@ -132,7 +132,7 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Postin
 	if err != nil {
 		return nil, err
 	}
-	p := agents.Posting{Message: m, Held: !admitted}
+	p := agents.Posting{Message: m, Held: !admitted, Source: sourceOf(author.handle, ev.Arrival)}
 	if !admitted {
 		p.FirstContacts = l.deps.Quotas.FirstContacts()
 		p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)

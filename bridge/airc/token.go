@@ -101,7 +101,7 @@ func (l *Link) Authenticate(r *http.Request) (did federation.DID, ok bool, err e
 
 // holder returns the agent that a token was issued to.
 func (l *Link) holder(r *http.Request, c credential.Claims) (agents.Agent, error) {
-	agent, err := l.deps.Registry.Agents.Agent(r.Context(), c.Subject)
+	agent, err := l.owner(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return agents.Agent{}, errNoGoodToken()

@@ -20,7 +20,8 @@ type Agent struct {
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // of DID
 	Shows        Shows
-	Account      Account // by which it registered; zero where by none
+	Account      Account   // by which it registered; zero where by none
+	Released     time.Time // when an operator released its handle, which may be registered again; zero for a handle in use
 	// Bound is the binding of its handle, zero where an operator made none. It is no
 	// part of what is kept of an agent.
 	Bound federation.BoundName
@@ -29,7 +30,13 @@ type Agent struct {
 // Account is one at an issuer of OpenID Connect. Only its agent is told of it.
 //
 // spec: airc-v0.1.1 §11.4
-type Account struct{ Issuer, Subject string }
+type Account struct {
+	Issuer, Subject string
+	// Since refuses a registration of an account that registered another agent since then. It is
+	// the issue time of a token that names no registration, and zero for any other. It is no
+	// part of what is kept of an agent.
+	Since time.Time
+}
 
 // Visibility says which callers see a part of an agent's presence.
 //

@@ -62,6 +62,9 @@ type Posting struct {
 	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only a
 	// message that asks for something new has one: a step that is on file always finds room.
 	FirstContacts federation.InboxLimits
+	// Source is where From asks from: a site, a link or a registry; "" if that is not known. In a
+	// full list of first contacts the newest entry of the source with the largest share is dropped.
+	Source string
 	// Blob is one that the message refers to, kept as long as its handoff; "" for none.
 	Blob federation.Capability
 }

@@ -54,6 +54,7 @@ type Memory struct {
 	messages   []*memoryMessage                 // in the order of filing
 	consents   map[edge]agents.Consent
 	sessions   map[string]federation.Session
+	sources    map[edge]string       // where the sender of an edge asked from
 	awaiting   []federation.Pending  // in the order of waiting
 	deferred   []federation.Deferred // in the order of arrival
 	shown      map[string]int        // the position up to which a handle was handed its messages
@@ -116,7 +117,7 @@ func NewMemory() *Memory {
 		consents:  map[edge]agents.Consent{},
 		newcomers: map[federation.DID]time.Time{},
 		answers:   map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
-		sessions: map[string]federation.Session{}, shown: map[string]int{},
+		sessions: map[string]federation.Session{}, shown: map[string]int{}, sources: map[edge]string{},
 		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},
 	}
 }

@@ -17,13 +17,15 @@ func (m *Memory) ask(p agents.Posting, waits edge) (held, lost bool, err error) 
 	if !p.Held || state == agents.ConsentAccepted {
 		return false, false, nil
 	}
+	drop := func() {}
 	if waits.from == p.Message.From {
-		if err := m.checkFirstContact(waits, p.FirstContacts); err != nil {
+		if drop, err = m.checkFirstContact(waits, p.Source, p.FirstContacts); err != nil {
 			return false, false, err
 		}
 	}
 	switch {
 	case state == agents.ConsentPending:
+		drop()
 		return true, false, nil
 	case state == agents.ConsentBlocked, waits.from != p.Message.From:
 		return false, true, nil
@@ -35,11 +37,12 @@ func (m *Memory) ask(p agents.Posting, waits edge) (held, lost bool, err error) 
 	if err := m.checkRequest(waits, now); err != nil {
 		return false, false, err
 	}
+	drop()
 	m.setConsent(waits.from, waits.to, agents.ConsentPending, now)
 	c := m.consents[waits]
 	c.Barred = time.Time{}
 	m.consents[waits] = c
-	m.asked[waits] = now
+	m.asked[waits], m.sources[waits] = now, p.Source
 	if p.Handshake != nil {
 		m.deliver(m.insert(*p.Handshake), now)
 	}
@@ -47,7 +50,7 @@ func (m *Memory) ask(p agents.Posting, waits edge) (held, lost bool, err error) 
 }
 
 // MayAsk implements [Registry].
-func (m *Memory) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
+func (m *Memory) MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -60,28 +63,65 @@ func (m *Memory) MayAsk(ctx context.Context, from, to string, firstContacts fede
 		}
 	}
 	if state == agents.ConsentNone || state == agents.ConsentPending {
-		return m.checkFirstContact(edge{from, to}, firstContacts)
+		_, err = m.checkFirstContact(edge{from, to}, source, firstContacts)
 	}
-	return nil
+	return err
 }
 
-// checkFirstContact refuses a message that would be held where too much is held already.
-func (m *Memory) checkFirstContact(waits edge, limits federation.InboxLimits) error {
+// checkFirstContact refuses a message that would be held where too much is held already, or
+// returns what makes room for it.
+func (m *Memory) checkFirstContact(waits edge, source string, limits federation.InboxLimits) (drop func(), err error) {
 	var held federation.InboxUse
+	shares := map[string]int{}
 	for _, request := range m.pending(waits.to) {
 		e := edge{request.From, waits.to}
-		n := 0
-		for _, on := range m.messages {
-			if on.Seq == 0 && on.waits == e && on.From == e.from {
-				n++
-			}
-		}
+		n := len(m.heldOn(e))
 		held.Entries += max(n, 1)
+		shares[m.sources[e]] += max(n, 1)
 		if e == waits {
-			held.SenderEntries = n
+			held.SenderEntries, source = n, m.sources[e]
 		}
 	}
-	return limits.CheckFirstContact(held)
+	heaviest, yields := federation.Heaviest(shares, source)
+	if limits.Events == 0 || held.Entries < limits.Events {
+		return func() {}, limits.CheckFirstContact(held, yields)
+	}
+	return func() { m.dropFirstContact(waits.to, heaviest) }, limits.CheckFirstContact(held, yields)
+}
+
+// heldOn returns what the sender of an edge has held on it, in order.
+func (m *Memory) heldOn(e edge) []*memoryMessage {
+	var held []*memoryMessage
+	for _, on := range m.messages {
+		if on.Seq == 0 && on.waits == e && on.From == e.from {
+			held = append(held, on)
+		}
+	}
+	return held
+}
+
+// dropFirstContact drops the newest first contact of a source.
+func (m *Memory) dropFirstContact(to, source string) {
+	var newest edge
+	var at time.Time
+	for _, request := range m.pending(to) {
+		e := edge{request.From, to}
+		came := m.asked[e]
+		if held := m.heldOn(e); len(held) > 0 {
+			came = held[len(held)-1].Received
+		}
+		if m.sources[e] == source && !came.Before(at) {
+			newest, at = e, came
+		}
+	}
+	held := m.heldOn(newest)
+	if len(held) > 1 {
+		last := held[len(held)-1]
+		m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool { return on == last })
+		return
+	}
+	m.discard(newest.from, newest.to)
+	m.setConsent(newest.from, newest.to, agents.ConsentNone, at)
 }
 
 func (m *Memory) checkRequest(waits edge, now time.Time) error {

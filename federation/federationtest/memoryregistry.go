@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,8 +39,15 @@ func (m *Memory) AddAgent(ctx context.Context, a agents.Agent) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(m.agents, func(b agents.Agent) bool { return b.Handle == a.Handle }) {
+	before := slices.IndexFunc(m.agents, func(b agents.Agent) bool { return b.Handle == a.Handle })
+	if before >= 0 && m.agents[before].Released.IsZero() {
 		return federation.ErrTaken
+	}
+	if since := a.Account.Since; !since.IsZero() {
+		a.Account.Since = time.Time{}
+		if slices.ContainsFunc(m.agents, func(b agents.Agent) bool { return b.Account == a.Account && !b.Registered.Before(since) }) {
+			return federation.ErrTokenUsed
+		}
 	}
 	a.Keys = slices.Clone(a.Keys)
 	for i, key := range a.Keys {
@@ -48,8 +56,33 @@ func (m *Memory) AddAgent(ctx context.Context, a agents.Agent) error {
 		}
 		m.ownProved(a.Keys[i])
 	}
-	m.agents = append(m.agents, a)
+	if before >= 0 {
+		m.agents[before] = a
+	} else {
+		m.agents = append(m.agents, a)
+	}
 	m.ownKey(a.KeptKey, a.DID)
+	return nil
+}
+
+// ReleaseHandle implements [Registry].
+func (m *Memory) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(m.agents, func(a agents.Agent) bool { return a.Handle == handle })
+	if i < 0 {
+		return federation.ErrNotFound
+	}
+	a := &m.agents[i]
+	if !a.Released.IsZero() {
+		return nil
+	}
+	a.Released, a.OwnDID, a.Keys = now, a.DID, nil
+	maps.DeleteFunc(m.sessions, func(_ string, s federation.Session) bool { return s.Participant == handle })
+	m.webhooks = slices.DeleteFunc(m.webhooks, func(h *memoryWebhook) bool { return h.Participant == handle || h.DID == a.DID })
 	return nil
 }
 
@@ -335,7 +368,7 @@ func (m *Memory) Capable(ctx context.Context, caps []string) ([]agents.Agent, er
 		var declared struct {
 			Skills []string `json:"skills"`
 		}
-		if json.Unmarshal(a.Capabilities, &declared) != nil || len(caps) == 0 {
+		if json.Unmarshal(a.Capabilities, &declared) != nil || len(caps) == 0 || !a.Released.IsZero() {
 			continue // registered without any
 		}
 		if !slices.ContainsFunc(caps, func(c string) bool { return !slices.Contains(declared.Skills, c) }) {

@@ -55,6 +55,7 @@ type Record interface {
 // and says what each method promises.
 type Registry interface {
 	AddAgent(ctx context.Context, a agents.Agent) error
+	ReleaseHandle(ctx context.Context, handle string, now time.Time) error
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error)
@@ -79,7 +80,7 @@ type Registry interface {
 	Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	Contacts(ctx context.Context, handle string, limit int) ([]string, error)
 	SetShows(ctx context.Context, handle string, shows agents.Shows) error
-	MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error
+	MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
 	Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error)
 	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)

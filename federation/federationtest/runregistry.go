@@ -53,7 +53,11 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("the owner of an edge decides about it, and decides again", s.testDecisions)
 	t.Run("each state of an edge goes where each decision leads", s.testTransitions)
 	t.Run("a sender may ask ten an hour, without recipients that accepted", s.testRequestRate)
+	t.Run("an account registers one agent by one token", s.testAccountOnce)
 	t.Run("a first contact that is held outlives a flood of later ones", s.testFirstContactOutlivesFlood)
+	t.Run("a full list of first contacts drops the newest of the heaviest source", s.testFirstContactSources)
+	t.Run("an entry of a sender yields like any other", s.testFirstContactOfOneSender)
+	t.Run("a released handle may be registered again, with its DID, inbox and consent", s.testReleaseHandle)
 	t.Run("a sender without consent has a share of what is held", s.testFirstContactShare)
 	t.Run("a request that was blocked may not be repeated for a day after the unblock", s.testBar)
 	t.Run("an offer that its agent never saw is known by its age", s.testUnseen)
@@ -87,6 +91,32 @@ func Message(n int, from, to string) agents.Message {
 	return agents.Message{
 		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),
 		Envelope: fmt.Appendf(nil, `{"v":"0.1","body":"number %d <&>"}`, n),
+	}
+}
+
+func (s suite) testAccountOnce(t *testing.T) {
+	record := s.open(t)
+	add := func(n int, handle, subject string, since time.Time) error {
+		a := NewAgent(handle)
+		a.Registered, a.Account = At(n), agents.Account{Issuer: "https://login.example", Subject: subject, Since: since}
+		return record.AddAgent(t.Context(), a)
+	}
+	if err := add(10, "scout", "42", At(10)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := record.Agent(t.Context(), "scout"); err != nil || got.Account != (agents.Account{Issuer: "https://login.example", Subject: "42"}) {
+		t.Errorf("kept %+v, %v", got.Account, err)
+	}
+	for _, since := range []int{0, 10} {
+		if err := add(12, "judge", "42", At(since)); !errors.Is(err, federation.ErrTokenUsed) {
+			t.Errorf("a second agent of an account since %d: %v, want ErrTokenUsed", since, err)
+		}
+	}
+	if _, err := record.Agent(t.Context(), "judge"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("the refused agent: %v, want ErrNotFound", err)
+	}
+	if err := errors.Join(add(12, "judge", "42", At(11)), add(12, "planner", "43", At(0)), add(12, "critic", "42", time.Time{})); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -96,10 +96,10 @@ func (s suite) testRequestRate(t *testing.T) {
 			t.Fatalf("request %d: %v", n, err)
 		} else if n == agents.MaxRequests {
 			wantRateLimit(t, err, agents.RequestWindow-time.Duration(n)*time.Second)
-			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), federation.InboxLimits{}, At(n)), agents.RequestWindow-time.Duration(n)*time.Second)
+			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), "", federation.InboxLimits{}, At(n)), agents.RequestWindow-time.Duration(n)*time.Second)
 		}
 	}
-	if err := record.MayAsk(t.Context(), "a", "agent-3", federation.InboxLimits{}, At(20)); err != nil {
+	if err := record.MayAsk(t.Context(), "a", "agent-3", "", federation.InboxLimits{}, At(20)); err != nil {
 		t.Errorf("asking about an edge that waits: %v", err)
 	}
 	if err := request(t, record, 20, "a", "agent-3", At(20)); err != nil {
@@ -140,7 +140,7 @@ func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 		switch err := knock(t, record, n, fmt.Sprint("agent-", n), "b", limits); {
 		case n >= limits.Events:
 			wantFull(t, fmt.Sprint("request ", n), err)
-			wantFull(t, fmt.Sprint("MayAsk ", n), record.MayAsk(t.Context(), fmt.Sprint("agent-", n), "b", limits, At(n)))
+			wantFull(t, fmt.Sprint("MayAsk ", n), record.MayAsk(t.Context(), fmt.Sprint("agent-", n), "b", "", limits, At(n)))
 			if c := edgeOf(t, record, fmt.Sprint("agent-", n), "b"); c.State != agents.ConsentNone {
 				t.Errorf("a request that was refused is %s, want none", c.State)
 			}
@@ -161,6 +161,89 @@ func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 	}
 }
 
+// knockFrom is knock from a source.
+func knockFrom(t *testing.T, record Registry, n int, from, to, source string, limits federation.InboxLimits) error {
+	t.Helper()
+	m := Message(n, from, to)
+	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true, FirstContacts: limits, Source: source})
+	return err
+}
+
+// requesters returns the senders that wait for a decision, the oldest first.
+func requesters(t *testing.T, record Registry, to string) []string {
+	t.Helper()
+	pending, err := record.Pending(t.Context(), to, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var senders []string
+	for _, c := range pending {
+		senders = append(senders, c.From)
+	}
+	return senders
+}
+
+func (s suite) testFirstContactSources(t *testing.T) {
+	record := s.open(t)
+	limits := federation.InboxLimits{Events: 12, EventsPerSender: 4}
+	for n := range 12 {
+		if err := knockFrom(t, record, n, fmt.Sprint("flood-", n), "b", fmt.Sprintf("192.0.%d.0/24", n%3), limits); err != nil {
+			t.Fatalf("request %d: %v", n, err)
+		}
+	}
+	wantFull(t, "one more of the flood", knockFrom(t, record, 12, "flood-12", "b", "192.0.1.0/24", limits))
+	if err := record.MayAsk(t.Context(), "ada", "b", "203.0.113.0/24", limits, At(13)); err != nil {
+		t.Errorf("MayAsk of another source: %v", err)
+	}
+	wantFull(t, "MayAsk of the flood", record.MayAsk(t.Context(), "flood-12", "b", "192.0.1.0/24", limits, At(13)))
+	if got := requesters(t, record, "b"); len(got) != 12 {
+		t.Fatalf("asking dropped somebody: %v", got)
+	}
+	for n, sender := range []string{"ada", "bob", "cyd"} {
+		if err := knockFrom(t, record, 13+n, sender, "b", fmt.Sprintf("203.0.%d.0/24", n), limits); err != nil {
+			t.Errorf("the request of %s: %v", sender, err)
+		}
+	}
+	want := []string{"flood-0", "flood-1", "flood-2", "flood-3", "flood-4", "flood-5", "flood-6", "flood-7", "flood-8", "ada", "bob", "cyd"}
+	if d := diff(want, requesters(t, record, "b")); d != "" {
+		t.Errorf("who waits (-want +got):\n%s", d)
+	}
+	if c := edgeOf(t, record, "flood-11", "b"); c.State != agents.ConsentNone {
+		t.Errorf("a request that was dropped is %s, want none", c.State)
+	}
+	if _, err := record.Named(t.Context(), "flood-11", "message-11"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("a message that was dropped: %v, want ErrNotFound", err)
+	}
+	wantFull(t, "the flood again", knockFrom(t, record, 20, "flood-11", "b", "192.0.2.0/24", limits))
+	decide(t, record, "accept", "ada", "b", At(30))
+	inbox, _, err := record.Inbox(t.Context(), "b", "", 10)
+	if err != nil || len(inbox) != 1 || inbox[0].ID != "message-13" {
+		t.Errorf("the inbox has %+v, %v, want the message of ada", inbox, err)
+	}
+}
+
+func (s suite) testFirstContactOfOneSender(t *testing.T) {
+	record := s.open(t)
+	limits := federation.InboxLimits{Events: 4, EventsPerSender: 10}
+	for n := range 4 {
+		if err := knockFrom(t, record, n, "a", "b", "lab", limits); err != nil {
+			t.Fatalf("message %d: %v", n, err)
+		}
+	}
+	wantFull(t, "one more of the same sender, by another way", knockFrom(t, record, 4, "a", "b", "192.0.2.0/24", limits))
+	if err := knockFrom(t, record, 5, "c", "b", "@peer.example", limits); err != nil {
+		t.Errorf("a message from another source: %v", err)
+	}
+	if c := edgeOf(t, record, "a", "b"); c.State != agents.ConsentPending {
+		t.Errorf("the sender with messages left is %s, want pending", c.State)
+	}
+	decide(t, record, "accept", "a", "b", At(9))
+	inbox, _, err := record.Inbox(t.Context(), "b", "", 10)
+	if err != nil || len(inbox) != 3 || inbox[2].ID != "message-2" {
+		t.Errorf("the inbox has %+v, %v, want the first three messages", inbox, err)
+	}
+}
+
 func (s suite) testFirstContactShare(t *testing.T) {
 	record := s.open(t)
 	limits := federation.InboxLimits{Events: 10, EventsPerSender: 3}
@@ -170,8 +253,8 @@ func (s suite) testFirstContactShare(t *testing.T) {
 		}
 	}
 	wantFull(t, "the fourth message of one sender", knock(t, record, 4, "a", "b", limits))
-	wantFull(t, "MayAsk of that", record.MayAsk(t.Context(), "a", "b", limits, At(4)))
-	if err := record.MayAsk(t.Context(), "a", "b", federation.InboxLimits{}, At(4)); err != nil {
+	wantFull(t, "MayAsk of that", record.MayAsk(t.Context(), "a", "b", "", limits, At(4)))
+	if err := record.MayAsk(t.Context(), "a", "b", "", federation.InboxLimits{}, At(4)); err != nil {
 		t.Errorf("MayAsk without limits: %v", err)
 	}
 	if err := knock(t, record, 5, "a", "c", limits); err != nil {

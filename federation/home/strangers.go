@@ -78,7 +78,7 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time, limi
 		s.drop(1)
 	}
 	if limit > 0 && s.counted >= limit {
-		site, _ := s.heaviest()
+		site, _ := federation.Heaviest(s.shares, "")
 		s.displace(site)
 	}
 	one := newcomer{did: did, address: address, site: federation.Site(address), at: at}
@@ -89,16 +89,6 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time, limi
 	if address != "" {
 		s.from[address]++
 	}
-}
-
-// heaviest returns the site with the largest share.
-func (s *Strangers) heaviest() (site string, share int) {
-	for each, n := range s.shares {
-		if n > share || n == share && each > site {
-			site, share = each, n
-		}
-	}
-	return site, share
 }
 
 // displace takes the newest newcomer of a site out of the count.
@@ -194,7 +184,7 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	case l.RecordBytes > 0 && s.growth >= l.RecordBytes:
 		return &federation.StrangerError{Reason: federation.TooMuchGrowth, RetryAfter: growthRetry}
 	case met:
-	case l.DIDs > 0 && s.counted >= l.DIDs && !s.yields(federation.Site(address)):
+	case l.DIDs > 0 && s.counted >= l.DIDs && !s.yields(address):
 		return &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: s.leaves("", now)}
 	case l.PerAddress > 0 && address != "" && s.from[address] >= l.PerAddress:
 		return &federation.StrangerError{Reason: federation.TooManyFromOneAddress, RetryAfter: s.leaves(address, now)}
@@ -202,10 +192,10 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether the largest share makes room for one more DID of a site.
-func (s *Strangers) yields(site string) bool {
-	_, largest := s.heaviest()
-	return s.shares[site]+1 < largest
+// yields reports whether one more DID from an address takes the place of another one.
+func (s *Strangers) yields(address string) bool {
+	_, yields := federation.Heaviest(s.shares, federation.Site(address))
+	return yields
 }
 
 // leaves returns when the oldest newcomer from an address, or from any for "", is none any

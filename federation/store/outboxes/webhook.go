@@ -141,6 +141,19 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 	return err
 }
 
+// DropWebhooksOf deletes the webhooks of a participant and of its DID, in the transaction of a
+// write.
+func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did federation.DID) error {
+	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE participant = ?1 AND participant <> ''
+		UNION SELECT `+webhookColumns+` FROM webhook WHERE did = ?2`, participant, did)
+	for _, h := range found {
+		if err == nil {
+			err = DropWebhook(ctx, q, h.ID)
+		}
+	}
+	return err
+}
+
 // RemoveWebhook implements [federationtest.Webhooks].
 func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return DropWebhook(ctx, q, id) })

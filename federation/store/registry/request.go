@@ -30,14 +30,15 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	if c.State == agents.ConsentAccepted {
 		return wait{}, nil
 	}
+	var full crowd
 	if edge == m.From { // also where it is blocked, which the answer must not tell
-		if err := checkFirstContact(ctx, q, edge, m.To, p.FirstContacts); err != nil {
+		if full, err = checkFirstContact(ctx, q, edge, m.To, p.Source, p.FirstContacts); err != nil {
 			return wait{}, err
 		}
 	}
 	switch c.State {
 	case agents.ConsentPending:
-		return wait{edge: edge}, nil
+		return wait{edge: edge}, full.drop(ctx, q, m.To, m.Received)
 	case agents.ConsentBlocked:
 		return wait{lost: true}, nil
 	case agents.ConsentNone, agents.ConsentAccepted:
@@ -48,7 +49,10 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 	if err := checkRequest(ctx, q, c, m.Received); err != nil {
 		return wait{}, err
 	}
-	if err := request(ctx, q, edge, m.To, m.Received); err != nil {
+	if err := full.drop(ctx, q, m.To, m.Received); err != nil {
+		return wait{}, err
+	}
+	if err := request(ctx, q, edge, m.To, p.Source, m.Received); err != nil {
 		return wait{}, err
 	}
 	if p.Handshake != nil {
@@ -60,13 +64,13 @@ func ask(ctx context.Context, q engine.Tx, p agents.Posting) (wait, error) {
 }
 
 // MayAsk implements the port Consents of bridge/airc.
-func (s *Registry) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
+func (s *Registry) MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error {
 	edge, err := consent(ctx, s.db.Reads(), from, to)
 	if err == nil && edge.State == agents.ConsentNone {
 		err = checkRequest(ctx, s.db.Reads(), edge, now)
 	}
 	if err == nil && (edge.State == agents.ConsentNone || edge.State == agents.ConsentPending) {
-		err = checkFirstContact(ctx, s.db.Reads(), from, to, firstContacts)
+		_, err = checkFirstContact(ctx, s.db.Reads(), from, to, source, firstContacts)
 	}
 	if err != nil {
 		return fmt.Errorf("look whether %s may ask %s: %w", from, to, err)
@@ -100,28 +104,84 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// checkFirstContact refuses a message that would be held where too many are held already. A
-// request whose messages are gone counts as one.
-func checkFirstContact(ctx context.Context, q engine.Tx, from, to string, limits federation.InboxLimits) error {
+// crowd is a full list of first contacts, or none, and the source of the entry that is dropped.
+type crowd struct {
+	full   bool
+	source string
+}
+
+// checkFirstContact refuses a message that would be held where too many are held already, and
+// none may be dropped for it. A request whose messages are gone counts as one.
+//
+// spec: airc-v0.1.1 §9.6, airc-shapes "Sessions and proofs"
+func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string, limits federation.InboxLimits) (crowd, error) {
 	if limits == (federation.InboxLimits{}) {
-		return nil
+		return crowd{}, nil
+	}
+	type share struct {
+		source       string
+		entries, own int
+		asked        int // 1 if the sender asked from here
+	}
+	scan := func(row engine.Scanner) (s share, err error) {
+		err = row.Scan(&s.source, &s.entries, &s.own, &s.asked)
+		return s, err
+	}
+	found, err := engine.Rows(ctx, q, scan, `SELECT c.source, count(*), sum(CASE WHEN c.sender = ?1 AND m.n IS NOT NULL THEN 1 ELSE 0 END), max(CASE WHEN c.sender = ?1 THEN 1 ELSE 0 END)
+		FROM consent c LEFT JOIN message m ON m.edge = c.sender AND m.recipient = c.recipient AND m.sender = c.sender
+		WHERE c.recipient = ?2 AND c.state = 'pending' GROUP BY c.source`, from, to)
+	if err != nil {
+		return crowd{}, fmt.Errorf("count held messages: %w", err)
 	}
 	var held federation.InboxUse
-	err := q.Row(ctx, `SELECT count(*), coalesce(sum(CASE WHEN c.sender = ? AND m.n IS NOT NULL THEN 1 ELSE 0 END), 0)
-		FROM consent c LEFT JOIN message m ON m.edge = c.sender AND m.recipient = c.recipient AND m.sender = c.sender
-		WHERE c.recipient = ? AND c.state = 'pending'`, []any{from, to}, &held.Entries, &held.SenderEntries)
-	if err != nil {
-		return fmt.Errorf("count held messages: %w", err)
+	shares := map[string]int{}
+	for _, s := range found {
+		held.Entries, held.SenderEntries, shares[s.source] = held.Entries+s.entries, held.SenderEntries+s.own, s.entries
+		if s.asked > 0 {
+			source = s.source
+		}
 	}
-	return limits.CheckFirstContact(held)
+	heaviest, yields := federation.Heaviest(shares, source)
+	return crowd{limits.Events > 0 && held.Entries >= limits.Events, heaviest}, limits.CheckFirstContact(held, yields)
+}
+
+// drop drops the newest entry of the source with the largest share, if the list is full. A
+// request without messages left is withdrawn, and its sender may ask again.
+func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) error {
+	if !c.full {
+		return nil
+	}
+	var from string
+	var n int64
+	err := q.Row(ctx, `SELECT c.sender, coalesce(m.n, 0) FROM consent c LEFT JOIN message m ON m.edge = c.sender AND m.recipient = c.recipient AND m.sender = c.sender
+		WHERE c.recipient = ? AND c.state = 'pending' AND c.source = ? ORDER BY coalesce(m.received, c.asked) DESC, coalesce(m.n, 0) DESC LIMIT 1`,
+		[]any{to, c.source}, &from, &n)
+	if err != nil {
+		return fmt.Errorf("find newest first contact: %w", err)
+	}
+	var left bool
+	err = q.Put(ctx, `DELETE FROM message WHERE n = ?`, n)
+	if err == nil {
+		err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE edge = ?1 AND recipient = ?2 AND sender = ?1)`, []any{from, to}, &left)
+	}
+	if err == nil && !left {
+		err = discard(ctx, q, from, to)
+	}
+	if err == nil && !left {
+		err = setConsent(ctx, q, from, to, agents.ConsentNone, now)
+	}
+	if err != nil {
+		return fmt.Errorf("drop first contact of %s: %w", from, err)
+	}
+	return nil
 }
 
 // request makes an edge pending.
-func request(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
+func request(ctx context.Context, q engine.Tx, from, to, source string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
 	}
-	err := q.Put(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, engine.Stamp(now), from, to)
+	err := q.Put(ctx, `UPDATE consent SET asked = ?, barred = 0, source = ? WHERE sender = ? AND recipient = ?`, engine.Stamp(now), source, from, to)
 	if err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}

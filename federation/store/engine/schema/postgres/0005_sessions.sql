@@ -1,0 +1,1 @@
+-- Version 5 changes the tables of a registry.
