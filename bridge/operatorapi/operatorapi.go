@@ -57,6 +57,7 @@ type Deps struct {
 	Blocker     Blocker
 	Eraser      Eraser
 	Senders     Senders
+	Handles     Handles
 	Tokens      Tokens
 	Audit       Audit
 	Clock       Clock

@@ -9,6 +9,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Handoffs reads the handoffs of the record.
@@ -265,6 +266,16 @@ type Senders interface {
 	// TopSenders returns up to limit senders with the most steps in a time before now, by
 	// [ByDID], [ByAddress] or [ByLink].
 	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender
+}
+
+// Handles keeps the handles of the registry of agents.
+type Handles interface {
+	// Agent returns [federation.ErrNotFound] for a handle that no agent registered, as
+	// ReleaseHandle does.
+	Agent(ctx context.Context, handle string) (agents.Agent, error)
+	// ReleaseHandle ends the keys, sessions and webhooks of a handle, which may be registered again
+	// then. Its inbox and its consent stay. Releasing it again changes nothing.
+	ReleaseHandle(ctx context.Context, handle string, now time.Time) error
 }
 
 // Tokens keeps the tokens of operators.

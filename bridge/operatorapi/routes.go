@@ -64,6 +64,8 @@ func routes() []route {
 		{"PUT bindings/{network}/{name...}", admin, (*wrapper).BindName, newDocument[Bind]()},
 		{"DELETE bindings/{network}/{name...}", admin, (*wrapper).UnbindName, nil},
 
+		{"POST handles/{handle}/release", admin, (*wrapper).ReleaseHandle, act},
+
 		{"GET blocks", read, (*wrapper).ListBlocks, nil},
 		{"GET top", read, (*wrapper).ListTop, nil},
 		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},

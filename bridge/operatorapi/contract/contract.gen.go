@@ -351,6 +351,9 @@ type EraseJSONRequestBody = EraseAsk
 // ChangeFeedJSONRequestBody defines body for ChangeFeed for application/json ContentType.
 type ChangeFeedJSONRequestBody = Act
 
+// ReleaseHandleJSONRequestBody defines body for ReleaseHandle for application/json ContentType.
+type ReleaseHandleJSONRequestBody = Act
+
 // OfferHandoffJSONRequestBody defines body for OfferHandoff for application/json ContentType.
 type OfferHandoffJSONRequestBody = Ask
 
@@ -636,6 +639,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/feeds/{id}/{verb} (the `ChangeFeed` operationId).
 	ChangeFeed(ctx context.Context, id string, verb string, params *ChangeFeedParams, body ChangeFeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseHandleWithBody Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+	ReleaseHandleWithBody(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+	ReleaseHandle(ctx context.Context, handle string, body ReleaseHandleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListHandoffs List handoffs, the newest movement first
 	//
@@ -1359,6 +1376,40 @@ func (c *Client) ChangeFeedWithBody(ctx context.Context, id string, verb string,
 // Corresponds with POST /operator/v1/feeds/{id}/{verb} (the `ChangeFeed` operationId).
 func (c *Client) ChangeFeed(ctx context.Context, id string, verb string, params *ChangeFeedParams, body ChangeFeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeFeedRequest(c.Server, id, verb, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseHandleWithBody Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+func (c *Client) ReleaseHandleWithBody(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseHandleRequestWithBody(c.Server, handle, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+func (c *Client) ReleaseHandle(ctx context.Context, handle string, body ReleaseHandleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseHandleRequest(c.Server, handle, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3259,6 +3310,53 @@ func NewChangeFeedRequestWithBody(server string, id string, verb string, params 
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReleaseHandleRequest calls the generic ReleaseHandle builder with application/json body
+func NewReleaseHandleRequest(server string, handle string, body ReleaseHandleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReleaseHandleRequestWithBody(server, handle, "application/json", bodyReader)
+}
+
+// NewReleaseHandleRequestWithBody constructs an http.Request for the ReleaseHandle method, with any body, and a specified content type
+func NewReleaseHandleRequestWithBody(server string, handle string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "handle", handle, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/handles/%s/release", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
@@ -5296,6 +5394,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/feeds/{id}/{verb} (the `ChangeFeed` operationId).
 	ChangeFeedWithResponse(ctx context.Context, id string, verb string, params *ChangeFeedParams, body ChangeFeedJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeFeedResponse, error)
 
+	// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+	ReleaseHandleWithBodyWithResponse(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseHandleResponse, error)
+
+	// ReleaseHandleWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+	ReleaseHandleWithResponse(ctx context.Context, handle string, body ReleaseHandleJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseHandleResponse, error)
+
 	// ListHandoffsWithResponse List handoffs, the newest movement first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6614,6 +6726,54 @@ func (r ChangeFeedResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ChangeFeedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReleaseHandleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseHandleResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseHandleResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseHandleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseHandleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseHandleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseHandleResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8486,6 +8646,32 @@ func (c *ClientWithResponses) ChangeFeedWithResponse(ctx context.Context, id str
 	return ParseChangeFeedResponse(rsp)
 }
 
+// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+func (c *ClientWithResponses) ReleaseHandleWithBodyWithResponse(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseHandleResponse, error) {
+	rsp, err := c.ReleaseHandleWithBody(ctx, handle, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseHandleResponse(rsp)
+}
+
+// ReleaseHandleWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
+func (c *ClientWithResponses) ReleaseHandleWithResponse(ctx context.Context, handle string, body ReleaseHandleJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseHandleResponse, error) {
+	rsp, err := c.ReleaseHandle(ctx, handle, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseHandleResponse(rsp)
+}
+
 // ListHandoffsWithResponse List handoffs, the newest movement first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9773,6 +9959,39 @@ func ParseChangeFeedResponse(rsp *http.Response) (*ChangeFeedResponse, error) {
 	return response, nil
 }
 
+// ParseReleaseHandleResponse parses an HTTP response from a ReleaseHandleWithResponse call
+func ParseReleaseHandleResponse(rsp *http.Response) (*ReleaseHandleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseHandleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListHandoffsResponse parses an HTTP response from a ListHandoffsWithResponse call
 func ParseListHandoffsResponse(rsp *http.Response) (*ListHandoffsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10887,6 +11106,9 @@ type ServerInterface interface {
 	// ChangeFeed Hold or release a destination; retry, fail or drop the deliveries of an event
 	// (POST /operator/v1/feeds/{id}/{verb})
 	ChangeFeed(w http.ResponseWriter, r *http.Request, id string, verb string, params ChangeFeedParams)
+	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// (POST /operator/v1/handles/{handle}/release)
+	ReleaseHandle(w http.ResponseWriter, r *http.Request, handle string)
 	// ListHandoffs List handoffs, the newest movement first
 	// (GET /operator/v1/handoffs)
 	ListHandoffs(w http.ResponseWriter, r *http.Request, params ListHandoffsParams)
@@ -11837,6 +12059,32 @@ func (siw *ServerInterfaceWrapper) ChangeFeed(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ChangeFeed(w, r, id, verb, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReleaseHandle operation middleware
+func (siw *ServerInterfaceWrapper) ReleaseHandle(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "handle" -------------
+	var handle string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "handle", r.PathValue("handle"), &handle, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "handle", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReleaseHandle(w, r, handle)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13323,6 +13571,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/tokens", wrapper.ListTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens", wrapper.CreateToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens/{name}/revoke", wrapper.RevokeToken)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handles/{handle}/release", wrapper.ReleaseHandle)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/audit", wrapper.ListAudit)
 
 	return m
@@ -14295,6 +14544,46 @@ type ChangeFeeddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ChangeFeeddefaultApplicationProblemPlusJSONResponse) VisitChangeFeedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseHandleRequestObject struct {
+	Handle string `json:"handle"`
+	Body   *ReleaseHandleJSONRequestBody
+}
+
+type ReleaseHandleResponseObject interface {
+	VisitReleaseHandleResponse(w http.ResponseWriter) error
+}
+
+type ReleaseHandle200JSONResponse Acted
+
+func (response ReleaseHandle200JSONResponse) VisitReleaseHandleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseHandledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReleaseHandledefaultApplicationProblemPlusJSONResponse) VisitReleaseHandleResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15797,6 +16086,9 @@ type StrictServerInterface interface {
 	// ChangeFeed Hold or release a destination; retry, fail or drop the deliveries of an event
 	// (POST /operator/v1/feeds/{id}/{verb})
 	ChangeFeed(ctx context.Context, request ChangeFeedRequestObject) (ChangeFeedResponseObject, error)
+	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// (POST /operator/v1/handles/{handle}/release)
+	ReleaseHandle(ctx context.Context, request ReleaseHandleRequestObject) (ReleaseHandleResponseObject, error)
 	// ListHandoffs List handoffs, the newest movement first
 	// (GET /operator/v1/handoffs)
 	ListHandoffs(ctx context.Context, request ListHandoffsRequestObject) (ListHandoffsResponseObject, error)
@@ -16514,6 +16806,39 @@ func (sh *strictHandler) ChangeFeed(w http.ResponseWriter, r *http.Request, id s
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ChangeFeedResponseObject); ok {
 		if err := validResponse.VisitChangeFeedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReleaseHandle operation middleware
+func (sh *strictHandler) ReleaseHandle(w http.ResponseWriter, r *http.Request, handle string) {
+	var request ReleaseHandleRequestObject
+
+	request.Handle = handle
+
+	var body ReleaseHandleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReleaseHandle(ctx, request.(ReleaseHandleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReleaseHandle")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReleaseHandleResponseObject); ok {
+		if err := validResponse.VisitReleaseHandleResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17428,183 +17753,184 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAbFnX5f++hXMAPiSAIu1W",
-	"O+3Jl8QtkngcHJz34/0sV5tKSZDWzC7ezyqu+QYsaPzrYa2N0u5fBZhci8oKJWcXs19WoIFxqewKNKv4",
-	"EhjIAoqzWTYT7oXfa9C7WTaTfAOzi1lO42Qzk69gw92Adle5J8ZqIZezDx+y2VOxEfZwrh/Ulm243DFh",
-	"YWMy9u19tsXphWXCsI0wRshlauYSB+1OvOHvxKbezC6+vX8/m22EpL++ysKShLSwBD37kM3e3Vuqe+7n",
-	"e2YtqnsK18TLe5VyL+nZxYKXBj5ks1+4zVdudF6Wavv9prK7/+ZlDbMLq2vI9rZ0Kc0WNPuvl89+ZqWQ",
-	"YFgtrSiZXQHLSwHSshL4NZjUrrY43QA4Ry/9QzbTYColDeCJP+airDW4f+ZKWpB4IryqSpFzN8R5pdW8",
-	"hM2//2bcXt531vC/NCxmF7N/O29R6pyemvPn9NXsg5txH5l2TCp7hkjg33fDXeZrnLsoBK39uVYVaCvc",
-	"SnH1B3DN1w4lHBjnqtgxtWBcMp6vpdqWUCxhA9I6mFadkd4H7IxBsYBrkUP0kQbuIXCIyhp+r4WGYnbx",
-	"axj9dYNfav4b5NYNcZnbyTtEpN+uuO1tE65B71i+4nIJbMN3bMWvIWNcFoyXDrG4ZRtlrHvXrmCDzw8h",
-	"UejdG13Lw0v4SO9e1JJxs/aTb1VdFmzuiIDDZShoMlqBcee58rfS73quVAlcHoNcDEYOju8PAQGFA8Uq",
-	"kAec0DAeoLDlhm14AcyqjCnNtsKumN9HWH0EF/DjorO4DjnogGd/V/uH7oeJnrrW4jq6J3rgdqUkMGOh",
-	"YkI6FBZyrt4NIW5/IL6woBnSvQO0hWuQ9o0ooji9ECUtbOgq/6TcNcLXtdoczr5dKRNW77A1tooVl4Va",
-	"LFLrIDIXe6Bs/EGl1TVILhOX1VhOH/aXSreB+dWwIbhZYcv42Neg56PJQG/rndPww3iYegiEdYeD6W1z",
-	"ALWe8yUutY8tyD97/xg65YCl7Z3kWvMdHgK8s2/yQdHAQbUUxrKlAofNDxg4nughjE+5scjSzw6hvQc6",
-	"Wm9/3ujuzWSGYQ4ZBmLuBRPWsA1s5qANkg/3TqHy2uE+0VNHYIxYSiiQ9LkP3J/c1jpGWHjVB/4hhu2B",
-	"2dEQCWUUa7lkarEA/YBdza5mXiByS1xyC1u+w10plq+UMhBDZ2Tu7yLilhNKcMOcaViABpk7Epq4FX6Y",
-	"NytuVodjPaSnP3CzIjBzZEDIQPwzmsQt9oJdzcyKf/3tPy6uZgjRf3zDVvCOF5CLDS9ZIZbCmrPYMgrg",
-	"hROkppOuSRRGLUaIOWrR53F9kCw8KpVqOY3KWDUGEdzwXO6UjB76lscEbMdBSyWX7pTdGyysUdelkEuS",
-	"okjSX6kNZMzU+Ypxw65mf79vrmYPWBAuONsIWVsveOCChJMFcNjoNT+4w98JWUy8xO6Tw1s8F7LwEsie",
-	"jJPgOZ9Z9slm16omHeKIbOE28DoBOjfUwQb8AwcjzhxjoZtoLJeFIZRhj548Gg+qNHsGu1V6HX2mtFiK",
-	"+M6N8Hx73N0dC6iwmoabFsRo8fNmQQOgvAk+Gk7lDvHR70pFqtceGrmfCYmMqnXu0chRoAo0t0qzuXuF",
-	"zAB9mMG7Smgw48947enAeLVrMhq5u3xcbsO3/Hqa2cNcWbOxJBynCyXhM6I4dD0RsJ9LX1tEdQxW1Bot",
-	"Ap71kAmDjDIaNuoaBdZDNlrrJcQu7+DRhrPqr8EAsOdcGyCMzcYcZfKgbuSy4zru2lWP6aL+AV13xL5W",
-	"6EWt+rfaWCbVlnTrpD49oDJnN0gVEKuOaq7P6a27RUUecsn1LiJc4+90QEGBdVItsys0i2xQbA+Sm5KQ",
-	"se1K5Cs6R7enEiwYNt851QXKxeHhLTVA4uj8jEdI9L5hoDXbSmUZDR+TgpVaD1Gco+gfVpfNmjnckFHw",
-	"IgWMgJesSMIwozaA1PGQ3xUiwut4bhPWxCGsq2lFUdFfbG4cIXHMzK81C/gZVtEsNQ2xmyCXHvZ3iF4+",
-	"XEFMNMKfG8Oso5ELVcuCqdoyPnf/VRJYw2L3TY5+zIhaa7koJxm01hnbci0dUX58+eTp0Y3T5K2hyU+Z",
-	"3PvNHDvcLS75UG0qrmNsMjwJ+qcGU5eWNNAcnwmjnIrOVsJYpQUYMkR3NeoISiQn9JStY1Tt2KdLZezo",
-	"U3iqjIkdgvE+n/i85EAIDAaNOcRTgDWMhpUcZQdjoTIkZ664Ib+DVNvI0veRMmzfr8bvLHY0j4AXT8Gi",
-	"R+tACG6eEZcsoBToJ2kkmaW4Bsnq6ow9kYwTYgmLq5WKcWsdchncgVRM8y2b7yy55fZoPr0adxuEcQ5X",
-	"2OCrd8vMsnFn90rvYkc312oNcf5SiCmG/SNOgncx3s4tOp7mwAqHA0T24lbDI9Z/+nmh9MZxMgfJf3wT",
-	"x3du7BvQOsFuSyHjdHUDxvAY0xeFPwnmX/Esn2lYCmP1DrFGbROqDcSwMNz0METsy99rqKecj+bbxBG0",
-	"RulDqzVSJb+xB2zODfzjG7YvlP3z1eN7/zu2xgHhRUNV8t2UDTSG8ikeFXxQiDxCnpTErTbDOlkXpNsW",
-	"MmNRQtEzlQvLci7dfueOaPPiOK/oCe4dzGvu96w5R3/dhunVTXDSDvW7Q+z0kafDMYrtKXQQpeaQc+Iz",
-	"5JdhSqKjZct3TrtBZiPkOsZBi7i/D90atYGCVCKnvK52AVECP4jhfyNxfaJ8HjPkk9NaQhkcL7moBHG+",
-	"wzsgeIKRCLnO2NVsC/OVUuurmRvsaoa+46vZ0dOzakaDh61Gj07wpVRGRHhZ8+hQFnLHhIJmoK6FcnrH",
-	"DYnCGjZQ7BL00CpWqIDVdPe9rcu7yDy/GjxxkPXGgUg5SdmJ17NstuiLydPE62bRgzC+EQrRHNhdIhCq",
-	"nkeIPP7ckAZOIqjhgvyvW04MbA6lAAyjkIcIthCaRORp9qb+Oq6VyCFjGy7KuXqXNX4yjSQqhkkORhMo",
-	"hNiAiYuS29VuQIr0Sv3wIXgbFE2SeYj4JdIEsSPBkLap3nXprc2o8jhx0DvUO5jSmUFzA9Ot5eGz1lru",
-	"wAGam1p7xlGBNkreGU/gSHcfbjyCnfR7e01kAwzAJ63BNsY10Skfoe5OeYWCNS/ExPFcVQGyUeZkMuZE",
-	"ZNKn3OX1IQEOcp71osroFujFVNPViI5GTCQP1EvAsX1RAEfzhsMYWoRbpIYchNMABcqXpgkVigNg2Nh9",
-	"LQrwpuU9qQQdkbw0bA4rIQuGHsqgQEdnchJtZDdzKNWWFdzyN4XQweAb4gHxZmDQhbGiLC9Ia29smUD2",
-	"4H099CjUG5BEKdZvqtZubxGTQmMRcTAHY4SSHiMQW9gaoMrIXNKYH+ggNlGgNDhzMFWlxTW3tPksCCEa",
-	"cqWJd/hfLJ+XtBzvOo4DX1UgBywkpDKSoMHUNegHXZGDLqE7mRIPRAO+y+VuEtBRpzxchFRW5GAytobK",
-	"eqpkMuZFQpOxAvKSkxU9vjldSxmNIuif0NIJ30Tt8PqWsLCMjDw7t6FJm9lyYaNzeouNcDtCOZaBtPRn",
-	"AQvQ2sdeVUARDt7iVAAvWIl6kTlubaKogM7FbslFB6c6FzibdchgWHs4kg7GNxQx3NcoGU+ShfCESHkQ",
-	"xgKxINbWpRRMRAxTFFEVPYVal8e5j3spC6NE1/+uKrmQUPwIEdGk+zToBWvwFjh3sgsRmGajmDfm88Pd",
-	"rEXK/TcvRf5mHVsC2TloH4ciPgYyHAfDGnGkM03zaRImklxVcZDQQzRLhvBsYdhaqq0MChPa4CJCi0fO",
-	"KBwG7XZdBjQkiDYYmXL97wf4Zg168saMFKwxoP8SDQCOhw63X32E2XClqgjpD9YCo9iC64ypsgBjWRB7",
-	"RylRP6gqRrYcmKywEZx74p80Upi3jKKygkbzPgSjQY0emwePqnv5vEKXUIRXvKpAmkYU52xRazRMeqVl",
-	"FCR+dhNEQHEk/Fqr2sJ4pfWFez3qm3AvJCK8By2Knx7/jSO8kWp7bJSozWaEQTP2zEQpSKWMIPIhQyzp",
-	"A3bfRwp5kTWINE7MnmVjjOlR1VJJj6tbJyq5Af2KmQZjzVFlsxPf3ot7D3vbD3tvrlQPpVo40TJbFj3r",
-	"HnyDH3R3WqtLe3aeSvibEqPdj0MKRB8Q+HPgYF6rtSpYJRuHElqaMybV1ikxc1goDd4Qj2/4AOY9kl5T",
-	"dhWkFIcBoo7nG8mZ20BYLFpJ6BC9oQKprFs2rsfhTdZGD0slIUqOEgsIPseY7S3Mk6Oa7NhCzrXetQL4",
-	"7zX0qfBRUTFthU3eMdxlxL6Fmzd8Z9AC3CzWMzA8SbYDe+GdI0qyQpg1CSu/1cXSyZ5LLiRTTkjjKNcQ",
-	"zDWcMTSY+DvZ4ojwKHI2zt9wmB7SGBIbnBlwjj72sbh7qKz0uh821LhxvU3NQlkaZreq9Vqfse+UXaGq",
-	"4lSLiGXNSWzjbVxD8UNJwueuUHA371jFtR1D2pKxQS0RosXHQPhDu869K+Zh1wMkNw5ZKLA67lNGDSXi",
-	"PzYo9kSuMplbiZJQNmMOlc0YZ3nJxQYdBpLxLddRn+T0tJPpuRSF4GUqdgkaK9VIvFAJ/p4gP8mIwLQx",
-	"4Cf/JBDIrnGAbqnkZJtqeHpfbDxjPytWcWMqpelgBV6IUbKNnz0GeYqZHQ2qQeu9E9Qoe7uvPpJtC7V3",
-	"7xDtW/KjpB8zTGLI6SV9MrRSiBMROVWBpPDDVC4KjRl33Luvp0BC6WrF5Zt03OEu0HB80XFoR5grUFUZ",
-	"X5x/73CsZ/4JMQ7arjU+MaYfbOn9ESvguvCMoOA7lAYczjiqHeydC49Bh8w/ze/IODhWpH7phPwIzg2l",
-	"NcoajtHnqcQXWZn3QARW1pJhL6zSzC1daZElrNfTtQZTwt0ZoOA34UwLzOAOudKc6hoRD6s2yZgsEZRK",
-	"lrA5THNwf6SD+gHeERK7OprLyFQAVHuu8WaTCO5umdp2o76wQsVF+Nu94yMBMkbx1wVZDuOTqoS1wo2q",
-	"2wCFJuqm8eHTs7CK+OC7WEgAro6XfzEsV8WEUIV46Dl59t0+fMBCDFuiNryO6Y4MYCh50baczOuleZ95",
-	"mnSzRXVmA/o6buwpRBG35x39EmSBRS7eDMwb3onaXaZmvY2yPj5AzcojCuQa4lYGETUFv3j8kP3973//",
-	"z34gA/e2MnSUNLbVabErmLWTCJRpDLUO37RyYxyPk/KpdmQwTQeS/Ai7m6DI3u51V6jxU7iG0vu4+4sK",
-	"T7pJX6X7LVyvUi0nZtfg593wlQLm9RIryixUG8hCUWyvY/GMPF/HwyTRalAWoNtk4LkWxRLOhc7PFxrg",
-	"9wBP3EpZTooo3IMubSQKTx/huQdLIb2C6zhOXymLFvyQUE5Uko5FnrrHKPiNZ5tYqeh41LaQ66f05nAi",
-	"7lJZwX3plHg4RXqbLYCHEnoR2Z2MNkFlUfZNzrX2wcgT3J1zY3ke9XmjqYkoYOsudMyycd5jVpTT18hP",
-	"N2FWVPomRLWuYfvGQK5kEXPO77z1QtWa5U0y7aoncsh6Myd7bJpmJ92lpE14pQQlvF6kckoo9yS7TZcO",
-	"knnr2+zge+oePm3w9/A20rNO6BZezBIwsuKM/T/QylcKwFtweEvd+29QOjVvKtAeyPGIg9qA7r5LNQli",
-	"7+77OuMfZqnZU5C4CcaGlO0ucTa1RBYWQ4DwCK2HOD/9+emc7VBoKUvm2dZeIIaDSCJs37//KZQyyrE6",
-	"Q8dBZqLQMubAOtum1+yn3XC7Z0w4BOUxtym/hkFSsjf5iptxDqWkGbcztjsdh7Qfb8fd9yfhdmLg/imV",
-	"9OEfOKCnTIHNYUTs3qlCMil/SVRkCTQbo93nURk+8PoDnHeUldd2paLaUKjycyNR6yNcFt6Rh9HknrHg",
-	"lrOQcmpTnreffMj+hOBP98lh6RdfAE4t2EYVn63K3cZvJyI3beO2BCzN0qmT1Ek76oZWUJTIrqtAfkRY",
-	"KS4vfgybaAbgJYYXZ0xIFtRRis3biLIUXurBx/989bAr/Sc9ij+p6+kHfh05cO9IZFahWYTxEJvdzYCP",
-	"Z1reDi4kvRpjTwsHiJ9WtJQg/tzIWyGHxmHR+DDouGs5hGmZBsaIltso7eHrWKSkj+ELwb/SMl4quYxH",
-	"JaRk3d4gjo1gTGtgJuNC/ryFEVfZThUD88+wfaWimwlPiGdb/Ge8UkZE99QQVLSReZlTC2YkFUSTqypV",
-	"aCy6T6vKgjJ/FYVkjDID0TRZs9N2C2GiOLRjYUzu12C29vUYFMujt7qbcRuJU4/XN3rWJpm1sTMXvihv",
-	"UwBF19JgXr9dgTxLJXscyUp9c2PJZEGVPvR4NYK+BwZbcF9EclxK2bOu2ZrqITY27Qz/JHs+ih8e3kQS",
-	"yc/o5Kgg4Qu5PmOvVoAsJNBvp1KELxuzOf5YiBDfinpil/nV1dl4p8BVCCC+mmXsaoZBG+6ffi4860Yr",
-	"b2JlQBbmWECX9weMsrw3yBhD9efRnGH3KxKUvdxhKsw4zNCAp6rXtm76aFZkOj25UPXcTsg5w/StiPK6",
-	"wJD6Qy8ybCeHZGJoSywZAcoioTTevMluE00yxRLgGVkyMrZydDOURhsv17tbVagNFxLPPPiYzzxdnVZ5",
-	"b6IZq63UF/Wd4K6jerRdxRxzJd+hN87aKhoK/NFWM+aVn7wP2o4JrYnujm6kAtAXLFdyIZa+slDmDYdK",
-	"h4D0brkfXhROqrKDLpboVETHFBP2gtVVhhQuJA0WahutghSPzx8QiULIS2MBXPkQBJRwspCgePjcW0o/",
-	"ylboscHjTNdm6H2peCNTpO8mTGVIQu+QqcytN8a06ffBKkL9OqyUNdGR750iJZcsZkDNmypig5V56C0s",
-	"Pgz5+gZK+oSaGMcPcA+a+GGzjhQc/T2YoEH6rwaVSF4UR7gs0vg33lwU0ZXd4+femNRGCvXy7Zwa3/md",
-	"F4WGYPoLdqimRIEP2n/19GVcwfzsxWs9sUoXfNPA85WbrU1AQIaRjUhAip5+yWOkHX9uQ95CeeR221st",
-	"rAWfuiakZy5eNvJrpbIAlBoa05fT4Y6poKm9Te1HOEU3qEqRRyIK6PdeF4hQ9BsFXMPmu5gDJXhnxtFU",
-	"nIQ6skRuta6jrjifj6B04cRX2Q3WRdO/U1YetGTVKXKIGQgYdwt/rXDe12OlQFrmi7qMxFPugZyW3LhZ",
-	"0xBPtKHpPAxKaCf4BTNH2a80+OtY3YEyGdvrQwNhwevSDiQCxTTJyKD3UwN2TfPUm+ZAcg35tX2h6HhJ",
-	"AYw6oUEp13HmV5cGMx5aAsruWYPgJLJIwLAwklsWwpozdik9t0YOvkA9tCzTsL9B+GEa+zQPdqM7T/4O",
-	"4ZzKXM9CCmjWJBljLreMxwFhtNrEFVyDnk/65IDYue8D0HqQaFfUbnQEAvleQgdyY7zozyvE5wJYW/2H",
-	"l8hWaycuI+DuoaSVsVqSJ0X8fx8kPBdF4biF5hbu4fUGeu2ai9Jd+szbVRJ9CQaq1li9e4OCZiR/UDKv",
-	"ED1g/XZXtUTz/1kULZ0OUieMXqlA373D8kO0gbZNxZqcBP3uuhOHQ20Spshk7htfWZzqMbhLTxajpnqZ",
-	"U1Z4WYYaIgze5VBZ9tAXTnLs/AXKJxNzZnuJgwf00BcW2wp93OYZTUqLwqipVrwHB/yd5aqWtgmVwNLG",
-	"FLyKmyy0qqrhMh4DNiCfNR9/2q3kEPFPos2MKr+vUPtegI7qjBnF9MYn6SZmRGor1Dbx5b62hTP0EvSb",
-	"zTW6px+ts7PYcbyAUvEidiDhSSdyReNPge/3+KQXoocrrJCcPT5uH6xNJeoMhUgkmN4eED2lDYuKAkfZ",
-	"JpF9wpUOn3XiGb1CtYaIeKquQZe8Gi4z3zQqaQRfVRYohXmqIQxbKlVMjTWM7LmOaXX4c0e3wDjoRgQM",
-	"4RqUD2Ta8lD0dqtNUhxMQ8Y/xRnnKxqKEphUZL1uyghYRUVfxHCg8cjItoQlzR1Jr3rBcSLZut5i6PYS",
-	"5YHDiej3vkcT4/qcIP7oyaOsUaCVTpQEnKdq3fuqIaVaCkl1f3IlJeS2LXfSsQL+xfh6+D57IEr/sExs",
-	"0hrYVhtyk4W6DMzHL4WqP2MKoJJAErO6Uo3DOeS8NqHQDFZqsUphw7zogEl/YdhsfEu9JlM9gQRiNRma",
-	"mhe4IMqlHW16DOBpwR+gkDVHHA4gjWE3YXj0uHqHTI+Bm0SuFz7oaraUMo5KXWBsETtYXH7lhr169tPT",
-	"frpCqP3iPXkG3LXasY3SUXcCpbxOHDsk3Zl4egUsFlEPGPY3dfKVRe92xua7hgb4hHm04Pe0fS6Bul/M",
-	"dygXGEsJySHc3g9KGg8Nhv+m917fmKLfpGkMAjZ1q0h398DO/IH6KRuARXFpxavIqvDnpjFnna/aKgOI",
-	"WgUYK6R3tjjILWPm1Wji7k7VcomXg0v21SZj324y9tUqY19/syJ7HuYkREK8u3rQeIdhqnz0VH9asIFP",
-	"aJQRElZxdTFxRm3NCCEZX8tmXj5OemLwzG6EIiJO3CWCaCEidL70dSAcvlJCIuqjET3LpxJOKNjs0wAj",
-	"MIJEQUd0cVIv5l431bElQj6q7tPERrB/pDJR6yORtyM98E1Epif6ZBgKBahbB+iQK34gyDfEyd5Yh9um",
-	"NNKBTZ7M8KJbHD7ee3JSlu/kGu21pIJvyDxJIwzVEJWEi26RRKwm2CTXN8YUljs9cVLVoWhX3fbw+qHJ",
-	"kS673dJDbXUhQTaGcPvjlEVFvbz0+2EloXDDfcMBvDYbvqP+qO6FaAShj6Z7w6dkKTUlAQ8EK9JjzSo0",
-	"MMEqhyMbs44PYRgqMZh1txSDayIMs43B7MRrYIRh63FE0Y3eSzS8+gMGZE6Nq0zCbHpp5fBZNycV4XcI",
-	"uDgJvZpdzSiAEteLuGPUBgYwZqhFVjpk1ZZDlqOs06B2B1w/YP/x9f3jnmeaLwnPm5CXCJnvkLz0Kta1",
-	"4RU1bMCuLz7WFKlY6xjZI1rJIDwfupVwYIxnT/uXhoZt6Hw6kfGXVGyVfxBrJCSMjz2nsIENL2BigyAq",
-	"+5xuHeMLB2AQoLcy4qGHiMlke75kzpdXevana0nnSpUF2TE7Clt0qqEqC44PP+j1nelIf0E0NCwRAPex",
-	"7X1CFcxp2tnpu/YkRKZYFlXTSKbtLeORZK/3TFKn8wh7E1QqXIo7RKd+oRIzkTXRAy8pBJux7ZYrxCAI",
-	"Ln3Baa6BVcpYKJhVUUtFql1aCVmvLNYSLE3qPvmL6Za4jza0T3nwQo57QmX5iGBqD5Qh5TRZWl8YJ88X",
-	"U6rF0RdvfNmbsYmTe6j2yVaZiR6QEdG4Y2pfkfvDi7y+++teyOwAPqc7J+29sJcnQzrFtsV9tQ1uSj61",
-	"mx16oicXekxxoiM0fhopV4tUS7dQ2wr3nOBH8Tp1U4n85AKle1iiFp0CDAedxQZw40YovSebd4bSY0xT",
-	"Xmthdy9ROydPH3AdY+qX+7rhWavVX4SvmjlW1lazDx8++II5kYRY3KzlazDsLTqh3qKK85aW+/aM/SLs",
-	"ir3dcpuv3oZuHBKgQPEHXStZKBHapPK7f1zJimu+AQc338SB/dfLZz+zUkgwGUVOWtgw4Pkq863XKVEN",
-	"S46VwK/BXBAXwAcITm/KcqMvIcMMNhyBxmpuAmDx4uDzYZdNaDR1LmXt2lAlpICchodeyVxJq3luWaHA",
-	"10Dk1z7UE312Z+x7d+PJEV5RNFfHKfrXF48fsv/85tv/+NvZlbySb9/dQ1XsbTCakDLpiRop9AjUC/ZW",
-	"Ay/eZuwtHTO8dSt8y4uNkG/P2DPfJFDla7ANLELwrFTBOEDRhlCcXWGrP5GDNHi1qDr1Qjjcml1WPF/B",
-	"va/P7gfDUu837Om82WDQ/ewXzOj2qGeYAR+MFuZuIvkxVnbDdx76Z00g1sXsWcDcy+dPOhUPLmZfhZKZ",
-	"vBKzi9nfz77CJVXcrvA2nIeJz6+/Oud1QdGtS8D/0TOh5JMCa7UYe4lvuO/9KZvZxa+RmDrsMVxyC/qi",
-	"SQg/Y48dwK2q3jrEDgo4m/N8Te567BiP//pq4xSmr1ZYOdWN+XtN9fE8LAN3JNoUJZwHKYuyja9PDRs6",
-	"Xg8OG6ORLTzOQ1z00RepAuuYN39xNGL24TU6CCslDVGyr+/fb/oykZyJXsUcwXr+mzeVtHs53m0b2YQj",
-	"avsDlf2R9ppWOCrhiE8QLJBiUHct78HbB+OH7KB9m4QzH4SGkbWJ9TYAOH/MRVlrWm57mRyS0m1pb1QT",
-	"eRURgS1fGvTHImK/zmaenmCYBC9w9N4dcdhao1uo8sXN+7fkO3o+6aje3bNc9yHcxHfMBWbd3CIIH6pq",
-	"t98DybvQTQdi+GcPYEhKIxAT2H/HDBKW78JLB7Tlpq/bKW+R34W/RqdF8uCC8goqlrBDO+yjJ4+659SA",
-	"fwxy+3fP33svyIfz926OD96hCSS99o/vn9J99jPZngcZA9L/grgwZ2TNdXSi25LpQbdMS9Z2JQvN+/Ci",
-	"hrJQMRretOEdJOKYo4Vl+P+b0h2sriM9CtEBw0uxhk4iVDcPKraCEHs5sAR3FEt1z/16z6xFdU9VZHe/",
-	"h5VHnQyBVveTYiu1bTwhnn4vC8aZR6qjKOnJxwEOIYh9OpiHcOuja7UCOsDBQ4+NRGg7fpjX2ayqY3S/",
-	"vQNeIv5OUePZG6MsdFT9pX44PTU7JYa4KRgnVzp2THn05NFYRDkgXqWiVJQ4Y0bf6nelmo8QX90yfIzb",
-	"77WyPIRzoxPWR+Av0mKk2lL0wSAWjcMSlVuw94zVwDcfISEcQ5avbgxZvEs7gis/oc/j03EFZ2g9z8gR",
-	"fMq6ajzhHeTphvW3yOOVvyj6+KTmtJBCr9xtEcXt4VYEFB9v67NCeiIJwTEikGQpqdpXcTgJaXVjX5r1",
-	"rZNXH48cOYdLVugd07XEw7jJazow6U3dU5yCcX/uvhKBsKs2WYkUNGGZ8W3sB/DiyH09f+/GOiafeuz5",
-	"Uzi9O8LpZW7jaHrDwmkoDzMGBceIpr6u0wSBch+xsWLNObVySoszl/j84Qnp4iXa0G+VJJ780B8quRB6",
-	"06nbFuoW8XwlJGTMqGBt9x2b3dVaw874PiBsjuHX2NytgzeFQtPhGDmV0gLPKVcwfcCUXogLXn45J9yk",
-	"U57wkF84in2YgIlHRuzIrX/XNl/1lLNpu92Y3nUtu3ILFaAYdcjBR5+UJR9REupdYUn78kkFkFR/fHWe",
-	"fz0jujvTp3gsX4ghvYtog+bzEJtwzMDo3jt/L4oPybvxfyBcjVs4ppNTIUpqaoBIcnC3KOYIGI6ROkTx",
-	"aTJHcy7n769Bz/F4bnzWuAXOB+FPs8DFLTxgbQkN9vwpEY1D08rXYCy0qvYRtikwRnECBbtyysnVjAEG",
-	"EvmwmCQCJ5U3Ly6liMD37/iGcgxPRwQEX0plhDm1LQSr33WlirY+LgmX7q9Q/mZInBy2kHiQPZPllwc4",
-	"w0NFQ6rXxhlVLGRWUYiKlziGoJdERdDc1D5NIwFazc2p7Po49mcwPn1P+YSJ46NSwj0j1Kdq226+nhkd",
-	"+5RglM6jJ4+YVWpNrQN7alXchpuQuakJD7ExeFeVnOrUJigMPv/+mixQp4Ozm8cHyJ/SmEHb8V07oaKS",
-	"3D47jQgOUp5tE8b1zh4F8+2JHwuAYtj0/hjfOKIvXTbFPWJqiU/nu1U1Z3+8tmW0Dq0mQ/LGk0epidpS",
-	"4xPm+r8YE8o4xvsZy4yi8jh8qS460VdJF5ZPlv/XU+K6uRF3X4OrAD2one53nWtP126E2oYvnptQ1GHw",
-	"lmKa/x13krU1D05qi6xl7IDYfNfNqyKD1RI+/tzuul5HsYkOt+4YA3j9pxo69jL84DshaHDsCjCPsrkC",
-	"DxgWlqRqmo2qisWyOk0920SO4auS1AS6FQ6TJO6H8NJRVHyU5uiU6DMJEZueKWGVydBonx4yafS1IEHk",
-	"2OChO/+UsX0T3bYb8L+pKjmBf3nyHLzic1EKu+sUUydd0aenJydsvpw25x8zyP1SsiePQk8QTKgx4p07",
-	"Ac1zh6ju0UZpzCzBwnhYjFIXTb9NTChILgi4zlf/klKhv/ZfiFQYrnnPpr9R14DFdPeN+0e0wyjPfuYu",
-	"3w+N4nISNjjWanJz0TOPsQbMUOzM1/e/Pv1sr0J/qrZ6GlV6U9r/oWtqILNomwPdAO4889a3Tu+rj4u1",
-	"C68fdQW1GHSHtYmwidtwNoUSEKg0IHUJSBBKY/5RbD49HDhXulpxeQ5U6eLmZ0+azWXxDKf+clxGt4Bu",
-	"FDvVFDXG8rEYLR2aQFPPaWE/1pTbR46KG1MpbYcoxfPwziTIXsvibM6tkmdhjn8/BPZnzMVqQlkWFJrC",
-	"LcP6Y2YCFf5cV/oOWxxe8TVg9cc/JZcvQ3JxB+oL510wCq3MWAF5iTF/ecnFJnM3a6nBmIy5kUuw0Foc",
-	"ci5zVEs/UuLBejFgzt8XQxKPE86f+N4Fg9aFl5Zr25TMFIYVcC2wt1XS5IAv/Evqbpdai2sovhDdDQMx",
-	"sPoQLgK1eCoesdemjQnZ58AeBz+WOxSfyh56d+CcU5vlE8ybJUOm1+FynUbUW9++WXZ9Sny7zNdSbUso",
-	"lhBBO1ZXlLPnC7AcQbRxpPF84/v+3yJe/KSu4ZSI4ca/bcyg1v8nxA03gY+cp07/DVo4nOj0xzyGFwkN",
-	"AMsLDPHJH6kcwR22C/wIu1urFFDV81LkGGHT2Hoxq8H/u4lN08pyS1WXDeMbRR0ONoOFH+LOR/eeLx9w",
-	"TqOOu9cflZIdT6HAWX/EJganuNhN+6NbvtxuR6cOCc0hSOY9BPmYAiAY6jh4l5/iGye/zH8IadTt9QsR",
-	"RUt/bAEj6O8RpAFf7JQWSRl1npLH/qRncStm2VBK/higspPQxyHwTzLTTJ76dkJDGjT5M9ZiDFY+ErzE",
-	"yoJyTd7oQhjfg4gJy/5aqK38G7qGQfq+un+tq78N429SvC/V8ryEaygHSnOAfaqWT/Gl0xwjjv0ZwqzD",
-	"tsxpA+V9+iLF9pZquaQ+tKHwo4R3WCBK2yPJjMlDdHKjyEXFMcAaFbX3zRnGiMeh2a8zhC/PmFtzEXSG",
-	"/W7lRiwl2gd9qCy3/idMvw0NGm5AK4xTqGZvg2M1zbxaPXmWzTj2A8lXgJnZBeQCe+OGiPSsE8+7aoOJ",
-	"mpalqLhlM4xeQZGo69cAfY02PC+IrbFC8EoJE2kZdkj3m87USUHsuc9DucNaldvCrahVvRrwAiiZB3t4",
-	"dm8ZAnRC4MRlUTynuMJT0EE39OjiQDd7JqflaU+kqRz/6loesO0nE5ZShwxgrlWTPDR8SAlVBt8cURPv",
-	"Bbh77A/yz7Ijd6fsCB7ZSTUChxiMk6d8v32sQ1jqv3UUM7O0JzyQjzsLIq807WX1DZHSW1Caulcft8P1",
-	"rRu0HtK0J2QQn0Hf8Zs6cd0XnIOthLEKmTWVK+9wC1KFGk4RSlSVPF8fYehpqbmLMhtV3Dq+vCRq8JMq",
-	"4GS+jQI+hzRxUreX44MZw6L9GTY7wka+vqzZcaqUkh1KnsNgCBO+MLI6JbIOVBKSLn/f13BaUHtfHaMY",
-	"eoGaWOjYQN0Zdwjs+MRYhvHz5gicVEbAczohAj4WSIBAAwoHeAZbVZcFmwPbamEtyJFhXwdISFr/EBbS",
-	"G6eEH81wG2Fzui69Yoa32dfKxiuN5L4pbYG9Mxq837FcddqwDlhM4lDWUPI0kLGwwQt85U5r2riPU6va",
-	"vq4F1YEAfe10D+sDXlDZZhsAO0ZM3D8kbOgxbA55Ra/c6VNq+1Ge3CDSa59jIr1VsUXLxkB53TOS+JOY",
-	"YCV5iK1NqUPmaQSbpi3qLQdq/gxb3/jzdBVaCXqH3XCPHElCrqFXG08/XKv17Xv6cdZT4sOXWfvJQe3m",
-	"8KA6QkyrY8JtIYqs6buo9GA29/yOJmx+kUENL0EWX0zVQxI13IZMKyBii+j9HKp0IfP9y+HbKw6LG7+E",
-	"l06cW36XxJduA8OT941q4R9OuPlpwhkfzWoMnRTvtFzZtIO8BUtwaE56mNUYrWszdGi3kQfVQ4S7X3kl",
-	"ia4nrXjha3lgxQJqx/qA8bLsdo/3NhKBYQ8bYcyAA0ot/izVclO30l86iv73yO7jhfi8hH7WSfwytjbz",
-	"TpdWRKrQn/XX1+5QSOUndMMuy7Pz2YfXH/4nAAD//w==",
+	"7H1rk9s2luhfQWlv1czU0t1OJpm92/7UseMbb5zY1/Zsqm7aZUPkkYSIAhgAlKzr8n/fwjkASUkARdpS",
+	"O+3Jl8QtkngcHJz34/0kV6tKSZDWTK7eTyqu+QosaPzrYa2N0u5fBZhci8oKJSdXk18WoIFxqewCNKv4",
+	"HBjIAoqLSTYR7oXfa9DbSTaRfAWTq0lO42QTky9gxd2Adlu5J8ZqIeeTDx+yyVOxEvZwrh/Uhq243DJh",
+	"YWUy9u19tsHphWXCsJUwRsh5auYSB+1OvOLvxKpeTa6+vX8/m6yEpL++ysKShLQwBz35kE3e3Zure+7n",
+	"e2YpqnsK18TLe5VyL+nJ1YyXBj5kk1+4zRdudF6WavP9qrLb/+ZlDZMrq2vI9rZ0Lc0GNPuvl89+ZqWQ",
+	"YFgtrSiZXQDLSwHSshL4GkxqVxucrgecg5f+IZtoMJWSBvDEH3NR1hrcP3MlLUg8EV5Vpci5G+Ky0mpa",
+	"wurffzNuL+87a/hfGmaTq8m/XbYodUlPzeVz+mrywc24j0xbJpW9QCTw77vhrvMlzl0Ugtb+XKsKtBVu",
+	"pbj6A7jmS4cSDoxTVWyZmjEuGc+XUm1KKOawAmkdTKvOSO8DdsagWMBa5BB9pIF7CByisobfa6GhmFz9",
+	"GkZ/3eCXmv4GuXVDXOd29A4R6TcLbne2CWvQW5YvuJwDW/EtW/A1ZIzLgvHSIRa3bKWMde/aBazw+SEk",
+	"Cr19o2t5eAkf6e2LWjJuln7yjarLgk0dEXC4DAVNRisw7jwX/lb6XU+VKoHLY5CLwcjB8f0hIKBwoFgE",
+	"8oATGsYDFDbcsBUvgFmVMaXZRtgF8/sIq4/gAn5cdBbXIQcd8Ozvav/Q/TDRU9darKN7ogduV0oCMxYq",
+	"JqRDYSGn6l0f4u4OxGcWNEO6d4C2sAZp34giitMzUdLC+q7yT8pdI3xdq9Xh7JuFMmH1Dltjq1hwWajZ",
+	"LLUOInOxB8rGH1RarUFymbisxnL6cHepdBuYXw3rg5sVtoyPvQY9HUwGdrbeOQ0/jIeph0BYdziYnW32",
+	"oNZzPsel7mIL8s+df/SdcsDS9k5yrfkWDwHe2Td5r2jgoFoKY9lcgcPmBwwcT/QQxqfcWGTpF4fQ3gMd",
+	"rXd33ujuzWiGYQ4ZBmLuFRPWsBWspqANkg/3TqHy2uE+0VNHYIyYSyiQ9LkP3J/c1jpGWHi1C/xDDNsD",
+	"s6MhEsoo1nLJ1GwG+gG7mdxMvEDkljjnFjZ8i7tSLF8oZSCGzsjc30XELSeU4IY50zADDTJ3JDRxK/ww",
+	"bxbcLA7HekhPf+BmQWDmyICQgfhnNIlb7BW7mZgF//rbf1zdTBCi//iGLeAdLyAXK16yQsyFNRexZRTA",
+	"CydIjSddoyiMmg0Qc9Rsl8ftgmTmUalU83FUxqohiOCG53KrZPTQNzwmYDsOWio5d6fs3mBhjbouhZyT",
+	"FEWS/kKtIGOmzheMG3Yz+ft9czN5wIJwwdlKyNp6wQMXJJwsgMNGr/nBHf5OyGLkJXafHN7iqZCFl0D2",
+	"ZJwEz/nMsk82WauadIgjsoXbwOsE6NxQBxvwDxyMOHOMhW6isVwWhlCGPXryaDio0uwZ7EbpZfSZ0mIu",
+	"4js3wvPtYXd3KKDCahpuWhCjxc+bBfWA8hR8NJzKHeKj35WKVK89NHI/ExIZVevco5GjQBVobpVmU/cK",
+	"mQF2YQbvKqHBDD/jpacDw9Wu0Wjk7vJxuQ3f8utpZg9zZc3GknAcL5SEz4ji0PVEwH4ufW0W1TFYUWu0",
+	"CHjWQyYMMspoWKk1CqyHbLTWc4hd3t6jDWe1uwYDwJ5zbYAwNhtylMmDOsllx3Xctase00X9A7ruiH2t",
+	"0Ita9W+1sUyqDenWSX26R2XOTkgVEKuOaq7P6a27RUUecsn1NiJc4+90QEGBdVItsws0i6xQbA+Sm5KQ",
+	"sc1C5As6R7enEiwYNt061QXK2eHhzTVA4uj8jEdI9L5hoDXbSmUZDR+TgpVa9lGco+gfVpdNmjnckFHw",
+	"IgWMgJesSMIwo1aA1PGQ3xUiwut4bhPWxD6sq2lFUdFfrE6OkDhm5teaBfwMq2iWmobYKcilh/0dopcP",
+	"FxATjfDnxjDraORM1bJgqraMT91/lQTWsNh9k6MfM6LWWi7KUQatZcY2XEtHlB9fP3l6dOM0eWto8lMm",
+	"936aY4e7xSUfqlXFdYxNhidB/9Rg6tKSBprjM2GUU9HZQhirtABDhuiuRh1BieSEnrJ1jKod+3SpjB18",
+	"Ck+VMbFDMN7nE5+XHAiBwaAxh3gKsIbRsJKj7GAsVIbkzAU35HeQahNZ+j5Shu371fidxY7mEfDiKVj0",
+	"aB0Iwc0z4pIFlAL9JI0kMxdrkKyuLtgTyTghlrC4WqkYt9Yhl8EdSMU037Dp1pJbbo/m06txt0EY53CF",
+	"Db56t8wkG3Z2r/Q2dnRTrZYQ5y+FGGPYP+IkeBfj7dyi42kKrHA4QGQvbjU8Yv2nn2dKrxwnc5D8xzdx",
+	"fOfGvgGtE+y2FDJOV1dgDI8xfVH4k2D+Fc/ymYa5MFZvEWvUJqHaQAwLw00PQ8S+/L2Gesz5aL5JHEFr",
+	"lD60WiNV8ht7wKbcwD++YftC2T9fPb73v2Nr7BFeNFQl347ZQGMoH+NRwQeFyCPkSUncajOsk3VBum0h",
+	"MxYlFDumcmFZzqXb79QRbV4c5xU7gnsH85r7PWnO0V+3fnp1Ck7aoX53iJ0+8nQ4RrE9hQ6i1BRyTnyG",
+	"/DJMSXS0bPjWaTfIbIRcxjhoEff3oVujNlCQSuSU18U2IErgBzH8bySuT5TPY4Z8clpLKIPjJReVIM53",
+	"eAcETzASIZcZu5lsYLpQankzcYPdTNB3fDM5enpWTWjwsNXo0Qk+l8qICC9rHh3KQu6YUNAM1LVQTu84",
+	"kSisYQXFNkEPrWKFClhNd9/buryLzPOr3hMHWa8ciJSTlJ14Pckms10xeZx43Sy6F8YnoRDNgd0lAqHq",
+	"aYTI488NaeAkghouyP+64cTAplAKwDAKeYhgM6FJRB5nb9pdx1qJHDK24qKcqndZ4yfTSKJimORgNIJC",
+	"iBWYuCi5WWx7pEiv1PcfgrdB0SSZh4hfIk0QOxIMaRvrXZfe2owqjxMHvUO9gymdGTQ3MN5aHj5rreUO",
+	"HKC5qbVnHBVoo+Sd8QQOdPfhxiPYSb+310Q2wAB80hpsY1wTnfIR6u6UVyhY80JMHM9VFSAbZU4mY05E",
+	"Jn3KXV4fEuAg51kvqoxugV5MNV2N6GjERPJAvQQc2xcFcDRvOIyhRbhFashBOA1QoHxpmlChOAD6jd1r",
+	"UYA3Le9JJeiI5KVhU1gIWTD0UAYFOjqTk2gju5lCqTas4Ja/KYQOBt8QD4g3A4MujBVleUVae2PLBLIH",
+	"7+uhR6HegCRKsX5TtXZ7i5gUGouIgzkYI5T0GIHYwpYAVUbmksb8QAexigKlwZmDqSot1tzS5rMghGjI",
+	"lSbe4X+xfFrScrzrOA58VYHssZCQykiCBlNr0A+6IgddQncyJR6IBnyXy+0ooKNOebgIqazIwWRsCZX1",
+	"VMlkzIuEJmMF5CUnK3p8c7qWMhpFsHtCcyd8E7XD61vCzDIy8mzdhkZtZsOFjc7pLTbC7QjlWAbS0p8F",
+	"zEBrH3tVAUU4eItTAbxgJepF5ri1iaICOhe7JRcdnOpc4GzSIYNh7eFIOhjfUMRwX6NkPEkWwhMi5UEY",
+	"C8SCWFuXUjARMUxRRFX0FGpdHuc+7qUsjBJd/7uq5EJC8SNERJPu06AXLMFb4NzJzkRgmo1i3pjPD3ez",
+	"FCn337QU+ZtlbAlk56B9HIr4GMhwHAxLxJHONM2nSZhIclXFQUIP0SwZwrOFYUupNjIoTGiDiwgtHjmj",
+	"cOi123UZUJ8g2mBkyvW/H+CbNejJGzNSsMaA/ks0ADgeOtx+9RFmw4WqIqQ/WAuMYjOuM6bKAoxlQewd",
+	"pET9oKoY2XJgssJGcO6Jf9JIYd4yisoKGs13IRgNavTY3HtU3cvnFbqEIrzgVQXSNKI4Z7Nao2HSKy2D",
+	"IPGzmyACiiPh11rVFoYrrS/c61HfhHshEeHda1H89PhvHOGNVJtjo0RtNgMMmrFnJkpBKmUEkQ8ZYkkf",
+	"sPs+UsiLrEGkcWL2JBtiTI+qlkp6XN04UckN6FfMNBhrjiqbnfj2nbj3sLf9sPfmSu2gVAsnWmbLoifd",
+	"g2/wg+5Oa3Vpz85TCX9TYrT7cUiB2AUE/hw4mNdqrQpWycahhJbmjEm1cUrMFGZKgzfE4xs+gHmPpNeU",
+	"XQUpxaGHqOP5RnLmVhAWi1YSOkRvqEAq65aN63F4k7XRw1JJiJKjxAKCzzFmewvz5KgmO7aQc623rQD+",
+	"ew27VPioqJi2wibvGO4yYt/CzRu+NWgBbhbrGRieJNuCvfLOESVZIcyShJXf6mLuZM85F5IpJ6RxlGsI",
+	"5houGBpM/J1scUR4FLkY5m84TA9pDIkNzvQ4Rx/7WNw9VFZ6uRs21LhxvU3NQlkaZjeq9VpfsO+UXaCq",
+	"4lSLiGXNSWzDbVx98UNJwueuUHA3b1nFtR1C2pKxQS0RosXHQPhDu869K+ZhtwNIbhyyUGB13KeMGkrE",
+	"f2xQ7IlcZTK3EiWhbMYcKpsxzvKSixU6DCTjG66jPsnxaSfjcykKwctU7BI0VqqBeKES/D1BfpIRgWlj",
+	"wE/+SSCQXeMA3VLJyTbV8PRdsfGC/axYxY2plKaDFXghBsk2fvYY5ClmdjCoeq33TlCj7O1d9ZFsW6i9",
+	"e4foriU/SvoxwySGnF7SJ0MrhTgRkVMVSAo/TOWi0Jhxx737egwklK4WXL5Jxx1uAw3HFx2HdoS5AlWV",
+	"8cX59w7HeuafEOOg7VrjE2N2gy29P2IBXBeeERR8i9KAwxlHtYO9c+Yx6JD5p/kdGQeHitQvnZAfwbm+",
+	"tEZZwzH6PJb4IivzHojAyloy7IVVmrmlKy2yhPV6utZgSrg7PRT8FM60wAzukCvNqa4R8bBqk4zJEkGp",
+	"ZAmbwzgH90c6qB/gHSGxq6O5DEwFQLVnjTebRHB3y9SmG/WFFSquwt/uHR8JkDGKvy7IchifVCWsFW5U",
+	"3QYoNFE3jQ+fnoVVxAffxkICcHW8/IthuSpGhCrEQ8/Js+/24QMWYtgSteF1THdkAEPJi7blZF4vzfvM",
+	"06SbLaozG9DruLGnEEXcnnf0S5AFFrl40zNveCdqdxmb9TbI+vgANSuPKJBriFsZRNQU/OLxQ/b3v//9",
+	"P3cDGbi3laGjpLGtjotdwaydRKBMY6h1+KaVG+N4nJRPtSODaTqQ5EfYnoIie7vXXaHGT2ENpfdx7y4q",
+	"POkmfZXut3C9SjUfmV2Dn3fDVwqY1nOsKDNTbSALRbG9jsUz8nwZD5NEq0FZgG6TgadaFHO4FDq/nGmA",
+	"3wM8cStlOSqicA+6tJEoPH2E5x4shfQKruM4u0pZtOCHhHKkknQs8tQ9RsFvONvESkXHo7aFXD6lN/sT",
+	"cefKCu5Lp8TDKdLbbAHcl9CLyO5ktBEqi7Jvcq61D0Ye4e6cGsvzqM8bTU1EAVt3oWOWjfMes6KcvkZ+",
+	"uhGzotI3Iqp1CZs3BnIli5hzfuutF6rWLG+SaRc7IoesV1Oyx6ZpdtJdStqEV0pQwtuJVE4J5Z5kt+nS",
+	"QTJvfZsdfE/dw6cN/h7eRnrWCd3Ci1kCRlZcsP8HWvlKAXgLDm+pe/8NSqfmTQXaAzkecVAb0N13qSZB",
+	"7N19X2f8wyw1ewoSp2BsSNnuEmdTc2RhMQQIj9B6iPPTn5/O2Q6FlrJknm3tBWI4iCTC9v37n0Ipoxyr",
+	"M3QcZCYKLWMOrLNtes1+2g23e8aEQ1Aec5vyNfSSkr3JF9wMcyglzbidsd3pOKT9eDvuvj8JtxMD90+p",
+	"pA//wAE9ZQpsDiNi904Vkkn5S6IiS6DZGO0+jcrwgdcf4LyjrLy2CxXVhkKVn5NErQ9wWXhHHkaTe8aC",
+	"W85CyqlNed5+8iH7I4I/3SeHpV98ATg1YytVfLYqdyu/nYjctInbErA0S6dOUiftqBtaQVEi264C+RFh",
+	"pbi8+DGsohmA1xhenDEhWVBHKTZvJcpSeKkHH//z1cOu9J/0KP6k1uMPfB05cO9IZFahWYTxEJvdzYCP",
+	"Z1reDi4kvRpDTwsHiJ9WtJQg/tzIWyGHxmHR8DDouGs5hGmZBsaIlpso7eHLWKSkj+ELwb/SMl4qOY9H",
+	"JaRk3Z1BHBvBmNbATIaF/HkLI66ynSoG5p9h80pFNxOeEM+2+M94pYyI7qkhqGgD8zLHFsxIKogmV1Wq",
+	"0Fh0n1aVBWX+KgrJGGQGommyZqftFsJEcWjHwpjcr8Fs7esxKJZHb3U34zYSpx6vb/SsTTJrY2eufFHe",
+	"pgCKrqXBvH67AHmRSvY4kpX65mTJZEGVPvR4NYK+BwabcV9EclhK2bOu2ZrqITY27Qz/JHs+ih8e3kQS",
+	"yc/o5Kgg4Qu5vGCvFoAsJNBvp1KELxuzOf5YiBDfinpil/nV1cVwp8BNCCC+mWTsZoJBG+6ffi4860Yr",
+	"b2JlQBbmWECX9wcMsrw3yBhD9efRnGH3KxKUvdxhKszYz9CAp6rXtm76aFZkOj25UPXUjsg5w/StiPI6",
+	"w5D6Qy8ybEaHZGJoSywZAcoioTSe3mS3iiaZYgnwjCwZGVs4uhlKow2X692tKtSKC4lnHnzMF56ujqu8",
+	"N9KM1Vbqi/pOcNdRPdouYo65km/RG2dtFQ0F/mirGfPKT74L2o4JrYnujm6kAtBXLFdyJua+slDmDYdK",
+	"h4D0brkfXhROqrK9LpboVETHFBP2itVVhhQuJA0WahOtghSPz+8RiULIS2MBXPgQBJRwspCgePjcW0o/",
+	"ylboscHjTNdm6H2peCNTpO8UpjIkoXfIVObWG2Pa9HtvFaHdOqyUNdGR750iJecsZkDNmypivZV56C0s",
+	"Pgz58gQlfUJNjOMHuAdN/LBZRwqO/h6M0CD9V71KJC+KI1wWafwbby6K6Mru8XNvTGojhXby7Zwa3/md",
+	"F4WGYPoLdqimRIEP2n/19GVcwfzsxWs9sUoXfNPA84WbrU1AQIaRDUhAip5+yWOkHX9uQ95CeeR22xst",
+	"rAWfuiakZy5eNvJrpbIAlBoa05fT4Y6poKm9Te1HOEU3qEqRRyIK6PedLhCh6DcKuIZNtzEHSvDODKOp",
+	"OAl1ZIncal1HXXE+H0Hpwomvshusi6Z/p6w8aMmqU+QQMxAw7hb+WuG8r4dKgbTMF3UZiafcAzktuXGz",
+	"piGeaEPTeRiU0E7wC2aOsl9p8NexugNlMrbXhwbCjNel7UkEimmSkUHvpwbsmuapN82B5Brya3eFouMl",
+	"BTDqhAalXMeJX10azHhoCSi7Zw2Ck8giAcPCSG6ZCWsu2LX03Bo5+Az10LJMw/6E8MM09nEe7EZ3Hv0d",
+	"wjmVuZ6FFNCsSTLGXG4ZjwPCaLWRK1iDno765IDYue8D0HYg0a6o3egABPK9hA7kxnjRn1eIzwWwtvoP",
+	"L5Gt1k5cRsDdQ0krY7UkT4r4/z5IeCqKwnELzS3cw+sN9Nqai9Jd+szbVRJ9CXqq1li9fYOCZiR/UDKv",
+	"ED1gu+2uaonm/4soWjodpE4YvVKBvnuH5YdoA22bijU5CfrddScOh9okjJHJ3De+sjjVY3CXnixGTfUy",
+	"p6zwsgw1RBi8y6Gy7KEvnOTY+QuUT0bmzO4kDh7QQ19YbCP0cZtnNCktCqOmWvEeHPB3lqta2iZUAksb",
+	"U/AqbrLQqqr6y3j02IB81nz8abeSQ8Q/iTYzqvy+QO17BjqqM2YU0xufpJuYEamtUNvEl/vaFs6wk6Df",
+	"bK7RPf1onZ3FjuMFlIoXsQMJTzqRKxp/Cnx/h096Ibq/wgrJ2cPj9sHaVKJOX4hEguntAdFT2rCoKHCU",
+	"bRLZR1zp8FknntErVEuIiKdqDbrkVX+Z+aZRSSP4qrJAKcxTDWHYXKlibKxhZM91TKvDnzu6BcZBNyJg",
+	"CNegfCDTloeit1ttkuJgGjL+Kc44X9FQlMCkIut1U0bAKir6IvoDjQdGtiUsae5IdqoXHCeSresthm4v",
+	"UR44nIh+3/VoYlyfE8QfPXmUNQq00omSgNNUrXtfNaRUcyGp7k+upITctuVOOlbAvxhfD99nD0TpH5aJ",
+	"TVoD22pDbrJQl4H5+KVQ9WdIAVQSSGJWV6pxOIWc1yYUmsFKLVYpbJgXHTDpLwybjW9pp8nUjkACsZoM",
+	"Tc0LXBDl0g42PQbwtOAPUMiaIw4HkMawUxgePa7eIdNj4CaR64UPupotpYyjUhcYW8QOFpdfuWGvnv30",
+	"dDddIdR+8Z48A+5abdlK6ag7gVJeR44dku5MPL0CZrOoBwz7mzr5yqJ3O2PTbUMDfMI8WvB3tH0ugbpf",
+	"TLcoFxhLCckh3N4PShoPDYb/pvden0zRb9I0egGbulWku3tgZ/5A/ZQNwKK4tOBVZFX4c9OYs84XbZUB",
+	"RK0CjBXSO1sc5OYx82o0cXerajnHy8El+2qVsW9XGftqkbGvv1mQPQ9zEiIh3l09aLjDMFU+eqw/LdjA",
+	"RzTKCAmruLqYOKM2ZoCQjK9lEy8fJz0xeGYnoYiIE3eJIFqICJ0vfR0Ih6+UkIj6aETP8qmEIwo2+zTA",
+	"CIwgUdARXZzUi3mnm+rQEiEfVfdpZCPYP1KZqOWRyNuBHvgmItMTfTIMhQLUrQO0zxXfE+Qb4mRP1uG2",
+	"KY10YJMnM7zoFoeP954cleU7ukZ7LangGzJP0ghDNUQl4apbJBGrCTbJ9Y0xheVOTxxVdSjaVbc9vN3Q",
+	"5EiX3W7poba6kCAbQ7j9ccqiol5e+v2wklC44b7hAF6bFd9Sf1T3QjSC0EfTveFjspSakoAHghXpsWYR",
+	"GphglcOBjVmHhzD0lRjMuluKwTURhtnGYHbiNTDCsPU4ouhG7yUaXv0BAzLHxlUmYTa+tHL4rJuTivA7",
+	"BFychN5MbiYUQInrRdwxagU9GNPXIisdsmrLPstR1mlQuwWuH7D/+Pr+cc8zzZeE5ynkJULmOyQvvYp1",
+	"bXhFDRuw64uPNUUq1jpG9ohWMgjPh24lHBjD2dP+paFhGzqfTmT8JRVb5R/EGgkJ42PPKWxgxQsY2SCI",
+	"yj6nW8f4wgEYBOitjHjoIWIy2Z4vmfPllZ796VrSuVBlQXbMjsIWnaqvyoLjww92+s50pL8gGhqWCID7",
+	"2PY+oQrmOO3s/F17EiJTLIuqaSTT9pbxSLLXeyap03mEPQWVCpfiDtGpX6jETGRN9MBLCsFmbLvlCjEI",
+	"gktfcJprYJUyFgpmVdRSkWqXVkK2UxZrDpYmdZ/8xXRL3Ecb2qc8eCHHPaGyfEQwtQdKn3KaLK0vjJPn",
+	"izHV4uiLN77szdDEyT1U+2SrzEgPyIBo3CG1r8j94UVe3/11L2S2B5/TnZP2XtjLkyGdYtPivtoENyUf",
+	"280OPdGjCz2mONERGj+OlKtZqqVbqG2Fe07wo3idurFEfnSB0j0sUbNOAYaDzmI9uHESSu/J5p2h9BjT",
+	"lNda2O1L1M7J0wdcx5j69b5ueNFq9Vfhq2aOhbXV5MOHD75gTiQhFjdr+RIMe4tOqLeo4ryl5b69YL8I",
+	"u2BvN9zmi7ehG4cEKFD8QddKFkqENqn87h83suKar8DBzTdxYP/18tnPrBQSTEaRkxZWDHi+yHzrdUpU",
+	"w5JjJfA1mCviAvgAwelNWW70OWSYwYYj0FjNTQAsXhx8Puy6CY2mzqWsXRuqhBSQ0/DQG5kraTXPLSsU",
+	"+BqIfO1DPdFnd8G+dzeeHOEVRXN1nKJ/ffH4IfvPb779j79d3Mgb+fbdPVTF3gajCSmTnqiRQo9AvWJv",
+	"NfDibcbe0jHDW7fCt7xYCfn2gj3zTQJVvgTbwCIEz0oVjAMUbQjFxQ22+hM5SINXi6pTz4TDrcl1xfMF",
+	"3Pv64n4wLO38hj2dVysMup/8ghndHvUMM+CD0cLcTSQ/xsqu+NZD/6IJxLqaPAuYe/38SafiwdXkq1Ay",
+	"k1dicjX5+8VXuKSK2wXehssw8eX6q0teFxTdOgf8Hz0TSj4psFaLsdf4hvven7KZXP0aianDHsMlt6Cv",
+	"moTwC/bYAdyq6q1D7KCAsynPl+Sux47x+K+vVk5h+mqBlVPdmL/XVB/PwzJwR6JNUcJ5kLIo2/j61LCh",
+	"43XvsDEa2cLjMsRFH32RKrAOefMXRyMmH16jg7BS0hAl+/r+/aYvE8mZ6FXMEayXv3lTSbuX4922kU04",
+	"orY/ULk70l7TCkclHPEJggVSDOqu5T14+2D8kB20b5Nw4YPQMLI2sd4GAJePuShrTcttL5NDUrot7Y1q",
+	"Iq8iIrDlc4P+WETs19nE0xMMk+AFjr5zRxy21ugWqnxx891b8h09H3VU7+5Zrnch3MR3TAVm3dwiCB+q",
+	"arvfA8m70E0HYvjnDsCQlEYgJrD/juklLN+Flw5oy6mv2zlvkd+Fv0bnRfLggvIKKpawQzvsoyePuufU",
+	"gH8Icvt3L997L8iHy/dujg/eoQkkve4e3z+l++xnsj33Mgak/wVxYc7ImuvoRLcl04NumZas7UoWmvfh",
+	"RQ1loWI0vGnD20vEMUcLy/D/N6U7WF1HehSiA4aXYgmdRKhuHlRsBSH2smcJ7ijm6p779Z5Ziuqeqsju",
+	"fg8rjzoZAq3uZ8VWatt4Rjz9XhaMM49UR1HSk48DHEIQ+3QwD+HWR9dqBXSAvYceG4nQdvgwr7NJVcfo",
+	"fnsHvET8naLGsyejLHRUu0v9cH5qdk4McVMwTq507Jjy6MmjoYhyQLxKRakoccaMvtXvSjUdIL66ZfgY",
+	"t99rZXkI50YnrI/An6XFSLWh6INeLBqGJSq3YO8Zq4GvPkJCOIYsX50MWbxLO4IrP6HP49NxBWdoPc/I",
+	"EXzKumo84R3k6Yb1t8jjlb8o+vik5rSQQq/cbRHF7eFWBBQfb+uzQnZEEoJjRCDJUlK1r+JwFtLqxr42",
+	"y1snrz4eOXIO16zQW6ZriYdxymvaM+mp7ilOwbg/d1+JQNhFm6xECpqwzPg29j14ceS+Xr53Yx2TTz32",
+	"/Cmc3h3h9Dq3cTQ9sXAaysMMQcEhoqmv6zRCoNxHbKxYc0mtnNLizDU+f3hGuniNNvRbJYlnP/SHSs6E",
+	"XnXqtoW6RTxfCAkZMypY233HZne1lrA1vg8Im2L4NTZ36+BNodB0OEROpbTAS8oVTB8wpRfigudfzgk3",
+	"6ZRnPOQXjmIfJmDikRE7cuvfts1XPeVs2m43pnddy67cQgUoBh1y8NEnZclHlIR6V1jSvnxSASTVH1+d",
+	"51/PiO7O9CkeyxdiSO8iWq/5PMQmHDMwuvcu34viQ/Ju/B8IV+MWjunsVIiSmhogkhzcLYo5AIZDpA5R",
+	"fJrM0ZzL5fs16Ckez8lnjVvgfBD+OAtc3MID1pbQYM+fEtEwNK18DcZCq2ofYZsCYxQnULAbp5zcTBhg",
+	"IJEPi0kicFJ58+JSigh8/46vKMfwfERA8LlURphz20Kw+l1Xqmjr45Jw6f4K5W/6xMl+C4kH2TNZfnmA",
+	"MzxUNKR6bZxRxUJmFYWoeImjD3pJVATNTe3TNBKg1dycy66PY38G49P3lE+YOD4qJbxjhPpUbdvNt2NG",
+	"xz4lGKXz6MkjZpVaUuvAHbUqbsNNyNzUhIfYGLyrSk51ahMUBp9/vyYL1Png7ObxAfLnNGbQdnzXTqio",
+	"JLfPTiOCg5Rn04RxvbNHwXx74scMoOg3vT/GN47oS9dNcY+YWuLT+W5Vzdkfr20ZrUOryZC88eRRaqK2",
+	"1PiIuf4vxoQyjvF+xjKjqDwOn6urTvRV0oXlk+X/9ZS4bm7E3dfgKkAPaqf7Xefa07UboLbhi5cmFHXo",
+	"vaWY5n/HnWRtzYOz2iJrGTsgNt1286rIYDWHjz+3u67XUWyiw607xgBe/6mGDr0MP/hOCBocuwLMo2yu",
+	"wAOGhSWpmmajqmKxrE5TzzaRo/+qJDUByssyl+/pHx8u/WKGXRr66DQY/4Im/qE75J9YNMSYEbCHTiN4",
+	"d66fvHjYZGuSbLyErcmYAWOwkBs6qSnBxTipzJcAJ//AFPzHWIN/3/Xj0WaQitItopnkoj+El45Su0dp",
+	"oZFyyUbRuqYtT1hlMvreZyCNGn0pSNY9NviSEllHje37NLcNp/9NVckJ/Muj5+AVn4pS2G2nXj+ZI3wF",
+	"hOSEzZfj5vxj5lFcS/bkUWg7gzlbRrxzJ6B57hDVPVopjclLWHsR653qomnpijkryQUB1/niX1Lx8Nf+",
+	"C1E8wjXfcRut1BqwXvO+/+iIASLKJJ+5y/dDoxufhUcONcydLkDrMZYZ6gvP+vr+1+ef7VVogdYW6KNi",
+	"gkr7P3RNPYpmbf+pE+DOM2/g7bRX+7hwzvD6UW9ji0F3WGENm7gNf2aoMoJ6KVKXgASh+uofxay4gwOX",
+	"SlcLLi+BiqmcfvakZ0YWz3DqL0eQvwV0o/C8pm42VijGgPzQZ5zamgv7sd6CXeSouDGV0raPUjwP74yC",
+	"7FoWF1NulbwIc/z7IbA/Y7pfEy01o+gnbhmWuDMjqPDnutJ32Kj1ii8BC4z+Kbl8GZKLO1Bfm/GKUfRu",
+	"xgrISwwrzUsuVpm7WXMNxmTMjVyChdaolXOZo1r6kRIPliQCc/m+6JN4nHD+xLfH6LUuvLRc26YqqzCs",
+	"gLXA9mlJkwO+8C+pu11rLdZQfCG6G8b6YIErXARq8VSfZK8TIBNylwN7HPxY7lB8KnvYuQOXnDp5n2He",
+	"LBmVvwyX6zyi3vL2bbbLc+Lbdb6UalNCMYcI2rG6orRQX+PnCKINI42XK7WGW8aLn9QazokYbvzbxgw3",
+	"51mt+W4Cn5yB3XJatHA40WnBegwvEhoAVrDo45M/UsWLO2wX+BG2t1aMoqqnpcgxiKux9WLijP93E/6o",
+	"leWWCnsbxleKmmisemuLxP3b7j1foeKSRh12rz8q6z/uqcNZf8Q+Gee42E2HrVu+3G5H5446ziFI5jsI",
+	"8jE1ZjCatvcuP8U3zn6Z/xDSqNvrFyKKlv7YAkbQ3wNIA77YqV6TMuo8paCQs57FrZhlQ7eCY4DKzkIf",
+	"+8A/ykwzeurbiT5q0OTPQIwhWPlI8BKLV8oleaMLYXybKyYs+2uhNvJv6BoG6Vs3/7Wu/taPv0nxvlTz",
+	"yxLWUPZUfwH7VM2f4kvnOUYc+zNE8odtmfPmYvgMWQofL9V8Tq2OQ21RCe+wBpm2R/Jlk4fo5EaRi4pj",
+	"DD8qau+bM4wRj0OzX2cIXwE0t+Yq6Az7DfGNmEu0D/pobG79T5jhHXqAnEArjFOoZm+9YzX94lo9eZJN",
+	"OLacyReAyf8F5ALbL4ekh6wTMr5og4marriouGUTjF5Bkajr1wC9RhueF8SWWIR6oYSJdKU7pPtN8/Ok",
+	"IPbcpzrdYa3KbeFW1KqdNgMCKEwN28R2bxkCdETgxHVRPKfQ1XPQQTf04PpTpz2T8/K0J9JUjn91LQ/Y",
+	"WZYJS+GCBihmMOSn9R9SQpXBNweUXXwB7h77g/yzss3dqWyDR3ZWjcAhBuPkKd/vUOwQllq8HcXMLO0J",
+	"D+TjzoLIK017iaN9pPQWlKbu1cftcH3rBq2HNO0ZGcRn0Hf8ps5cWgjnYAthrEJmTRXxO9yCVKGGU4Qq",
+	"aCXPl0cYelpq7qLMShW3ji8viRr8pAo4m2+jgM8hTZzV7eX4YMawL0SG/bSwV7SvnHecKqVkh5Ln0BvC",
+	"hC8MLICKrAOVhKTL37fOHBfUvquOUQy9QE0sNAWhBqBbBHZ8Yqz0+XlzBM4qI+A5nREBHwskQKABhQM8",
+	"g42qy4JNgW20sBbkwLCvAyQkrb8PC+mNc8KPZriNsDldl14xw9vsy7HjlUZy31RPwfYsDd5vWa46nX57",
+	"LCZxKGsoeRrIWDvjBb5ypzVt3Me5VW1fOoVKjYBeO93D+oAXVLbZCsAOERP3Dwl7xvSbQ17RK3f6lNqW",
+	"p2c3iOx0aDKR9r3YBWhloFzvGEn8SYywkjzE7rnUhPU8gk3TefeWAzV/ho3vLXu+IsAEvcOGy0eOJCHX",
+	"0KuNpx/Wann7nn6c9Zz48GVm5DqonQ4PqiPEtDom3BaiyJrWnkr3FgyY3tGEzS8yqOElyOKLKaxJoobb",
+	"kGkFROxCvp9Dla6Vv385Qvp67w35Jbx05tzyuyS+dHtknr01WQv/cMLNTyPO+GhWY2jWeaflyqbj6C1Y",
+	"gkP/28OsxmjppL5Du408qB1EuPvFfZLoetaKF75cDFYsoI6/DxgvS9LRZ1yUEGwkAsMeVsKYHgeUmv1Z",
+	"DehUt9JfOor+98ju44X4tITdrJP4ZWxt5p1GwIhUoQXwr6/doZDKT+iGjbwnl5MPrz/8TwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

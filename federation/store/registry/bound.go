@@ -55,6 +55,16 @@ func (r Bound) ProveKey(ctx context.Context, handle, kid string, did federation.
 	return r.Agent(ctx, handle)
 }
 
+// ReleaseHandle is [Record.ReleaseHandle].
+func (r Bound) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
+	before, err := r.Agent(ctx, handle)
+	if err == nil {
+		err = r.Record.ReleaseHandle(ctx, handle, now)
+	}
+	r.changed(before)
+	return err
+}
+
 func (r Bound) changed(agent agents.Agent) {
 	for _, key := range agent.Keys {
 		if key.Proved() {

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"baton/bridge/operatorapi/contract"
+)
+
+// aircCommands keep the registry of AIRC agents.
+type aircCommands struct {
+	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
+}
+
+// aircRelease releases a handle.
+type aircRelease struct {
+	changeFlags
+
+	Handle string `arg:"" help:"The handle. The next caller that registers it gets its inbox and its consent."`
+}
+
+// Run releases it.
+func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
+	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ReleaseHandle(ctx, cmd.Handle, cmd.act())
+	}, func(changed int) string {
+		if changed == 0 {
+			return cmd.Handle + " was released before"
+		}
+		return cmd.Handle + " is released: its keys, sessions and webhooks have ended, and it may be registered again"
+	}, cmd.Handle)
+}
