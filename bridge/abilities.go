@@ -218,6 +218,9 @@ type Peer struct {
 	URL     string
 	Mode    string // what may pass, such as "allow" or "block"
 	Dialect string // that the configuration names; "" for none
+	// Unsigned says which messages count as the word of the peer without its signature; "" for
+	// none.
+	Unsigned string
 }
 
 // Introducer is a [Link] with peers whose participants have names there.

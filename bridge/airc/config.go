@@ -67,7 +67,7 @@ func (c Config) check() error {
 	}
 	c.OIDC.check(mistake)
 	for _, peer := range c.Peers {
-		peer.check(mistake)
+		peer.check(c.MTLS.CAFile != "", mistake)
 	}
 	return errors.Join(mistakes...)
 }

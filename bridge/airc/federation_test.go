@@ -407,7 +407,7 @@ func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
 			t.Parallel()
 			net := newInternet()
 			net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Mode: test.mode, Unsigned: test.unsigned})
+			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Mode: test.mode, Unsigned: test.unsigned, Networks: []string{"192.0.2.0/24"}})
 			amy := b.resident(t, "b.test", "amy_1", 0x05)
 			if got := told(amy.Send(t.Context(), "scout_7@a.test", "please", request("Cite"))); got != "202" {
 				t.Fatal(got)

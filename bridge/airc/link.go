@@ -55,6 +55,7 @@ package airc
 
 import (
 	"context"
+	"crypto/x509"
 	"strings"
 	"sync"
 	"time"
@@ -81,6 +82,10 @@ type Deps struct {
 	Fetch     Fetcher         // from other registries; nil where messages are exchanged with none
 	Issuer    Getter          // reads from the issuer of accounts; used where the configuration names one
 	TokenKey  []byte          // secret; its holder can write tokens and challenges
+
+	// Authorities has the authorities of client certificates, by the file that the configuration
+	// names.
+	Authorities map[string]*x509.CertPool
 
 	// RunExclusive calls a function while this replica of the home has the lease of the
 	// registry, until ctx ends; nil where there is one replica.

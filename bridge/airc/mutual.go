@@ -1,6 +1,9 @@
 package airc
 
-import "net/http"
+import (
+	"crypto/x509"
+	"net/http"
+)
 
 // MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The HTTP
 // listener and the HTTP client of the gateway check the certificates.
@@ -8,16 +11,30 @@ type MTLSConfig struct {
 	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
 }
 
-// certified refuses a request that a registry must have sent, and whose client did not
+// checkCertified refuses a request that a registry must have sent, and whose client did not
 // show a good certificate for its domain.
 //
 // spec: airc-v0.1.1 §11.4
-func (c MTLSConfig) certified(r *http.Request, domain string) error {
-	if c.CAFile == "" {
+func (l *Link) checkCertified(r *http.Request, domain string) error {
+	if l.cfg.MTLS.CAFile == "" || l.certified(r, l.cfg.MTLS.CAFile, domain) {
 		return nil
 	}
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.TLS.PeerCertificates[0].VerifyHostname(domain) != nil {
-		return refuse(codeFederationBlocked, "here a registry shows a client certificate for its domain, which "+domain+" did not")
+	return refuse(codeFederationBlocked, "here a registry shows a client certificate for its domain, which "+domain+" did not")
+}
+
+// certified reports whether a client showed a certificate for a domain by the authorities in a
+// file.
+func (l *Link) certified(r *http.Request, file, domain string) bool {
+	roots := l.deps.Authorities[file]
+	if roots == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
 	}
-	return nil
+	between := x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		between.AddCert(certificate)
+	}
+	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName: domain, Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err == nil
 }

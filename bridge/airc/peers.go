@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,10 +74,16 @@ type PeerConfig struct {
 	PublicKey         string `toml:"public_key"`          // pins it, base64url; empty is that of its well-known document
 	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" what it did not sign; empty is the first
 	MessagesPerMinute int    `toml:"messages_per_minute"` // to it; 0 is what it advertises
+
+	// What an allowed unsigned relay must come with: an address of Networks, in CIDR form, and a
+	// certificate for Domain by the authorities in the file ClientCA. One of them is needed, or
+	// the authorities of all registries.
+	Networks []string `toml:"networks"`
+	ClientCA string   `toml:"client_ca"`
 }
 
-// check adds the mistakes of a peer.
-func (p PeerConfig) check(mistake func(key, why string)) {
+// check adds the mistakes of a peer. Mutual says that all registries show certificates.
+func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
 	one := func(key, value string, of ...string) {
 		if value != "" && !slices.Contains(of, value) {
 			mistake("peers."+key, fmt.Sprintf("%s: want one of %s", p.Domain, strings.Join(of, ", ")))
@@ -86,6 +95,14 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	one("mode", p.Mode, ModeAllow, ModeLimit, ModeHold, ModeBlock)
 	one("dialect", p.Dialect, dialectAuto, dialectD1, dialectD2, dialectD3)
 	one("unsigned", p.Unsigned, ModeHold, ModeAllow)
+	if p.Unsigned == ModeAllow && len(p.Networks) == 0 && p.ClientCA == "" && !mutual {
+		mistake("peers.unsigned", p.Domain+`: "allow" needs networks = ["192.0.2.0/24"], the addresses that it relays from, or client_ca: any host can name it in an unsigned relay`)
+	}
+	for _, text := range p.Networks {
+		if network, err := netip.ParsePrefix(text); err != nil || network.Bits() == 0 {
+			mistake("peers.networks", p.Domain+": want networks such as 192.0.2.0/24 or 2001:db8::/48, not "+strconv.Quote(text))
+		}
+	}
 	if p.MessagesPerMinute < 0 {
 		mistake("peers.messages_per_minute", p.Domain+": want 0 or more")
 	}
@@ -95,6 +112,31 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	if p.URL != "" && federation.CheckBaseURL(p.URL) != nil {
 		mistake("peers.url", p.Domain+": want https:// and a host")
 	}
+}
+
+// trusts says which unsigned relays of a registry count as its word, "" for none.
+func (p PeerConfig) trusts() string {
+	if p.Unsigned != ModeAllow {
+		return ""
+	}
+	var by []string
+	if len(p.Networks) > 0 {
+		by = append(by, "from "+strings.Join(p.Networks, ", "))
+	}
+	if p.ClientCA != "" {
+		by = append(by, "with a certificate of "+p.ClientCA)
+	}
+	return cmp.Or(strings.Join(by, ", "), "with a certificate for "+p.Domain)
+}
+
+// within reports whether the client of a request has an address of the registry's networks; a
+// registry without networks may have any.
+func (p PeerConfig) within(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return len(p.Networks) == 0 || err == nil && slices.ContainsFunc(p.Networks, func(text string) bool {
+		network, err := netip.ParsePrefix(text)
+		return err == nil && network.Contains(from.Addr().Unmap().WithZone(""))
+	})
 }
 
 // Getter reads documents. It refuses addresses that the gateway must not reach.
@@ -215,6 +257,7 @@ func (l *Link) Peers() []bridge.Peer {
 	for i, p := range l.cfg.Peers {
 		peers[i] = bridge.Peer{
 			Name: p.Domain, URL: cmp.Or(p.URL, federation.BaseURL(p.Domain)), Mode: cmp.Or(p.Mode, ModeAllow), Dialect: p.Dialect,
+			Unsigned: p.trusts(),
 		}
 	}
 	return peers

@@ -3,6 +3,7 @@ package airc
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,11 +41,11 @@ func newUnproven() unproven {
 	}
 }
 
-// charge counts one unsigned relay of an address, by what the operator says of the registry
+// charge counts one unsigned relay of an address, by whether it is the word of the registry
 // that it names.
-func (u unproven) charge(cfg PeerConfig, from netip.Prefix, now time.Time) error {
+func (u unproven) charge(cfg PeerConfig, vouched bool, from netip.Prefix, now time.Time) error {
 	meter, perMinute := u.relays, unprovenPerMinute
-	if cfg.vouched() && cfg.Mode != ModeLimit {
+	if vouched && cfg.Mode != ModeLimit {
 		meter, perMinute = u.vouched, defaultPerMinute
 	}
 	return take(meter, perMinute, from, now)
@@ -58,8 +59,14 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// vouched reports whether the operator trusts the unsigned relays of a registry.
-func (p PeerConfig) vouched() bool { return p.Unsigned == ModeAllow && p.Mode != ModeHold }
+// vouched reports whether the operator trusts an unsigned relay of a registry: it comes from
+// where the registry is. Mutual TLS was checked before.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) vouched(r *http.Request, p PeerConfig) bool {
+	proved := len(p.Networks) > 0 || p.ClientCA != "" || l.cfg.MTLS.CAFile != ""
+	return p.Unsigned == ModeAllow && p.Mode != ModeHold && proved && p.within(r) && (p.ClientCA == "" || l.certified(r, p.ClientCA, p.Domain))
+}
 
 // perMinute returns how many signed relays a registry may send.
 func (p PeerConfig) perMinute() int {
@@ -76,7 +83,7 @@ func (l *Link) admitOrigin(c *call, origin string) (PeerConfig, error) {
 	if !federated {
 		return cfg, errBlocked()
 	}
-	return cfg, l.cfg.MTLS.certified(c.Request, origin)
+	return cfg, l.checkCertified(c.Request, origin)
 }
 
 // admitRelay finds out how sure the origin of a relay is, and refuses one that is too many
@@ -89,11 +96,15 @@ func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
 	if o.first(signatureMember) != "" {
 		return l.admitSigned(c, o, m, cfg, now)
 	}
-	if err := l.unproven.charge(cfg, credential.AddressOf(c.Request), now); err != nil {
+	vouched := l.vouched(c.Request, cfg)
+	if err := l.unproven.charge(cfg, vouched, credential.AddressOf(c.Request), now); err != nil {
 		return err
 	}
+	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate is no signature
+		return refuse(codeInvalidRegistrySignature, "here a registry signs its relays, beside its certificate")
+	}
 	m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
-	if cfg.vouched() {
+	if vouched {
 		m.assurance = assuranceVouched
 	}
 	if _, err := l.checkEnvelope(*m); err != nil {

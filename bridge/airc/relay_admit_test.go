@@ -101,7 +101,7 @@ func TestUnsignedRelaysAreMeteredByAddress(t *testing.T) {
 		for unsigned, most := range map[string]int{airc.ModeHold: 10, airc.ModeAllow: 60} {
 			net := newInternet()
 			net.join(t, "a.test", 0x0a)
-			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Unsigned: unsigned})
+			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Unsigned: unsigned, Networks: []string{"198.51.100.0/24", "203.0.113.0/24"}})
 			b.resident(t, "b.test", "amy_1", 0x05)
 			taken, last := 0, ""
 			for n := range 200 {

@@ -34,14 +34,54 @@ func authorities(file *configs.File) []byte {
 	return text
 }
 
-// listenerTLS returns the TLS configuration of the public listener. With mutual TLS between
-// registries, a certificate that a client shows must be valid. Package airc decides which
-// clients must show one.
+// clientAuthorities returns the authorities of client certificates, in PEM, by the file that the
+// configuration names: those of all registries, and those of one. It adds mistakes to the mistakes
+// of the file.
+func clientAuthorities(file *configs.File) map[string][]byte {
+	all := map[string][]byte{}
+	t, table := file.Table("airc"), airc.DefaultConfig()
+	t.Decode(&table)
+	if text := authorities(file); text != nil {
+		all[table.MTLS.CAFile] = text
+	}
+	for _, peer := range table.Peers {
+		if peer.ClientCA == "" {
+			continue
+		}
+		if !file.HTTP.TLS || file.TLSConfig() == nil {
+			t.Mistake("peers.client_ca", peer.Domain+": want http.tls and the certificate of [tls] with it")
+			continue
+		}
+		text, err := identity.ReadAuthorities(file.Path(peer.ClientCA))
+		if err != nil {
+			t.Mistake("peers.client_ca", peer.Domain+": "+err.Error())
+			continue
+		}
+		all[peer.ClientCA] = text
+	}
+	return all
+}
+
+// clientPools returns the authorities of client certificates by their files.
+func clientPools(file *configs.File) map[string]*x509.CertPool {
+	pools := map[string]*x509.CertPool{}
+	for name, text := range clientAuthorities(file) {
+		pools[name] = x509.NewCertPool()
+		pools[name].AppendCertsFromPEM(text)
+	}
+	return pools
+}
+
+// listenerTLS returns the TLS configuration of the public listener. If registries show
+// certificates, a certificate that a client shows must be valid. Package airc decides which
+// clients must show one, and by which authority.
 func listenerTLS(file *configs.File) *tls.Config {
 	config := file.TLSConfig()
-	if text := authorities(file); text != nil {
+	if all := clientAuthorities(file); len(all) > 0 {
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
-		config.ClientCAs.AppendCertsFromPEM(text)
+		for _, text := range all {
+			config.ClientCAs.AppendCertsFromPEM(text)
+		}
 	}
 	return config
 }

@@ -35,7 +35,7 @@ func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 		names = nil // a link that could not be opened has no name
 	}
 	readMeeting(file)
-	authorities(file)
+	clientAuthorities(file)
 	boundNames(file, names) // for their mistakes
 	homePolicy(file, names)
 	return links.all, file.Err()

@@ -62,7 +62,7 @@ func (p *program) registryDeps(record boundRecord) airc.Deps {
 		},
 		Identity: p.homeKeys(), Operators: p.modes, Quotas: registryQuotas{p},
 		Rates: p.gateway.Rates(), Strangers: p.gateway, Callers: p.gateway.Links(), Hooks: p.agentHooks(),
-		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Logins: p.logins, Writes: p.writes,
+		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Authorities: clientPools(p.file), Logins: p.logins, Writes: p.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = p.record.RunExclusive(ctx, gateway.LinkLease(agents.Link), do) // its error is the end of ctx
 		},

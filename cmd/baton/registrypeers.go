@@ -30,7 +30,7 @@ func (p *program) registries() []operatorapi.Peer {
 		if peer.Set {
 			origin = operatorapi.FromRecord
 		}
-		all = append(all, operatorapi.Peer{Name: peer.Name, Network: peer.Network, Mode: peer.Mode, Origin: origin, URL: peer.URL, Dialect: peer.Dialect})
+		all = append(all, operatorapi.Peer{Name: peer.Name, Network: peer.Network, Mode: peer.Mode, Origin: origin, URL: peer.URL, Dialect: peer.Dialect, Unsigned: peer.Unsigned})
 	}
 	return all
 }

@@ -93,6 +93,7 @@ func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 			all = append(all, diagnoseLink("peer "+s.Link.Name(), s))
 		}
 	}
+	all = append(all, c.unsigned()...)
 	if online {
 		all = append(all, c.roundTrips(ctx)...)
 	}
@@ -331,6 +332,18 @@ func diagnoseLink(check string, s bridge.LinkStatus) contract.Diagnosis {
 		detail += ": " + s.Status.LastError
 	}
 	return fails(check, detail, "see baton link show "+s.Link.Name()+" and baton link explain "+s.Link.Name())
+}
+
+// unsigned warns of each registry whose messages count without its signature.
+func (c Checkup) unsigned() []contract.Diagnosis {
+	var all []contract.Diagnosis
+	for _, p := range c.Peers {
+		if p.Unsigned != "" {
+			all = append(all, warns("unsigned "+p.Name, "its unsigned relays "+p.Unsigned+" take steps as its agents",
+				"keep its networks small, or have it sign its relays and set unsigned = \"hold\""))
+		}
+	}
+	return all
 }
 
 // roundTrips offers a canary to each home, all at once. No other link can carry one.
