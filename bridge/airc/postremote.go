@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"baton/federation/agents"
 )
@@ -17,7 +18,8 @@ const statusQueued = "queued"
 // with a DID of another network, and gets a notice of its outcome.
 func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
 	if d.recipient.agent == nil {
-		return answer{}, refuse(codeIdentityNotFound, "an unverified sender cannot be written to")
+		signed := strings.TrimPrefix(d.recipient.handle, unverifiedPrefix)
+		return answer{}, refuse(codeIdentityNotFound, d.recipient.handle+" names a sender that its registry did not sign for: write to "+signed+" instead")
 	}
 	if _, federated := l.peerConfig(domain); !federated {
 		return answer{}, errBlocked()

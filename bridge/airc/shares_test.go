@@ -168,3 +168,59 @@ func TestASenderLearnsNothingOfABlockFromItsShare(t *testing.T) {
 		}
 	}
 }
+
+// spec: airc-v0.1.1 §9.6; airc-shapes "Sessions and proofs"
+func TestFirstContactGetsInAfterFloodOfFreshHandles(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(n int) string{
+		"four addresses":                func(n int) string { return fmt.Sprintf("192.0.%d.7:1", n%4) },
+		"one IPv4 network":              func(n int) string { return fmt.Sprintf("192.0.2.%d:1", n) },
+		"34 subnets of one IPv6 site":   func(n int) string { return fmt.Sprintf("[2001:db8:7:%x::1]:1", n%34) },
+		"an address that nobody can see": func(int) string { return "@" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 10}
+			scout := w.agent(t, "scout_7", 0x01)
+			write := func(from, handle string, payload any) int {
+				t.Helper()
+				recorder := w.ask(t, from, http.MethodPost, "/api/presence", "", fmt.Sprintf(`{"action":"register","username":%q}`, handle))
+				var registered struct{ Token string }
+				if err := json.Unmarshal(recorder.Body.Bytes(), &registered); err != nil || registered.Token == "" {
+					t.Fatal(recorder.Body, err)
+				}
+				text, err := json.Marshal(map[string]any{"to": "scout_7", "body": "hello", "payload": payload})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w.ask(t, from, http.MethodPost, "/api/messages", registered.Token, string(text)).Code
+			}
+			held := 0
+			for n := range 104 {
+				if write(address(n), fmt.Sprintf("flood_%d", n), nil) == http.StatusAccepted {
+					held++
+				}
+			}
+			if held != 100 {
+				t.Errorf("%d of the flood are held, want 100", held)
+			}
+			if got := write("203.0.113.5:1", "honest_1", request("Cite three sources")); got != http.StatusAccepted {
+				t.Errorf("the offer of an honest stranger: %d", got)
+			}
+			if got := write("203.0.114.5:1", "honest_2", nil); got != http.StatusAccepted {
+				t.Errorf("the message of another one: %d", got)
+			}
+			if got := write(address(1), "flood_last", nil); got != http.StatusTooManyRequests {
+				t.Errorf("the flood takes the place back: %d", got)
+			}
+			if got := told(scout.Consent(t.Context(), "honest_1", "accept")); got != "200" {
+				t.Fatal(got)
+			}
+			messages := inbox(t, scout)
+			if last := messages[len(messages)-1]; last.From != "honest_1" || last.Payload.Type != "task:request" {
+				t.Errorf("after consent it reads %+v", last)
+			}
+		})
+	}
+}

@@ -192,3 +192,32 @@ func TestOpenRefusesUnsignedPeerOfAnyAddress(t *testing.T) {
 		}
 	}
 }
+
+// The name of an unverified sender is no address, and the refusal names the address.
+func TestPostMessageNamesAddressOfUnverifiedSender(t *testing.T) {
+	t.Parallel()
+	net := newInternet()
+	net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+	b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test"})
+	amy := b.resident(t, "b.test", "amy_1", 0x05)
+	if got := b.relay(t, attacker, forge(t, federation.SigningKey{}, map[string]any{"payload": request("Cite three sources")})); got != "202" {
+		t.Fatal(got)
+	}
+	if got := told(amy.Consent(t.Context(), "?scout_7@a.test", "accept")); got != "200" {
+		t.Fatal(got)
+	}
+	held := inbox(t, amy)
+	offer := held[len(held)-1]
+	if offer.From != "?scout_7@a.test" || offer.Payload.Data["handoff"] != nil {
+		t.Errorf("accepted, it reads %+v", offer)
+	}
+	for name, payload := range map[string]any{"text": nil, "an answer to the offer": ack(offer.ID, "received")} {
+		status, answer, err := amy.Send(t.Context(), offer.From, "yes", payload)
+		if said, _ := answer["message"].(string); err != nil || status != http.StatusNotFound || !strings.HasSuffix(said, "write to scout_7@a.test instead") {
+			t.Errorf("%s to the name of an unverified sender: %d %v, %v", name, status, answer, err)
+		}
+	}
+	if got := told(amy.Send(t.Context(), "scout_7@a.test", "yes", nil)); got != "202" {
+		t.Errorf("to the address that the refusal names: %s", got)
+	}
+}

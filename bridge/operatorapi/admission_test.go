@@ -63,6 +63,7 @@ func needed() map[string]federation.Scope {
 		"POST webhooks/{id}/{verb}":           operate,
 		"POST tokens":                         admin,
 		"POST tokens/{name}/revoke":           admin,
+		"POST handles/{handle}/release":       admin,
 		"GET relay":                           read,
 		"GET audit":                           read,
 		"GET blocks":                          read,

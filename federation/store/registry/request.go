@@ -113,7 +113,7 @@ type crowd struct {
 // checkFirstContact refuses a message that would be held where too many are held already, and
 // none may be dropped for it. A request whose messages are gone counts as one.
 //
-// spec: airc-v0.1.1 §9.6, airc-shapes "Sessions and proofs"
+// spec: airc-v0.1.1 §9.6; airc-shapes "Sessions and proofs"
 func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string, limits federation.InboxLimits) (crowd, error) {
 	if limits == (federation.InboxLimits{}) {
 		return crowd{}, nil
