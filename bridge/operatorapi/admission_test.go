@@ -26,6 +26,7 @@ func needed() map[string]federation.Scope {
 		"POST handoffs/{id}/orphan/end":       admin,
 		"POST peers/{name}/compare":           operate,
 		"GET events/{id}/explain":             read,
+		"GET dids/{did}/explain":              read,
 		"GET place":                           read,
 		"POST blobs":                          operate,
 		"GET inboxes/{did}":                   read,

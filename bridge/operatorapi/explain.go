@@ -49,6 +49,33 @@ func (o *Operator) ExplainEvent(ctx context.Context, req contract.ExplainEventRe
 	return contract.ExplainEvent200JSONResponse(e), nil
 }
 
+// ExplainDID implements [contract.StrictServerInterface]. It may block for the host of the DID.
+func (o *Operator) ExplainDID(ctx context.Context, req contract.ExplainDIDRequestObject) (contract.ExplainDIDResponseObject, error) {
+	did, err := federation.ParseDID(req.DID)
+	if err != nil {
+		return nil, usage("did: " + err.Error())
+	}
+	document, err := o.deps.Document(ctx, did)
+	e := contract.ExplainedDID{
+		DID: did, Source: document.Source, Fetched: Moment(document.Fetched), Mailbox: document.Mailbox,
+		Keys: []contract.DocumentKey{}, Skipped: []contract.SkippedKey{},
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	listed := slices.Clone(document.Others)
+	for _, key := range document.Keys {
+		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+	}
+	for _, key := range listed {
+		e.Keys = append(e.Keys, contract.DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
+	}
+	for _, key := range document.Skipped {
+		e.Skipped = append(e.Skipped, contract.SkippedKey(key))
+	}
+	return contract.ExplainDID200JSONResponse(e), nil
+}
+
 // findEvent returns the event of an id, or the offer of a handoff that the end of an
 // id names.
 func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {

@@ -93,7 +93,8 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 		Blocks: h, Senders: h, Handles: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
-		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
+		Document: h.document,
+		Log:      slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record))
 	return h
 }

@@ -30,6 +30,7 @@ func routes() []route {
 		{"GET handoffs/{id}", read, (*wrapper).GetHandoff, nil},
 		{"GET handoffs/{id}/passport", read, (*wrapper).GetPassport, nil},
 		{"GET events/{id}/explain", read, (*wrapper).ExplainEvent, nil},
+		{"GET dids/{did}/explain", read, (*wrapper).ExplainDID, nil},
 		{"POST handoffs", operate, (*wrapper).OfferHandoff, newDocument[Ask]()},
 		{"POST handoffs/{id}/{verb}", operate, (*wrapper).TakeStep, newDocument[Ask]()},
 		{"POST handoffs/{id}/orphan/end", admin, (*wrapper).EndOrphan, act},

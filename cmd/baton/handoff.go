@@ -137,9 +137,10 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 	return os.WriteFile(cmd.Output, passport, 0o600)
 }
 
-// explainCommand explains one event.
+// explainCommand explains one event, or the document of a DID.
 type explainCommand struct {
-	Event string `arg:"" help:"The id of an event; of an offer also its last six characters or more."`
+	Event string `arg:"" help:"The id of an event; of an offer also its last six characters or more. Or did, before a DID."`
+	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID whose document is explained."`
 }
 
 // Help says what is explained, with an example.
@@ -147,13 +148,25 @@ func (explainCommand) Help() string {
 	return `Prints what was signed, with which key and the source of that key, why it counts, how it got where it is, and
 what happens next if no party acts.
 
+Before a DID, the word did asks for its document: where it was read, its keys, and the keys that cannot be used, with
+the reason. The document is fetched again, at most once in 30 seconds.
+
 Example:
 
-	baton explain 01K0A3V9M7Q2X5R8T1W4Y6Z0AB`
+	baton explain 01K0A3V9M7Q2X5R8T1W4Y6Z0AB
+	baton explain did did:web:alice.example`
 }
 
 // Run prints the explanation.
 func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
+	if cmd.Event == "did" {
+		return show(c, streams, func(api *contract.Client) (*http.Response, error) {
+			return api.ExplainDID(ctx, cmd.DID)
+		}, text.DID, cmd.DID)
+	}
+	if cmd.DID != "" {
+		return &usageError{errors.New("one event at a time; before a DID, the word did")}
+	}
 	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ExplainEvent(ctx, cmd.Event)
 	}, func(out io.Writer, e contract.Explanation) error { return text.Explanation(out, e, time.Now()) }, cmd.Event)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,8 +42,23 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
 	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Caught: homes.Caught,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Fetched: homes.Fetched, Caught: homes.Caught,
 	}, client, own...)
+}
+
+// noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
+func (p *program) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) {
+	_, away := errors.AsType[*federation.UnavailableError](err)
+	switch {
+	case errors.Is(err, federation.ErrNotFound), away && !errors.Is(err, identity.ErrRedirect):
+	case err != nil:
+		p.log.LogAttrs(ctx, slog.LevelInfo, "document of a did not used", slog.String("did", string(did)), slog.Any("err", err))
+	case len(document.Skipped) > 0:
+		first := document.Skipped[0]
+		p.skippedKeys.WithLabelValues(did.Method()).Add(float64(len(document.Skipped)))
+		p.log.LogAttrs(ctx, slog.LevelInfo, "keys of a did not used", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
+			slog.String("key", first.ID), slog.String("reason", first.Reason))
+	}
 }
 
 // newKeySource returns what finds out whose key a signature is made with.

@@ -53,7 +53,7 @@ type cli struct {
 	Healthcheck healthcheck     `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
 	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
-	Explain     explainCommand  `cmd:"" help:"Explain one event: why it holds, its way, and what is next."`
+	Explain     explainCommand  `cmd:"" help:"Explain one event, or the document of a DID."`
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`

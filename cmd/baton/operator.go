@@ -29,7 +29,10 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: doctor{p}, Hooks: p.agentHooks(), Wakes: p.relay,
 		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
-		Log:      p.log, Ended: p.ended,
+		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
+			return p.directory.Load().Refresh(ctx, did, time.Now())
+		},
+		Log: p.log, Ended: p.ended,
 	})
 	operator.Mount(mux, admit)
 	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {

@@ -92,14 +92,16 @@ type program struct {
 	modes         *gateway.PeerModes
 
 	resolving *prometheus.HistogramVec
-	ended     chan struct{} // closed when the gateway begins to end
-	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
-	limited   *configs.File
-	hups      <-chan os.Signal
-	reloads   *gateway.Reloads[contract.Reloaded] // nil where there is no file
-	reread    func() (*configs.File, error)       // the configuration
-	levels    *configs.LogLevels                  // of the log; nil where the log has one for good
-	relevel   func(configs.Log)
+
+	skippedKeys *prometheus.CounterVec
+	ended       chan struct{} // closed when the gateway begins to end
+	changing    sync.Mutex    // one at a time: a configuration read again, or a key rotated
+	limited     *configs.File
+	hups        <-chan os.Signal
+	reloads     *gateway.Reloads[contract.Reloaded] // nil where there is no file
+	reread      func() (*configs.File, error)       // the configuration
+	levels      *configs.LogLevels                  // of the log; nil where the log has one for good
+	relevel     func(configs.Log)
 }
 
 // assemble opens the listeners, the record and the keys of a configuration, and
@@ -114,6 +116,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.limits.Store(&file.Limits)
 	p.logins, p.writes = p.newAddresses()
 	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(p.metrics)
+	p.skippedKeys = identity.NewSkippedKeys(p.metrics)
 	p.client = newClient(p.file)
 	var err error
 	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
@@ -263,7 +266,7 @@ func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues("request
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Fetched: p.noteFetched, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)

@@ -587,6 +587,11 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	//
+	// Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
+	ExplainDID(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// Examine Check the gateway, its links and its peers
 	//
 	// Corresponds with GET /operator/v1/doctor (the `Examine` operationId).
@@ -1233,6 +1238,21 @@ func (c *Client) SettleDeadWithBody(ctx context.Context, id string, verb string,
 // Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 func (c *Client) SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSettleDeadRequest(c.Server, id, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+//
+// Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
+func (c *Client) ExplainDID(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainDIDRequest(c.Server, did)
 	if err != nil {
 		return nil, err
 	}
@@ -2937,6 +2957,40 @@ func NewSettleDeadRequestWithBody(server string, id string, verb string, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewExplainDIDRequest constructs an http.Request for the ExplainDID method
+func NewExplainDIDRequest(server string, did string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "did", did, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/dids/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -5331,6 +5385,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDeadWithResponse(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleDeadResponse, error)
 
+	// ExplainDIDWithResponse Explain the document of a DID: its keys, and the keys that cannot be used
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
+	ExplainDIDWithResponse(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*ExplainDIDResponse, error)
+
 	// ExamineWithResponse Check the gateway, its links and its peers
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6390,6 +6451,54 @@ func (r SettleDeadResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SettleDeadResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExplainDIDResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ExplainedDID
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainDIDResponse) GetJSON200() *ExplainedDID {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExplainDIDResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainDIDResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainDIDResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainDIDResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainDIDResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8529,6 +8638,19 @@ func (c *ClientWithResponses) SettleDeadWithResponse(ctx context.Context, id str
 	return ParseSettleDeadResponse(rsp)
 }
 
+// ExplainDIDWithResponse Explain the document of a DID: its keys, and the keys that cannot be used
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
+func (c *ClientWithResponses) ExplainDIDWithResponse(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*ExplainDIDResponse, error) {
+	rsp, err := c.ExplainDID(ctx, did, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainDIDResponse(rsp)
+}
+
 // ExamineWithResponse Check the gateway, its links and its peers
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9708,6 +9830,39 @@ func ParseSettleDeadResponse(rsp *http.Response) (*SettleDeadResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExplainDIDResponse parses an HTTP response from a ExplainDIDWithResponse call
+func ParseExplainDIDResponse(rsp *http.Response) (*ExplainDIDResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainDIDResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ExplainedDID
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -11085,6 +11240,9 @@ type ServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(w http.ResponseWriter, r *http.Request, id string, verb string)
+	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	// (GET /operator/v1/dids/{did}/explain)
+	ExplainDID(w http.ResponseWriter, r *http.Request, did string)
 	// Examine Check the gateway, its links and its peers
 	// (GET /operator/v1/doctor)
 	Examine(w http.ResponseWriter, r *http.Request)
@@ -11770,6 +11928,32 @@ func (siw *ServerInterfaceWrapper) SettleDead(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.SettleDead(w, r, id, verb)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExplainDID operation middleware
+func (siw *ServerInterfaceWrapper) ExplainDID(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "did" -------------
+	var did string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "did", r.PathValue("did"), &did, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "did", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExplainDID(w, r, did)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13527,6 +13711,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handoffs/{id}/{verb}", wrapper.TakeStep)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handoffs/{id}/orphan/end", wrapper.EndOrphan)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/events/{id}/explain", wrapper.ExplainEvent)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/dids/{did}/explain", wrapper.ExplainDID)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/place", wrapper.GetPlace)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blobs", wrapper.StoreBlob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/inboxes/{did}", wrapper.ListInbox)
@@ -14227,6 +14412,45 @@ type SettleDeaddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SettleDeaddefaultApplicationProblemPlusJSONResponse) VisitSettleDeadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainDIDRequestObject struct {
+	DID string `json:"did"`
+}
+
+type ExplainDIDResponseObject interface {
+	VisitExplainDIDResponse(w http.ResponseWriter) error
+}
+
+type ExplainDID200JSONResponse ExplainedDID
+
+func (response ExplainDID200JSONResponse) VisitExplainDIDResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainDIDdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExplainDIDdefaultApplicationProblemPlusJSONResponse) VisitExplainDIDResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16065,6 +16289,9 @@ type StrictServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(ctx context.Context, request SettleDeadRequestObject) (SettleDeadResponseObject, error)
+	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	// (GET /operator/v1/dids/{did}/explain)
+	ExplainDID(ctx context.Context, request ExplainDIDRequestObject) (ExplainDIDResponseObject, error)
 	// Examine Check the gateway, its links and its peers
 	// (GET /operator/v1/doctor)
 	Examine(ctx context.Context, request ExamineRequestObject) (ExamineResponseObject, error)
@@ -16614,6 +16841,32 @@ func (sh *strictHandler) SettleDead(w http.ResponseWriter, r *http.Request, id s
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(SettleDeadResponseObject); ok {
 		if err := validResponse.VisitSettleDeadResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExplainDID operation middleware
+func (sh *strictHandler) ExplainDID(w http.ResponseWriter, r *http.Request, did string) {
+	var request ExplainDIDRequestObject
+
+	request.DID = did
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainDID(ctx, request.(ExplainDIDRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainDID")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExplainDIDResponseObject); ok {
+		if err := validResponse.VisitExplainDIDResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17753,185 +18006,190 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2luhfQWlv1czU0t1O5rF32586dnzjHSf2dTybqjvtsiHySEJEAQwAtqzr8n/fwjkAHxJAkY7U",
-	"TnvyJXGLJB4HB+f9+DDL1aZSEqQ1s6sPs4prvgELGv96XGujtPtXASbXorJCydnV7KcVaGBcKrsCzSq+",
-	"BAaygOJils2Ee+GXGvRuls0k38DsapbTONnM5CvYcDeg3VXuibFayOXs48ds9lxshD2c6zu1ZRsud0xY",
-	"2JiM/fUh2+L0wjJh2EYYI+QyNXOJg3Yn3vD3YlNvZld/ffgwm22EpL++ysKShLSwBD37mM3eP1iqB+7n",
-	"B2YtqgcK18TLB5VyL+nZ1YKXBj5ms5+4zVdudF6WavvtprK7/+ZlDbMrq2vI9rZ0Lc0WNPuvH1/8wEoh",
-	"wbBaWlEyuwKWlwKkZSXwWzCpXW1xugFwjl76x2ymwVRKGsATf8pFWWtw/8yVtCDxRHhVlSLnbojLSqt5",
-	"CZt//9m4vXzorOF/aVjMrmb/dtmi1CU9NZcv6avZRzfjPjLtmFT2ApHAv++Gu87XOHdRCFr7S60q0Fa4",
-	"leLqD+Carx1KODDOVbFjasG4ZDxfS7UtoVjCBqR1MK06I30I2BmDYgG3IofoIw3cQ+AQlTX8UgsNxezq",
-	"n2H0Nw1+qfnPkFs3xHVuJ+8QkX674ra3TbgFvWP5isslsA3fsRW/hYxxWTBeOsTilm2Use5du4INPj+E",
-	"RKF3b3UtDy/hE717VUvGzdpPvlV1WbC5IwIOl6GgyWgFxp3nyt9Kv+u5UiVweQxyMRg5OH44BAQUDhSr",
-	"QB5wQsN4gMKWG7bhBTCrMqY02wq7Yn4fYfURXMCPi87iOuSgA579Xe0fuh8meupai9vonuiB25WSwIyF",
-	"ignpUFjIuXo/hLj9gfjCgmZI9w7QFm5B2reiiOL0QpS0sKGr/L1y1whf12pzOPt2pUxYvcPW2CpWXBZq",
-	"sUitg8hc7IGy8QeVVrcguUxcVmM5fdhfKt0G5lfDhuBmhS3jY9+Cno8mA72td07DD+Nh6iEQ1h0OprfN",
-	"AdR6yZe41D62IP/s/WPolAOWtneSa813eAjw3r7NB0UDB9VSGMuWChw2P2LgeKKHMD7lxiJLvziE9h7o",
-	"aL39eaO7N5MZhjlkGIi5V0xYwzawmYM2SD7cO4XKa4f7RE8dgTFiKaFA0uc+cH9yW+sYYeFVH/iHGLYH",
-	"ZkdDJJRRrOWSqcUC9CN2M7uZeYHILXHJLWz5DnelWL5SykAMnZG5v4+IW04owQ1zpmEBGmTuSGjiVvhh",
-	"3q64WR2O9ZiefsfNisDMkQEhA/HPaBK32Ct2MzMr/vVf/3Z1M0OI/u0vbAXveQG52PCSFWIprLmILaMA",
-	"XjhBajrpmkRh1GKEmKMWfR7XB8nCo1KpltOojFVjEMENz+VOyeihb3lMwHYctFRy6U7ZvcHCGnVdCrkk",
-	"KYok/ZXaQMZMna8YN+xm9ueH5mb2iAXhgrONkLX1ggcuSDhZAIeNXvODO/yNkMXES+w+ObzFcyELL4Hs",
-	"yTgJnvOZZZ9sdqtq0iGOyBZuA28SoHNDHWzAP3Aw4swxFrqJxnJZGEIZ9uTZk/GgSrNnsFul19FnSoul",
-	"iO/cCM+3x93dsYAKq2m4aUGMFj9vFjQAylPw0XAq94iPflMqUr320Mj9TEhkVK1zj0aOAlWguVWazd0r",
-	"ZAbowwzeV0KDGX/Ga08Hxqtdk9HI3eXjchu+5dfTzB7mypqNJeE4XSgJnxHFoeuJgP1c+toiqmOwotZo",
-	"EfCsh0wYZJTRsFG3KLAestFaLyF2eQePNpxVfw0GgL3k2gBhbDbmKJMHdZLLjuu4b1c9pov6B3TdEfta",
-	"oRe16p9rY5lUW9Ktk/r0gMqcnZAqIFYd1Vxf0lv3i4o85pLrXUS4xt/pgIIC66RaZldoFtmg2B4kNyUh",
-	"Y9uVyFd0jm5PJVgwbL5zqguUi8PDW2qAxNH5GY+Q6H3DQGu2lcoyGj4mBSu1HqI4R9E/rC6bNXO4IaPg",
-	"RQoYAS9ZkYRhRm0AqeMhvytEhNfx3CasiUNYV9OKoqK/2JwcIXHMzK81C/gZVtEsNQ2xU5BLD/t7RC8f",
-	"ryAmGuHPjWHW0ciFqmXBVG0Zn7v/KgmsYbH7Jkc/ZkSttVyUkwxa64xtuZaOKD+9fvb86MZp8tbQ5KdM",
-	"7v00xw73i0s+VpuK6xibDE+C/qnB1KUlDTTHZ8Iop6KzlTBWaQGGDNFdjTqCEskJPWXrGFU79ulSGTv6",
-	"FJ4rY2KHYLzPJz4vORACg0FjDvEUYA2jYSVH2cFYqAzJmStuyO8g1Tay9H2kDNv3q/E7ix3NE+DFc7Do",
-	"0ToQgptnxCULKAX6SRpJZiluQbK6umDPJOOEWMLiaqVi3FqHXAZ3IBXTfMvmO0tuuT2aT6/G3QZhnMMV",
-	"Nvjq3TKzbNzZvda72NHNtVpDnL8UYoph/4iT4H2Mt3OLjqc5sMLhAJG9uNXwiPWffl4ovXGczEHyb3+J",
-	"4zs39i1onWC3pZBxuroBY3iM6YvCnwTzr3iWzzQshbF6h1ijtgnVBmJYGG56GCL25S811FPOR/Nt4gha",
-	"o/Sh1Rqpkt/YIzbnBv72F7YvlP3j9dMH/zu2xgHhRUNV8t2UDTSG8ikeFXxQiDxCnpTErTbDOlkXpNsW",
-	"MmNRQtEzlQvLci7dfueOaPPiOK/oCe4dzGvu96w5R3/dhunVKThph/rdI3b6xNPhGMX2FDqIUnPIOfEZ",
-	"8sswJdHRsuU7p90gsxFyHeOgRdzfh26N2kBBKpFTXle7gCiBH8Twv5G4fqV8HjPkk9NaQhkcL7moBHG+",
-	"wzsgeIKRCLnO2M1sC/OVUuubmRvsZoa+45vZ0dOzakaDh61Gj07wpVRGRHhZ8+hQFnLHhIJmoK6FcnrH",
-	"iURhDRsodgl6aBUrVMBquvve1uVdZJ5fDZ44yHrjQKScpOzE61k2W/TF5GnidbPoQRifhEI0B3afCISq",
-	"5xEijz83pIGTCGq4IP/rlhMDm0MpAMMo5CGCLYQmEXmavam/jlslcsjYhotyrt5njZ9MI4mKYZKD0QQK",
-	"ITZg4qLkdrUbkCK9Uj98CN4GRZNkHiJ+iTRB7EgwpG2qd116azOqPE4c9A71DqZ0ZtDcwHRrefistZY7",
-	"cIDmptaecVSgjZL3xhM40t2HG49gJ/3eXhPZAAPwSWuwjXFNdMpHqLtTXqFgzQsxcTxXVYBslDmZjDkR",
-	"mfQpd3l9SICDnGe9qDK6BXox1XQ1oqMRE8kD9RJwbF8UwNG84TCGFuEWqSEH4TRAgfKlaUKF4gAYNnbf",
-	"igK8aXlPKkFHJC8Nm8NKyIKhhzIo0NGZnEQb2c0cSrVlBbf8bSF0MPiGeEC8GRh0YawoyyvS2htbJpA9",
-	"eF8PPQr1BiRRivWzqrXbW8Sk0FhEHMzBGKGkxwjEFrYGqDIylzTmBzqITRQoDc4cTFVpccstbT4LQoiG",
-	"XGniHf4Xy+clLce7juPAVxXIAQsJqYwkaDB1C/pRV+SgS+hOpsQD0YDvcrmbBHTUKQ8XIZUVOZiMraGy",
-	"niqZjHmR0GSsgLzkZEWPb07XUkajCPontHTCN1E7vL4lLCwjI8/ObWjSZrZc2Oic3mIj3I5QjmUgLf1Z",
-	"wAK09rFXFVCEg7c4FcALVqJeZI5bmygqoHOxW3LRwanOBc5mHTIY1h6OpIPxDUUM9zVKxpNkITwhUh6E",
-	"sUAsiLV1KQUTEcMURVRFT6HW5XHu417KwijR9b+vSi4kFH+HiGjSfRr0gjV4C5w72YUITLNRzBvz+eFu",
-	"1iLl/puXIn+7ji2B7By0j0MRHwMZjoNhjTjSmab5NAkTSa6qOEjoIZolQ3i2MGwt1VYGhQltcBGhxSNn",
-	"FA6DdrsuAxoSRBuMTLn+9wN8swY9eWNGCtYY0H+IBgDHQ4fbrz7BbLhSVYT0B2uBUWzBdcZUWYCxLIi9",
-	"o5So71QVI1sOTFbYCM49808aKcxbRlFZQaN5H4LRoEaPzYNH1b18XqFLKMIrXlUgTSOKc7aoNRomvdIy",
-	"ChI/uAkioDgSfq1VbWG80vrKvR71TbgXEhHegxbFXx//jSO8lWp7bJSozWaEQTP2zEQpSKWMIPIhQyzp",
-	"I/bQRwp5kTWINE7MnmVjjOlR1VJJj6tbJyq5Af2KmQZjzVFlsxPf3ot7D3vbD3tvrlQPpVo40TJbFj3r",
-	"HnyDH3R3WqtLe3aeSvibEqPdT0MKRB8Q+HPgYF6rtSpYJRuHElqaMybV1ikxc1goDd4Qj2/4AOY9kl5T",
-	"dhWkFIcBoo7nG8mZ20BYLFpJ6BC9oQKprFs2rsfhTdZGD0slIUqOEgsIPseY7S3Mk6Oa7NhCzrXetQL4",
-	"LzX0qfBRUTFthU3eMdxlxL6Fmzd8Z9AC3CzWMzA8SbYDe+WdI0qyQpg1CSs/18XSyZ5LLiRTTkjjKNcQ",
-	"zDVcMDSY+DvZ4ojwKHIxzt9wmB7SGBIbnBlwjj71sbh7qKz0uh821LhxvU3NQlkaZreq9VpfsG+UXaGq",
-	"4lSLiGXNSWzjbVxD8UNJwueuUHA371jFtR1D2pKxQS0RosXHQPhdu869K+Zh1wMkNw5ZKLA67lNGDSXi",
-	"PzYo9kSuMplbiZJQNmMOlc0YZ3nJxQYdBpLxLddRn+T0tJPpuRSF4GUqdgkaK9VIvFAJ/p4gP8mIwLQx",
-	"4Hv/JBDIrnGAbqnkZJtqeHpfbLxgPyhWcWMqpelgBV6IUbKNnz0GeYqZHQ2qQeu9E9Qoe7uvPpJtC7V3",
-	"7xDtW/KjpB8zTGLI6SV9MrRSiBMROVWBpPDDVC4KjRl33Luvp0BC6WrF5dt03OEu0HB80XFoR5grUFUZ",
-	"X5x/73CsF/4JMQ7arjU+MaYfbOn9ESvguvCMoOA7lAYczjiqHeydC49Bh8w/ze/IODhWpP7RCfkRnBtK",
-	"a5Q1HKPPU4kvsjLvgQisrCXDXlilmVu60iJLWK+naw2mhLszQMFP4UwLzOAeudKc6hoRD6s2yZgsEZRK",
-	"lrA5THNwf6KD+hHeERK7OprLyFQAVHtu8WaTCO5umdp2o76wQsVV+Nu94yMBMkbx1wVZDuOTqoS1wo2q",
-	"2wCFJuqm8eHTs7CK+OC7WEgAro6XfzAsV8WEUIV46Dl59t0+fMBCDFuiNryO6Y4MYCh50baczOuleZ95",
-	"mnSzRXVmA/o2buwpRBG35x39EmSBRS7eDswb3onaXaZmvY2yPj5CzcojCuQa4lYGETUFv3r6mP35z3/+",
-	"z34gA/e2MnSUNLbVabErmLWTCJRpDLUO37RyYxyPk/KpdmQwTQeS/B12p6DI3u51X6jxc7iF0vu4+4sK",
-	"T7pJX6X7LVyvUi0nZtfg593wlQLm9RIryixUG8hCUWxvYvGMPF/HwyTRalAWoNtk4LkWxRIuhc4vFxrg",
-	"lwBP3EpZTooo3IMubSQKTx/huQdLIb2C6zhOXymLFvyQUE5Uko5FnrrHKPiNZ5tYqeh41LaQ6+f05nAi",
-	"7lJZwX3plHg4RXqbLYCHEnoR2Z2MNkFlUfZtzrX2wcgT3J1zY3ke9XmjqYkoYOsudMyycd5jVpTT18hP",
-	"N2FWVPomRLWuYfvWQK5kEXPO77z1QtWa5U0y7aoncsh6Myd7bJpmJ92lpE14pQQlvF6kckoo9yS7TZcO",
-	"knnr2+zge+oePm/w9/A20rNO6BZezBIwsuKC/T/QylcKwFtweEvd+29ROjVvK9AeyPGIg9qA7r5LNQli",
-	"7+77OuMfZqnZU5A4BWNDynafOJtaIguLIUB4hNZDnJ/+/PWc7VBoKUvm2dZeIIaDSCJs37//ayhllGN1",
-	"ho6DzEShZcyBdbZNr9lPu+F2z5hwCMpjblN+C4OkZG/yFTfjHEpJM25nbHc6Dmk/3Y6770/C7cTA/X0q",
-	"6cM/cEBPmQKbw4jYvVOFZFL+kqjIEmg2RrvPozJ84PUHOO8oK6/tSkW1oVDl5yRR6yNcFt6Rh9HknrHg",
-	"lrOQcmpTnrfvfcj+hOBP98lh6RdfAE4t2EYVn63K3cZvJyI3beO2BCzN0qmT1Ek76oZWUJTIrqtAfkJY",
-	"KS4vfgybaAbgNYYXZ0xIFtRRis3biLIUXurBx/94/bgr/Sc9it+r2+kHfhs5cO9IZFahWYTxEJvdzYCP",
-	"Z1reDS4kvRpjTwsHiJ9WtJQg/tzIWyGHxmHR+DDouGs5hGmZBsaIltso7eHrWKSkj+ELwb/SMl4quYxH",
-	"JaRk3d4gjo1gTGtgJuNC/ryFEVfZThUD8w+wfa2imwlPiGdb/Ge8UkZE99QQVLSReZlTC2YkFUSTqypV",
-	"aCy6T6vKgjJ/FYVkjDID0TRZs9N2C2GiOLRjYUzu12C29vUYFMujt7qbcRuJU4/XN3rRJpm1sTNXvihv",
-	"UwBF19JgXr9dgbxIJXscyUp9e7JksqBKH3q8GkHfA4MtuC8iOS6l7EXXbE31EBubdoZ/kj0fxQ8PbyKJ",
-	"5Gd0clSQ8IVcX7DXK0AWEui3UynCl43ZHH8sRIhvRT2xy/zq6mK8U+AmBBDfzDJ2M8OgDfdPPxeedaOV",
-	"N7EyIAtzLKDL+wNGWd4bZIyh+stozrD7FQnKXu4wFWYcZmjAU9VrWzd9NCsynZ5cqHpuJ+ScYfpWRHld",
-	"YEj9oRcZtpNDMjG0JZaMAGWRUBpPb7LbRJNMsQR4RpaMjK0c3Qyl0cbL9e5WFWrDhcQzDz7mC09Xp1Xe",
-	"m2jGaiv1RX0nuOuoHm1XMcdcyXfojbO2ioYCf7LVjHnlJ++DtmNCa6K7oxupAPQVy5VciKWvLJR5w6HS",
-	"ISC9W+6HF4WTquygiyU6FdExxYS9YnWVIYULSYOF2karINWSkpNi5B3TekIcS65qacnMbShQMwT59mrS",
-	"RufQ5TQTYzNp0FhXPswBpagsJEEePvfW2E+yR3qM83jZtUt6fy3e+hR5PYU5Dsn0PTLHufXGMId+H6xU",
-	"1K/1SpkZHR3CKWtyyWJG2rypVDZY/YfewgLHkK9PUDYo1N04foB70MQPm3Wk4OjvwQQt1X81qKjyojjC",
-	"yZGPvPUmqYg+7h6/9AarNhqpl9O3lmrb+Z0XhYZgXgy2rqYMgqcZr5//GFdiP3uBXE+s0kXlNPB85WZr",
-	"kxyQKWUjkpyip1/yGPvAn9uwulCCud32VgtrwafHCekZmJe//Fqp9ABR+JhOng6pTAVm7W1qP4oqukFV",
-	"ijwStUC/9zpNhMLiKEQbNt/FnDTBAzSOpuIk1PUlcqt1HXX3+ZwHpQsnIstuQDC6F5xC9Kglq05ZRMxA",
-	"wLhb+M8K530zVtKkZb6qy0jM5h7IacmNKzcN8USrm87DoOh2AmwwO5X9kwZ/E6ttUCbjh334ISx4XdqB",
-	"ZKOYthoZ9GFqwK75n/rfHEjHIYe3L3gdL1uAkS00KOVTzvzq0mDGQ0tA2T1rEJxEFgkYekZyy0JYc8Gu",
-	"pefWyMEXqOuWZRr2J4QfpspP85I3+vnk7xDOqez4LKSZZk0iM+aLy3isEUbETVzBLej5pE8OiJ37PgCt",
-	"B4l2Re1GRyCQ71d0IDfGCwu9RnwugLUVhniJbLV24jIC7gFKWhmrJXlrxP/3gchzURSOW2hu4QFeb6DX",
-	"brko3aXPvO0m0ftgoDKO1bu3KGhGchQl80rXI9ZvqVVLdDFcRNHS6Tl1wrCWCibeOyw/RBvM21TFyUnQ",
-	"7647cTjUimGKTOa+8dXLqeaDu/RklWoqpDllhZdlqFPC4H0OlWWPfXEmx85foXwyMS+3l5x4QA998bKt",
-	"0MftqtHEtyiMmorIe3DA30lnbMIxsHwyBcjiJgutqmq4VMiAncln5sefdqtFRHygaJej6vIr1PAXoKM6",
-	"Y0Zxw/FJuskfkfoNtU18ua9t4Qy9IgDN5hrd04/W2VnsOF5BqXgRO5DwpBMdo/GnwPd7fNIL0cNVXEjO",
-	"Hp8bANamkoGGwjASTG8PiJ7ShkVFgaNskyw/4UqHzzoxk16hWkNEPFW3oEteDZeyb5qhNIKvKguUwjzV",
-	"EIYtlSqmxjNG9lzHtDr8uaNbYKx1IwKGkJCVN/Y0Jajo7VabpFibhoz/Goefr5ooSmBSkYW8KVVgFRWW",
-	"EcPBzCOj5xLWOnckvQoJx4lk696LoduPKA8cTkS/972mGDvoBPEnz55kjQKtdKLs4DxVT99XJinVUkiq",
-	"LZQrKSG3bUmVjqXxD8bX3PcZClH6h6VokxbHtqKRmyzUfmA+RipUFhpTZJUEkphll+ooziHntQnFbLAa",
-	"jFUKm/JFB0z6JMNm41vqNbLqCSQQq/vQ1NXABVG+7mjTYwBPC/4Ahaw54nAAaQw7heHR4+o9Mj0GbhK5",
-	"Xvigq9lSWjoqdYGxRexgcfmVG/b6xffP+ykRob6M9xYacNdqxzYqbv6mtNqJY4fEPhNP4YDFIuplwx6q",
-	"Tr6y6EHP2HzX0ACflI9egp62zyVQh435DuUCYynpOYT0+0FJ46HB8N/03puTKfpNKsggYFO3inR3D+zM",
-	"H6ifsgFYFJdWvIqsCn9umn/W+aqtZICoVYCxQnqHjoPcMmZejSYH71Qtl3g5uGRfbTL2103Gvlpl7Ou/",
-	"rMieh3kPkTDyrh403imZKlE91WcXbOATmnGEpFhcXUycUVszQkjG17KZl4+Tnhg8s5NQRMSJ+0QQLUSE",
-	"zh99rQmHr5T0iPpoRM/y6YoTikL7VMMIjCBRNBLdqNTvudexdWwZkk+qLTWx2exvqRTV+kh070gvfxP1",
-	"6Yk+GYZCkevWATrk7h8IJA6xuCfrotuUXzqwyZMZXnQL0Mf7W07KJJ5cB76WVFQOmSdphKHiopJw1S3E",
-	"iBULmwT+xpjCcqcnTqpsFO3c2x5eP/w50sm3W96orWAkyMYQbn+csqiol5d+P6xWFG64b2qA12bDd9SD",
-	"1b0QjVL0EXtv+ZRMqKbs4IFgRXqsWYUmKVhJcWTz1/EhDENlDLPulmJwTYR6tnGenZgQjGJsPY4outF7",
-	"iaZav8Ggz6mxm0mYTS/fHD7r5r0i/A4BFyehN7ObGQVp4noRd4zawADGDLXhSofF2nLIcpR1muDugOtH",
-	"7D++fnjc80zzJeF5CnmJkPkeyUuvY50hXlNTCOws4+NZkYq1jpE9opUM9PPhYQkHxnj2tH9paNiGzqeT",
-	"JX9KxVb5B7FmRcL4+HYKG9jwAiY2IaLS0un2NL44AQYaeisjHnqIyky2AEzmlXmlZ3+6lnSuVFmQHbOj",
-	"sEWnGqrk4Pjwo15vm470F0RDwxJBdp/aQihU2pymnZ2/M1BCZIplajXNatr+NR5J9vrbJHU6j7CnoFLh",
-	"UtwjOvUTlbGJrIkeeEkh2IxttyQiBkFw6Ytacw2sUsZCwayKWipSLdlKyHqlt5ZgaVL3yR9Mt4x+tGl+",
-	"yoMX8ugTKssnBGx7oAwpp8ny/cI4eb6YUpGOvnjrS+uMTc7cQ7VfbZWZ6AEZEY07pr4WuT+8yOs7zO6F",
-	"zA7gc7o7094Le7k4pFNsW9xX2+Cm5FM75qEnenIxyRQnOkLjp5FytUi1jQv1s3DPCX4Ur4U3lchPLoK6",
-	"hyVq0SnycNC9bAA3TkLpPdm8N5QeY5ryWgu7+xG1c/L0Adcxpn69rxtetFr9VfiqmWNlbTX7+PGjL8oT",
-	"SbrFzVq+BsPeoRPqHao472i57y7YT8Ku2Lstt/nqXej4IQEKFH/QtZKFMqRNuQD3jxtZcc034ODmG0Ww",
-	"//rxxQ+sFBJMRpGTFjYMeL7KfHt3SobDsmYl8FswV8QF8AGC05uy3OhLyDBLDkegsZqbAFggOfh82HUT",
-	"Gk3dUVm7NlQJKSCn4aE3MlfSap5bVijwdRb5rQ/1RJ/dBfvW3XhyhFcUzdVxiv7x1dPH7D//8tf/+NPF",
-	"jbyR794/QFXsXTCakDLpiRop9AjUK/ZOAy/eZewdHTO8cyt8x4uNkO8u2AvfiFDla7ANLELwrFTBOEDR",
-	"hlBc3GA7QZGDNHi1qAL2Qjjcml1XPF/Bg68vHgbDUu837Bu92WDQ/ewnzBr3qGeYAR+MFuZuIvkxVnbD",
-	"dx76F00g1tXsRcDc65fPOlUVrmZfhbKcvBKzq9mfL77CJVXcrvA2XIaJL2+/uuR1QdGtS8D/0TOh5LMC",
-	"68EYe41vuO/9KZvZ1T8jMXXYx7jkFvRVk3R+wZ46gFtVvXOIHRRwNuf5mtz12JUe//XVxilMX62wOqsb",
-	"85eaavB5WAbuSLQpSjgP0iJlG1+fGjZ01R4cNkYjW3hchrjooy9Sldcxb/7kaMTs4xt0EFZKGqJkXz98",
-	"2PR+IjkTvYo5gvXyZ28qafdyvKM3sglH1PYHKvsj7TXGcFTCEZ8gWCDFoA5e3oO3D8aP2UGLOAkXPggN",
-	"I2sT620AcPmUi7LWtNz2MjkkpdvS3qgm8ioiAlu+NOiPRcR+k808PcEwCV7g6L074rC1RrdQ5Quo92/J",
-	"N/R80lG9f2C57kO4ie+YC8y6uUMQPlbVbr/Pknehmw7E8M8ewJCURiAmsMePGSQs34SXDmjLqa/bOW+R",
-	"34W/RudF8uCC8goqlslDO+yTZ0+659SAfwxy+3cvP3gvyMfLD26Oj96hCSS99o/vH9J99gPZngcZA9L/",
-	"grgwZ2TNdXSi2/bpUbcUTNZ2PgsNAvGihtJTMRretPodJOKYo4Wl/v+b0h2sriN9ENEBw0uxhk4iVDcP",
-	"KraCEHs5sAR3FEv1wP36wKxF9UBVZHd/gNVNnQyBVvezYiu1hjwjnn4rC8aZR6qjKOnJxwEOIYh9OpiH",
-	"cOuja7UCOsDBQ4+NRGg7fpg32ayqY3S/vQNeIv5GUXPbk1EWOqr+Uj+en5qdE0PcFIyTKx27sjx59mQs",
-	"ohwQr1JRKkqcMaNv9ZtSzUeIr24ZPsbtl1pZHsK50QnrI/AXaTFSbSn6YBCLxmGJyi3YB8Zq4JtPkBCO",
-	"IctXJ0MW79KO4Mr36PP49biCM7SeZ+QIPmVdNZ7wDvJ0w/pb5PHKXxR9fFJzWkihV+63iOL2cCcCio+3",
-	"9VkhPZGE4BgRSLKUVO0rRZyFtLqxr836zsmrj0eOnMM1K/SO6VriYZzymg5Meqp7ilMw7s/dVyIQdtUm",
-	"K5GCJiwzvlX+AF4cua+XH9xYx+RTjz2/C6f3Rzi9zm0cTU8snIYSNGNQcIxo6mtHTRAo9xEbq+JcUruo",
-	"tDhzjc8fn5EuXqMN/U5J4tkP/bGSC6E3ndpwoTYSz1dCQsaMCtZ23xXaXa017IzvNcLmGH6NDeQ6eFMo",
-	"NB2OkVMpLfCScgXTB0zphbjg5Zdzwk065RkP+ZWj2IcJmHhkxI7c+ndtg1dPOZvW3o3pXdeyK7dQAYpR",
-	"hxx89ElZ8gklod4XlrQvn1QASfXHV+f51zOiuzN9jsfyhRjSu4g2aD4PsQnHDIzuvcsPoviYvBv/B8LV",
-	"uINjOjsVoqSmBogkB3cLb46A4RipQxS/TuZozuXywy3oOR7PyWeNW+B8EP40C1zcwgPWltBgz+8S0Tg0",
-	"rXydx0Krah9hmwJjFCdQsBunnNzMGGAgkQ+LSSJwUnnz4lKKCHz7nm8ox/B8REDwpVRGmHPbQrD6XVeq",
-	"aGvwknDp/grlb4bEyWELiQfZC1l+eYAzPFQ0pHptnFHFQmYVhah4iWMIeklUBM1N7dM0EqDV3JzLro9j",
-	"fwbj07eUT5g4PipX3DNC/Vpt283XM6NjLxSM0nny7AmzSq2pPWFPrYrbcBMyNzX6ITYG76uSUy3cBIXB",
-	"59/ekgXqfHB28/gA+XMaM2g7vjMoVFT222enEcFByrNtwrje26NgvjvxYwFQDJven+IbR/Sl66a4R0wt",
-	"8el8d6rm7I/XtqXWoZ1lSN549iQ1UVvOfMJc/xdjQhnHeD9jmVFUHocv1VUn+irpwvLJ8v96Slw3N+L+",
-	"a3AVoAe102Gvc+3p2o1Q2/DFSxOKOgzeUkzzv+dOsrbmwVltkbWMHRCb77p5VWSwWsKnn9t91+soNtHh",
-	"1j1jAG9+V0PHXobvfLcFDY5dAeZRNlfgEcPCklRNs1FVsVhWp3Fom8gxfFWSmgDlZZnLD/SPj5d+MeMu",
-	"DX10Gox/RRN/1x3ydywaY8wI2EOnEbw7189ePW6yNUk2XsPOZMyAMVjIDZ3UlOBinFTmS4CTf2AO/mOs",
-	"wb/v+vFoM0pF6RbRTHLR78JLR6ndk7TQSLlkk2hd0/onrDIZfe8zkCaNvhYk6x4bfE2JrJPG9r2g26bW",
-	"/6aq5AT+5clz8IrPRSnsrlOvn8wRvgJCcsLmy2lz/jbzKK4le/YktLbBnC0j3rsT0Dx3iOoebZTG5CWs",
-	"vYj1TnXRtI3FnJXkgoDrfPUvqXj4a/+FKB7hmvfcRht1C1ived9/dMQAEWWSL9zl+67Rjc/CI8ca5k4X",
-	"oPUUywwNhWd9/fDr88/2OrRZawv0UTFBpf0fuqY+SIu2x9UJcOeFN/B2Wrh9WjhneP2ot7HFoHussIZN",
-	"3IU/M1QZQb0UqUtAglB99bdiVuzhwKXS1YrLS6BiKqefPemZkcULnPrLEeTvAN0oPK+pm40VijEgP/Qy",
-	"p9bpwn6qt6CPHBU3plLaDlGKl+GdSZC9lcXFnFslL8Ic/34I7M+Y7tdESy0o+olbhiXuzAQq/Lmu9D02",
-	"ar3ma8ACo79LLl+G5OIO1NdmvGIUvZuxAvISw0rzkotN5m7WUoMxGXMjl2ChNWrlXOaoln6ixIMlicBc",
-	"fiiGJB4nnD/z7TEGrQs/Wq5tU5VVGFbArcD2aUmTA77wL6m7XWstbqH4QnQ3jPXBAle4CNTiqT7JXidA",
-	"JmSfA3sc/FTuUPxa9tC7A5ecuoWfYd4sGZW/DpfrPKLe+u5ttutz4tt1vpZqW0KxhAjasbqitFBf4+cI",
-	"oo0jjZcbdQt3jBffq1s4J2K48e8aM9ycZ7Xmuwl8cgZ2y2nRwuFEpwXrMbxIaABYwWKIT/6dKl7cY7vA",
-	"32F3Z8UoqnpeihyDuBpbLybO+H834Y9aWW6psLdhfKOoicZmsLZI3L/t3vMVKi5p1HH3+pOy/uOeOpz1",
-	"79gn4xwXu+mwdceX2+3o3FHHOQTJvIcgn1JjBqNpB+/yc3zj7Jf5NyGNur1+IaJo6Y8tYAT9PYI04Iud",
-	"6jUpo85zCgo561nciVk2dCs4BqjsLPRxCPyTzDSTp76b6KMGTX4PxBiDlU8EL7F4pVyTN7oQxre5YsKy",
-	"PxZqK/+ErmGQvnXzH+vqT8P4mxTvS7W8LOEWyoHqL2Cfq+VzfOk8x4hjf4ZI/rAtc95cDJ8hS+HjpVou",
-	"qdVxqC0q4T3WINP2SL5s8hCd3ChyUXGM4UdF7UNzhjHicWj26wzhK4Dm1lwFnWG/Ib4RS4n2QR+Nza3/",
-	"CTO8Qw+QE2iFcQrV7G1wrKZfXKsnz7IZx5Yz+Qow+b+AXGD75ZD0kHVCxldtMFHTFRcVt2yG0SsoEnX9",
-	"GqBv0YbnBbE1FqFeKWEiXekO6X7T/DwpiL30qU73WKtyW7gTtarXZkAAhalhm9juLUOATgicuC6KlxS6",
-	"eg466IYeXX/qtGdyXp72TJrK8a+u5QE7yzJhKVzQAMUMhvy04UNKqDL45oiyi6/A3WN/kL9Xtrk/lW3w",
-	"yM6qETjEYJw85fsdih3CUou3o5iZpT3hgXzcWxB5pWkvcXSIlN6B0tS9+rgdru/coPWYpj0jg/gM+o7f",
-	"1JlLC+EcbCWMVcisqSJ+h1uQKtRwilAFreT5+ghDT0vNXZTZqOLO8eVHogbfqwLO5tso4HNIE2d1ezk+",
-	"mDHsC5FhPy3sFe0r5x2nSinZoeQ5DIYw4QsjC6Ai60AlIeny960zpwW199UxiqEXqImFpiDUAHSHwI5P",
-	"jJU+P2+OwFllBDynMyLgU4EECDSgcIBnsFV1WbA5sK0W1oIcGfZ1gISk9Q9hIb1xTvjRDHcRNqfr0itm",
-	"eJt9OXa80kjum+op2J6lwfsdy1Wn0++AxSQOZQ0lTwMZa2e8wlfutaaN+zi3qu1Lp1CpEdC3TvewPuAF",
-	"lW22AbBjxMT9Q8KeMcPmkNf0yr0+pbbl6dkNIr0OTSbSvhe7AG0MlLc9I4k/iQlWksfYPZeasJ5HsGk6",
-	"795xoOYPsPW9Zc9XBJigd9hw+ciRJOQaerXx9MOtWt+9px9nPSc+fJkZuQ5qp8OD6ggxrY4Jt4Uosqa1",
-	"p9KDBQPm9zRh84sMavgRZPHFFNYkUcNtyLQCInYh38+hStfK378cIX198Ib8FF46c275fRJfuj0yz96a",
-	"rIV/OOHmpwlnfDSrMTTrvNdyZdNx9A4swaH/7WFWY7R00tCh3UUeVA8R7n9xnyS6nrXihS8XgxULqOPv",
-	"I8bLknT0BRclBBuJwLCHjTBmwAGlFr9XAzrVrfSXjqL/PbL7eCE+L6GfdRK/jK3NvNMIGJEqtAD+5xt3",
-	"KKTyE7phI+/Z5ezjm4//EwAA//8=",
+	"7L1tk9s2sij8V1A6T9Xu1qFn7Oxmz7PjTxM7vvFZJ/a1vSdVN+OyIbIlIaIABgAl67r832+hGyApCaBI",
+	"WxpnvPmSjEUSL41Gv798mORqVSkJ0prJ1YdJxTVfgQWN/3pUa6O0+6sAk2tRWaHk5Gry8wI0MC6VXYBm",
+	"FZ8DA1lAcTHJJsK98FsNejvJJpKvYHI1yWmcbGLyBay4G9BuK/fEWC3kfPLxYzZ5JlbCHs71g9qwFZdb",
+	"JiysTMa+vc82OL2wTBi2EsYIOU/NXOKg3YlX/L1Y1avJ1bf372eTlZD0rwdZWJKQFuagJx+zyft7c3XP",
+	"/XzPLEV1T+GaeHmvUu4lPbma8dLAx2zyM7f5wo3Oy1Jtvl9Vdvs/vKxhcmV1Ddnelq6l2YBm//3q+U+s",
+	"FBIMq6UVJbMLYHkpQFpWAl+DSe1qg9P1gHPw0j9mEw2mUtIAnvgTLspag/szV9KCxBPhVVWKnLshLiut",
+	"piWs/vNX4/byobOG/0/DbHI1+Y/LFqUu6am5fEFfTT66GfeRacuksheIBP59N9x1vsS5i0LQ2l9oVYG2",
+	"wq0UV38A13zpUMKBcaqKLVMzxiXj+VKqTQnFHFYgrYNp1RnpQ8DOGBQLWIscoo80cA+BQ1TW8FstNBST",
+	"q1/C6G8a/FLTXyG3bojr3I7eISL9ZsHtzjZhDXrL8gWXc2ArvmULvoaMcVkwXjrE4patlLHuXbuAFT4/",
+	"hESht291LQ8v4WO9fVlLxs3ST75RdVmwqSMCDpehoMloBcad58LfSr/rqVIlcHkMcjEYOTh+OAQEFA4U",
+	"i0AecELDeIDChhu24gUwqzKmNNsIu2B+H2H1EVzAj4vO4jrkoAOe/V3tH7ofJnrqWot1dE/0wO1KSWDG",
+	"QsWEdCgs5FS970Pc3YH4zIJmSPcO0BbWIO1bUURxeiZKWljfVf5RuWuEr2u1Opx9s1AmrN5ha2wVCy4L",
+	"NZul1kFkLvZA2fiDSqs1SC4Tl9VYTh/uLpVuA/OrYX1ws8KW8bHXoKeDycDO1jun4YfxMPUQCOsOB7Oz",
+	"zR7UesHnuNRdbEH+ufNH3ykHLG3vJNeab/EQ4L19m/eKBg6qpTCWzRU4bH7IwPFED2F8yo1Fln5xCO09",
+	"0NF6d+eN7t6MZhjmkGEg5l4xYQ1bwWoK2iD5cO8UKq8d7hM9dQTGiLmEAkmf+8D9k9taxwgLr3aBf4hh",
+	"e2B2NERCGcVaLpmazUA/ZDeTm4kXiNwS59zChm9xV4rlC6UMxNAZmfv7iLjlhBLcMGcaZqBB5o6EJm6F",
+	"H+btgpvF4ViP6OkP3CwIzBwZEDIQ/4wmcYu9YjcTs+DffPv3q5sJQvTvf2MLeM8LyMWKl6wQc2HNRWwZ",
+	"BfDCCVLjSdcoCqNmA8QcNdvlcbsgmXlUKtV8HJWxaggiuOG53CoZPfQNjwnYjoOWSs7dKbs3WFijrksh",
+	"5yRFkaS/UCvImKnzBeOG3Uz+et/cTB6yIFxwthKytl7wwAUJJwvgsNFrfnCHvxOyGHmJ3SeHt3gqZOEl",
+	"kD0ZJ8FzvrDsk03WqiYd4ohs4TbwJgE6N9TBBvwDByPOHGOhm2gsl4UhlGGPnz4eDqo0ewa7UXoZfaa0",
+	"mIv4zo3wfHvY3R0KqLCahpsWxGjx82ZBPaA8BR8Np3KH+Oh3pSLVaw+N3M+EREbVOvdo5ChQBZpbpdnU",
+	"vUJmgF2YwftKaDDDz3jp6cBwtWs0Grm7fFxuw7f8eprZw1xZs7EkHMcLJeEzojh0PRGwX0pfm0V1DFbU",
+	"Gi0CnvWQCYOMMhpWao0C6yEbrfUcYpe392jDWe2uwQCwF1wbIIzNhhxl8qBOctlxHXftqsd0Uf+Arjti",
+	"Xyv0olb9a20sk2pDunVSn+5RmbMTUgXEqqOa6wt6625RkUdccr2NCNf4Ox1QUGCdVMvsAs0iKxTbg+Sm",
+	"JGRssxD5gs7R7akEC4ZNt051gXJ2eHhzDZA4Oj/jERK9bxhozbZSWUbDx6RgpZZ9FOco+ofVZZNmDjdk",
+	"FLxIASPgJSuSMMyoFSB1POR3hYjwOp7bhDWxD+tqWlFU9BerkyMkjpn5tWYBP8MqmqWmIXYKculhf4fo",
+	"5aMFxEQj/LkxzDoaOVO1LJiqLeNT918lgTUsdt/k6MeMqLWWi3KUQWuZsQ3X0hHlJ9dPnx3dOE3eGpr8",
+	"lMm9n+bY4W5xyUdqVXEdY5PhSdA/NZi6tKSB5vhMGOVUdLYQxiotwJAhuqtRR1AiOaGnbB2jasc+XSpj",
+	"B5/CM2VM7BCM9/nE5yUHQmAwaMwhngKsYTSs5Cg7GAuVITlzwQ35HaTaRJa+j5Rh+341fmexo3kMvHgG",
+	"Fj1aB0Jw84y4ZAGlQD9JI8nMxRokq6sL9lQyToglLK5WKsatdchlcAdSMc03bLq15Jbbo/n0atxtEMY5",
+	"XGGDr94tM8mGnd1rvY0d3VSrJcT5SyHGGPaPOAnex3g7t+h4mgIrHA4Q2YtbDY9Y/+nnmdIrx8kcJP/+",
+	"tzi+c2PfgtYJdlsKGaerKzCGx5i+KPxJMP+KZ/lMw1wYq7eINWqTUG0ghoXhpochYl/+VkM95nw03ySO",
+	"oDVKH1qtkSr5jT1kU27g739j+0LZv14/uff/x9bYI7xoqEq+HbOBxlA+xqOCDwqRR8iTkrjVZlgn64J0",
+	"20JmLEoodkzlwrKcS7ffqSPavDjOK3YE9w7mNfd70pyjv2799OoUnLRD/e4QO33s6XCMYnsKHUSpKeSc",
+	"+Az5ZZiS6GjZ8K3TbpDZCLmMcdAi7u9Dt0ZtoCCVyCmvi21AlMAPYvjfSFyfKZ/HDPnktJZQBsdLLipB",
+	"nO/wDgieYCRCLjN2M9nAdKHU8mbiBruZoO/4ZnL09Kya0OBhq9GjE3wulRERXtY8OpSF3DGhoBmoa6Gc",
+	"3nEiUVjDCoptgh5axQoVsJruvrd1eReZ51e9Jw6yXjkQKScpO/F6kk1mu2LyOPG6WXQvjE9CIZoDu0sE",
+	"wnOsf0KMRrQPSaxbuj9khNVFfRrLhNARTEu7k0HxzbffPvhHxqpvvv27u08Gcvfn8sFDpmS5xVlnQhuL",
+	"vMcEmRd4vmhibUo1N0zIuDV0Wor87TK2UWLQtS6PwnWJzMkblzpDxmFbT20MqvW0DS3iJN4bLsi3veEk",
+	"HEyhFIAhKvIQsgiG8ba83XWslcghYysuyql6nzU+SI2QjYHQ4d8I6itWYOJi+max7ZHQvcHk2EHgEdAk",
+	"mYeIXyJNEDsSDBccG7kgvSUf1Uknavtghc4t7MyguYHxnojwWeuJcOAAzU2tPVOuQBsl74yXdaArFTce",
+	"wU76vb0msgEG4JPWGB6TSDDgIcI5jVUaCta8EFN1clUFyEYZv8mYUz9IV3WX14dbOMh5sQZJk1ugVwFM",
+	"V9s8Go2SPFBPcmP7ouCY5g2HMbQIt0gNOQinXRPtNk0YVhwA/Y6EtSjAm+33JD508vLSsCkshCwYen+D",
+	"cSI6k9MWIruZQqk2rOCWvy2EDsb0EGuJNwMDWowVZXlFFpHGTgxka9/X8Y9CvQFJlGL9qmrt9hYx1zTW",
+	"JgdzMEYo6TECsYUtAaqMTFGNaYcOYhUFSoMzB1NVWqy5pc1nQcDTkCtNvMP/Yvm0pOV4t3wc+KoC2WN9",
+	"InWchDim1qAfdsU5uoTuZEo8EA34LpfbUUBHff1wEVJZkYPJ2BIq66mSyZgXt03GCshLTh6K+OZ0LWU0",
+	"QmP3hOZOsSFqh9e3hJllZEDbug2N2syGCxud01vDhNsR6ggMpKV/FjADrX1cWwUUPeIlmwJ4wUrUOc1x",
+	"Sx5FXHQudksuOjjVucDZpEMGw9rDkXQwvqGI4b5GyXiSLIQnRMqDoBuIBbG2LqVgImL0o2i16Ck4qe0o",
+	"9yHRzo8SXf/7quRCQvH46ePIHjpPd4LCD6RgZvjWMLfN4Yy6MavtK1Vbf7MosivMFZPMZmAdAKOOwD15",
+	"Ha00/vXISEvYRnkfJ7G7EU0cnAaaULs6RuTaeAE0oqoXhQZjAlkjP6tbiLAezNxQ8KgfIaZYLkVVxQBD",
+	"rtnGMFUbBMeg/byiMRPboYCdo7sJ5xG0PAdX8lxx2xBad1bcLKFwj4+KxEQB8ADbjfcie1Tr6z4NBgan",
+	"+OHKHBmbiSAhNha+xg83XAv8RH2sC+AhqlpnmubTJEwk+bzjIKGHqAiHPA9h2FKqjQyWFzTmRy5+uLnR",
+	"29/nAOhKW30o2ZDfVAzRfqZA1tBi3tijg1kX9J+imQTxHIT2q0/wPyxUFaE2wexoFJtxnTFVFmAsCzre",
+	"oEv6g6pit9OByQobwbmn/klD372LBTVz9L7tQvAiQT2PHlX38nnLUMKituBVBdI0eidns1qjh8Nr6IMg",
+	"8ZObIAKKI3kcWtUWhlu/XrrXo/TQvZBIFel1TXx+IgmO8FaqzbFRosbfAZ6R2DMTpSCVMoLIhwxB6Q/Z",
+	"fR9y6PWzLqObZEO8clE7ipIeVzdOL3AD+hUzDcaao2ykkyizk0AT9rafP9NcqR2UauFEy2zl0Un34Bv8",
+	"oLvTmm/bs/NUwt+UGO1+EnKpdgGBPwcO5k04VgX3RuOZRpdVxqTaOI19CjOlwXv08A2fCbFH0mtK04SU",
+	"ltxD1PF8I8m3KwiLRVGHDtFb5ZDKumXjehzeZG0aglQSouQosYAQvBAz4od5crQJObaQc623rbb5Ww27",
+	"VPioXpR25yTvGO4yYijHzaPs56XjoDLgSvEk2RbslfeyKskKYZYkrPxaF3OnaM25kEw5jcQbtA2J2Rfs",
+	"+0YS6+KI8ChyMcxxeZhn1ngkGpzpibJ44oP691BZ6eVu/GETD+INyBbK0jC7UW34ywX7TtkF6uVOj46Y",
+	"kZ3ENtyg2xeImCR87gqFuJUtq7i2Q0hbMsiwJUK0+BgIf2jXuXfFPOx2AIk6hM/QiAenoDoeCUQxKPZE",
+	"rjJJ9ERJKC06h8pmjLO85GKFnkfJ+IbrqAo2Pn9tfFJWIXiZCoKExiQ7EC9Ugr8f8f+kgkUiF/9H/yQQ",
+	"yK4lzKtMnAyxDU/fFRsv2E+KVdyYSmnrFceLoRKUnz2qvKr1GFD1ugGdoEZlIHZtJWTIRVOVj6zYdQlG",
+	"ST+mqsWQ00v65FVoNE5HLCuQFMecSmqjMeMRQO7rMZBQulpw+TYdwLwNNBxfdBzaEeYKVFXGF+ffOxzr",
+	"uX9CjMNbEIzPsNuN2vbOtwVwXXhGUPAtSgMOZxzVDsb9mcegQ+af5ndkCR8qUr9yQn4E5/ryo2UNx+jz",
+	"WOLb9XgGVtaSYS+s0swtXWmRJazX07UGU8Ld6aHgp/DKB2Zwh3zyTnWNiIdVW62ALBGUk5qwOYyLlPnE",
+	"SJeHeEdI7OpoLgNzilDtWePNJhHc3TK16YaPYqmbq/Bv944PKcoYJXIUZCaPT6oS1go3qm4jnZrwvSYY",
+	"iJ6FVcQH38Zii3B1vPyTYbkqRsQ8xXNYKETI7cNHPsWwJWrD65juyACGkhdty8m8Xpr3KexJU3VUZzag",
+	"13FjTyGKuD3v6JcgC6yW87Zn3vBO1O4yNn12kPXxIWpWHlEg1xC3Moio3+Plk0fsr3/96z92I6K4t5Wh",
+	"V7CxrY4LgsP0v0TEXWOodfimlRvjeMClz9klg2k6Iu2fsD0FRU7YzX+v1PgZrKH0AR27iwpPutmjpfst",
+	"XK9SzUem6eHn3Ti4Aqb1HEtTzVQbEUceozexKCeeL+Px1mg1KAvQbVWBqRbFHC6Fzi9nGuC3ri+Cl+Wo",
+	"0OQ96NJGovD0oeJ7sBTSK7iO4+wqZdHKQRLKkUrSsRB29xgFv+FsE0ueHU//EHL5jN7sz+ifKyu4r8EU",
+	"jx1Kb7MFcF9lAER2J6ONUFmUfZtzrX1Wwwjf/tRYnkcDPNDURBSw9Y07ZtlEqmB6pdPXyCk9YlZU+kaE",
+	"xy9h89ZArmQRi0TZeuuFqjXLm6z8xY7IIevVlOyxaZqdjA0gbSK4NcV+ykNKKPcku627ECTz1pHfwffU",
+	"PXzW4O/hbaRnnThFvJglYBjRBfs/oJV3TOMtOLyl7v23KJ2atxVoD+R4eE1tQHffpeImsXf3HfvxD7PU",
+	"7ClInIKxIWW7S5xNzZGFxRAgPELrIc5P//x8znYotJQl82xrL+rIQSSR/+Pf/xxKGeVYnaHjIDNRaBlz",
+	"YJ1t8/T28/e43TMmHILymNuUr6GXlOxNvuBmmEMpacbtjO1OxyHtp9tx9/1JuJ0YuH9MZY/5Bw7oKVNg",
+	"cxgRu3eqIlXKXxIVWQLNxrSZaVSGD7z+AOcdZeW1XaioNhTKhZ0k/WWAy8I78jAtxTMW3HIWctdtyvP2",
+	"o8/9GRHp7D45rCHlK0mqGVup4ouVy1z57UTkpk3cloA1njoF1zr5i93QCooS2XYVyE+IocblxY9hFU0l",
+	"vsZY+owJyYI6SoGoK1GWwks9+Phfrx91pf+kR/FHtR5/4OvIgXtHIrMKzSKMhyiubimNeMr27eBC0qsx",
+	"9LRwgPhpRWuS4s+NvBWS8RwWDQ8ljLuWQ5hWEylHaLmJ0h6+jIUF+4DVEOkuLeOlkvN4VEJK1t0ZxLER",
+	"DOAOzGRYfKu3MOIq26liYP4JNq9VdDPhCfFsi3/GS+5EdE8NQUUbmOA9tvJOUkE0uapSFQuj+7SqLKiE",
+	"gKKQjEFmIJoma3babiFMFId2LIzJ/RrM1r6wi2J59FZ3U/cjSRnxQmnP22zVNnbmylf3biop6VoaLBBi",
+	"FyAvUplNR9Lb354sKzWo0tFwXxL0PTDYjPtqtMNyU593zdZUWLWxaWf4T7Lno/jh4U0kkfyMTo4KEr6Q",
+	"ywv2egHIQgL9dipF+LIxm+OPhQjB3KgndplfXV0MdwrchGj5m0nGbiYYtOH+9HPhWTdaeRMrA7IwxwK6",
+	"vD9gkOW9QcYYqr+IFh9wvyJB2StCQBVe+xka8FQZ7NZNH02vTtc5KFQ9tSOSVzFXMaK8zjB/5NCLDJvR",
+	"IZkY2hLLvIGySCiNpzfZraLZ6thLICNLRsYWjm6GGovD5Xp3qwq14kLimQcf84Wnq+NKeI40Y7UlP6O+",
+	"E9x1VI+2i5hjruRb9MZZW5l4WP0nWs2YV37yXdB2TGiJ8Hm/kQpAX7FcyZmY+xJlmTccKh0C0rt1w3hR",
+	"OKnK9rpYolMRHVNM2CtWVxlSuJAhW6hNNMm4lpSJFyPvmMMW4lhyVUvLfP4CBmqGIN+d4tbROXQ5zsTY",
+	"TBo01oUPc0ApKgsZv4fPvTX2k+yRHuM8Xnbtkt5fi7c+RV5PYY5DMn2HzHFuvTHMod97S57tFo2mzIyO",
+	"DuGUNTlnMSNt3pQ87C0jRm9hpXTIlyeoPxYK+Bw/wD1o4ofNOlJw9PdghJbqv+pVVHlRHOHkyEfeepNU",
+	"RB93j194g1UbjbSTwLqUatP5PaQNoaoSbF1NPRVPM14/exVXYr94pW1PrNLVKTXwfOFma5MckCllAzL6",
+	"oqdf8hj7wJ/bsLpQy73d9kYLa8HnggrpGZiXv/xaqYYJUfiYTp4OqUwFZu1taj+KKrpBVYo8ErVAv+9k",
+	"J4YOBShEGzbdxpw0wQM0jKbiJNQ+KnKrdR119/mcB6ULJyLLbkAwuhecQvSwJatOWUTMQMC4W/hLhfO+",
+	"GSpp0jJf1mUkZnMP5LTkxpWbhniiZ1bnYVB0OwE2mIrNfqHB38QKeZTJ+GEffggzXpe2J9kopq1GBr2f",
+	"GrBr/qdGWgfScUhY3xW8jtfowMgWGpSShyd+dWkw46EloOyeNQhOIosEDD0juWUmrLlg19Jza+TgM9R1",
+	"yzIN+xPCD+tCjPOSN/r56O8QzqlSEFnIqc6aZFIsjiDjsUYYETdyBWvQ01GfHBA7930A2g4k2hW1Gx2A",
+	"QL7x2YHcGK9Q9hrxuQDWlirjJbLV2onLCLh7KGllrJbkrRH/1wciT0VROG6huYV7eL2BXltzUbpLn3nb",
+	"TaKJSk+JLau3b1HQjOQoSuaVrodstzdfLdHFcBFFS6fn1AnDWiqYeO+w/BBtMG9TXisnQb+77sThUE+X",
+	"MTKZ+8a3QaACJ+7Sk1WqyWd3ygovy1CUh8H7HCrLHvkqb46dv0T5ZGRe7k5y4gE99FUQN0Ift6tGE9+i",
+	"MGpKq+/BAX8nnbEJx8A67BQgi5sstKqq/ro4PXYmX4Yi/rRbGiXiA0W7HLWpWKCGPwMd1RkzihuOT9JN",
+	"/ogUK6lt4st9bUtSJYBOxYtmc43u6Ufr7Cx2HC+hVLyIHUh40omO0fhT4Ps7fNIL0f0li0jOHp4bANam",
+	"koH6wjASTG8PiJ7ShkVFgaNskyw/4kqHzzoxk16hWkJEPFVr0CWv+ntiNF2VGsFXlQVKYZ5qCMPmShVj",
+	"4xkje65jWh3+3NEtMNa6EQFDSMhesYqQgN9qkxRr05Dxz3H4+fKrogQmFVnIm1IFVlEVJdEfzDwwei5h",
+	"rXNHslMhYWDxiqTP9BXKA4cT0e+7XlOMHXSC+OOnj7NGgVY6Ub90mmrM4cvwlGouJBXSypWUkNu2flDH",
+	"0vgn45t3+AyFKP3DmtZJi2NbvstNFmo/MB8jFcpoDanWTAJJzLJLBVmnkPPahMpNWPrIKoXdPaMDJn2S",
+	"YbPxLe10xNsRSCBW96Gpq4ELonzdwabHAJ4W/AEKWXPE4QDSGHYKw6PH1TtkegzcJHK98EFXs6W0dFTq",
+	"AmOL2MHi8is37PXzH5/tpkSE+jLeW2jAXastW6m4+ZvSakeOHRL7TDyFA2azqJcNmzE7+cqiBz1j021D",
+	"A3xSPnoJdrR9LoFa9Uy3KBcYS0nPIaTfD0oaDw2Gf9N7b06m6DepIL2ATd0q0t09sDN/oH7KBmBRXFrw",
+	"KrIq/LnpIlzni7aSAaJWAcYK6R06DnLzmHk1mhy8VbWc4+Xgkj1YZezbVcYeLDL2zd8WZM/DvIdIGHlX",
+	"DxrulEzVuh/rsws28BFdfUJSLK4uJs6ojRkgJONr2cTLx0lPDJ7ZSSgi4sRdIohtia9DTG6eHS+KzCJl",
+	"xg7ROpH05q4H1duifvBsBXahiv2KYd5w/jnZOt2K+1FwWIjI4K986Q23CMoBRfU8onb67M0RxfZ95mUE",
+	"ZSBRMBa9ytRHf6cT9tCqLJ9UamtkE+/fU2Wu5ZFg54FBD00QrOeBZCcLzQNaf3Bf9ENPXHUITT5Zd/Km",
+	"GtWBi4K8EqLb2CPeN3hUYvXo/hq1pDuPsgQpyKHaqpJw1S3CitVKm3oGjW2J5U5tHlXoKdoRvT283Wjw",
+	"SIf0brWntqCTIJNLuP1xyqKiTm/6/bB4U7jhvlkMXpsV31Jva/dCNGjTBzC+5WMSw5qSowdyJqn1ZhGa",
+	"T2EV1YFNtYdHdPSVMM26W4rBNRH52oa9dkJkMKizdcCiJEvvJZoV/g5jYMeGsiZhNr50e/ismwaM8DsE",
+	"XJyE3kxuJhSziutF3DFqBT0Y09feMB0lbMs+Q1rWaS6+Ba4fsv/65v5xRzzNl4TnKcRHQuY7JD6+jnXc",
+	"eU3NdrBjlw/vRSrW+on2iFYy7tFHyyX8OcPZ0/6loWEbOp/OHf05FWrmH8SawAnjw/0pimLFCxjZ3I3K",
+	"yqfbfvlaDRh36Y2ueOghSDXZWjWZZud1wP3pWtK5UGVBZt2O/hqdqq+wxRrrAHd7hnWkvyAaGpaIOfzU",
+	"1myh8Og4ZfX8HdcSIlNMZWmagLV9wTyS7PUNS6q4HmFPQaXCpbhDdOpnquoTWRM98JJCMKHbboVIjAnh",
+	"0he05xpYpYyFglkVNdykWl2WkO1UIpuDpUndJ38y3RYaET962qEZygokVJZPiF/3QOlTTpOtO4Rx8nwx",
+	"pkAfffHWVxoamqu6h2qfbaQa6RAaEJw8pNwYeYO8yOs7d+9FEPfgc7rr3d4Le6lJpFNsWtxXm+C15WM7",
+	"kaJjfnRtzRQnOkLjx5FyNUu14wzlxHDPCX4ULw04lsiPrgm7hyVq1ql5cdAVsgc3TkLpPdm8M5QeQ7zy",
+	"Wgu7fYXaOTk+gesYU7/e1w0vWq3+KnzVzLGwtpp8/PjR1yiK5CDjZi1fgmHv0Cf3DlWcd7TcdxfsZ2EX",
+	"7N2G23zxLnT7kQAFij/oacpCVdameoL740ZWXPMVOLj5JjHsv189/4mVQoLJKJDUwgp7xGUM62b53ECs",
+	"8lYCX4O58l3l3AMEpzdludHnkGHSIHWZw7GamwBYLzq4wNh1EylOXadZuzZUCSk+qeGhNzJX0mqeW1Yo",
+	"8GUn+dpHvqIL84J97248xQVUFNzW8RH/+eWTR+wff/v2v/5ycSNv5Lv391AVexeMJqRMeqJGCj0C9Yq9",
+	"08CLdxl7R8cM79wK3/FiJeS7C/bcN3hV+RJsA4sQSyxVMA5Q8CUUFzfYplXkIA2QORukFTPhcGtyXfF8",
+	"Afe+ubgfDEs7v2E//tUKcxAmP2MSvUc9wwz42Lwwd5PYgKHDK7710L9o4tKuJs8D5l6/eNopMnE1eRCq",
+	"lPJKTK4mf714gEuquF3gbbgME1+uH1zyuqBg3zng/+iZUPJpgeVxjL3GN9z3/pTN5OqXSIgh9ocvuQV9",
+	"1eTgX7AnDuBWVe8cYgcFnE15vqToBak2Gf31YOUUpgcLLFbrxvytppKEHpaBOxJtihLOgyxR2aYbpIbl",
+	"uUXBuXfYGI1s4XEZwsSPvkhFb4e8+bOjEZOPb9BfWilpiJJ9c/9+0/eN5Ex0spLb5PJXbypp99KfsuJQ",
+	"CtmEI2r7A5W7I+31CXFUwhGfIFggxaDufd6huQ/Gj9lBe0gJFz4mDwONE+ttAHD5hIuy1rTc9jI5JKXb",
+	"0t6oJhAtIgJbPjfonkbEfpNNPD3BqBFe4Og7d8Rha41uocrXk9+9Jd/R81FH9f6e5XoXwk24y1RgEtIt",
+	"gvCRqrb7PdZ8RIHpQAz/uQMwJKURiAns72V6Cct34aUD2nLq63bOW+R34a/ReZE8uKC8gopVA9EO+/jp",
+	"4+45NeAfgtz+3csP3gvy8fKDm+Ojd2gCSa+7x/cv6T77iWzPvYwB6X9BXJgzsuY6OtFt+fawWxkna7se",
+	"hg5ceFFDJa4YDW9aqPcScUxZw84H/0PZH1bXkR6o6IDhpVhCJy+smxYWW0EIRe1ZgjuKubrnfr1nlqK6",
+	"pyqyu9/DYq9OhkCr+1mxldrCnhFPv5cF48wj1VGU9OTjAIcQxD47zkO49dG1WgEdYO+hx0YitB0+zJts",
+	"UtUxut/eAS8Rf6eoafjJKAsd1e5SP56fmp0TQ9wUjJMrHZvUUIO9QYhyQLxKRZk5ccaMvtXvSjUdIL5i",
+	"EAuFKPxWK8tDdDs6YX1CwiwtRqoNRR/0YtEwLFG5BXvPWA189QkSwjFkeXAyZPEu7Qiu/Ig+j8/HFZyh",
+	"9TwjR/AZ/KrxhHeQp5vl0CKPV/6i6ONzvNNCCr1yt0UUt4dbEVB8+LFPktkRSQiOEYEkS0nVvnDGWUir",
+	"G/vaLG+dvPrw7Mg5XLNCb5muJR7GKa9pz6Snuqc4BeP+3H1hBmEXbe4WKWjCMuMbu/bgxZH7evnBjXVM",
+	"PvXY84dweneE0+vcxtH0xMJpqMgzBAWHiKa+lNYIgXIfsbFI0CV1z0qLM9f4/NEZ6eI12tBvlSSe/dAf",
+	"KTkTetUplRdKRfF8ISRkzKhgbfcd4d3VWsLW+NYrbIrR6NhPr4M3hULT4RA5lbIkLyl1Mn3AlG2JC55/",
+	"PSfcZJee8ZBfOop9mI+KR0bsyK1/2/a79ZSzaevfmN51LbtyC9XjGHTIwUeflCUfU07uXWFJ+/JJBZBU",
+	"f3yxon8/I7o702d4LF+JIb2LaL3m8xCbcMzA6N67/CCKj8m78b8gXI1bOKazUyHK8WqASHJwtw7pABgO",
+	"kTp8KssnyxzNuVx+WIOe4vGcfNa4Bc4H4Y+zwMUtPGBtCQ32/CERDUPType9LLSq9hG2qbdGcQIFu3HK",
+	"yc2EAQYS+bCYJAInlbdCFObyQ+EQDqgzfJIg+M7xZBg8ny089Kd385xT66B54nlzVLvYCZvZjtctlk93",
+	"1NA1nHgUn009SPhNnyBfUQLt+Ui64HOpjDDntmxhaceujNgWmCZVwf0r1HbqUw767V0eZM9l+fUBzvBQ",
+	"rpOKEXJG5TiZVRRw5OXHPuglCQtobmqfdJMArebmXF4aHPsLmBK/p+zQxPFRLe4dk+LnUjE3345TBBv9",
+	"YMwV5v8qtaTemztKcpxQJTQo6mJFQslAHvH9muyJ5+USPt3hFpgEtb2F6iokRRci9xXtkfJsmqC89/aE",
+	"/OBz2cEMoOh3pDzBN45ov9dN5ZqYkumTM29Vad0fr+25rkOv1pCK8/RxaqK2Vv+Iuf43RvgyjtGbxjKj",
+	"qPYTn6urTixd0iHpK0H8+6nk3UyXu6+PV4D+8E77yM61p2s3QAnHFy9NqFjSe0uxhsUdd3m2BT3Oalmu",
+	"ZeyA2HTbzZIj8+McPv3c7rqWTpGmDrfuGAN484dRYehl+MG3EtHg2BVgVmxzBR4yrJpKpWIbwwMqxJ2u",
+	"uG1aTv9VSWoClGVnLj/QHx8v/WKGXRr66DQY/5Im/qE75B9YNMQ0FbCHTiP46q6fvnzU5N52bSYGjMEq",
+	"hRhyQOlKxkllvr49eXum4D/GBhP7jjyPNoNUlG6F2CQX/SG8dJTaPU4LjWSiGUXrmr5WYZXJXAqfTzZq",
+	"9KUgWffY4EtKSx41tm903nZs/w9VJSfwL4+eg1d8Kkpht51mFGSO8PUskhM2X46b8/eZFXMt2dPHoW8T",
+	"ZuAZ8d6dgOa5Q1T3aKU0pqJhYVEs5quLpicyZiAlFwRc54t/S8XDX/uvRPEI13zHCbhSa0D79b438IgB",
+	"Isokn7vL90OjG5+FRw41zJ0u3O4JFo3qC7b75v4355/tdegh2FafpAp+Svt/6JqafM3aBm4nwJ3n3sDb",
+	"6U/4acG54fWjvuMWg+6wwho2cRve6VAzBvVSpC4BCUJp4d+LWXEHBy6VrhZcXgKVxjn97EnPjCye49Rf",
+	"jyB/C+hGwZZNUXgsv43pFaFRPysVZv9/qrdgFzkqbkyltO2jFC/CO6Mgu5bFxZRbJS/CHP95COwvmLzZ",
+	"xL7NKJaNW4YFC80IKvylrvQdNmq95kvAcrF/SC5fh+TiDtRX2rxiFIudsQLyEoOE85KLVeZu1lyDMRlz",
+	"I5dgoTVq5VzmqJZ+osSDBabAB8n0Ghie+t4vvdaFV5Zr29TYFYYVsBbYGzBpcsAX/i11t2utxRqKr0R3",
+	"w8gtLFcW4oxCtZm9NpdMyF0O7HHwi8UV7dyBS06t8M8wb5bMsViGy3UeUW95+zbb5Tnx7TpfSrUpoZhD",
+	"BO1YXVGSr6/YdATRhpHGy5Vawy3jxY9qDedEDDf+bWOGm/Os1nw3gU+1wVZQnW4Baqe/8DG8SGgAWI+k",
+	"j0/+k+qX3GG7wD9he2ulRap6Woocg7gaWy/Govq/m/BHrSy3VKbdML5S1CFm1VspJu7fdu/5eiOXNOqw",
+	"e/1JNRzinjqc9Z/YBOYcF7tpH3fLl9vt6Nwx5DkEyXwHQT6lYhBG0/be5Wf4xtkv8+9CGnV7/UpE0dIf",
+	"W8AI+vcA0oAvdmoRpYw6zygo5KxncStm2dB74higsrPQxz7wjzLTjJ76dqKPGjT5IxBjCFY+FrzEUqRy",
+	"Sd7oQhjfw40Jy/5cqI38C7qGQfq+5H+uq7/0429SvC/V/LKENZQ9tXzAPlPzZ/jSeY4Rx/4CkfxhW+a8",
+	"uRg+35nCx0s1n1Mf71ApVsJ7rCin7ZHs5+QhOrlR5KLiGMOPitqH5gxjxOPQ7NcZwtdzza256nYY66Zq",
+	"GzGXaB/00djc+p8wXz90dDmBVhinUM3eesdqmiG2evIkm3BsIJQvAEs5FJAL7C0ekh6yTsj4og0malo+",
+	"o+KWTTB6BUWirl8D9BpteF4QW2JJ8YUSJtJy8ZDuN539k4LYC5/qdIe1KreFW1GrdppGCKAwNeyB3L1l",
+	"CNARgRPXRfGCQlfPQQfd0IOriZ32TM7L055KUzn+1bU8YNtkJiyFCxqgmMGQn9Z/SAlVBt8cUETzJbh7",
+	"7A/yjzpFd6dOER7ZWTUChxiMk6d8v/22Q9idXOA0ZmZpT3ggH3cWRF5p2ksc7SOlt6A0da8+bofrWzdo",
+	"PaJpz8ggvoC+4zd15kJROAdbCGMVMmvqb9DhFqQKNZwi1LQreb48wtDTUnMXZVaquHV8eUXU4EdVwNl8",
+	"GwV8CWnirG4vxwczhl0+MuyOho3QfR3E41QpJTuUPIfeECZ8YWA5W2QdqCQkXf6+Eeq4oPZddYxi6AVq",
+	"Yt2WzVxuEdjxibFu65fNETirjIDndEYEfCKQAIEGFA7wDDaqLgs2BbbRwlqQA8O+DpCQtP4+LKQ3zgk/",
+	"muE2wuZ0XXrFDG+zL72CVxrJfVMLB5vtNHi/Zbnq9G3usZjEoayh5GkgY+2Ml/jKnda0cR/nVrV96RQq",
+	"NQJ67XQP6wNeUNlmKwA7REzcPyTsANRvDnlNr9zpU2ob2J7dILLTb8tEmjFjT6eVgXK9YyTxJzHCSvII",
+	"eyFTS93zCDZNH+VbDtT8CTa+U/D5SjoT9A7bZx85koRcQ682nn5Yq+Xte/px1nPiw9eZkeugdjo8qI4Q",
+	"0+qYcFuIImsatSrdWzBgekcTNr/KoIZXIIuvpkwqiRpuQ6YVELGn/H4OVbrzwf7lCOnrvTfk5/DSmXPL",
+	"75L40u14evZGcy38wwk3P40446NZjaH16p2WK5v+sbdgCQ7djA+zGqOlk/oO7TbyoHYQ4e4X90mi61kr",
+	"XvhyMVixgPo3P2S8LElHn3FRQrCRCAx7WAljehxQavZHNaBT3Up/6Sj63yO7jxfi0xJ2s07il7G1mXfa",
+	"OiNShYbOv7xxh0IqP6EbtmWfXE4+vvn4/wIAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -45,6 +45,30 @@ type ExplainedKey struct {
 	Source string `json:"source"`
 }
 
+// ExplainedDID is what the document of a DID says here.
+type ExplainedDID struct {
+	DID     federation.DID `json:"did"`
+	Source  string         `json:"source,omitempty"`  // address of the document; empty for one that nothing was asked for
+	Fetched Moment         `json:"fetched,omitzero"`  // when the document was fetched
+	Mailbox string         `json:"mailbox,omitempty"` // address of the home that it says has its mailbox
+	Error   string         `json:"error,omitempty"`   // why there is no document
+	Keys    []DocumentKey  `json:"keys"`              // that sign for the DID
+	Skipped []SkippedKey   `json:"skipped"`           // that cannot be used
+}
+
+// DocumentKey is a key in the document of a DID.
+type DocumentKey struct {
+	KeyID  string             `json:"kid"`
+	Kind   federation.KeyKind `json:"kind"`       // ed25519, p256 or secp256k1; only the first signs steps, each of them logs in
+	Public string             `json:"public_key"` // base64url
+}
+
+// SkippedKey is a key in the document of a DID that cannot be used.
+type SkippedKey struct {
+	ID     string `json:"id"` // of its verification method; empty for one without
+	Reason string `json:"reason"`
+}
+
 // Hop is one station of an event.
 type Hop struct {
 	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead

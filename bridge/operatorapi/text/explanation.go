@@ -125,3 +125,23 @@ func attempts(n contract.Next, now time.Time) []string {
 	}
 	return parts
 }
+
+// DID writes what the document of a DID says here.
+func DID(out io.Writer, e contract.ExplainedDID) error {
+	var d details
+	d.say("did", string(e.DID))
+	d.sayIf("source", e.Source)
+	d.sayIf("fetched", e.Fetched.String())
+	d.sayIf("mailbox", e.Mailbox)
+	d.sayIf("error", e.Error)
+	for _, key := range e.Keys {
+		d.say("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
+	}
+	for _, key := range e.Skipped {
+		d.say("skipped", cmp.Or(key.ID, "a method without an id")+": "+key.Reason)
+	}
+	if len(e.Keys) == 0 && e.Error == "" {
+		d.say("next", "no key in the document can be used: no proof for this DID holds")
+	}
+	return d.print(out)
+}
