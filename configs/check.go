@@ -42,12 +42,16 @@ func (f *File) http(t Table) {
 		}
 	}
 	positive(t, "max_body_bytes", f.HTTP.MaxBodyBytes)
+	oneOf(t, "forwarded_header", f.HTTP.ForwardedHeader, "x-forwarded-for", "forwarded")
 	if f.HTTP.TLS && f.TLS.CertFile == "" && f.TLS.KeyFile == "" {
 		t.Mistake("tls", "want a certificate: cert_file and key_file in [tls]")
 	}
 }
 
-func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
+func (f *File) admin(t Table) {
+	listenAddress(t, f.Admin.Listen)
+	oneOf(t, "debug", f.Admin.Debug, "loopback", "token")
+}
 
 func (f *File) relay(t Table) {
 	listenAddress(t, f.Relay.Listen)

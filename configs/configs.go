@@ -66,7 +66,9 @@ type HTTP struct {
 	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
-	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to send X-Forwarded-For and PROXY headers
+	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to name the address of a client
+
+	ForwardedHeader string `toml:"forwarded_header"` // in which they do: "x-forwarded-for" or "forwarded"
 }
 
 // TLS is the table of the one certificate, for every listener and link that speaks
@@ -81,6 +83,7 @@ type TLS struct {
 type Admin struct {
 	Socket string `toml:"socket"` // the operator API; relative to data_dir, empty for none
 	Listen string `toml:"listen"` // host:port; empty for no listener
+	Debug  string `toml:"debug"`  // who reads profiles on loopback: "loopback" or "token"
 }
 
 // Binding is one [[bindings]] table: a name on a network that stands for a DID. Its
@@ -275,9 +278,11 @@ func Default() Config {
 			CORSOrigins:    []string{"*"},
 			MaxBodyBytes:   256 << 10,
 			TrustedProxies: []netip.Prefix{},
+
+			ForwardedHeader: "x-forwarded-for",
 		},
 		TLS:   TLS{Mode: "files"},
-		Admin: Admin{Socket: "baton.sock", Listen: "127.0.0.1:8081"},
+		Admin: Admin{Socket: "baton.sock", Listen: "127.0.0.1:8081", Debug: "loopback"},
 		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10, DeniedNetworks: []string{}},
 		Identity: Identity{
 			PLCURL:      "https://plc.directory",

@@ -18,6 +18,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -62,14 +63,17 @@ type Server struct {
 	listener net.Listener // nil until Listen
 	log      *slog.Logger
 	gate     *gate // counts connections; nil where nothing limits them
+
+	forwarding *forwarding
 }
 
 // New returns a server for a handler, without opening anything.
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e, limits := echo.New(), newGate(cfg)
-	e.IPExtractor = extractor(cfg.trusted())
+	forwarding := &forwarding{trusted: cfg.TrustedProxies, header: cmp.Or(cfg.ForwardedHeader, XForwardedFor), log: log}
+	e.IPExtractor = forwarding.extract
 	e.HTTPErrorHandler = answerError
-	e.Use(accessLog(log), recovery(log, cfg.Panicked), refuseConnect)
+	e.Use(accessLog(log), recovery(log, cfg.Panicked), refuseConnect, forwarding.admit)
 	if len(cfg.Hosts) > 0 {
 		e.Use(checkHost(cfg.Hosts, log))
 	}
@@ -87,7 +91,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 		handler.ServeHTTP(c.Response(), namePeer(fromClient(c, cfg.TrustedProxies)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, log: log, gate: limits, http: &http.Server{
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, log: log, gate: limits, forwarding: forwarding, http: &http.Server{
 		ConnState:         limits.note,
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
@@ -181,19 +185,6 @@ func (s *Server) Close() error {
 		return fmt.Errorf("close %s: %w", s.where(), err)
 	}
 	return nil
-}
-
-// extractor finds the client's address. Without trusted proxies it is that of
-// the connection, whatever a header claims.
-func extractor(trusted []*net.IPNet) echo.IPExtractor {
-	if len(trusted) == 0 {
-		return echo.ExtractIPDirect()
-	}
-	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, network := range trusted {
-		options = append(options, echo.TrustIPRange(network))
-	}
-	return echo.ExtractIPFromXFFHeader(options...)
 }
 
 // fromClient returns a request as the handler sees it: RemoteAddr is the client's,

@@ -27,6 +27,8 @@ type running struct {
 	stop  context.CancelFunc
 	ended chan error
 	log   *lockedBuffer
+
+	server *httpd.Server
 }
 
 // serve starts a server on a free port of loopback and stops it with the test.
@@ -39,7 +41,7 @@ func serve(t *testing.T, cfg httpd.Config, handler http.Handler) running {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r := running{url: "http://" + server.Addr().String(), stop: stop, ended: make(chan error, 1), log: log}
+	r := running{url: "http://" + server.Addr().String(), stop: stop, ended: make(chan error, 1), log: log, server: server}
 	go func() { r.ended <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()

@@ -24,6 +24,9 @@ func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 	if tls := file.TLSConfig(); tls != nil && len(tls.Certificates) > 0 {
 		c.Certificate = tls.Certificates[0].Leaf
 	}
+	if d.p.public != nil && len(file.HTTP.TrustedProxies) > 0 {
+		c.Proxies = new(checkup.Proxies(d.p.public.Unforwarded()))
+	}
 	if d.p.hub != nil {
 		c.Hub = d.p.hub
 	}

@@ -173,7 +173,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 // anything.
 func (p *program) listen(ctx context.Context) error {
 	var err error
-	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, Limits: p.httpLimits(), Panicked: p.handlerPanicked}
+	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, ForwardedHeader: p.file.HTTP.ForwardedHeader, Limits: p.httpLimits(), Panicked: p.handlerPanicked}
 	if p.file.HTTP.TLS {
 		cfg.TLS = listenerTLS(p.file)
 	}

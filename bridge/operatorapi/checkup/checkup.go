@@ -66,6 +66,8 @@ type Checkup struct {
 	Keys        string            // the folder of keys
 	Certificate *x509.Certificate // of [tls]; nil without one
 
+	Proxies *Proxies // nil if no proxy is trusted
+
 	Record    Record
 	Relay     Server
 	Hub       Server // nil without one
@@ -75,6 +77,15 @@ type Checkup struct {
 	Canary    Canary
 }
 
+// Proxies is what trusted proxies sent that names no client.
+type Proxies struct {
+	Header     string
+	Unreadable int // requests that were refused
+	Unnamed    int // requests to which limits and blocks by address did not apply
+	Last       string
+	At         time.Time
+}
+
 // Examine makes each check, and with online the ones that other homes take part in.
 func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
@@ -82,6 +93,9 @@ func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 	all := []contract.Diagnosis{
 		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(), c.certificate(time.Now()),
 		c.did(ctx), c.wellKnown(ctx), c.relay(),
+	}
+	if c.Proxies != nil {
+		all = append(all, c.Proxies.diagnose())
 	}
 	for _, s := range c.Links {
 		if _, home := s.Link.(bridge.PeerHome); !home {
@@ -110,6 +124,18 @@ func warns(check, detail, remedy string) contract.Diagnosis {
 
 func fails(check, detail, remedy string) contract.Diagnosis {
 	return contract.Diagnosis{Check: check, State: contract.DiagnosisFail, Detail: detail, Remedy: remedy}
+}
+
+// diagnose warns of requests whose client no trusted proxy named.
+func (p Proxies) diagnose() contract.Diagnosis {
+	const check = "proxies"
+	if p.Unreadable == 0 && p.Unnamed == 0 {
+		return fine(check, p.Header+" names every client")
+	}
+	return warns(check,
+		fmt.Sprintf("%d requests refused for their %s, %d without it had no limits and blocks by address; the last at %s: %s",
+			p.Unreadable, p.Header, p.Unnamed, p.At.UTC().Format(time.RFC3339), p.Last),
+		"have each proxy in http.trusted_proxies add the address of its client to "+p.Header+", or set http.forwarded_header")
 }
 
 func (c Checkup) record(ctx context.Context) contract.Diagnosis {

@@ -2,8 +2,10 @@ package checkup_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,5 +51,23 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 	}
 	if got := check(60 << 10); got.State != contract.DiagnosisFail || !strings.Contains(got.Detail, "no test file of 64 KiB can be written") {
 		t.Errorf("without room: %+v", got)
+	}
+}
+
+func TestProxiesThatNameNoClientAreTold(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for want, proxies := range map[contract.Diagnosis]*checkup.Proxies{
+		{Check: "proxies", State: contract.DiagnosisOK, Detail: "forwarded names every client"}: {Header: "forwarded"},
+		{
+			Check: "proxies", State: contract.DiagnosisWarn,
+			Detail: `2 requests refused for their x-forwarded-for, 3 without it had no limits and blocks by address; the last at 2026-11-26T12:00:00Z: "b" is no address`,
+			Remedy: "have each proxy in http.trusted_proxies add the address of its client to x-forwarded-for, or set http.forwarded_header",
+		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is no address`, At: at},
+	} {
+		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: writable{}, Relay: reached{}, Documents: nothing{}, Proxies: proxies}
+		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {
+			t.Errorf("%+v lack %+v", all, want)
+		}
 	}
 }

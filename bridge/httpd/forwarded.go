@@ -1,0 +1,204 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// The values of [Config.ForwardedHeader].
+const (
+	XForwardedFor = "x-forwarded-for"
+	Forwarded     = "forwarded" // RFC 7239
+)
+
+// forwardedLog is the shortest time between two log lines about proxies. Any request can cause one.
+const forwardedLog = time.Minute
+
+// Unforwarded is what trusted proxies sent that names no client.
+type Unforwarded struct {
+	Header     string    // that counts
+	Unreadable int       // requests that were refused with 400
+	Unnamed    int       // requests without the header, to which limits and blocks by address did not apply
+	Last       string    // why the last of them named no client
+	At         time.Time // the last of them
+}
+
+// forwarding finds the addresses of clients behind trusted proxies. It is safe for concurrent use.
+type forwarding struct {
+	trusted []netip.Prefix
+	header  string
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	seen   Unforwarded
+	logged time.Time
+}
+
+// errUnnamed says that a trusted proxy names no client.
+var errUnnamed = errors.New("the header is missing")
+
+// client returns the address of the client of a request, or the zero Addr for a connection without one. The address is
+// that of a trusted proxy, with [errUnnamed], if no header names the client. Any other error is why a header cannot be
+// read. Only entries that trusted proxies added count: the last one, and those before an entry with the address of a
+// trusted proxy.
+func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, nil //nolint:nilerr // a unix socket
+	}
+	addr := remote.Addr().Unmap().WithZone("")
+	if !contains(f.trusted, addr) {
+		return addr, nil
+	}
+	text := strings.Join(r.Header.Values(f.header), ",")
+	if strings.TrimSpace(text) == "" {
+		return addr, errUnnamed
+	}
+	entries, err := split(text, ',')
+	if err != nil {
+		return addr, err
+	}
+	for i := len(entries) - 1; i >= 0; i-- {
+		entry := entries[i]
+		if f.header == Forwarded {
+			if entry, err = forOf(entry); err != nil {
+				return addr, err
+			}
+		}
+		if addr, err = parseNode(entry); err != nil || !contains(f.trusted, addr) {
+			return addr, err
+		}
+	}
+	return addr, errUnnamed
+}
+
+// split cuts a header at a separator that is not inside a quoted string.
+//
+// spec: RFC 9110 §5.6.4
+func split(text string, separator byte) ([]string, error) {
+	var parts []string
+	start, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == separator && !quoted:
+			parts, start = append(parts, strings.TrimSpace(text[start:i])), i+1
+		}
+	}
+	if quoted {
+		return nil, errors.New("a quoted string does not end")
+	}
+	return append(parts, strings.TrimSpace(text[start:])), nil
+}
+
+// forOf returns the node that an element of Forwarded is for.
+//
+// spec: RFC 7239 §4
+func forOf(element string) (string, error) {
+	pairs, err := split(element, ';')
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, pair := range pairs {
+		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), "for") {
+			if found != "" {
+				return "", fmt.Errorf("%q has for twice", element)
+			}
+			found = strings.TrimSpace(value)
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("%q is for nobody", element)
+	}
+	return found, nil
+}
+
+// parseNode reads the address of a client: IPv4, or IPv6 with or without brackets, with or without a port, bare or as a
+// quoted string.
+func parseNode(text string) (netip.Addr, error) {
+	node := text
+	if len(node) > 1 && node[0] == '"' && node[len(node)-1] == '"' {
+		node = node[1 : len(node)-1] // no address has characters to escape
+	}
+	if with, err := netip.ParseAddrPort(node); err == nil {
+		return with.Addr().Unmap().WithZone(""), nil
+	}
+	if inner, ok := strings.CutPrefix(node, "["); ok {
+		node, ok = strings.CutSuffix(inner, "]")
+		if !ok || !strings.Contains(node, ":") {
+			return netip.Addr{}, fmt.Errorf("%q is no address", text)
+		}
+	}
+	addr, err := netip.ParseAddr(node)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%q is no address", text)
+	}
+	return addr.Unmap().WithZone(""), nil
+}
+
+// extract implements [echo.IPExtractor].
+func (f *forwarding) extract(r *http.Request) string {
+	addr, err := f.client(r)
+	if !addr.IsValid() || err != nil && !errors.Is(err, errUnnamed) {
+		return ""
+	}
+	return addr.String()
+}
+
+// admit refuses a request whose client a trusted proxy names in another form. Otherwise limits and blocks by address
+// would not apply to it. A request without the header, such as a health check of the proxy, is answered, and noted.
+func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		_, err := f.client(c.Request())
+		if err == nil {
+			return next(c)
+		}
+		f.note(c.Request(), err)
+		if errors.Is(err, errUnnamed) {
+			return next(c)
+		}
+		return c.JSONBlob(http.StatusBadRequest, []byte(`{"error":"bad_forwarded","message":"the proxy in front of this gateway names no address of a client"}`))
+	}
+}
+
+// note counts a request, and logs one in a while.
+func (f *forwarding) note(r *http.Request, err error) {
+	now := time.Now()
+	f.mu.Lock()
+	if errors.Is(err, errUnnamed) {
+		f.seen.Unnamed++
+	} else {
+		f.seen.Unreadable++
+	}
+	f.seen.Last, f.seen.At = err.Error(), now
+	seen, due := f.seen, now.Sub(f.logged) >= forwardedLog
+	if due {
+		f.logged = now
+	}
+	f.mu.Unlock()
+	if due {
+		f.log.LogAttrs(r.Context(), slog.LevelWarn, "trusted proxy names no client", slog.String("header", f.header), slog.String("proxy", r.RemoteAddr),
+			slog.Any("err", err), slog.Int("refused", seen.Unreadable), slog.Int("unlimited", seen.Unnamed))
+	}
+}
+
+// Unforwarded returns what trusted proxies sent that names no client.
+func (s *Server) Unforwarded() Unforwarded {
+	s.forwarding.mu.Lock()
+	defer s.forwarding.mu.Unlock()
+	seen := s.forwarding.seen
+	seen.Header = s.forwarding.header
+	return seen
+}
