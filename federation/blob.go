@@ -120,3 +120,23 @@ type Blobs interface {
 	// PruneBlobs forgets up to limit blobs that expired at or before a time.
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
+
+// capabilityMarks are the texts in front of capabilities: in the address of a blob, and in that of the evidence of a
+// private step.
+func capabilityMarks() []string { return []string{BlobPath, "?k="} }
+
+// MaskCapabilities returns a text without the capabilities in its addresses: whoever reads one can read the content
+// behind it. Logs are read by more people than private contexts.
+func MaskCapabilities(text string) string {
+	for _, mark := range capabilityMarks() {
+		if !strings.Contains(text, mark) {
+			continue
+		}
+		parts := strings.Split(text, mark)
+		for i, part := range parts[1:] {
+			parts[i+1] = "…" + strings.TrimLeft(part, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_%")
+		}
+		text = strings.Join(parts, mark)
+	}
+	return text
+}

@@ -50,6 +50,8 @@ type Probes struct {
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.
 	Guard func(http.Handler) http.Handler
+	// GuardDebug wraps the handlers of profiles instead of Guard; nil for Guard.
+	GuardDebug func(http.Handler) http.Handler
 }
 
 // Mount registers the routes.
@@ -73,11 +75,15 @@ func (p Probes) Mount(mux *http.ServeMux) {
 	if guard == nil {
 		guard = func(h http.Handler) http.Handler { return h }
 	}
+	debug := p.GuardDebug
+	if debug == nil {
+		debug = guard
+	}
 	for path, serve := range map[string]http.HandlerFunc{
 		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 	} {
-		mux.Handle("GET "+path, guard(serve))
+		mux.Handle("GET "+path, debug(serve))
 	}
 	mux.Handle("GET /statusz", guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answerProbe(w, http.StatusOK, p.Standing(r.Context()))

@@ -14,10 +14,11 @@ import (
 )
 
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
-// callers with a token, with the operator page. Beyond loopback, profiles and metrics need a token too.
+// callers with a token, with the operator page. Beyond loopback, profiles and metrics need a token too; profiles
+// need one on loopback with admin.debug = "token".
 func (p *program) mountAdmin() error {
 	p.mountOperator(p.socketMux, operatorapi.Everybody)
-	p.mountProbes(p.socketMux, nil)
+	p.mountProbes(p.socketMux, nil, nil)
 	check := operatorapi.NewTokenCheck(p.record)
 	operator := p.mountOperator(p.adminMux, check.Admit)
 	ui, err := page.New(page.Deps{Home: p.homeID(), API: operator, Tokens: p.record, Check: check, Log: p.log, Ended: p.ended})
@@ -25,16 +26,20 @@ func (p *program) mountAdmin() error {
 		return err
 	}
 	ui.Mount(p.adminMux)
+	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
+	guard, guardDebug := withToken, withToken
 	if p.admin == nil || operatorapi.IsLoopback(p.admin.Addr()) {
-		p.mountProbes(p.adminMux, nil)
-		return nil
+		guard = nil
+		if p.file.Admin.Debug != "token" {
+			guardDebug = nil
+		}
 	}
-	p.mountProbes(p.adminMux, func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) })
+	p.mountProbes(p.adminMux, guard, guardDebug)
 	return nil
 }
 
-func (p *program) mountProbes(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	probes := operatorapi.Probes{Ready: p.readiness, HomesDown: p.gateway.Links().HomesDown, Guard: guard, Standing: func(ctx context.Context) operatorapi.Standing {
+func (p *program) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Handler) http.Handler) {
+	probes := operatorapi.Probes{Ready: p.readiness, HomesDown: p.gateway.Links().HomesDown, Guard: guard, GuardDebug: guardDebug, Standing: func(ctx context.Context) operatorapi.Standing {
 		return operatorapi.NewStanding(ctx, p.readiness(ctx), p.parts(), p.gateway.Links().Statuses())
 	}}
 	if p.file.Metrics.Enabled {

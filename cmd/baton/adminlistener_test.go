@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -55,6 +56,34 @@ func TestBeyondLoopbackProfilesAndMetricsNeedAToken(t *testing.T) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		if status, _ := h.asksAdmin(t, path, "", ""); status != http.StatusOK {
 			t.Errorf("%s is answered %d to a prober", path, status)
+		}
+	}
+}
+
+func TestAdminDebugTokenGuardsProfilesOnLoopback(t *testing.T) {
+	h := newHouse(t)
+	text, err := os.ReadFile(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.config, []byte(strings.Replace(string(text), "[admin]\n", "[admin]\ndebug = \"token\"\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.start(t)
+	var made struct{ Token string }
+	h.asks(t, &made, "token", "create", "--scope", "read", "--name", "profiler", "--reason", "profiles")
+	h.secrets = append(h.secrets, made.Token)
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/heap?debug=1"} {
+		if status, header := h.asksAdmin(t, path, "", ""); status != http.StatusUnauthorized || header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s without a token is answered %d", path, status)
+		}
+		if status, _ := h.asksAdmin(t, path, "", made.Token); status != http.StatusOK {
+			t.Errorf("%s with a token that may read is answered %d", path, status)
+		}
+	}
+	for _, path := range []string{"/livez", "/metrics"} {
+		if status, _ := h.asksAdmin(t, path, "", ""); status != http.StatusOK {
+			t.Errorf("%s is answered %d", path, status)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func openDemoGateway(ctx context.Context, c *cli, path string, logs io.Writer) (
 	var level slog.LevelVar
 	settings := c.logSettings(file.Log)
 	level.Set(settings.SlogLevel())
-	p, err := assemble(ctx, file, slog.New(settings.Handler(logs, &level)))
+	p, err := assemble(ctx, file, slog.New(settings.Handler(logs, &level, federation.MaskCapabilities)))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge/gateway"
 	"baton/configs"
+	"baton/federation"
 )
 
 // serveCommand runs the gateway.
@@ -32,7 +33,7 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	settings := c.logSettings(file.Log)
 	levels := &configs.LogLevels{}
 	levels.Set("", settings.SlogLevel())
-	log := slog.New(levels.Handler(settings.Handler(streams.err, levels)))
+	log := slog.New(levels.Handler(settings.Handler(streams.err, levels, federation.MaskCapabilities)))
 	v := buildVersion()
 	log.LogAttrs(ctx, slog.LevelInfo, "baton starts", slog.String("version", v.Version), slog.String("revision", v.Revision), slog.String("home", file.Home.Name))
 	p, err := assemble(ctx, file, log)

@@ -34,7 +34,7 @@ func (c *Client) Callable(ctx context.Context, address string) error {
 	}
 	for _, ip := range addresses {
 		if err := c.guard.check(ip); err != nil {
-			return fmt.Errorf("call %s: %w", u.Redacted(), err)
+			return fmt.Errorf("call %s: %w", shown(u), err)
 		}
 	}
 	return nil
@@ -47,9 +47,9 @@ func (c *Client) callee(address string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("call: %w: %w", ErrNotAllowed, err)
 	case u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate):
-		return nil, fmt.Errorf("call %s: %w: want https", u.Redacted(), ErrNotAllowed)
+		return nil, fmt.Errorf("call %s: %w: want https", shown(u), ErrNotAllowed)
 	case u.User != nil || u.Fragment != "" || u.Hostname() == "" || !isHost(u.Hostname()):
-		return nil, fmt.Errorf("call %s: %w: want a host with nothing before it, and no fragment", u.Redacted(), ErrNotAllowed)
+		return nil, fmt.Errorf("call %s: %w: want a host with nothing before it, and no fragment", shown(u), ErrNotAllowed)
 	}
 	return u, nil
 }
@@ -70,12 +70,12 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return Answer{}, fmt.Errorf("call %s: %w", u.Redacted(), err)
+		return Answer{}, fmt.Errorf("call %s: %w", shown(u), err)
 	}
 	request.Header = header.Clone()
 	response, err := c.http.Transport.RoundTrip(request)
 	if errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ErrNotAllowed) {
-		return Answer{}, fmt.Errorf("call %s: %w: %w", u.Redacted(), ErrNotAllowed, err)
+		return Answer{}, fmt.Errorf("call %s: %w: %w", shown(u), ErrNotAllowed, err)
 	}
 	if err != nil {
 		return Answer{}, unavailable(u.Host, 0, err)
@@ -93,3 +93,6 @@ func retryAfter(header http.Header) time.Duration {
 	}
 	return time.Duration(seconds) * time.Second
 }
+
+// shown names an address that a participant gave: its path is often a secret.
+func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }

@@ -25,7 +25,7 @@ func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer,
 		return Answer{}, fmt.Errorf("post: %w", err)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
-		return Answer{}, fmt.Errorf("post to %s: %w: want https", u.Redacted(), ErrNotAllowed)
+		return Answer{}, fmt.Errorf("post to %s: %w: want https", shown(u), ErrNotAllowed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer,
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return Answer{}, fmt.Errorf("post to %s: %w", u.Redacted(), err)
+		return Answer{}, fmt.Errorf("post to %s: %w", shown(u), err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
