@@ -42,7 +42,7 @@ type ClockConfig struct {
 	Wall   func() time.Time     // the time of the machine
 	Uptime func() time.Duration // of the machine, also while it sleeps; any zero
 	Synced func() bool          // whether NTP keeps the time of the machine
-	// Others returns how far the clock is ahead of those of other homes, as compared since a time.
+	// Others returns how far the clock is ahead of the clock of each other home, as compared since a time.
 	Others func(since time.Time) []time.Duration
 	Mark   string    // the file with the last confirmed time
 	Newest time.Time // of the rows on record, for a start without that file; zero for none
@@ -194,7 +194,7 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns how far the clock is ahead of those of other homes, as compared since a time.
+// OtherClocks returns how far the clock is ahead of the clock of each other home, as compared since a time.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {

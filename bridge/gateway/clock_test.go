@@ -179,7 +179,7 @@ func (a *asked) Expire(ctx context.Context, before, now time.Time, limit int) (i
 	return a.Memory.Expire(ctx, before, now, limit)
 }
 
-// No job ends anything by a clock that nobody confirmed. NTP and other homes confirm it.
+// No job ends anything by a clock that is not confirmed. NTP and other homes confirm it.
 func TestJobsEndNothingByAClockInDoubt(t *testing.T) {
 	for name, confirm := range map[string]func(m *machine){
 		"nobody":             nil,

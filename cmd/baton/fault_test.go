@@ -234,7 +234,7 @@ func checkGoroutines(t *testing.T, path, name string, used map[string]bool) {
 			if !ok || called.Sel.Name != "Go" || !errgroups || len(n.Args) != 1 {
 				return true
 			}
-			if text := source(t, path, n.Args[0], files); !strings.Contains(text, "fault.") && !strings.Contains(text, "g.contain") && !strings.Contains(text, "whileBlocked") {
+			if text := source(t, path, n.Args[0], files); !strings.Contains(text, "fault.") && !strings.Contains(text, "g.contain") {
 				t.Errorf("%s: a function of an errgroup that does not catch panics: wrap it in fault.Func", files.Position(n.Pos()))
 			}
 		case *ast.SelectorExpr:

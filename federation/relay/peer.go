@@ -128,12 +128,12 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	group.Go(fault.Func(func() error { return p.askPending(ctx) }))
 	group.Go(fault.Func(func() error { return p.compareHistories(ctx) }))
 	group.Go(fault.Func(func() error { return p.watchClock(ctx) }))
-	group.Go(func() error {
+	group.Go(fault.Func(func() error {
 		if err := p.whileBlocked(ctx, false); err != nil {
 			return err
 		}
 		return errModeChanged
-	})
+	}))
 	err := group.Wait()
 	p.live.Store(nil)
 	close(e.over)
