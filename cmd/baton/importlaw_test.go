@@ -46,7 +46,7 @@ var law = []struct {
 		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
 	{"bridge/operatorapi/page", []string{"bridge", "bridge/operatorapi", "bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "federation"}},
-	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text"}},
+	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "federation"}},
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},
