@@ -130,6 +130,7 @@ type Entry struct {
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
 	Waits   bool      `json:"-"` // it was not read there yet
+	Now     State     `json:"-"` // of the handoff, set when read from an inbox; "" for a message
 }
 
 // Binding says which DID stood behind a name on a network.

@@ -61,7 +61,7 @@ func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
 }
 
 func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entry {
-	shown := contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Type: typeOf(e)}
+	shown := contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Type: typeOf(e), StateNow: string(e.Now)}
 	if e.Event.IsMessage() {
 		shown.Message = l.shapeMessage(ctx, e)
 	} else {
@@ -116,7 +116,7 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 	for i, lease := range leases {
 		e := l.shapeEntry(ctx, lease.Entry)
 		answer.Items[i] = contract.Lease{
-			Cursor: string(lease.Cursor), Device: lease.Device, DeliveryCount: lease.Delivery, Until: moment(lease.Until),
+			Cursor: string(lease.Cursor), Device: lease.Device, DeliveryCount: lease.Delivery, Until: moment(lease.Until), StateNow: e.StateNow,
 			Type: e.Type, Step: e.Step, Message: e.Message,
 		}
 	}

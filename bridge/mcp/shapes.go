@@ -58,6 +58,7 @@ type step struct {
 type entry struct {
 	Cursor  string       `json:"cursor"`
 	Waits   bool         `json:"waits"`
+	Now     string       `json:"state_now,omitempty"` // of the handoff
 	Step    *step        `json:"step,omitempty"`
 	Message *privateText `json:"message,omitempty"`
 }
@@ -125,7 +126,7 @@ func shapeStep(n participant.Named) step {
 }
 
 func shapeEntry(n participant.Named) entry {
-	e := entry{Cursor: string(n.Cursor), Waits: n.Waits}
+	e := entry{Cursor: string(n.Cursor), Waits: n.Waits, Now: string(n.Now)}
 	if n.Entry.Event.IsMessage() {
 		e.Message = new(shapeMessage(n))
 	} else {
@@ -193,6 +194,9 @@ func (e entry) text() string {
 	}
 	if e.Message != nil {
 		return e.Message.text(start)
+	}
+	if e.Now != e.Step.State {
+		start += "now " + e.Now + ", "
 	}
 	return e.Step.text(start)
 }

@@ -44,11 +44,12 @@ type Named struct {
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
 	Waits  bool              `json:"waits,omitempty"`  // in an inbox: it is not acknowledged
+	Now    federation.State  `json:"now,omitempty"`    // in an inbox: the state of the handoff
 }
 
 // named returns a step with the name of its author.
 func (a *Access) named(ctx context.Context, e federation.Entry) Named {
-	return Named{Entry: e, Name: a.Name(ctx, e.Event.Actor()), Cursor: e.Cursor, Waits: e.Waits}
+	return Named{Entry: e, Name: a.Name(ctx, e.Event.Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
 // place is a position in an inbox, and how many entries are read from there.

@@ -30,10 +30,14 @@ func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, no
 		if row.read || row.until.After(now) || len(leases) >= limit {
 			continue
 		}
+		if ev := row.entry.Event; ev.ID == ev.Handoff && m.views[ev.Handoff].Over { // withdrawn
+			m.end(to, &inbox[i], federation.DeliveryExpired, now)
+			continue
+		}
 		row.device, row.until = device, until
 		row.delivery++
 		inbox[i] = row
-		entry := row.at(to)
+		entry := m.at(row, to)
 		leases = append(leases, federation.Lease{
 			Hold:  federation.Hold{Cursor: entry.Cursor, Device: device, Delivery: row.delivery},
 			Entry: entry, Until: until,
@@ -178,7 +182,7 @@ func (m *Memory) Undelivered(ctx context.Context, before time.Time, limit int) (
 	for to, inbox := range m.inboxes {
 		for _, row := range inbox {
 			if !row.read && !row.entry.Filed.After(before) {
-				waiting = append(waiting, federation.Undelivered{To: to, Entry: row.at(to), View: m.views[row.entry.Event.Handoff]})
+				waiting = append(waiting, federation.Undelivered{To: to, Entry: m.at(row, to), View: m.views[row.entry.Event.Handoff]})
 			}
 		}
 	}

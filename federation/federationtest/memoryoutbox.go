@@ -22,7 +22,7 @@ func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation
 	var entries []federation.Entry
 	for _, row := range m.inboxes[to] {
 		if row.entry.Number > n && len(entries) < limit {
-			entries = append(entries, row.at(to))
+			entries = append(entries, m.at(row, to))
 		}
 	}
 	return entries, nil
@@ -33,6 +33,13 @@ func (r inboxRow) at(of federation.DID) federation.Entry {
 	entry := r.entry
 	entry.Cursor = cursor("did "+string(of), int(entry.Number)) //nolint:gosec // as many as a test files
 	entry.Waits = !r.read
+	return entry
+}
+
+// at is [inboxRow.at] with the state of the handoff now.
+func (m *Memory) at(r inboxRow, of federation.DID) federation.Entry {
+	entry := r.at(of)
+	entry.Now = m.views[entry.Event.Handoff].State
 	return entry
 }
 

@@ -205,7 +205,7 @@ func (m *Memory) read(h *memoryWebhook, p *memoryPush) federation.Push {
 	}
 	for _, row := range m.inboxes[h.DID] {
 		if row.entry.Number == push.Entry.Number {
-			push.Entry = row.at(h.DID)
+			push.Entry = m.at(row, h.DID)
 		}
 	}
 	return push

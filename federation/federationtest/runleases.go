@@ -18,6 +18,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("an acknowledged entry waits no more, and is replayed all the same", s.testAck)
 	t.Run("an entry that was put back comes again in its time", s.testNack)
 	t.Run("an extended lease holds on", s.testExtend)
+	t.Run("an offer that was withdrawn is not leased, and entries tell the state of now", s.testWithdrawn)
 	t.Run("a lease that another device was given is lost", s.testLost)
 	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
@@ -330,5 +331,29 @@ func (s suite) testDeviceRace(t *testing.T) {
 	}
 	if n := len(devices(t, record)); added != federation.MaxDevices || n != added {
 		t.Errorf("%d devices were added and %d are there, want %d", added, n, federation.MaxDevices)
+	}
+}
+
+func (s suite) testWithdrawn(t *testing.T) {
+	record := s.open(t)
+	first := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, first)
+	mustAppend(t, record, File(Offer(2, ada, bob), federation.View{}))
+	if leases := leased(t, record, "desk", 100, 1, 1); leases[0].Entry.Now != federation.Offered {
+		t.Errorf("a lease of an offer tells the state %q", leases[0].Entry.Now)
+	}
+	mustAppend(t, record, File(Step(3, first.Event, federation.Cancel, ada), first.View))
+	leases := leased(t, record, "phone", 200, 10, 2, 3)
+	for i, want := range []federation.State{federation.Offered, federation.Cancelled} {
+		if leases[i].Entry.Now != want {
+			t.Errorf("lease %d tells the state %q, want %q", i+1, leases[i].Entry.Now, want)
+		}
+	}
+	entries, err := record.Replay(t.Context(), bob, "", 10)
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("the inbox has %d entries, %v", len(entries), err)
+	}
+	if entries[0].State != federation.Offered || entries[0].Now != federation.Cancelled || entries[0].Waits {
+		t.Errorf("the withdrawn offer is state %q, now %q, waits %t", entries[0].State, entries[0].Now, entries[0].Waits)
 	}
 }

@@ -57,7 +57,7 @@ func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, c federat
 }
 
 // EntryColumns are the columns of an entry and of its row in the inbox i.
-const EntryColumns = handoffs.EntryColumns + `, i.event, i.number, i.waiting IS NOT NULL`
+const EntryColumns = handoffs.EntryColumns + `, i.event, i.number, i.waiting IS NOT NULL, coalesce((SELECT n.state FROM handoff n WHERE n.id = e.handoff), '')`
 
 // EntryScan collects the columns of one entry of an inbox.
 type EntryScan struct {
@@ -68,7 +68,7 @@ type EntryScan struct {
 
 // Dest returns where the [EntryColumns] of a row go.
 func (s *EntryScan) Dest() []any {
-	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits)
+	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits, &s.Entry.Now)
 }
 
 // Read returns the entry that was scanned, as the DID sees it.

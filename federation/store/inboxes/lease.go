@@ -9,9 +9,13 @@ import (
 	"baton/federation/store/engine"
 )
 
-// leasable finds the entries of an inbox that wait and that no device leases at a moment.
+// withdrawn reports whether an event e is an offer of a handoff that is over.
+const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
+
+// leasable finds the entries of an inbox that wait and that no device leases at a moment. An offer
+// that was withdrawn needs no work any more.
 const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
-	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
+	WHERE NOT ` + withdrawn + ` AND i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
 		AND i.waiting IS NOT NULL AND i.until <= ?2
 	ORDER BY i.event`
 
@@ -34,6 +38,11 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device string, n
 }
 
 func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event FROM inbox i JOIN event e ON e.seq = i.event
+		WHERE i.did = ?1 AND i.waiting IS NOT NULL AND `+withdrawn+`)`, to)
+	if err != nil {
+		return nil, err
+	}
 	if err := skipRead(ctx, q, to); err != nil {
 		return nil, err
 	}
