@@ -76,6 +76,13 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	if said, err = g.saidBefore(ctx, m, ev); said.Known || err != nil {
 		return said, ev, err
 	}
+	if shown, err := g.mayMention(ctx, ev); err != nil {
+		return said, ev, err
+	} else if !shown && ev.Arrival.ReadsInbox { // the author named it, as if it knew of it
+		return said, ev, federation.Refuse(ev, federation.UnknownHandoff, "")
+	} else if !shown {
+		ev.ReplyTo = "" // an answer to a line stays an answer to its author
+	}
 	way, err := g.reach(ctx, m.To)
 	if err == nil && way.home != "" && m.Arrival.Home != "" {
 		err = federation.Refuse(ev, federation.InvalidTarget, "the mailbox of the recipient is at another home")
@@ -173,6 +180,23 @@ func (g *Gateway) mayWrite(ctx context.Context, ev federation.Event, now time.Ti
 	refused := federation.Refuse(ev, federation.RateLimited, "")
 	refused.RetryAfter = wait
 	return refused
+}
+
+// mayMention reports whether a message may name its handoff: one that is not private, or of whose
+// parties the author is one. A handoff that is not on record is not private here.
+func (g *Gateway) mayMention(ctx context.Context, ev federation.Event) (bool, error) {
+	about := ev.About()
+	if about.IsZero() {
+		return true, nil
+	}
+	view, err := g.deps.Handoffs.View(ctx, about)
+	if err != nil {
+		return false, fmt.Errorf("read handoff %s: %w", about, err)
+	}
+	if !view.Exists() || !federation.Private(view.Venue) || view.Offeree == "" {
+		return true, nil
+	}
+	return slices.ContainsFunc(view.Others(""), func(did federation.DID) bool { return g.Same(ctx, ev.For, did) }), nil
 }
 
 // newcomer returns the sender where the record meets it with this message, "" for a known one.
