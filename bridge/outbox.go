@@ -68,7 +68,7 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads with the signer of the first delivery of each lane.
+	// Lanes is Heads with the signer of the oldest due delivery of each lane.
 	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
 	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
 	// party and were not hurried come last. A delivery that cannot be decoded is among them, with the

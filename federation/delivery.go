@@ -35,7 +35,7 @@ func RankOf(ev Event, after View) Rank {
 // Lane is the pending deliveries of one handoff, or of one conversation, to a link.
 type Lane struct {
 	Handoff HandoffID
-	Sender  DID // signer of the first delivery
+	Sender  DID // signer of the oldest due delivery
 }
 
 // Delivery is a pending delivery: one row of the outbox of a link. A link gets the rows of

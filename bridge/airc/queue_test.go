@@ -1,6 +1,7 @@
 package airc_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -160,4 +161,84 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	if len(owed) != 2 || owed[0].Peer != "b.test" || owed[0].Rows != 1 || i != 1 || owed[1].Rows != 2 || !owed[1].Oldest.Equal(now.Add(-2*time.Hour)) {
 		t.Errorf("owed %+v", owed)
 	}
+}
+
+// A registry takes nine messages a minute. Each agent waits for its turn, and not behind all messages of another one.
+func TestSendersTakeTurnsAtARegistry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := newInternet()
+		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test", MessagesPerMinute: 9})
+		scout, mia := a.resident(t, "a.test", "scout_7", 0x01), a.resident(t, "a.test", "mia_1", 0x02)
+		var mu sync.Mutex
+		var took []string
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /.well-known/airc", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"protocol":"AIRC"}`) })
+		mux.HandleFunc("POST /api/federation/relay", func(w http.ResponseWriter, r *http.Request) {
+			var said struct{ From, Body string }
+			if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			took = append(took, said.From+" "+said.Body)
+			mu.Unlock()
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"success":true}`)
+		})
+		net.hosts["b.test"] = roundTripper(func(r *http.Request) *http.Response {
+			recorder := httptest.NewRecorder()
+			mux.ServeHTTP(recorder, r)
+			return recorder.Result()
+		})
+		so := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(took)
+		}
+		defer a.run(t)()
+		var all []string
+		for n := range 30 {
+			text := fmt.Sprintf("message %02d", n)
+			all = append(all, "scout_7 "+text)
+			if got := told(scout.Send(t.Context(), fmt.Sprintf("amy_%d@b.test", n%3), text, nil)); got != "202" {
+				t.Fatal(got)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		before := len(so())
+		if before < 9 || before > 10 {
+			t.Fatalf("%d messages in the first seconds", before)
+		}
+		for _, text := range []string{"first", "second"} {
+			if got := told(mia.Send(t.Context(), "bob_1@b.test", text, nil)); got != "202" {
+				t.Fatal(got)
+			}
+		}
+		for len(so()) < before+4 {
+			time.Sleep(time.Second)
+		}
+		next := so()[before:]
+		if first, second := slices.Index(next, "mia_1 first"), slices.Index(next, "mia_1 second"); first < 0 || second < first {
+			t.Errorf("after the message of the other one come %q", next)
+		}
+		time.Sleep(5 * time.Minute)
+		lanes := func(said []string) (of [3][]string) {
+			for n, text := range all {
+				if slices.Contains(said, text) {
+					of[n%3] = append(of[n%3], text)
+				}
+			}
+			return of
+		}
+		done := so()
+		if len(done) != 32 {
+			t.Errorf("the registry has %q", done)
+		}
+		for n, lane := range lanes(done) {
+			arrived := slices.DeleteFunc(slices.Clone(done), func(text string) bool { return !slices.Contains(lane, text) })
+			if !slices.Equal(arrived, lane) || len(lane) != 10 {
+				t.Errorf("conversation %d arrives as %q", n, arrived)
+			}
+		}
+	})
 }

@@ -3,7 +3,9 @@ package airc
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -23,8 +25,11 @@ const (
 	relayLife      = 7 * 24 * time.Hour
 )
 
-// relayPage is how many rows of one registry are looked at together.
-const relayPage = 200
+// Bounds of a visit.
+const (
+	relayPage  = 200 // rows of one registry that one read returns
+	ownPerPass = 16  // rows of one sender that a visit looks at together
+)
 
 // visited is a visit that is over.
 type visited struct {
@@ -43,6 +48,7 @@ func (l *Link) couriers(ctx context.Context) {
 	next := map[string]time.Time{} // when to visit answering registries again
 	busy := map[string]bool{}      // and whether something came since the visit began
 	probes := map[string]bool{}    // waiting registries from which a message arrived
+	turns := map[string]*bridge.Turns{}
 	done := make(chan visited)
 	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -57,16 +63,24 @@ func (l *Link) couriers(ctx context.Context) {
 			fault.Again(failed)
 		}
 		now := time.Now()
-		for _, p := range l.owing(ctx, now) {
+		owing := l.owing(ctx, now)
+		maps.DeleteFunc(turns, func(name string, _ *bridge.Turns) bool { // nothing waits for the registry
+			_, there := busy[name]
+			return !there && !slices.ContainsFunc(owing, func(p federation.PeerOutbox) bool { return p.Name == name })
+		})
+		for _, p := range owing {
 			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
 			if _, there := busy[p.Name]; there || waits || l.withheld(ctx, p.Name) {
 				continue
 			}
 			busy[p.Name] = false
 			delete(probes, p.Name)
+			if turns[p.Name] == nil {
+				turns[p.Name] = &bridge.Turns{}
+			}
 			go func() {
 				r := visited{peer: p.Name}
-				r.fault = fault.Catch(func() error { r = l.visit(ctx, p); return nil })
+				r.fault = fault.Catch(func() error { r = l.visit(ctx, p, turns[p.Name]); return nil })
 				done <- r
 			}()
 		}
@@ -134,12 +148,13 @@ type round struct {
 	peer  peer
 	err   error           // why nothing is known of the registry
 	waits map[string]bool // lanes in which an earlier message has not arrived
+	done  map[int64]bool  // rows that were passed
 	again time.Time       // when to come again
 }
 
 // visit sends what is due to one registry, and notes whether it answered.
-func (l *Link) visit(ctx context.Context, p federation.PeerOutbox) visited {
-	again, away := l.deliverDue(ctx, p.Name)
+func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge.Turns) visited {
+	again, away := l.deliverDue(ctx, p.Name, turns)
 	switch {
 	case ctx.Err() != nil:
 	case away:
@@ -155,31 +170,89 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox) visited {
 	return visited{peer: p.Name, next: again, away: away}
 }
 
-// deliverDue sends what is due to one registry, and returns when to come again and
-// whether it was away.
-func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, away bool) {
+// deliverDue sends what is due to one registry, and returns when to come again and whether it was
+// away. Senders take turns, so that none waits behind all messages of another one.
+func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns) (again time.Time, away bool) {
 	now := time.Now()
-	r := &round{name: name, waits: map[string]bool{}, again: now.Add(relayRecheck)}
+	r := &round{name: name, waits: map[string]bool{}, done: map[int64]bool{}, again: now.Add(relayRecheck)}
 	r.peer, r.err = l.peer(ctx, name, now)
-	var after int64
-	for ctx.Err() == nil {
-		rows, err := l.deps.Registry.Relays.PeerDeliveries(ctx, name, after, relayPage)
-		if err != nil {
+	for more := true; more && ctx.Err() == nil; {
+		var senders []string
+		var own map[string][]federation.PeerDelivery
+		var err error
+		if senders, own, more, err = l.queueOf(ctx, r); err != nil {
 			l.noteRelay(ctx, err)
 			return now.Add(relayRecheck), false
 		}
-		for _, row := range rows {
-			over, away := l.pass(ctx, r, row)
+		for len(senders) > 0 {
+			i := turns.Next(senders)
+			sender := senders[i]
+			row := own[sender][0]
+			if own[sender] = own[sender][1:]; len(own[sender]) == 0 {
+				senders = slices.Delete(senders, i, i+1)
+			}
+			r.done[row.Row] = true
+			if l.waits(r, row, time.Now()) {
+				continue
+			}
+			rows, err := l.deps.Registry.Relays.PeerDeliveries(ctx, name, row.Row-1, 1)
+			if err != nil {
+				l.noteRelay(ctx, err)
+				return now.Add(relayRecheck), false
+			}
+			if len(rows) == 0 || rows[0].Row != row.Row {
+				continue // it is over
+			}
+			over, away := l.pass(ctx, r, rows[0])
 			if over || ctx.Err() != nil {
 				return r.again, away
 			}
-			after = row.Row
-		}
-		if len(rows) < relayPage {
-			break
+			turns.Took(sender)
 		}
 	}
 	return r.again, false
+}
+
+// queueOf returns the next rows of each sender that may be passed, the senders in the order of their
+// first rows, and whether there are more.
+func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map[string][]federation.PeerDelivery, more bool, err error) {
+	own = map[string][]federation.PeerDelivery{}
+	now := time.Now()
+	var after int64
+	for {
+		rows, err := l.deps.Registry.Relays.PeerQueue(ctx, r.name, after, relayPage)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for _, row := range rows {
+			after = row.Row
+			switch {
+			case r.done[row.Row] || l.waits(r, row, now):
+			case len(own[row.Sender]) >= ownPerPass:
+				more = true
+			default:
+				if own[row.Sender] == nil {
+					senders = append(senders, row.Sender)
+				}
+				own[row.Sender] = append(own[row.Sender], row)
+			}
+		}
+		if len(rows) < relayPage || ctx.Err() != nil {
+			return senders, own, more, nil
+		}
+	}
+}
+
+// waits reports whether a row waits for its time, or behind another row of its lane. A row that is to be
+// given up waits for nothing.
+func (l *Link) waits(r *round, row federation.PeerDelivery, now time.Time) bool {
+	if _, federated := l.peerConfig(r.name); r.err != nil || !federated || now.Sub(row.Queued) > relayLife {
+		return false
+	}
+	if row.Next.After(now) {
+		r.waits[row.OrderKey] = true
+	}
+	return r.waits[row.OrderKey]
 }
 
 // tellDelays tells the senders of what is under way for long.

@@ -85,8 +85,7 @@ func (l *Link) pass(ctx context.Context, r *round, row federation.PeerDelivery) 
 		r.again = l.postpone(ctx, row, fate{away: true, reason: "its well-known document cannot be read"}, row.Unsure, now)
 		return true, true
 	}
-	if r.waits[row.OrderKey] || row.Next.After(now) {
-		r.waits[row.OrderKey] = true
+	if l.waits(r, row, now) {
 		return false, false
 	}
 	if wait := l.peers.pace(r.name, r.peer.perMin).Take(now); wait > 0 {

@@ -18,7 +18,7 @@ type Outbox interface {
 	// after a failure, the ones that became due first are returned. It returns none of a link that
 	// is held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads with the signer of the first row of each handoff.
+	// Lanes is Heads with the signer of the oldest due row of each handoff.
 	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
 	// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
 	// were not hurried come last. An unreadable row is among them, as Broken.

@@ -137,6 +137,15 @@ func (m *Memory) PeerDeliveries(ctx context.Context, peer string, after int64, l
 	return m.relaysWhere(limit, func(on *memoryPeerDelivery) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
 }
 
+// PeerQueue implements [PeerOutboxes].
+func (m *Memory) PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	rows, err := m.PeerDeliveries(ctx, peer, after, limit)
+	for i := range rows {
+		rows[i].Document = nil
+	}
+	return rows, err
+}
+
 // Attempted implements [PeerOutboxes].
 func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {

@@ -21,6 +21,18 @@ func relay(n int, peer string) federation.PeerDelivery {
 func owedTo(t *testing.T, record Record) []string {
 	t.Helper()
 	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
+	queue, unread := record.PeerQueue(t.Context(), "peer.example", 0, 10)
+	if unread != nil || len(queue) != len(all) {
+		t.Fatalf("PeerQueue = %+v, %v", queue, unread)
+	}
+	for i, row := range queue {
+		if len(row.Document) > 0 {
+			t.Errorf("the queue has the document of %s", row.Message)
+		}
+		if row.Document = all[i].Document; diff(all[i], row) != "" {
+			t.Error(diff(all[i], row))
+		}
+	}
 	if err != nil {
 		t.Fatalf("Relays: %v", err)
 	}

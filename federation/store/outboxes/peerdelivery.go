@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -126,7 +127,16 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 
 // PeerDeliveries implements [federationtest.PeerOutboxes].
 func (s *Outboxes) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
+	return s.peerDeliveries(ctx, peerDeliveryColumns, peer, after, limit)
+}
+
+// PeerQueue implements [federationtest.PeerOutboxes].
+func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	return s.peerDeliveries(ctx, strings.Replace(peerDeliveryColumns, "document", "''", 1), peer, after, limit)
+}
+
+func (s *Outboxes) peerDeliveries(ctx context.Context, columns, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	pending, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+columns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+engine.AtMost, peer, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
