@@ -7,8 +7,8 @@ type Turns struct {
 	count int
 }
 
-// Next returns the index of the next item. The senders are those of the waiting items, in their order;
-// there is at least one.
+// Next returns the index of the item that is next. The argument has the sender of each waiting item,
+// in the order of the items, and is not empty.
 func (t *Turns) Next(senders []string) int {
 	last := make(map[string]int, len(t.last)) // without the senders that have nothing left
 	next := 0

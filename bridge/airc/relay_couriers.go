@@ -237,7 +237,7 @@ func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map
 				own[row.Sender] = append(own[row.Sender], row)
 			}
 		}
-		if len(rows) < relayPage || ctx.Err() != nil {
+		if len(rows) < relayPage {
 			return senders, own, more, nil
 		}
 	}

@@ -116,8 +116,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the one that the link knows. Files are then missing
-// because nobody put them there: no offer is cancelled, and no delivery is done.
+// here returns an error unless the directory is the one that the link knows. The files that are
+// missing in another directory were not deleted: no offer is cancelled for them.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan reads the whole directory, if its folders are those of the start. An error of the record
+// rescan reads the whole directory, unless one of its folders was replaced. An error of the record
 // does not end the session: the next rescan tries again.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {

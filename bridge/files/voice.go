@@ -34,7 +34,7 @@ type VoiceLink struct {
 	secrets voiceSecrets
 	found   map[string]sighting             // by path; the goroutine in Run owns it
 	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
-	taken   map[string]string               // paths of claimed files by key, also those of other gateways; as above
+	taken   map[string]string               // paths of claimed files by key, of all gateways; as above
 	moved   chan struct{}                   // closed when a file has come or moved
 }
 

@@ -39,7 +39,7 @@ func TestOfferTitleIsWholeInTheContextAtEveryEntryPoint(t *testing.T) {
 	host, ada := newCommandHost(t, h.house, "--key-file", seed), logIn(t, h.url())
 	to := string(h.scholar.did)
 	h.scholar.must(t, http.StatusOK, http.MethodPut, "agents/"+url.PathEscape(to), map[string]any{"caps": []string{"cite"}}, nil)
-	h.scholar.offer(t, map[string]any{"to": ada.did, "title": "hello"}) // the registry knows who takes part
+	h.scholar.offer(t, map[string]any{"to": ada.did, "title": "hello"}) // so that the registry knows the DID
 	message := func(parts []any, title string) {
 		m := map[string]any{"messageId": fmt.Sprint("m", len(title), "-", len(parts)), "role": "ROLE_USER", "parts": parts}
 		if len(parts) == 2 {
@@ -122,7 +122,7 @@ func (h *filesHouse) handleOf(t *testing.T, agent *bridgetest.Agent, did string)
 	return handle
 }
 
-// The terms that an agent writes into the context of a record are those of the offer.
+// The caps and the deadline in the context of a record are the terms of its offer.
 func TestTaskRecordTermsAreThoseOfTheOffer(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
