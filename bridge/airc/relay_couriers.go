@@ -75,12 +75,14 @@ func (l *Link) couriers(ctx context.Context) {
 			}
 			busy[p.Name] = false
 			delete(probes, p.Name)
-			if turns[p.Name] == nil {
-				turns[p.Name] = &bridge.Turns{}
+			own := turns[p.Name]
+			if own == nil {
+				own = &bridge.Turns{}
+				turns[p.Name] = own
 			}
 			go func() {
 				r := visited{peer: p.Name}
-				r.fault = fault.Catch(func() error { r = l.visit(ctx, p, turns[p.Name]); return nil })
+				r.fault = fault.Catch(func() error { r = l.visit(ctx, p, own); return nil })
 				done <- r
 			}()
 		}

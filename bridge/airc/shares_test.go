@@ -173,9 +173,9 @@ func TestASenderLearnsNothingOfABlockFromItsShare(t *testing.T) {
 func TestFirstContactGetsInAfterFloodOfFreshHandles(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(n int) string{
-		"four addresses":                func(n int) string { return fmt.Sprintf("192.0.%d.7:1", n%4) },
-		"one IPv4 network":              func(n int) string { return fmt.Sprintf("192.0.2.%d:1", n) },
-		"34 subnets of one IPv6 site":   func(n int) string { return fmt.Sprintf("[2001:db8:7:%x::1]:1", n%34) },
+		"four addresses":                 func(n int) string { return fmt.Sprintf("192.0.%d.7:1", n%4) },
+		"one IPv4 network":               func(n int) string { return fmt.Sprintf("192.0.2.%d:1", n) },
+		"34 subnets of one IPv6 site":    func(n int) string { return fmt.Sprintf("[2001:db8:7:%x::1]:1", n%34) },
 		"an address that nobody can see": func(int) string { return "@" },
 	} {
 		t.Run(name, func(t *testing.T) {
