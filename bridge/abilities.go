@@ -179,10 +179,16 @@ type InboxReader interface {
 // links that the HTTP listener serves take such a token too.
 type Authenticator interface {
 	Link
-	// Authenticate returns the DID of the participant whose token a request carries, and false
-	// for a request without a valid token of this link. It blocks on the record, and its error
-	// is that of the record.
-	Authenticate(r *http.Request) (did federation.DID, ok bool, err error)
+	// Authenticate returns the participant whose token a request carries, and false for a request
+	// without a valid token of this link, or one whose session has ended. It blocks on the record,
+	// and its error is that of the record.
+	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
+}
+
+// Authenticated is the participant behind a token.
+type Authenticated struct {
+	DID     federation.DID
+	Session federation.Session
 }
 
 // Registrar is a [Link] that gives participants handles at a domain of this gateway.

@@ -58,6 +58,9 @@ func RulingTopic(home federation.HomeID) string { return "ruling." + string(home
 // DIDTopic is the topic of a DID whose inbox has a new step.
 func DIDTopic(did federation.DID) string { return "did." + string(did) }
 
+// SessionsTopic is the topic of a participant some of whose sessions ended.
+func SessionsTopic(participant string) string { return "sessions." + participant }
+
 // HandoffTopic is the topic of a handoff that has a new step.
 func HandoffTopic(id federation.HandoffID) string { return "handoff." + id.String() }
 

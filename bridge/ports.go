@@ -125,10 +125,11 @@ type Evidence interface {
 
 // Keys proves DIDs by the keys in their documents, and keeps which keys they had.
 type Keys interface {
-	// Proved judges whether a DID signed a message with a key that its document lists now. It
+	// Proved judges whether a DID signed a message with a key that its document lists now, and
+	// returns the key. It
 	// blocks on the host of the document. Its error states why the verdict is
 	// [federation.Unverifiable].
-	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
 	// wraps [*federation.UnavailableError] when the record cannot be written now.
 	Learn(ctx context.Context, report federation.KeyReport) error

@@ -34,7 +34,25 @@ type Webhook struct {
 	// posted from then on, until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
+	// Key is the [KeyID] of the key that began the session which made the webhook, "" for none. The
+	// webhook is disabled at the end of that key.
+	Key string `json:"-"`
+	// Session is the ID of the session that makes or enables the webhook, "" for none. It is not kept.
+	Session string `json:"-"`
+	// Unbound is the ID of the session that made the webhook while that is not bound, else "". A
+	// bound proof of the participant disables the webhook.
+	Unbound string    `json:"-"`
+	Ends    time.Time `json:"-"` // when it is to be disabled; zero for no end
 }
+
+// In returns a webhook as one that a session makes or enables.
+func (h Webhook) In(s Session) Webhook {
+	h.Session, h.Key, h.Unbound, h.Ends = s.ID, s.Key, s.Unbound(), s.Ends
+	return h
+}
+
+// Over reports whether the end of a webhook has come: it is to be disabled.
+func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content that a
 // network's own tables hold for a participant. Pushes with one order key are made in order,

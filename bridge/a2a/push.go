@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"baton/bridge"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
@@ -67,12 +68,12 @@ func pushError(err error) error {
 }
 
 // keepPush keeps a push configuration of a task. One with the same ID is replaced.
-func (l *Link) keepPush(ctx context.Context, of federation.DID, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
+func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
 	sealed, err := l.seal.seal(pushSecrets{c.Token, c.Auth})
 	if err != nil {
 		return nil, err
 	}
-	followers, err := l.deps.Webhooks.Followers(ctx, of, v.ID)
+	followers, err := l.deps.Webhooks.Followers(ctx, by.DID, v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,8 @@ func (l *Link) keepPush(ctx context.Context, of federation.DID, v federation.Vie
 			}
 		}
 	}
-	h, err := l.deps.Hooks.Follow(ctx, federation.Webhook{DID: of, Handoff: v.ID, Label: c.ID, Sealed: sealed, URL: c.URL}, time.Now())
+	made := federation.Webhook{DID: by.DID, Handoff: v.ID, Label: c.ID, Sealed: sealed, URL: c.URL}.In(by.Session)
+	h, err := l.deps.Hooks.Follow(ctx, made, time.Now())
 	if err != nil {
 		return nil, pushError(err)
 	}
@@ -133,7 +135,7 @@ func (l *Link) createPush(ctx context.Context, req request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.keepPush(ctx, req.caller.DID, view, c)
+	return l.keepPush(ctx, req.caller, view, c)
 }
 
 // follower returns the webhook of a push configuration of the caller, nil for none. The task is

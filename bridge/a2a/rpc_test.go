@@ -145,7 +145,7 @@ func TestAnOutageIsALimitAndNoVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ada.call(t, "/a2a", "GetTask", fmt.Sprintf(`{"id":%q}`, task.ID))
-	if diff := cmp.Diff([]string{"-32603", "UNAVAILABLE gw.example"}, faultOf(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s\n%s", diff, got.Text)
+	if got.Status != http.StatusServiceUnavailable { // whether the session of the token goes on is unknown
+		t.Errorf("answered %d %s", got.Status, got.Text)
 	}
 }

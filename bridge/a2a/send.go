@@ -41,7 +41,7 @@ func (l *Link) send(ctx context.Context, req request) (*fold, wire.SendMessageCo
 	}
 	view, err := l.offer(ctx, req, m)
 	if err == nil && p.Config.PushConfig != nil {
-		_, err = l.keepPush(ctx, req.caller.DID, view, *p.Config.PushConfig)
+		_, err = l.keepPush(ctx, req.caller, view, *p.Config.PushConfig)
 	}
 	if err != nil {
 		return nil, p.Config, err

@@ -133,14 +133,23 @@ func (s *stream) run(ctx context.Context, f *fold) error {
 		return s.left(ctx, err)
 	}
 	s.link.noteRead(ctx, s.request.caller.DID, first.steps...)
+	attended, leave := s.link.access.Attend(ctx, s.request.caller)
+	defer leave()
 	show := func(u update) error {
+		if err := s.link.access.CheckSession(ctx, s.request.caller); err != nil {
+			return err
+		}
 		err := s.show(u)
 		if err == nil && u.Status != nil { // the last event of its step
 			s.link.noteRead(ctx, s.request.caller.DID, f.last.Event.ID)
 		}
 		return err
 	}
-	return s.left(ctx, s.link.follow(ctx, f, show, func() error { return s.beat(ctx) }))
+	err := s.link.follow(attended, f, show, func() error { return s.beat(ctx) })
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(attended)
+	}
+	return s.left(ctx, err)
 }
 
 // leftError is why a client gets no further events.

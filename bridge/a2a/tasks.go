@@ -88,9 +88,14 @@ func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
 		return nil, err
 	}
 	if !config.ReturnImmediately {
-		waiting, cancel := context.WithTimeout(ctx, l.deps.HTTP.MaxWait)
+		attended, leave := l.access.Attend(ctx, req.caller)
+		defer leave()
+		waiting, cancel := context.WithTimeout(attended, l.deps.HTTP.MaxWait)
 		defer cancel()
 		if err := l.follow(waiting, f, unshown, func() error { return nil }); err != nil {
+			return nil, err
+		}
+		if err := l.access.CheckSession(ctx, req.caller); err != nil {
 			return nil, err
 		}
 	}

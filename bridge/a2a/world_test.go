@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -90,7 +91,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	ports.HTTP = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 200 * time.Millisecond, MaxStreams: 4}
 	deps := a2a.Deps{
 		Deps: participant.Deps{
-			Ports: ports, Handoffs: w.record, Inbox: w.record, Answers: w.record, Steps: w.record, Skills: skills{w.record}, Callers: operators{},
+			Ports: ports, Handoffs: w.record, Inbox: w.record, Answers: w.record, Steps: w.record, Skills: skills{w.record}, Callers: operators{}, Sessions: w.record,
 			Venues: venues{}, Rates: w, Passports: passports{}, TokenKey: bytes.Repeat([]byte{7}, 32), Streams: &participant.Streams{},
 			Logins: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		},
@@ -144,11 +145,12 @@ type agent struct {
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	did := bridgetest.SeededKey(name).DID
-	pair, err := w.access.Tokens().Pair(credential.NewSession(string(did), time.Now()), time.Now())
-	if err != nil {
+	session := credential.NewSession(federation.Session{Participant: string(did), Began: federation.BeganDID}, time.Now())
+	pair, err := w.access.Tokens().Pair(session, time.Now())
+	if err := errors.Join(err, w.record.StartSession(tb.Context(), session)); err != nil {
 		tb.Fatal(err)
 	}
-	return &agent{w: w, did: did, token: pair.Access, caller: participant.Caller{DID: did}}
+	return &agent{w: w, did: did, token: pair.Access, caller: participant.Caller{DID: did, Session: session}}
 }
 
 // declares makes the agent one that takes tasks.
@@ -357,8 +359,8 @@ func (r residents) AgentOf(ctx context.Context, did federation.DID) (agents.Agen
 // operators is one operator.
 type operators struct{}
 
-func (operators) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
-	return "", false, nil
+func (operators) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {
+	return who, false, nil
 }
 
 func (operators) Operator(r *http.Request) (bool, error) {

@@ -38,7 +38,6 @@ type Deps struct {
 
 	Leases   Leases
 	Notices  Notices
-	Sessions Sessions
 	Webhooks Webhooks
 	Hooks    bridge.Webhooks // creates webhooks; nil where the gateway has none
 }

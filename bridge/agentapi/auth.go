@@ -23,6 +23,7 @@ type caller struct {
 	participant.Caller
 
 	bearer  string // the header that says so
+	address string // of the client, without a port
 	control *http.ResponseController
 	// upgrade turns a request for a WebSocket into one.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
@@ -74,7 +75,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if err := l.challenges.Spend(req.Body.Challenge, string(did), now); err != nil {
 		return nil, err
 	}
-	verdict, err := l.deps.Keys.Proved(ctx, did, []byte(req.Body.Challenge), signature)
+	key, verdict, err := l.deps.Keys.Proved(ctx, did, []byte(req.Body.Challenge), signature)
 	if verdict == federation.Unverifiable {
 		l.challenges.Restore(req.Body.Challenge)
 		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
@@ -82,7 +83,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if verdict != federation.Valid {
 		return nil, participant.Unauthorized(participant.NotProved(did, err))
 	}
-	session := credential.NewSession(string(did), now)
+	session := participant.Login(did, key, callerOf(ctx).address, now)
 	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (l *Link) RefreshToken(ctx context.Context, req contract.RefreshTokenReques
 	session, err := l.deps.Sessions.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrTokenUsed), errors.Is(err, federation.ErrNotFound):
-		return nil, participant.Unauthorized("the session of this token has ended")
+		return nil, credential.ErrSession
 	case err != nil:
 		return nil, err
 	}

@@ -34,11 +34,16 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 		found, err := l.read(ctx, did, at)
 		return inboxPage{found, at.entries}, err
 	}
-	found, err := l.poll(ctx, did, at, length)
-	if ctx.Err() == nil {
-		return inboxPage{found, at.entries}, err
+	attended, leave := l.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
+	found, err := l.poll(attended, did, at, length)
+	switch {
+	case ctx.Err() != nil:
+		return unanswered{}, nil
+	case attended.Err() != nil:
+		return nil, context.Cause(attended)
 	}
-	return unanswered{}, nil
+	return inboxPage{found, at.entries}, err
 }
 
 // inboxPage is the answer to a client that asked for the entries after a cursor.
@@ -128,16 +133,25 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 	take := func() ([]federation.Lease, error) {
 		now := time.Now()
 		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
-		return l.deps.Leases.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
+		session := callerOf(ctx).Session
+		if !session.Ends.IsZero() && session.Ends.Before(until) {
+			until = session.Ends
+		}
+		return l.deps.Leases.Lease(ctx, did, b.Device, session.ID, now, until, cmp.Or(b.Limit, 1))
 	}
 	if within == 0 {
 		return take()
 	}
 	w := l.await(ctx, did, within)
 	defer w.Leave()
+	attended, leave := l.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
 	for {
+		if err := l.access.CheckSession(ctx, callerOf(ctx).Caller); err != nil {
+			return nil, err
+		}
 		leases, err := take()
-		if err != nil || len(leases) > 0 || !w.Wait(ctx, l.Ended()) {
+		if err != nil || len(leases) > 0 || !w.Wait(attended, l.Ended()) && attended.Err() == nil {
 			return leases, err
 		}
 	}

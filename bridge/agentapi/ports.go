@@ -11,7 +11,7 @@ import (
 // Leases gives the entries of inboxes to devices for a time.
 type Leases interface {
 	// Lease gives a device up to limit waiting entries that no device holds, until a moment.
-	Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error)
+	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack ends the waiting of a leased entry. Ack, Nack and Extend return
 	// [federation.ErrLeaseLost] where the entry was given out again, and
 	// [federation.ErrNotFound] for a cursor that no lease has.
@@ -27,16 +27,6 @@ type Notices interface {
 	// NoticesTo returns up to limit notices of a link to a reader after a cursor, oldest
 	// first. It returns [federation.ErrUnknownCursor] for a cursor of another reader.
 	NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error)
-}
-
-// Sessions keeps the sessions behind refresh tokens.
-type Sessions interface {
-	// StartSession files a session.
-	StartSession(ctx context.Context, s federation.Session) error
-	// AdvanceSession moves a session on from a generation, until a moment. It returns
-	// [federation.ErrTokenUsed] for another generation, which ends the session, and
-	// [federation.ErrNotFound] for a session that has ended.
-	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
 
 // Webhooks reads and changes the webhooks of the record.

@@ -24,9 +24,9 @@ func TestATokenOfThisAPIAuthenticatesOnOtherRoutes(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/evidence/x", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+test.text)
-		did, ok, err := test.api.link.Authenticate(r)
-		if err != nil || ok != (test.want != "") || ok && did != test.want {
-			t.Errorf("a token %s: %s, %t, %v", name, did, ok, err)
+		who, ok, err := test.api.link.Authenticate(r)
+		if err != nil || ok != (test.want != "") || ok && who.DID != test.want {
+			t.Errorf("a token %s: %s, %t, %v", name, who.DID, ok, err)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 	if err := check.request(r, denied); err != nil {
 		return caller{}, err
 	}
-	who.bearer = r.Header.Get("Authorization")
+	who.bearer, who.address = r.Header.Get("Authorization"), credential.HostOf(r)
 	if r.URL.Path == socketPath {
 		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
 	}

@@ -162,6 +162,8 @@ func (s *socket) beat(ctx context.Context) error {
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
+	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
 	var err error
 	for err == nil {
 		if err = s.drain(ctx, s.show); err != nil {
@@ -170,7 +172,9 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 		select {
 		case <-s.Notified:
 		case text := <-asked:
-			err = s.send(ctx, s.answer(ctx, text))
+			if err = s.link.access.CheckSession(ctx, callerOf(ctx).Caller); err == nil {
+				err = s.send(ctx, s.answer(ctx, text))
+			}
 		case now := <-again.C: // the inbox is read after it, as a notification may be lost
 			err = s.link.reauthenticate(ctx, now)
 			select {
@@ -181,6 +185,10 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 			err = errGatewayEnds
 		case <-ctx.Done():
 			err = ctx.Err()
+		case <-attended.Done():
+			if err = context.Cause(attended); ctx.Err() != nil {
+				err = ctx.Err()
+			}
 		}
 	}
 	return err

@@ -68,6 +68,8 @@ func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federati
 func (s *stream) run(ctx context.Context) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
 	if err := s.send([]byte(idle)); err != nil { // which sends the header, too
 		return err
 	}
@@ -85,6 +87,8 @@ func (s *stream) run(ctx context.Context) error {
 			return nil
 		case <-ctx.Done():
 			return nil
+		case <-attended.Done():
+			return context.Cause(attended)
 		}
 	}
 }

@@ -79,7 +79,8 @@ func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.Look(ctx, place{w.seen, watchPage, true})
 }
 
-// drain passes all pages after what was written to show, which moves seen. Where the record
+// drain passes all pages after what was written to show, which moves seen, while the session of the
+// client lasts. Where the record
 // is unavailable it returns nil: the next heartbeat reads again. Entries that are filed after
 // a page that is not full notify the watcher.
 func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
@@ -89,6 +90,15 @@ func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *pag
 		if p == nil {
 			var err error
 			p, err = w.next(ctx)
+			if _, away := errors.AsType[*federation.UnavailableError](err); away {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(p.entries)+len(p.notices) > 0 {
+			err := w.link.access.CheckSession(ctx, callerOf(ctx).Caller)
 			if _, away := errors.AsType[*federation.UnavailableError](err); away {
 				return nil
 			}

@@ -116,7 +116,8 @@ func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequ
 		}
 		agent = registered.Handle
 	}
-	made, err := l.deps.Hooks.Register(ctx, did, agent, req.Body.URL, time.Now())
+	hook := federation.Webhook{DID: did, Participant: agent, URL: req.Body.URL}.In(callerOf(ctx).Session)
+	made, err := l.deps.Hooks.Register(ctx, hook, time.Now())
 	switch {
 	case errors.Is(err, bridge.ErrAddress):
 		return nil, usage("url: " + err.Error())
@@ -162,7 +163,7 @@ func (l *Link) EnableWebhook(ctx context.Context, req contract.EnableWebhookRequ
 	if err != nil {
 		return nil, err
 	}
-	err = l.deps.Hooks.Enable(ctx, h)
+	err = l.deps.Hooks.Enable(ctx, h.In(callerOf(ctx).Session))
 	if errors.Is(err, bridge.ErrAddress) {
 		return nil, participant.Conflict(err.Error())
 	}

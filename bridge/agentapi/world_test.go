@@ -46,7 +46,7 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	w := &world{Participants: bridgetest.NewParticipants(), mux: http.NewServeMux()}
 	w.record = w.Record
 	deps := agentapi.Deps{
-		Deps: w.Deps(), Leases: w.record, Notices: w.record, Sessions: w.record, Webhooks: w.record, Hooks: w.hooks(),
+		Deps: w.Deps(), Leases: w.record, Notices: w.record, Webhooks: w.record, Hooks: w.hooks(),
 	}
 	for _, change := range change {
 		change(&deps)

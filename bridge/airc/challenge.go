@@ -46,5 +46,6 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: struct {
 		Challenge string `json:"challenge"`
 		ExpiresAt int64  `json:"expiresAt"`
-	}{challenge, ends.Unix()}}, nil
+		Audience  string `json:"aud"` // that a bound proof names
+	}{challenge, ends.Unix(), l.domain}}, nil
 }

@@ -17,25 +17,26 @@ const (
 
 // Config is the table [airc] of the configuration.
 type Config struct {
-	Enabled         bool         `toml:"enabled"`
-	Domain          string       `toml:"domain"`          // what "aud" must name; empty means the name of the home
-	Name            string       `toml:"name"`            // for people
-	Offers          string       `toml:"offers"`          // [OffersHold] or [OffersDeliver]
-	Dialects        []string     `toml:"dialects"`        // "d1" for agents that sign, "d2" for registries, "d3" below /api
-	AppendixB       bool         `toml:"appendix_b"`      // takes messages with a nonce and without kid and aud
-	Reregister      string       `toml:"reregister"`      // [ReregisterProof] or [ReregisterKeyless]
-	MintTokenFile   string       `toml:"mint_token_file"` // the operator's credential; empty for none
-	MaxPayloadBytes int          `toml:"max_payload_bytes"`
-	Federation      string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
-	RequireDNS      bool         `toml:"require_dns"` // the key of another registry must be in DNS too
-	OIDC            OIDCConfig   `toml:"oidc"`
-	MTLS            MTLSConfig   `toml:"mtls"`
-	Peers           []PeerConfig `toml:"peers"`
+	Enabled            bool         `toml:"enabled"`
+	Domain             string       `toml:"domain"`              // what "aud" must name; empty means the name of the home
+	Name               string       `toml:"name"`                // for people
+	Offers             string       `toml:"offers"`              // [OffersHold] or [OffersDeliver]
+	Dialects           []string     `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api
+	AppendixB          bool         `toml:"appendix_b"`          // takes messages with a nonce and without kid and aud
+	Reregister         string       `toml:"reregister"`          // [ReregisterProof] or [ReregisterKeyless]
+	MintTokenFile      string       `toml:"mint_token_file"`     // the operator's credential; empty for none
+	HeaderRegistration string       `toml:"header_registration"` // [HeaderOwn] or [HeaderDeny]
+	MaxPayloadBytes    int          `toml:"max_payload_bytes"`
+	Federation         string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
+	RequireDNS         bool         `toml:"require_dns"` // the key of another registry must be in DNS too
+	OIDC               OIDCConfig   `toml:"oidc"`
+	MTLS               MTLSConfig   `toml:"mtls"`
+	Peers              []PeerConfig `toml:"peers"`
 }
 
 // DefaultConfig returns the table as it is when the file does not name it.
 func DefaultConfig() Config {
-	return Config{Enabled: true, Name: "Baton", Dialects: []string{dialectD1, dialectD2, dialectD3}, Offers: OffersHold, Reregister: ReregisterProof, MaxPayloadBytes: 65536, Federation: FederationAllowlist}
+	return Config{Enabled: true, Name: "Baton", Dialects: []string{dialectD1, dialectD2, dialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: FederationAllowlist}
 }
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -53,6 +54,9 @@ func (c Config) check() error {
 	}
 	if c.Reregister != ReregisterProof && c.Reregister != ReregisterKeyless {
 		mistake("reregister", `want "`+ReregisterProof+`" or "`+ReregisterKeyless+`"`)
+	}
+	if c.HeaderRegistration != HeaderOwn && c.HeaderRegistration != HeaderDeny {
+		mistake("header_registration", `want "`+HeaderOwn+`" or "`+HeaderDeny+`"`)
 	}
 	if c.MaxPayloadBytes <= 0 {
 		mistake("max_payload_bytes", "want 1 or more")

@@ -250,7 +250,7 @@ func TestOpenNamesEveryMistake(t *testing.T) {
 		}
 		keys = append(keys, mistake.Key)
 	}
-	if want := []string{"domain", "name", "offers", "reregister", "max_payload_bytes", "federation", "oidc.issuer", "oidc.audience"}; !slices.Equal(keys, want) {
+	if want := []string{"domain", "name", "offers", "reregister", "header_registration", "max_payload_bytes", "federation", "oidc.issuer", "oidc.audience"}; !slices.Equal(keys, want) {
 		t.Errorf("mistakes in %v, want %v", keys, want)
 	}
 	if _, err := airc.Open(airc.DefaultConfig(), airc.Deps{}); err != nil {

@@ -2,6 +2,8 @@ package airc
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -12,25 +14,22 @@ import (
 	"baton/federation/signing"
 )
 
-// keyProof is a request below /api about the keys of its caller: the part of it that
+// keyProof is a request below /api about the keys of an agent: the part of it that
 // is signed, in the place where each client has it.
 type keyProof struct {
 	*object // the whole request
 
 	agent     agents.Agent
-	signed    *object // what the signature covers; nil where nothing is signed
+	session   federation.Session // of the token; zero for a request without one
+	signed    *object            // what the signature covers; nil where nothing is signed
 	signature string
 	now       time.Time
 }
 
-// readKeyProof reads such a request.
+// readKeyProof reads such a request. The client of a recovery key sends no token.
 func (l *Link) readKeyProof(c *call) (keyProof, error) {
-	agent, err := c.self(c.PathValue("handle"))
-	if err != nil {
-		return keyProof{}, err
-	}
-	p := keyProof{agent: agent, now: time.Now()}
-	body, err := l.readPaced(c, agent, p.now)
+	p := keyProof{now: time.Now()}
+	body, err := l.readBody(c)
 	if err != nil {
 		return keyProof{}, err
 	}
@@ -49,13 +48,61 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 	case p.first("proof") != "":
 		p.signed, p.signature = p.object, p.first("proof")
 	}
-	return p, nil
+	if err := l.keyHolder(c, &p); err != nil {
+		return keyProof{}, err
+	}
+	if named := p.signedHandle(); named != "" && named != p.agent.Handle {
+		return keyProof{}, refuse(codeNotYourHandle, "the proof is of another handle")
+	}
+	return p, l.pace(p.agent, p.now)
 }
 
-// check returns the key of the agent that signed a request not long ago.
+// signedHandle returns the handle that a proof names, "" for none.
+func (p keyProof) signedHandle() string {
+	if p.signed == nil {
+		return ""
+	}
+	return plainHandle(p.signed.first("handle"))
+}
+
+// keyHolder finds the agent of a request: that of its token, or without one the agent in the path or
+// in the proof. Requests without a token are counted for their address.
+func (l *Link) keyHolder(c *call, p *keyProof) error {
+	named := c.PathValue("handle")
+	if c.denied == nil {
+		var err error
+		p.agent, err = c.self(named)
+		p.session = c.session
+		return err
+	}
+	handle := plainHandle(named)
+	if handle == "" {
+		handle = p.signedHandle()
+	}
+	if p.signed == nil || handle == "" {
+		return authenticationRequired(c.denied)
+	}
+	if err := l.login(c, p.now); err != nil {
+		return err
+	}
+	agent, err := l.deps.Registry.Agents.Agent(c.Context(), handle)
+	switch {
+	case errors.Is(err, federation.ErrNotFound) || err == nil && agent.Recovery == nil:
+		return authenticationRequired(c.denied)
+	case err != nil:
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	p.agent = agent
+	return l.checkBlocked(c.Context(), agent.Handle, agent.DID)
+}
+
+// check returns the key of the agent that signed a request not long ago, or the zero Key for its
+// recovery key. The signature of another key names no registry, so it needs a bound session.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (p keyProof) check() (agents.Key, error) {
 	if p.signed == nil {
-		return agents.Key{}, refuse(codeInvalidSignature, "a proof by the active key is needed")
+		return agents.Key{}, refuse(codeInvalidSignature, "a proof by the active key or by the recovery key is needed")
 	}
 	if p.now.Sub(p.signed.time("timestamp")).Abs() > clockSkew {
 		return agents.Key{}, refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
@@ -63,15 +110,26 @@ func (p keyProof) check() (agents.Key, error) {
 	rest := maps.Clone(p.signed.members)
 	delete(rest, "proof") // in one form it is the signature itself
 	text, err := json.Marshal(rest)
+	if err != nil {
+		return agents.Key{}, fmt.Errorf("write proof: %w", err)
+	}
+	signedBy := func(public []byte) bool {
+		verdict, err := signing.LegacyMessage().Verify(text, p.signature, public)
+		return err == nil && verdict == federation.Valid
+	}
+	if p.agent.Recovery != nil && signedBy(p.agent.Recovery) {
+		return agents.Key{}, nil
+	}
 	for _, key := range p.agent.Keys {
-		if err != nil || key.Status(p.now) != agents.KeyStatusActive {
+		if key.Status(p.now) != agents.KeyStatusActive || !signedBy(key.Public) {
 			continue
 		}
-		if verdict, err := signing.LegacyMessage().Verify(text, p.signature, key.Public); err == nil && verdict == federation.Valid {
-			return key, nil
+		if !p.session.Bound {
+			return agents.Key{}, refuse(codeInvalidSignature, "a signature by the active key names no registry: sign with the recovery key, or use POST /identity/rotate or /identity/revoke")
 		}
+		return key, nil
 	}
-	return agents.Key{}, refuse(codeInvalidSignature, "no active key of yours signed this")
+	return agents.Key{}, refuse(codeInvalidSignature, "no active key of yours and no recovery key signed this")
 }
 
 // time returns a member that is a time, in unix seconds or as text; the zero time
@@ -85,40 +143,76 @@ func (o *object) time(name string) time.Time {
 	return at
 }
 
-// postDeployedRotate answers POST /api/identity/{handle}/rotate. The active key signs
-// for the new one; an agent that has none binds its first with its token alone.
+// postDeployedRotate answers POST /api/identity/{handle}/rotate. The recovery key or the active key
+// signs for the new one; an agent that has no key binds its first with its token alone. A recovery
+// ends the keys and sessions from before at once: they may be in the hands of a thief.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {
 		return answer{}, err
 	}
-	text := p.first("new_public_key", "publicKey", "newPublicKey")
+	named := p.object
 	if p.signed != nil {
-		if signed := p.signed.first("new_public_key", "new_key"); signed != "" {
-			text = signed // what the signature covers
-		}
+		named = p.signed // what the signature covers
 	}
-	public, err := parsePublicKey(text)
+	public, err := parsePublicKey(named.first("new_public_key", "new_key", "publicKey", "newPublicKey"))
 	if err != nil {
 		return answer{}, err
 	}
 	var by agents.Key
-	if len(p.agent.Keys) > 0 {
+	if p.signed != nil || len(p.agent.Keys) > 0 {
 		if by, err = p.check(); err != nil {
 			return answer{}, err
 		}
 	}
-	key := namedKey(public, p.now)
-	if _, err := l.deps.Registry.Keys.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
+	if does := named.first("action", "operation"); p.signed != nil && does != "" && does != "rotate" {
+		return answer{}, refuse(codeInvalidSignature, "the proof is not of a rotation")
+	}
+	if err := l.checkRevoked(c.Context(), public, p.now); err != nil {
+		return answer{}, err
+	}
+	key, until, recovers := namedKey(public, p.now), p.now.Add(keyOverlap), by.ID == "" && p.signed != nil
+	if recovers {
+		until = p.now
+	}
+	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, until)
+	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
-	return answer{status: http.StatusOK, body: members{
+	body := members{
 		"success": true, "handle": p.agent.Handle, "public_key": registryKeyText(public), "kid": key.ID, "key_rotated_at": isoTime(p.now),
-	}}, nil
+	}
+	if recovers {
+		if err := l.recovered(c, after, key, body, p.now); err != nil {
+			return answer{}, err
+		}
+	}
+	l.wakeEnded(p.agent)
+	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// postDeployedRevoke answers POST /api/identity/revoke: all keys of the caller end, and
-// with them its tokens. It is for ever.
+// recovered ends the sessions of an agent whose key was replaced by its recovery key, and adds the
+// token of a new one to the answer.
+func (l *Link) recovered(c *call, agent agents.Agent, key agents.Key, body members, now time.Time) error {
+	if _, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
+		return err
+	}
+	session, err := l.begin(c.Context(), l.deployedSession(c, agent, federation.BeganHeader, now))
+	if err != nil {
+		return err
+	}
+	token, err := l.deployedToken(session, now)
+	if err != nil {
+		return err
+	}
+	body["token"], body["session_token"], body["expires_at"] = token, token, isoTime(session.Expires)
+	return nil
+}
+
+// postDeployedRevoke answers POST /api/identity/revoke: all keys of the agent end, and
+// with them its sessions. It is for ever.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {
@@ -128,18 +222,14 @@ func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if by.ID == "" && p.signed.first("action", "operation") != "revoke" {
+		return answer{}, refuse(codeInvalidSignature, "the recovery key signed no revocation")
+	}
 	reason := cut(p.first("reason"), maxReasonChars)
-	ends := []string{}
-	for _, key := range p.agent.Keys {
-		if key.ID != by.ID && key.Signs(p.now) {
-			ends = append(ends, key.ID)
-		}
+	if err := l.deps.Registry.Keys.RevokeAgent(c.Context(), p.agent.Handle, by.ID, reason, p.now); err != nil {
+		return answer{}, l.keyRefusal(err, "revoke "+p.agent.Handle)
 	}
-	for _, kid := range append(ends, by.ID) { // the one that signs goes last
-		if _, err := l.deps.Registry.Keys.RevokeKey(c.Context(), p.agent.Handle, by.ID, kid, reason, p.now); err != nil {
-			return answer{}, l.keyRefusal(err, "revoke "+kid)
-		}
-	}
+	l.wakeEnded(p.agent)
 	return answer{status: http.StatusOK, body: members{
 		"success": true, "handle": p.agent.Handle, "status": "revoked", "revoked_at": isoTime(p.now),
 	}}, nil

@@ -27,6 +27,15 @@ const (
 	ReregisterKeyless = "keyless"
 )
 
+// Which registrations X-AIRC-Signature proves. The header names no registry: another registry
+// that was sent it may send it here.
+const (
+	// HeaderOwn is for handles that were first registered with it.
+	HeaderOwn = "own"
+	// HeaderDeny is for none.
+	HeaderDeny = "deny"
+)
+
 // mintHeader carries the operator's credential.
 const mintHeader = "X-Agent-Mint"
 
@@ -37,7 +46,9 @@ type arrival struct {
 	body   []byte
 	handle string            // as named; may be empty in a heartbeat
 	public ed25519.PublicKey // nil where none was sent
-	now    time.Time
+	// recovery is the key that may replace a lost one; nil where none was sent.
+	recovery ed25519.PublicKey
+	now      time.Time
 }
 
 func (l *Link) readArrival(c *call) (arrival, error) {
@@ -55,7 +66,22 @@ func (l *Link) readArrival(c *call) (arrival, error) {
 			return arrival{}, err
 		}
 	}
+	if key := a.first("recoveryKey", "recovery_key"); key != "" {
+		if a.recovery, err = parsePublicKey(key); err != nil {
+			return arrival{}, err
+		}
+	}
 	return a, nil
+}
+
+// registersByHeader reports whether X-AIRC-Signature proves a registration of a handle with one of
+// some keys: it covers the body, so the body says what is registered.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed25519.PublicKey) bool {
+	signer := c.Header.Get("X-AIRC-Identity")
+	return l.cfg.HeaderRegistration == HeaderOwn && a.first("action") == "register" && plainHandle(a.first("username")) == handle &&
+		(signer == "" || plainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
 // postDeployedPresence answers the requests that register an agent and its heartbeats:
@@ -73,7 +99,11 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if c.denied == nil && (a.handle == "" || a.handle == c.agent.Handle) {
-		return l.welcome(c.Context(), c.agent, a, false)
+		session, err := l.prolong(c.Context(), c.session, a.now)
+		if err != nil {
+			return answer{}, err
+		}
+		return l.welcome(c.Context(), c.agent, a, session, false)
 	}
 	action := a.first("action")
 	if c.denied != nil && (a.handle == "" || action == "heartbeat") {
@@ -92,10 +122,40 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	if err := l.login(c, a.now); err != nil {
 		return answer{}, err
 	}
-	if existing, err = l.reclaim(c, existing, a); err != nil {
+	existing, began, err := l.reclaim(c, existing, a)
+	if err != nil {
 		return answer{}, err
 	}
-	return l.welcome(c.Context(), existing, a, false)
+	session, err := l.begin(c.Context(), l.deployedSession(c, existing, began, a.now))
+	if err != nil {
+		return answer{}, err
+	}
+	return l.welcome(c.Context(), existing, a, session, false)
+}
+
+// deployedSession returns a session of an agent whose client asks for no other token.
+func (l *Link) deployedSession(c *call, agent agents.Agent, began federation.Began, now time.Time) federation.Session {
+	session := newSession(c, agent.Handle, began, agent.Primary(now), now)
+	session.Generation, session.Expires = 0, now.Add(deployedTokenLife).Truncate(time.Second)
+	return session
+}
+
+// deployedToken returns a token of such a session, good until the session ends.
+func (l *Link) deployedToken(s federation.Session, now time.Time) (string, error) {
+	return l.tokens.Issue(s.Participant, credential.Claims{Use: useAPI, Session: s.ID}, now, s.Expires)
+}
+
+// prolong moves the end of such a session, so that the next token is good for as long as the first.
+// It costs a write each quarter of an hour of heartbeats.
+func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time) (federation.Session, error) {
+	if s.Generation > 0 || now.Sub(s.Used) < credential.AccessLife {
+		return s, nil
+	}
+	s, err := l.deps.Registry.Sessions.ProlongSession(ctx, s.ID, now, now.Add(deployedTokenLife).Truncate(time.Second))
+	if errors.Is(err, federation.ErrNotFound) {
+		return s, errSessionEnded()
+	}
+	return s, err
 }
 
 // enrol registers a new agent, with the key that it names or without one. What it
@@ -111,9 +171,13 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	agent := agents.Agent{
 		Handle: a.handle, DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: a.now,
 		Shows: agents.Shows{Presence: agents.VisiblePublic, Context: agents.VisiblePublic},
+		Began: federation.BeganKeyless, Recovery: a.recovery,
 	}
 	if a.public != nil {
 		agent.Keys = []agents.Key{namedKey(a.public, a.now)}
+		if l.registersByHeader(c, a, a.handle, []ed25519.PublicKey{a.public}) {
+			agent.Began = federation.BeganHeader
+		}
 	}
 	if human, _ := a.isHuman(); human {
 		agent.Metadata = json.RawMessage(humanMetadata)
@@ -123,10 +187,11 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 			_, agent.Capabilities, _ = splitWebhook(a.members["capabilities"]) // none that could not be read
 		}
 	}
-	if err := l.addAgent(c.Context(), agent, a.now); err != nil {
+	session := l.deployedSession(c, agent, agent.Began, a.now)
+	if err := l.addAgent(c.Context(), agent, session, a.now); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", agent.Handle, err)
 	}
-	return l.welcome(c.Context(), agent, a, true)
+	return l.welcome(c.Context(), agent, a, session, true)
 }
 
 // namedKey returns a key that a request named without a proof: it signs for its handle and
@@ -141,26 +206,30 @@ func (l *Link) minted(r *http.Request) bool {
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
 }
 
-// reclaim gives a registered handle to a caller that shows its key or the credential of the
-// operator. A handle without a key goes to any caller when the operator allows that.
-func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, error) {
-	fresh := a.public != nil && !agent.Primary(a.now).Public.Equal(a.public)
+// reclaim gives a registered handle to a caller that shows its key as it did at first, or the
+// credential of the operator. A handle without a key goes to any caller when the operator allows
+// that.
+func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, federation.Began, error) {
+	primary := agent.Primary(a.now)
+	fresh := a.public != nil && !primary.Public.Equal(a.public)
 	switch {
 	case l.minted(c.Request):
 		if !fresh {
-			return agent, nil
+			return agent, federation.BeganKeyless, nil
 		}
 		after, err := l.deps.Registry.Keys.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
 		if err != nil {
-			return agent, l.keyRefusal(err, "replace the key of "+agent.Handle)
+			return agent, "", l.keyRefusal(err, "replace the key of "+agent.Handle)
 		}
-		return after, nil
-	case findScheme(a.body, c.Header, goodKeys(agent, a.now)) == schemeHeader && !fresh:
-		return agent, nil
+		l.wakeEnded(agent)
+		return after, federation.BeganKeyless, nil
+	case agent.Began == federation.BeganHeader && !fresh && primary.Status(a.now) == agents.KeyStatusActive &&
+		l.registersByHeader(c, a, agent.Handle, []ed25519.PublicKey{primary.Public}):
+		return agent, federation.BeganHeader, nil
 	case len(agent.Keys) == 0 && l.cfg.Reregister == ReregisterKeyless:
-		return agent, nil
+		return agent, federation.BeganKeyless, nil
 	}
-	return agent, federation.ErrTaken
+	return agent, "", federation.ErrTaken
 }
 
 // goodKeys returns the keys that an agent signs with.
@@ -174,8 +243,8 @@ func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// welcome takes the heartbeat in a request and answers with a token.
-func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew bool) (answer, error) {
+// welcome takes the heartbeat in a request and answers with a token of a session.
+func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, session federation.Session, isNew bool) (answer, error) {
 	who := present{
 		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
 		context: cut(a.first("workingOn", "working_on", "building", "context"), maxContextChars), mood: cut(a.first("mood"), maxMoodChars),
@@ -196,8 +265,7 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew
 	if err != nil {
 		return answer{}, err
 	}
-	ends := a.now.Add(deployedTokenLife).Truncate(time.Second)
-	token, err := l.tokens.Issue(agent.Handle, credential.Claims{Use: useAPI}, a.now, ends)
+	token, err := l.deployedToken(session, a.now)
 	if err != nil {
 		return answer{}, err
 	}
@@ -212,7 +280,8 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew
 	entry := l.describePresent(who, viewer{handle: agent.Handle}, a.now)
 	return answer{status: status, body: members{
 		"success": true, "registered": true, "isNew": isNew, "handle": agent.Handle, "did": agent.DID, "status": "active",
-		"working_on": who.context, "token": token, "sessionId": "s_" + agent.Handle, "expires_at": isoTime(ends),
+		"working_on": who.context, "token": token, "sessionId": "s_" + agent.Handle, "expires_at": isoTime(session.Expires),
+		"recovery": agent.Recovery != nil,
 		"registry": l.domain, "federated_id": l.federatedID(agent.Handle), "message": said,
 		"presence": entry, "user": entry, "identity": entry, "unread": unread, "storage": "record", "authMethod": "token",
 	}}, nil

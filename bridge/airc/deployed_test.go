@@ -61,12 +61,12 @@ func (c *client) call(t *testing.T, method, path string, body any, headers ...st
 }
 
 // newcomer registers a client; body holds what it says besides.
-func (w *world) newcomer(t *testing.T, name string, body map[string]any) *client {
+func (w *world) newcomer(t *testing.T, name string, body map[string]any, headers ...string) *client {
 	t.Helper()
 	c := &client{world: w, name: name}
 	said := map[string]any{"action": "register", "username": name, "workingOn": "testing"}
 	maps.Copy(said, body)
-	status, answer := c.call(t, http.MethodPost, "/api/presence", said)
+	status, answer := c.call(t, http.MethodPost, "/api/presence", said, headers...)
 	if status != http.StatusCreated || answer["registered"] != true {
 		t.Fatalf("register %s: %d %v", name, status, answer)
 	}
@@ -183,11 +183,11 @@ func TestAHandleIsHadAgainByItsOwnerAlone(t *testing.T) {
 				c.Reregister, c.MintTokenFile = test.reregister, "mint"
 				d.Secrets = bridgetest.Secrets{c.MintTokenFile: "minted"}
 			})
-			first := map[string]any{}
+			first := map[string]any{"action": "register", "username": "scout_7", "workingOn": "testing"}
 			if test.key != nil {
 				first["publicKey"] = test.key
 			}
-			c := w.newcomer(t, "scout_7", first)
+			c := w.newcomer(t, "scout_7", first, signed(first)...)
 			if !test.token {
 				c.token = ""
 			}
@@ -492,12 +492,13 @@ func TestAHandoffBetweenAClientOfTodayAndAnAgentThatSigns(t *testing.T) {
 func TestKeysBelowAPIAreBoundReplacedAndEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	scout := w.newcomer(t, "scout_7", nil)
 	first, _ := newKey(0x21)
 	second, _ := newKey(0x22)
+	recovery, _ := newKey(0x23)
 	text := func(key ed25519.PrivateKey) string {
 		return "ed25519:" + base64.StdEncoding.EncodeToString(key[ed25519.PublicKeySize:])
 	}
+	scout := w.newcomer(t, "scout_7", map[string]any{"recoveryKey": text(recovery)})
 	prove := func(key ed25519.PrivateKey, member string, body map[string]any) map[string]any {
 		body["timestamp"], body["nonce"] = time.Now().Unix(), "00"
 		document, err := json.Marshal(body) // sorted, as canonical JSON is
@@ -515,15 +516,21 @@ func TestKeysBelowAPIAreBoundReplacedAndEnded(t *testing.T) {
 		{"its first key with a token alone", "/api/identity/scout_7/rotate", map[string]any{"publicKey": text(first)}, 200},
 		{"the next one likewise", "/api/identity/scout_7/rotate", map[string]any{"publicKey": text(second)}, 401},
 		{"the next one by a stranger", "/api/identity/scout_7/rotate", map[string]any{"proof": prove(second, "signature", map[string]any{"new_public_key": text(second)})}, 401},
-		{"the next one by the first", "/api/identity/scout_7/rotate", map[string]any{"new_public_key": text(second), "proof": prove(first, "signature", map[string]any{"new_public_key": text(second)})}, 200},
+		{"the next one by the first, which names no registry", "/api/identity/scout_7/rotate", map[string]any{"new_public_key": text(second), "proof": prove(first, "signature", map[string]any{"new_public_key": text(second)})}, 401},
+		{"the next one by the recovery key", "/api/identity/scout_7/rotate", map[string]any{"new_public_key": text(second), "proof": prove(recovery, "signature", map[string]any{"new_public_key": text(second)})}, 200},
 		{"another's", "/api/identity/amy_1/rotate", map[string]any{"publicKey": text(second)}, 403},
 		{"an end by the first", "/api/identity/revoke", prove(first, "proof", map[string]any{"action": "revoke", "reason": "x"}), 401},
 		{"an end by nobody", "/api/identity/scout_7/revoke", map[string]any{}, 401},
-		{"an end by the second", "/api/identity/revoke", prove(second, "proof", map[string]any{"action": "revoke", "reason": "x"}), 200},
+		{"an end by the second, which names no registry", "/api/identity/revoke", prove(second, "proof", map[string]any{"action": "revoke", "reason": "x"}), 401},
+		{"an end by the recovery key", "/api/identity/revoke", prove(recovery, "proof", map[string]any{"handle": "scout_7", "action": "revoke", "reason": "x"}), 200},
 		{"anything after that", "/api/identity/scout_7/rotate", map[string]any{"publicKey": text(first)}, 401},
 	} {
-		if status, answer := scout.call(t, http.MethodPost, step.path, step.body); status != step.want {
+		status, answer := scout.call(t, http.MethodPost, step.path, step.body)
+		if status != step.want {
 			t.Errorf("%s: %d %v, want %d", step.name, status, answer, step.want)
+		}
+		if token, ok := answer["token"].(string); ok { // the tokens from before end
+			scout.token = token
 		}
 	}
 }

@@ -55,6 +55,6 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	if agent, err := c.caller(); err == nil {
 		return slices.ContainsFunc(parties, agent.Is)
 	}
-	did, ok, err := l.deps.Callers.Authenticate(c.Request)
-	return err == nil && ok && slices.Contains(parties, did)
+	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	return err == nil && ok && slices.Contains(parties, who.DID)
 }

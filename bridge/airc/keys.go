@@ -66,33 +66,35 @@ func authority(agent agents.Agent, body []byte, signature string, now time.Time,
 type keyChange struct {
 	*object
 
-	agent agents.Agent
-	body  []byte
-	now   time.Time
+	agent   agents.Agent
+	session federation.Session // of the token
+	body    []byte
+	now     time.Time
 }
 
 // readKeyChange reads such a request. It counts in the rate of the agent.
 func (l *Link) readKeyChange(c *call) (keyChange, error) {
-	agent, err := c.caller()
-	if err != nil {
-		return keyChange{}, err
-	}
-	change := keyChange{agent: agent, now: time.Now()}
-	if change.body, err = l.readPaced(c, agent, change.now); err != nil {
+	change := keyChange{now: time.Now()}
+	var err error
+	if change.body, err = l.readBody(c); err != nil {
 		return keyChange{}, err
 	}
 	if change.object, err = parseObject(change.body); err != nil {
+		return keyChange{}, errors.Join(c.denied, err)
+	}
+	if change.agent, err = l.ownerOf(c, change.first("handle"), change.now); err != nil {
 		return keyChange{}, err
 	}
-	return change, nil
+	change.session = c.session
+	return change, l.pace(change.agent, change.now)
 }
 
-// readPaced reads the body of a request that counts in the rate of its agent.
-func (l *Link) readPaced(c *call, agent agents.Agent, now time.Time) ([]byte, error) {
+// pace counts a request in the rate of its agent.
+func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	if wait := l.deps.Rates.Take(agent.DID, now); wait > 0 {
-		return nil, tooMany(wait)
+		return tooMany(wait)
 	}
-	return l.readBody(c)
+	return nil
 }
 
 // replaced tells what became of the key before.
@@ -105,13 +107,13 @@ type replaced struct {
 // postRotate answers POST /identity/rotate: a new key takes the place of the one that
 // signs for it, which is good for a day more.
 //
-// spec: airc-v0.1.1 §5.4
+// spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) postRotate(c *call) (answer, error) {
 	change, err := l.readKeyChange(c)
 	if err != nil {
 		return answer{}, err
 	}
-	text, signature := change.text("newPublicKey"), change.text("signature")
+	text := change.text("newPublicKey")
 	key := agents.Key{Created: change.now, Expires: change.expiry(change.now)}
 	if change.has("newKid") {
 		key.ID = change.text("newKid")
@@ -128,17 +130,24 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if !isKeyID(key.ID) {
 		return answer{}, refuse(codeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
 	}
-	by, err := authority(change.agent, change.body, signature, change.now, signing.Rotation(), signing.BareRotation())
+	document := boundDocument(change.object, map[string]string{"handle": change.agent.Handle, "newKid": key.ID})
+	by, err := l.authorized(change, purposeRotate, boundRotation, document, signing.BoundRotation(), signing.Rotation(), signing.BareRotation())
 	if err != nil {
 		return answer{}, err
 	}
-	if key.DID, err = l.provedDID(c.Context(), change, key.Public); err != nil {
+	if key.DID, err = l.provedDID(c.Context(), change, key.Public, document); err != nil {
 		return answer{}, err
+	}
+	if change.isBound() {
+		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
+			return answer{}, err
+		}
 	}
 	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
+	l.wakeEnded(change.agent)
 	before := describeKey(after.Key(by.ID), change.now)
 	return answer{status: http.StatusOK, body: struct {
 		ID       string           `json:"kid"`
@@ -147,20 +156,26 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
-// provedDID returns the did:key of a new key that signed the request for it, "" where the
-// request only names the key.
+// provedDID returns the did:key of a new key that signed the document of a bound rotation to it, and ""
+// for a request that only names the key, or whose signatures name no registry.
 //
-// spec: airc-shapes "Who is who"
-func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey) (federation.DID, error) {
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {
 	if !change.has("newKeySignature") {
 		return "", nil
 	}
-	signature := change.text("newKeySignature")
+	signature, covered, scheme := change.text("newKeySignature"), document, signing.BoundRotation()
+	if !change.isBound() {
+		covered, scheme = change.body, signing.Rotation()
+	}
 	if change.err != nil {
 		return "", change.err
 	}
-	if verdict, err := signing.Rotation().Verify(change.body, signature, public); err != nil || verdict != federation.Valid {
+	if verdict, err := scheme.Verify(covered, signature, public); err != nil || verdict != federation.Valid {
 		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
+	}
+	if !change.isBound() {
+		return "", nil
 	}
 	return l.deps.Identity.KeyDID(public), l.checkRevoked(ctx, public, change.now)
 }
@@ -201,27 +216,34 @@ func isKeyID(id string) bool {
 // postRevoke answers POST /identity/revoke: a key ends at once. An agent without a key left
 // cannot return, and its handle stays taken.
 //
-// spec: airc-v0.1.1 §5.5
+// spec: airc-v0.1.1 §5.5; airc-shapes "Sessions and proofs"
 func (l *Link) postRevoke(c *call) (answer, error) {
 	change, err := l.readKeyChange(c)
 	if err != nil {
 		return answer{}, err
 	}
-	kid, reason, signature := change.text("kid"), change.text("reason"), change.text("signature")
+	kid, reason := change.text("kid"), change.text("reason")
 	if change.err != nil {
 		return answer{}, change.err
 	}
 	if len([]rune(reason)) > maxReasonChars {
 		return answer{}, refuse(codeBadRequest, fmt.Sprintf("a reason is at most %d characters", maxReasonChars))
 	}
-	by, err := authority(change.agent, change.body, signature, change.now, signing.Revocation())
+	document := boundDocument(change.object, map[string]string{"handle": change.agent.Handle})
+	by, err := l.authorized(change, purposeRevoke, boundRevocation, document, signing.BoundRevocation(), signing.Revocation())
 	if err != nil {
 		return answer{}, err
+	}
+	if change.isBound() {
+		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
+			return answer{}, err
+		}
 	}
 	after, err := l.deps.Registry.Keys.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+kid)
 	}
+	l.wakeEnded(change.agent)
 	revoked := describeKey(after.Key(kid), change.now)
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
 }

@@ -106,6 +106,9 @@ func TestARevokedKeyIsJudgedByWhenItsMessageIsReceived(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	thief := *scout
 	rotate(t, scout, 0x0a, "key_2")
+	if err := scout.Register(t.Context()); err != nil { // the session of the first key ends with it
+		t.Fatal(err)
+	}
 	early := thief.Envelope("scout_7", "hi", nil)
 	early["timestamp"] = time.Now().Add(-4 * time.Minute).Unix()
 	message, err := thief.Sign(early)

@@ -31,6 +31,7 @@ type delivery struct {
 	recipient contact
 	received  time.Time
 	charged   bool // it counted in its sender's rate
+	session   federation.Session
 }
 
 // posted is the answer of POST /messages.
@@ -61,7 +62,7 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d := &delivery{sender: agent, received: time.Now()}
+	d := &delivery{sender: agent, received: time.Now(), session: c.session}
 	if err := l.mayWrite(c.Context(), agent.DID, d.received); err != nil {
 		return answer{}, err
 	}
@@ -151,12 +152,20 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	return l.proveSender(ctx, d)
 }
 
-// proveSender notes that the sender has the key that signed its message. A message that
-// names no registry could have been signed for another one.
+// proveSender notes that the sender has the key that signed its message, and that the session which
+// began with that key is bound. A message that names no registry could have been signed for another one.
 //
-// spec: airc-shapes "Who is who"
+// spec: airc-shapes "Who is who", "Sessions and proofs"
 func (l *Link) proveSender(ctx context.Context, d *delivery) error {
-	if d.aud != l.domain || d.key.Proved() {
+	if d.aud != l.domain {
+		return nil
+	}
+	if !d.session.Bound && d.session.Key == federation.KeyID(d.key.Public) {
+		if err := l.deps.Registry.Sessions.BindSession(ctx, d.session.ID); err != nil {
+			return err
+		}
+	}
+	if d.key.Proved() {
 		return nil
 	}
 	agent, err := l.prove(ctx, d.sender, d.key, d.received)

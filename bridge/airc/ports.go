@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -35,6 +36,8 @@ type Agents interface {
 	// [federation.ErrTokenUsed] for an account that registered an agent since its Since. A key whose
 	// DID another agent has is filed without its DID.
 	AddAgent(ctx context.Context, a agents.Agent) error
+	// AddAgentSession is AddAgent that also begins the first session of the agent.
+	AddAgentSession(ctx context.Context, a agents.Agent, first federation.Session) error
 	// Agent returns [federation.ErrNotFound] for a handle that no agent registered.
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
 	// AgentOf finds an agent by any of its DIDs, including DIDs of revoked keys: a step
@@ -67,8 +70,13 @@ type Keys interface {
 	// one becomes active again, and its end, which was to come, is taken back; with the last
 	// key of all the agent's sessions end. It returns the agent as it is after,
 	// [federation.ErrStale] as RotateKey does, and [federation.ErrNotFound] for a key that is
-	// not there. Revoking again changes nothing.
+	// not there. Revoking again changes nothing. RevokeKey and RotateKey also end, at the end of
+	// a key, the sessions, leases and webhooks that the agent began with it.
 	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error)
+	// RevokeAgent ends all keys of an agent at once and for good, and its sessions, on the word
+	// of an active key, or where by is empty of its recovery key, which ends too. It returns
+	// [federation.ErrStale] as RotateKey does.
+	RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error
 	// ProveKey gives an agent the did:key of one of its keys, which it proved for its
 	// handle, and returns the agent as it is after. A DID that an agent already has does
 	// not change. ProveKey returns [federation.ErrNotFound] for a key that the agent does not
@@ -76,15 +84,33 @@ type Keys interface {
 	ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error)
 }
 
-// Sessions keeps the families of refresh tokens.
+// Sessions keeps the sessions of agents, and of the DIDs of agents.
 type Sessions interface {
-	// StartSession begins a family of refresh tokens.
-	StartSession(ctx context.Context, s federation.Session) error
-	// AdvanceSession spends one refresh token: the family goes from that generation
-	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the family is
-	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a family
+	// StartAgentSession begins a session of an agent, and returns it with the end of its key. It
+	// returns [federation.ErrSessionEnded] for a key that is not good any more.
+	StartAgentSession(ctx context.Context, s federation.Session) (federation.Session, error)
+	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
+	// [federation.ErrNotFound] for any other one that has ended.
+	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
+	// Sessions returns the sessions of some participants that have not ended, the newest first.
+	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)
+	// AdvanceSession spends one refresh token: the session goes from that generation
+	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the session is
+	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a session
 	// that has ended.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
+	// ProlongSession notes that a session got a new token, and moves its end to expires. It
+	// returns [federation.ErrNotFound] for a session that has ended.
+	ProlongSession(ctx context.Context, id string, now, expires time.Time) (federation.Session, error)
+	// BindSession notes that the agent made a proof that names this registry in a session.
+	BindSession(ctx context.Context, id string) error
+	// EndSession ends one session of some participants. It returns [federation.ErrNotFound] for
+	// one that they do not have.
+	EndSession(ctx context.Context, participants []string, id string, now time.Time) error
+	// EndSessions ends the sessions of some participants but one, and returns how many there
+	// were. With unbound it ends only those that are not bound, and disables the webhooks that
+	// were made in such sessions.
+	EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error)
 }
 
 // Messages files messages, finds them by their names, and notes what their recipients did
@@ -288,7 +314,7 @@ type Quotas interface {
 
 // Callers finds the participants behind the tokens of other networks.
 type Callers interface {
-	// Authenticate returns the DID that a token in a request is for, and false for a request
-	// without such a token. It blocks on the record, and its error is that of the record.
-	Authenticate(r *http.Request) (did federation.DID, ok bool, err error)
+	// Authenticate returns the participant that a token in a request is for, and false for a
+	// request without such a token. It blocks on the record, and its error is that of the record.
+	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 }

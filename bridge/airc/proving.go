@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -24,21 +23,26 @@ func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agen
 	return agents.Key{}
 }
 
-// readmit gives an agent that proved its active key with a challenge new tokens. Nothing
-// else changes, except that the key is proved from now on.
+// readmit gives an agent that proved its active key for this registry new tokens. Nothing else
+// changes, except that the key is proved from now on, and that the sessions which began without such
+// a proof end.
 //
-// spec: airc-shapes "Requests"
-func (l *Link) readmit(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
-	if _, err := l.prove(ctx, agent, key, now); err != nil {
-		return answer{}, err
-	}
-	session := credential.NewSession(agent.Handle, now)
-	pair, err := l.tokensOf(session, now)
+// spec: airc-shapes "Requests", "Sessions and proofs"
+func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
+	agent, err := l.prove(c.Context(), agent, key, now)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
-		return answer{}, fmt.Errorf("start session of %s: %w", agent.Handle, err)
+	if err := l.endUnbound(c.Context(), agent, "", now); err != nil {
+		return answer{}, err
+	}
+	session, err := l.begin(c.Context(), newSession(c, agent.Handle, federation.BeganBound, key, now))
+	if err != nil {
+		return answer{}, err
+	}
+	pair, err := l.tokensOf(session, now)
+	if err != nil {
+		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
 }

@@ -131,7 +131,12 @@ func TestAKeyIsItsAgentsFromItsProofOn(t *testing.T) {
 		},
 		"by a rotation that it signs": func(t *testing.T, _ *world, a *bridgetest.Agent) {
 			t.Helper()
-			body := withNewKeySignature(t, a.Key, key, public)
+			body := map[string]any{"newPublicKey": public, "newKid": "key_2"}
+			for member, signer := range map[string]ed25519.PrivateKey{"newKeySignature": key, "signature": a.Key} {
+				if err := a.Bind(body, "rotate", member, signer, "newPublicKey", "newKid"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if got := told(a.Call(t.Context(), http.MethodPost, "/identity/rotate", body)); got != "200" {
 				t.Fatalf("rotate: %s", got)
 			}
@@ -197,7 +202,11 @@ func TestAnAgentComesBackWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	challenge, _ := given["challenge"].(string)
-	status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register", scout.Registration(challenge))
+	registration, err := scout.BoundRegistration(challenge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register", registration)
 	if err != nil || status != http.StatusOK || answer["did"] != scout.DID || answer["kid"] != scout.KeyID || answer["refreshToken"] == refresh {
 		t.Fatalf("register again: %d %v %v", status, answer, err)
 	}

@@ -1,6 +1,7 @@
 package airc
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -26,6 +27,8 @@ type registration struct {
 	public       ed25519.PublicKey
 	challenge    string
 	signature    string
+	bound        bool   // the signature names this registry
+	body         []byte // of the request
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
@@ -36,8 +39,8 @@ type registration struct {
 
 func parseRegistration(o *object, now time.Time) (registration, error) {
 	reg := registration{
-		expires: o.expiry(now),
-		handle:  o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
+		expires: o.expiry(now), bound: o.isBound(),
+		handle: o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
 		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"), oidc: o.nested("oidc"),
 	}
 	key := o.text("publicKey")
@@ -61,11 +64,15 @@ func parseRegistration(o *object, now time.Time) (registration, error) {
 	return reg, nil
 }
 
-// possessed reports whether the challenge was signed with the key: as text, or as
-// the bytes that it stands for.
+// possessed reports whether the challenge was signed with the key: in a document that names this
+// registry, or bare, as text or as the bytes that it stands for.
 //
-// spec: airc-v0.1.1 §5.1
+// spec: airc-v0.1.1 §5.1; airc-shapes "Sessions and proofs"
 func (reg registration) possessed() bool {
+	if reg.bound {
+		verdict, err := signing.BoundRegistration().Verify(reg.body, reg.signature, reg.public)
+		return err == nil && verdict == federation.Valid
+	}
 	_, verdict := signing.Match([]byte(reg.challenge), reg.signature, reg.public, signing.Challenge(), signing.DecodedChallenge())
 	return verdict == federation.Valid
 }
@@ -76,13 +83,18 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if err := check(l.registrations.Left(credential.AddressOf(c.Request), now), time.Hour); err != nil {
 		return answer{}, err
 	}
-	o, err := l.readObject(c)
+	o, body, err := l.readSigned(c)
 	if err != nil {
 		return answer{}, err
 	}
 	reg, err := parseRegistration(o, now)
 	if err != nil {
 		return answer{}, err
+	}
+	if reg.body = body; reg.bound {
+		if err := l.checkBound(o, purposeRegister, now); err != nil {
+			return answer{}, err
+		}
 	}
 	if err := l.checkBlocked(c.Context(), reg.handle, l.deps.Identity.KeyDID(reg.public)); err != nil {
 		return answer{}, err
@@ -103,6 +115,9 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if !reg.possessed() {
 		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
 	}
+	if agent != nil && !reg.bound {
+		return answer{}, needBound(codeChallengeInvalid, boundRegistration)
+	}
 	if err := l.checkRevoked(c.Context(), reg.public, now); err != nil {
 		return answer{}, err
 	}
@@ -110,33 +125,34 @@ func (l *Link) postRegister(c *call) (answer, error) {
 		return answer{}, tooMany(time.Hour)
 	}
 	if agent != nil {
-		return l.readmit(c.Context(), *agent, activeKey(*agent, reg.public, now), now)
+		return l.readmit(c, *agent, activeKey(*agent, reg.public, now), now)
 	}
 	if err := l.bind(c.Context(), &reg, now); err != nil {
 		return answer{}, err
 	}
-	return l.admit(c.Context(), reg, now)
+	return l.admit(c, reg, now)
 }
 
-// admit files a new agent and issues its tokens. It files the session first: a session
-// without an agent is harmless, and an agent without a session could not return.
-func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
+// admit files a new agent with its first session, and issues its tokens. The agent has the did:key
+// of its key if the signature names this registry.
+func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
-	key := agents.Key{ID: signing.AgentKeyID(reg.public), DID: l.deps.Identity.KeyDID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}
-	agent := agents.Agent{
-		Handle: reg.handle, DID: kept.DID, OwnDID: key.DID, KeptKey: kept.Public,
-		Keys:         []agents.Key{key},
-		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now, Account: reg.account,
+	key, began := agents.Key{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}, federation.BeganChallenge
+	if reg.bound {
+		key.DID, began = l.deps.Identity.KeyDID(reg.public), federation.BeganBound
 	}
-	session := credential.NewSession(reg.handle, now)
+	agent := agents.Agent{
+		Handle: reg.handle, DID: kept.DID, OwnDID: cmp.Or(key.DID, kept.DID), KeptKey: kept.Public,
+		Keys:         []agents.Key{key},
+		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now, Account: reg.account, Began: began,
+	}
+	session := newSession(c, reg.handle, began, key, now)
+	session.Ends = reg.expires
 	pair, err := l.tokensOf(session, now)
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
-		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
-	}
-	err = l.addAgent(ctx, agent, now)
+	err = l.addAgent(c.Context(), agent, session, now)
 	switch {
 	case errors.Is(err, federation.ErrTokenUsed):
 		return answer{}, refuse(codeUnauthorized, "idToken has no nonce, and its account has registered since it was issued: get one whose nonce is the challenge")
@@ -144,7 +160,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
 	body := l.registered(agent, key.ID, pair)
-	body.Hook = l.hook(ctx, agent, reg.webhook, now)
+	body.Hook = l.hook(c.Context(), agent, reg.webhook, session, now)
 	return answer{status: http.StatusCreated, body: body}, nil
 }
 

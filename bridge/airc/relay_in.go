@@ -326,7 +326,7 @@ func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (agents.Ag
 		return agent, err
 	}
 	agent = l.stranger(r, now)
-	err = l.addAgent(ctx, agent, now)
+	err = l.addAgent(ctx, agent, federation.Session{}, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
 		return l.deps.Registry.Agents.Agent(ctx, r.String())
 	}

@@ -40,8 +40,9 @@ type raw []byte
 type call struct {
 	*http.Request
 
-	agent  agents.Agent // whose access token it carries
-	denied error        // why it carries none that is good; nil where it does
+	agent   agents.Agent // whose access token it carries
+	session federation.Session
+	denied  error // why it carries none that is good; nil where it does
 }
 
 // caller returns the agent that makes a call, for the endpoints that want one.
@@ -84,6 +85,10 @@ func (l *Link) mountSigned(mux *http.ServeMux) {
 		"POST /register/challenge":                l.postChallenge,
 		"POST /register":                          l.postRegister,
 		"POST /auth/refresh":                      l.postRefresh,
+		"POST /auth/logout":                       l.postLogout,
+		"GET /auth/sessions":                      l.getSessions,
+		"DELETE /auth/sessions":                   l.deleteSessions,
+		"DELETE /auth/sessions/{id}":              l.deleteSession,
 		"GET /identity/{handle}":                  l.getIdentity,
 		"POST /identity/rotate":                   l.postRotate,
 		"POST /identity/revoke":                   l.postRevoke,
@@ -127,7 +132,7 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 		l.Hear(time.Now())
 		ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
 		c := &call{Request: r.WithContext(ctx)}
-		c.agent, c.denied = l.authenticate(r)
+		c.agent, c.session, c.denied = l.authenticate(r)
 		var a answer
 		err := l.checkCaller(ctx, c)
 		if err == nil {

@@ -18,14 +18,18 @@ type Strangers interface {
 	Meet(ctx context.Context, did federation.DID, now time.Time) error
 }
 
-// addAgent files a new agent, unless too many DIDs are new. The agent is met first: one
-// that is not filed after that only counts as new.
-func (l *Link) addAgent(ctx context.Context, agent agents.Agent, now time.Time) error {
+// addAgent files a new agent, unless too many DIDs are new, with its first session; an agent of
+// another registry has none. The agent is met first: one that is not filed after that only counts
+// as new.
+func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
 	if err := l.deps.Strangers.Admit(ctx, agent.DID, now); err != nil {
 		return err
 	}
 	if err := l.deps.Strangers.Meet(ctx, agent.DID, now); err != nil {
 		return fmt.Errorf("meet %s: %w", agent.Handle, err)
 	}
-	return l.deps.Registry.Agents.AddAgent(ctx, agent)
+	if first.ID == "" {
+		return l.deps.Registry.Agents.AddAgent(ctx, agent)
+	}
+	return l.deps.Registry.Agents.AddAgentSession(ctx, agent, first)
 }

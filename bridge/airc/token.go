@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -59,16 +60,15 @@ func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (creden
 func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not good here") }
 
 // authenticate returns the agent whose access token a request carries. Below /api the
-// long-lived ones are good too, as long as their agent has a key or never had one:
-// nothing else can end them.
-func (l *Link) authenticate(r *http.Request) (agents.Agent, error) {
+// long-lived ones are good too, as long as their agent has a key or never had one.
+func (l *Link) authenticate(r *http.Request) (agents.Agent, federation.Session, error) {
 	now := time.Now()
 	if !deployed(r) {
 		c, err := l.token(r, credential.Access, now)
 		if err != nil {
-			return agents.Agent{}, err
+			return agents.Agent{}, federation.Session{}, err
 		}
-		return l.holder(r, c)
+		return l.holder(r, c, now)
 	}
 	c, err := l.token(r, useAPI, now)
 	if err != nil {
@@ -77,38 +77,43 @@ func (l *Link) authenticate(r *http.Request) (agents.Agent, error) {
 		}
 	}
 	if err != nil {
-		return agents.Agent{}, err
+		return agents.Agent{}, federation.Session{}, err
 	}
-	agent, err := l.holder(r, c)
+	agent, session, err := l.holder(r, c, now)
 	if err == nil && len(agent.Keys) > 0 && !agent.Primary(now).Signs(now) {
-		return agents.Agent{}, errNoGoodToken()
+		return agents.Agent{}, federation.Session{}, errNoGoodToken()
 	}
-	return agent, err
+	return agent, session, err
 }
 
 // Authenticate implements [bridge.Authenticator].
-func (l *Link) Authenticate(r *http.Request) (did federation.DID, ok bool, err error) {
-	c, err := l.token(r, credential.Access, time.Now())
+func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
+	now := time.Now()
+	c, err := l.token(r, credential.Access, now)
 	if err != nil {
-		return "", false, nil //nolint:nilerr // the token may be that of another link
+		return who, false, nil //nolint:nilerr // the token may be that of another link
 	}
-	agent, err := l.holder(r, c)
+	agent, session, err := l.holder(r, c, now)
 	if _, isProblem := errors.AsType[*problem](err); isProblem {
-		return "", false, nil
+		return who, false, nil
 	}
-	return agent.DID, err == nil, err
+	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err
 }
 
-// holder returns the agent that a token was issued to.
-func (l *Link) holder(r *http.Request, c credential.Claims) (agents.Agent, error) {
+// holder returns the agent that a token was issued to, and the session of the token.
+func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agents.Agent, federation.Session, error) {
+	session, err := l.sessionOf(r.Context(), c, now)
+	if err != nil {
+		return agents.Agent{}, session, err
+	}
 	agent, err := l.owner(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return agents.Agent{}, errNoGoodToken()
+		return agents.Agent{}, session, errNoGoodToken()
 	case err != nil:
-		return agents.Agent{}, fmt.Errorf("look up agent: %w", err)
+		return agents.Agent{}, session, fmt.Errorf("look up agent: %w", err)
 	}
-	return agent, nil
+	return agent, session, nil
 }
 
 // postRefresh answers POST /auth/refresh: the token is spent, and the next one of
@@ -125,9 +130,12 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	agent, err := l.holder(c.Request, token)
-	if err != nil {
-		return answer{}, err
+	agent, err := l.deps.Registry.Agents.Agent(c.Context(), token.Subject)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, errNoGoodToken()
+	case err != nil:
+		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}
 	if err := l.checkBlocked(c.Context(), agent.Handle, agent.DID); err != nil {
 		return answer{}, err
@@ -135,7 +143,7 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	session, err := l.deps.Registry.Sessions.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return answer{}, refuse(codeUnauthorized, "the session of this token has ended")
+		return answer{}, errSessionEnded()
 	case err != nil:
 		return answer{}, fmt.Errorf("refresh session of %s: %w", agent.Handle, err)
 	}
@@ -143,6 +151,6 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.agent, c.denied = agent, nil
+	c.agent, c.session, c.denied = agent, session, nil
 	return answer{status: http.StatusOK, body: pair}, nil
 }

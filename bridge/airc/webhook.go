@@ -72,11 +72,11 @@ type hook struct {
 
 // hook registers the address of an agent that has just registered. An agent without is
 // told of none: it can poll, and ask for one at the API for agents.
-func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, now time.Time) *hook {
+func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in federation.Session, now time.Time) *hook {
 	if address == "" {
 		return nil
 	}
-	made, err := l.deps.Hooks.Register(ctx, agent.DID, agent.Handle, address, now)
+	made, err := l.deps.Hooks.Register(ctx, federation.Webhook{DID: agent.DID, Participant: agent.Handle, URL: address}.In(in), now)
 	if err != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook not kept", slog.String("network", network), slog.String("link", network),
 			slog.String("did", string(agent.DID)), slog.Any("err", err))

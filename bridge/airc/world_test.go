@@ -159,8 +159,8 @@ func (identities) AgentDocument(did federation.DID, key ed25519.PublicKey, other
 type noCallers struct{}
 
 // Authenticate implements [airc.Callers].
-func (noCallers) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
-	return "", false, nil
+func (noCallers) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {
+	return who, false, nil
 }
 
 // newWorld opens a registry; each change is made before that.

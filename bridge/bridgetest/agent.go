@@ -60,15 +60,43 @@ func NewAgent(baseURL, handle string, seed []byte) *Agent {
 	return &Agent{Handle: handle, Key: key, KeyID: "k_" + hex.EncodeToString(sum[:8]), URL: baseURL}
 }
 
-// Register registers the agent with a proof that it has its key, or gets new tokens for
-// one that is registered, and learns the key of the registry.
+// Register registers the agent with a proof that names the registry, or gets new tokens for one that
+// is registered. It learns the domain and the key of the registry.
 func (a *Agent) Register(ctx context.Context) error {
+	status, answer, err := a.Call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil)
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("read the registry's key: status %d, %v: %w", status, answer, err)
+	}
+	a.Domain, _ = answer["domain"].(string)
+	a.RegistryKeyID, _ = answer["kid"].(string)
+	text, _ := answer["publicKey"].(string)
+	if a.RegistryKey, err = base64.RawURLEncoding.DecodeString(text); err != nil {
+		return fmt.Errorf("read the registry's key: %w", err)
+	}
+	challenge, err := a.Challenge(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := a.BoundRegistration(challenge)
+	if err != nil {
+		return err
+	}
+	return a.Enter(ctx, body)
+}
+
+// Challenge returns a challenge for the handle.
+func (a *Agent) Challenge(ctx context.Context) (string, error) {
 	status, answer, err := a.Call(ctx, http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})
 	if err != nil || status != http.StatusOK {
-		return fmt.Errorf("ask for a challenge: status %d, %v: %w", status, answer, err)
+		return "", fmt.Errorf("ask for a challenge: status %d, %v: %w", status, answer, err)
 	}
 	challenge, _ := answer["challenge"].(string)
-	status, answer, err = a.Call(ctx, http.MethodPost, "/register", a.Registration(challenge))
+	return challenge, nil
+}
+
+// Enter posts a registration, and keeps the tokens of the answer.
+func (a *Agent) Enter(ctx context.Context, registration map[string]any) error {
+	status, answer, err := a.Call(ctx, http.MethodPost, "/register", registration)
 	if err != nil || status != http.StatusCreated && status != http.StatusOK {
 		return fmt.Errorf("register: status %d, %v: %w", status, answer, err)
 	}
@@ -76,15 +104,40 @@ func (a *Agent) Register(ctx context.Context) error {
 	a.Domain, _ = answer["domain"].(string)
 	a.Token, _ = answer["accessToken"].(string)
 	a.RefreshToken, _ = answer["refreshToken"].(string)
-	status, answer, err = a.Call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil)
-	if err != nil || status != http.StatusOK {
-		return fmt.Errorf("read the registry's key: status %d, %v: %w", status, answer, err)
+	return nil
+}
+
+// RegisterBare registers the agent as the specification says: with a signature of the challenge
+// alone, which names no registry.
+func (a *Agent) RegisterBare(ctx context.Context) error {
+	challenge, err := a.Challenge(ctx)
+	if err != nil {
+		return err
 	}
-	a.RegistryKeyID, _ = answer["kid"].(string)
-	text, _ := answer["publicKey"].(string)
-	if a.RegistryKey, err = base64.RawURLEncoding.DecodeString(text); err != nil {
-		return fmt.Errorf("read the registry's key: %w", err)
+	return a.Enter(ctx, a.Registration(challenge))
+}
+
+// BoundRegistration returns the body that answers a challenge with a signature which names the
+// registry.
+func (a *Agent) BoundRegistration(challenge string) (map[string]any, error) {
+	body := a.Registration(challenge)
+	err := a.Bind(body, "register", "challengeSignature", a.Key, "challenge", "publicKey")
+	return body, err
+}
+
+// Bind adds aud, purpose, timestamp and handle to a request, and a signature over them and over other
+// members.
+func (a *Agent) Bind(body map[string]any, purpose, signature string, key ed25519.PrivateKey, covered ...string) error {
+	body["aud"], body["purpose"], body["timestamp"], body["handle"] = a.Domain, purpose, time.Now().Unix(), a.Handle
+	signed := map[string]any{}
+	for _, name := range append(covered, "aud", "purpose", "timestamp", "handle") {
+		signed[name] = body[name]
 	}
+	document, err := canonical(signed)
+	if err != nil {
+		return err
+	}
+	body[signature] = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, document))
 	return nil
 }
 

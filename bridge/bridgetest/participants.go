@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func (p *Participants) Deps() participant.Deps {
 	ports.Metrics = bridge.NewMetrics(prometheus.NewRegistry())
 	return participant.Deps{
 		Ports: ports, Handoffs: p.Record, Inbox: p.Record, Answers: p.Record, Steps: p.Record,
-		Skills: skills{p.Record}, Callers: operators{}, Venues: p, Rates: p, Passports: passports{},
+		Skills: skills{p.Record}, Callers: operators{}, Sessions: p.Record, Venues: p, Rates: p, Passports: passports{},
 		Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return p.Logins }, time.Minute),
 		TokenKey: bytes.Repeat([]byte{7}, 32),
 	}
@@ -171,12 +172,12 @@ func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, err
 }
 
 // proveKeyDID judges signatures of DIDs that are keys.
-func proveKeyDID(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+func proveKeyDID(_ context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 	key, err := identity.ParseKeyDID(did)
 	if err == nil && ed25519.Verify(key, message, signature) {
-		return federation.Valid, nil
+		return federation.PublicKey{Kind: federation.Ed25519, Bytes: key}, federation.Valid, nil
 	}
-	return federation.Invalid, nil
+	return federation.PublicKey{}, federation.Invalid, nil
 }
 
 // keyDIDs is the key source of DIDs that are keys.
@@ -197,8 +198,8 @@ func (keyDIDs) KeyOwner(context.Context, string) (federation.DID, error) {
 type operators struct{}
 
 // Authenticate implements [participant.Callers].
-func (operators) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
-	return "", false, nil
+func (operators) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {
+	return who, false, nil
 }
 
 // Operator implements [participant.Callers].
@@ -244,12 +245,14 @@ func (w *Topics) Wake(topics ...string) {
 	}
 }
 
-// Waiting returns how many wait for a topic now.
+// Waiting returns how many wait for something to read now, and not for the end of a session.
 func (w *Topics) Waiting() (total int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, each := range w.waiting {
-		total += len(each)
+	for topic, each := range w.waiting {
+		if !strings.HasPrefix(topic, bridge.SessionsTopic("")) {
+			total += len(each)
+		}
 	}
 	return total
 }

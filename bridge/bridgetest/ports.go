@@ -98,15 +98,15 @@ func (b Bindings) orNotFound() error {
 // Keys implements [bridge.Keys] with the functions that a test has. The zero Keys proves
 // nothing, learns everything and knows no revoked key.
 type Keys struct {
-	Prove  func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	Prove  func(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	Report func(ctx context.Context, report federation.KeyReport) error
 	Revoke func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 }
 
 // Proved implements [bridge.Keys].
-func (k Keys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+func (k Keys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 	if k.Prove == nil {
-		return federation.Invalid, nil
+		return federation.PublicKey{}, federation.Invalid, nil
 	}
 	return k.Prove(ctx, did, message, signature)
 }

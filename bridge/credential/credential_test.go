@@ -91,13 +91,13 @@ func tokens(key []byte, issuer string) *credential.Tokens {
 func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
 	t.Parallel()
 	ours := tokens(secret(1), "gw.example")
-	session := credential.NewSession("did:key:eliza", now())
+	session := credential.NewSession(federation.Session{Participant: "did:key:eliza"}, now())
 	pair, err := ours.Pair(session, now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	claims, err := ours.Read(pair.Access, credential.Access, now().Add(14*time.Minute))
-	if err != nil || claims.Subject != "did:key:eliza" || claims.Session != "" || !pair.Ends.Equal(now().Add(15*time.Minute)) {
+	if err != nil || claims.Subject != "did:key:eliza" || claims.Session != session.ID || !pair.Ends.Equal(now().Add(15*time.Minute)) {
 		t.Errorf("the access token says %+v, %v", claims, err)
 	}
 	claims, err = ours.Read(pair.Refresh, credential.Refresh, now().Add(23*time.Hour))
@@ -127,7 +127,7 @@ func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, tt.got, tt.want)
 		}
 	}
-	if other := credential.NewSession("did:key:eliza", now()); other.ID == session.ID || len(other.ID) < 20 {
+	if other := credential.NewSession(federation.Session{Participant: "did:key:eliza"}, now()); other.ID == session.ID || len(other.ID) < 20 {
 		t.Errorf("sessions %q and %q", session.ID, other.ID)
 	}
 }

@@ -1,10 +1,12 @@
 package credential
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,6 +25,12 @@ const (
 	RefreshLife = 86400 * time.Second
 )
 
+// Leeway is by how much the clock of the author of a time claim may differ. The gateway's own tokens have
+// none: it promises their end.
+//
+// spec: RFC 7519 §4.1.4
+const Leeway = time.Minute
+
 // sessionIDBytes is how much of a session's id is random: enough that two never
 // meet.
 const sessionIDBytes = 16
@@ -36,8 +44,8 @@ const (
 	Refresh Use = "refresh"
 )
 
-// Claims is what a token says: whose it is, here, until when, for what. A refresh
-// token names its place in a session besides.
+// Claims is what a token says: whose it is, here, until when, for what, and in which session. A
+// refresh token names its place in the session besides.
 type Claims struct {
 	jwt.RegisteredClaims
 
@@ -77,7 +85,7 @@ type Pair struct {
 func (t *Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
 	var err error
-	if p.Access, err = t.Issue(s.Participant, Claims{Use: Access}, now, p.Ends); err != nil {
+	if p.Access, err = t.Issue(s.Participant, Claims{Use: Access, Session: s.ID}, now, p.Ends); err != nil {
 		return Pair{}, err
 	}
 	p.Refresh, err = t.Issue(s.Participant, Claims{Use: Refresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
@@ -106,8 +114,8 @@ func Bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// Read returns what a token says, if it is good for a use. The error is [ErrToken] or
-// [ErrTokenExpired].
+// Read returns what a token says, if it is good for a use: the caller checks that its session has
+// not ended. The error is [ErrToken] or [ErrTokenExpired].
 func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {
 		return c, nil
@@ -135,11 +143,38 @@ func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	return c, nil
 }
 
-// NewSession returns a session whose first refresh token is good.
-func NewSession(subject string, now time.Time) federation.Session {
+// Sessions reads the sessions of the record.
+type Sessions interface {
+	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
+	// [federation.ErrNotFound] for any other one that has ended.
+	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
+}
+
+// SessionOf returns the session of a token. Its error is [ErrSession] for one that has ended, and
+// otherwise that of Sessions. Sessions are read for each request: an end counts at once, at every replica.
+func SessionOf(ctx context.Context, record Sessions, c Claims, now time.Time) (federation.Session, error) {
+	s, err := record.Session(ctx, c.Session, now)
+	if errors.Is(err, federation.ErrNotFound) || err == nil && s.Participant != c.Subject {
+		return federation.Session{}, ErrSession
+	}
+	return s, err
+}
+
+// NewSession returns a session that begins now as a participant began it, and whose first refresh
+// token is good.
+func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id) // never fails
-	return federation.Session{
-		ID: base64.RawURLEncoding.EncodeToString(id), Participant: subject, Generation: 1, Expires: now.Add(RefreshLife).Truncate(time.Second),
+	begins.ID, begins.Generation = base64.RawURLEncoding.EncodeToString(id), 1
+	begins.Created, begins.Used, begins.Expires = now, now, now.Add(RefreshLife).Truncate(time.Second)
+	return begins
+}
+
+// HostOf returns the address from which a request comes, without a port.
+func HostOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
 	}
+	return host
 }

@@ -249,16 +249,16 @@ func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn 
 	return nil
 }
 
-// Authenticate returns the DID of the participant whose token a request carries, and false for
-// a request without a token of a link. It blocks on the record, and its error is that of the
+// Authenticate returns the participant whose token a request carries, and false for a request
+// without a token of a link. It blocks on the record, and its error is that of the
 // record.
-func (l *LinkSet) Authenticate(r *http.Request) (did federation.DID, ok bool, err error) {
+func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	for issuer := range able[bridge.Authenticator](l) {
-		if did, ok, err = issuer.Authenticate(r); ok || err != nil {
-			return did, ok, err
+		if who, ok, err = issuer.Authenticate(r); ok || err != nil {
+			return who, ok, err
 		}
 	}
-	return "", false, nil
+	return who, false, nil
 }
 
 // KeyServer returns the server that publishes the keys of the users behind a link, and false

@@ -116,14 +116,25 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	defer out.close()
 	cancelled, forget := l.waits.enter(caller.DID, message)
 	defer forget()
+	attended, leave := l.attend(r.Context(), caller, message)
+	defer leave()
 	s := &server{
 		account: participant.Account{Access: l.access, Caller: caller}, version: l.version, tools: l.tools(),
-		ended: []<-chan struct{}{l.Ended(), r.Context().Done(), cancelled},
+		ended: []<-chan struct{}{l.Ended(), attended.Done(), cancelled},
 		still: func(now time.Time) error { _, err := l.access.Authenticate(r, now); return err },
 		told:  l.told,
 	}
 	s.open()
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
+}
+
+// attend returns a context that ends with a request, and if the request may take long with the session
+// of its caller too.
+func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
+	if !m.waits() {
+		return ctx, func() {}
+	}
+	return l.access.Attend(ctx, caller)
 }
 
 // admit returns the participant that makes a request.

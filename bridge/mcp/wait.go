@@ -35,8 +35,11 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 		select {
 		case f := <-done:
 			fault.Again(f.err)
-			if f.err != nil && waiting.Err() != nil && ctx.Err() == nil {
+			if f.err != nil && waiting.Err() != nil && ctx.Err() == nil && s.still(time.Now()) == nil {
 				return participant.InboxPage{Next: q.Cursor}, nil // ended early, with nothing found
+			}
+			if err := s.still(time.Now()); err != nil { // its session has ended meanwhile
+				return participant.InboxPage{}, err
 			}
 			return f.page, f.err
 		case now := <-tick.C:

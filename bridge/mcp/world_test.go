@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,8 +75,9 @@ func (w *world) agent(tb testing.TB, name string) *agent {
 	tb.Helper()
 	key := bridgetest.SeededKey("test " + name)
 	now := time.Now()
-	token, err := w.access.Tokens().Issue(string(key.DID), credential.Claims{Use: credential.Access}, now, now.Add(time.Hour))
-	if err != nil {
+	session := credential.NewSession(federation.Session{Participant: string(key.DID), Began: federation.BeganDID}, now)
+	token, err := w.access.Tokens().Issue(string(key.DID), credential.Claims{Use: credential.Access, Session: session.ID}, now, now.Add(time.Hour))
+	if err := errors.Join(err, w.Record.StartSession(tb.Context(), session)); err != nil {
 		tb.Fatal(err)
 	}
 	return &agent{w, key.DID, key, token}

@@ -65,6 +65,7 @@ func needed() map[string]federation.Scope {
 		"POST tokens":                         admin,
 		"POST tokens/{name}/revoke":           admin,
 		"POST handles/{handle}/release":       admin,
+		"POST sessions/{did}/end":             admin,
 		"GET relay":                           read,
 		"GET audit":                           read,
 		"GET blocks":                          read,

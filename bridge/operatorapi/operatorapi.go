@@ -59,6 +59,7 @@ type Deps struct {
 	Senders     Senders
 	Handles     Handles
 	Tokens      Tokens
+	Sessions    Sessions
 	Audit       Audit
 	Clock       Clock
 	Vault       Vault

@@ -89,7 +89,7 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	h := &house{gateway: &gateway{record: record}, Memory: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
-		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Bindings: h,
+		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Sessions: record, Bindings: h,
 		Blocks: h, Senders: h, Handles: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",

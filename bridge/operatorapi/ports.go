@@ -291,6 +291,17 @@ type Tokens interface {
 	Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error)
 }
 
+// Sessions ends the sessions of participants.
+type Sessions interface {
+	// AgentOf returns the agent that has a DID, or [federation.ErrNotFound].
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
+	// Sessions returns the sessions of some participants, named by handles and DIDs.
+	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)
+	// EndSessions ends the sessions of some participants but one, "" for none, and returns how
+	// many there were.
+	EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error)
+}
+
 // Audit keeps what operators changed.
 type Audit interface {
 	// Note keeps a change.

@@ -85,6 +85,7 @@ func routes() []route {
 		{"GET tokens", read, (*wrapper).ListTokens, nil},
 		{"POST tokens", admin, (*wrapper).CreateToken, newDocument[TokenAsk]()},
 		{"POST tokens/{name}/revoke", admin, (*wrapper).RevokeToken, act},
+		{"POST sessions/{did}/end", admin, (*wrapper).EndSessions, act},
 		{"GET relay", read, (*wrapper).CheckRelay, nil},
 		{"GET audit", read, (*wrapper).ListAudit, nil},
 	}

@@ -64,18 +64,21 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 		return Caller{}, err
 	}
 	claims, err := a.tokens.Read(text, credential.Access, now)
-	if err == nil {
-		return Caller{DID: federation.DID(claims.Subject)}, nil
-	}
-	if errors.Is(err, credential.ErrTokenExpired) {
+	switch {
+	case err == nil && claims.Session == "": // from before tokens had one: the client refreshes it
+		return Caller{}, credential.ErrTokenExpired
+	case err == nil:
+		session, err := credential.SessionOf(r.Context(), a.deps.Sessions, claims, now)
+		return Caller{DID: federation.DID(claims.Subject), Session: session}, err
+	case errors.Is(err, credential.ErrTokenExpired):
 		return Caller{}, err
 	}
-	did, ok, err := a.deps.Callers.Authenticate(r)
+	who, ok, err := a.deps.Callers.Authenticate(r)
 	switch {
 	case err != nil:
 		return Caller{}, fmt.Errorf("look up agent: %w", err)
 	case ok:
-		return Caller{DID: did}, nil
+		return Caller{DID: who.DID, Session: who.Session}, nil
 	}
 	operator, err := a.deps.Callers.Operator(r)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"baton/bridge"
 	"baton/bridge/credential"
@@ -37,9 +36,6 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // assertionLife is how far from now an assertion may end.
 const assertionLife = 10 * time.Minute
-
-// assertionSkew is by how much the clock of a client may be ahead.
-const assertionSkew = time.Minute
 
 // maxFormBytes bounds a request for a token: an assertion, and a few names.
 const maxFormBytes = 16 << 10
@@ -95,6 +91,11 @@ func (a *Access) getMetadata(w http.ResponseWriter, _ *http.Request) {
 // assertionAlgorithms returns the algorithms of assertions.
 func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
 
+// fullySpecified is another name of EdDSA, with a key of that curve.
+//
+// spec: RFC 9864 §2.2
+const fullySpecified = "Ed25519"
+
 // postToken answers a request for a token.
 func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
@@ -103,15 +104,19 @@ func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = a.TakeLogin(w, r, now)
 	}
-	var did federation.DID
+	var session federation.Session
 	if err == nil {
 		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
-		did, err = a.assert(r, now)
+		session, err = a.assert(r, now)
 	}
 	var token string
 	ends := now.Add(credential.AccessLife).Truncate(time.Second)
 	if err == nil {
-		token, err = a.tokens.Issue(string(did), credential.Claims{Use: credential.Access}, now, ends)
+		session.Generation, session.Expires = 0, ends // without a refresh token
+		err = a.deps.Sessions.StartSession(r.Context(), session)
+	}
+	if err == nil {
+		token, err = a.tokens.Issue(session.Participant, credential.Claims{Use: credential.Access, Session: session.ID}, now, ends)
 	}
 	if err != nil {
 		writeOAuth(w, a.oauthErrorOf(r.Context(), err))
@@ -142,47 +147,60 @@ func (a *Access) oauthErrorOf(ctx context.Context, err error) *oauthError {
 	return told
 }
 
-// assert returns the DID that the assertion of a request proves. An assertion is used up by that.
-// A request for a DID whose keys cannot be fetched now may be repeated with the same assertion.
-func (a *Access) assert(r *http.Request, now time.Time) (federation.DID, error) {
+// assert returns a session of the DID that the assertion of a request proves. An assertion is used up
+// by that. A request for a DID whose keys cannot be fetched now may be repeated with the same assertion.
+func (a *Access) assert(r *http.Request, now time.Time) (federation.Session, error) {
+	var none federation.Session
 	form, err := readForm(r)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	if err := a.checkForm(form); err != nil {
-		return "", err
+		return none, err
 	}
-	var claims jwt.RegisteredClaims
-	token, parts, err := jwt.NewParser(jwt.WithStrictDecoding()).ParseUnverified(form.Get("client_assertion"), &claims)
+	claims, err := parseAssertion(form.Get("client_assertion"))
 	if err != nil {
-		return "", badClient("client_assertion: want a JWT")
+		return none, badClient("client_assertion: " + err.Error())
 	}
-	if err := checkNames(parts); err != nil {
-		return "", badClient("client_assertion: " + err.Error())
-	}
-	did, err := a.checkClaims(token, claims, now)
+	did, err := a.checkClaims(claims, now)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	if id := form.Get("client_id"); id != "" && id != string(did) {
-		return "", badClient("client_id: want the DID of the assertion, or none")
+		return none, badClient("client_id: want the DID of the assertion, or none")
 	}
 	if err := a.CheckBlocked(r.Context(), did); err != nil { // before its key is looked for
-		return "", err
+		return none, err
 	}
-	signature, err := signing.DecodeBase64URL(parts[2])
-	if err != nil {
-		return "", badClient("client_assertion: its signature is not base64url")
+	key, verdict, err := a.deps.Keys.Proved(r.Context(), did, []byte(claims.signed), claims.signature)
+	switch {
+	case verdict == federation.Unverifiable:
+		return none, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
+	case verdict != federation.Valid:
+		return none, badClient(NotProved(did, err))
+	case (claims.alg == "ES256") != (key.Kind == federation.P256), (claims.alg != "ES256") != (key.Kind == federation.Ed25519):
+		return none, badClient("client_assertion: alg " + claims.alg + " does not fit the key that signed it")
 	}
-	verdict, err := a.deps.Keys.Proved(r.Context(), did, []byte(parts[0]+"."+parts[1]), signature)
-	switch verdict {
-	case federation.Valid:
-		return did, a.spend(r.Context(), did, claims.ID, now)
-	case federation.Unverifiable:
-		return "", &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
-	case federation.Invalid:
-	}
-	return "", badClient(NotProved(did, err))
+	return Login(did, key, credential.HostOf(r), now), a.spend(r.Context(), did, claims.id, now)
+}
+
+// Login returns the session that begins when a DID proved itself with a key.
+func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
+	return credential.NewSession(federation.Session{
+		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,
+	}, now)
+}
+
+// assertion is a client assertion whose signature was not verified.
+//
+// spec: RFC 7515 §3.1, RFC 7523 §3
+type assertion struct {
+	alg                 string
+	issuer, subject, id string
+	audience            []string
+	expires, notBefore  time.Time
+	signed              string // text that the signature covers
+	signature           []byte
 }
 
 // NotProved tells the holder of a DID why a signature does not prove it, with what is wrong with the document of the
@@ -195,19 +213,59 @@ func NotProved(did federation.DID, err error) string {
 	return said
 }
 
-// checkNames checks the names of members of the header and the claims of an assertion. The library decodes claims
-// with encoding/json.
-func checkNames(parts []string) error {
-	for i, names := range [][]string{{"alg", "kid", "typ", "crit"}, {"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}} {
-		text, err := signing.DecodeBase64URL(parts[i])
+// parseAssertion reads an assertion. Members are found by their exact names.
+func parseAssertion(text string) (assertion, error) {
+	var a assertion
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return a, errors.New("want a JWT")
+	}
+	a.signed = parts[0] + "." + parts[1]
+	var members [2]map[string]json.RawMessage
+	for i := range members {
+		part, err := signing.DecodeBase64URL(parts[i])
 		if err == nil {
-			err = federation.ExactNames(text, names...)
+			err = federation.ExactJSON(part)
 		}
-		if err != nil {
-			return err
+		if err != nil || json.Unmarshal(part, &members[i]) != nil {
+			return a, errors.New("want a JWT")
 		}
 	}
-	return nil
+	header, claims := members[0], members[1]
+	if header["crit"] != nil {
+		return a, errors.New("crit names an extension that is unknown here")
+	}
+	var err error
+	if a.signature, err = signing.DecodeBase64URL(parts[2]); err != nil {
+		return a, errors.New("its signature is not base64url")
+	}
+	for _, member := range []struct {
+		name string
+		raw  json.RawMessage
+		into *string
+	}{
+		{"alg", header["alg"], &a.alg},
+		{"iss", claims["iss"], &a.issuer}, {"sub", claims["sub"], &a.subject}, {"jti", claims["jti"], &a.id},
+	} {
+		if member.raw != nil && json.Unmarshal(member.raw, member.into) != nil {
+			return a, errors.New(member.name + " is no string")
+		}
+	}
+	var one string
+	switch {
+	case claims["aud"] == nil:
+	case json.Unmarshal(claims["aud"], &one) == nil:
+		a.audience = []string{one}
+	case json.Unmarshal(claims["aud"], &a.audience) != nil:
+		return a, errors.New("aud is no string and no list of strings")
+	}
+	var issued time.Time
+	for name, into := range map[string]*time.Time{"exp": &a.expires, "nbf": &a.notBefore, "iat": &issued} {
+		if *into, err = credential.NumericDate(claims[name]); err != nil {
+			return a, fmt.Errorf("%s is invalid: %w", name, err)
+		}
+	}
+	return a, nil
 }
 
 // readForm reads the form of a request, which has each parameter at most once.
@@ -247,28 +305,28 @@ func (a *Access) checkForm(form url.Values) error {
 // checkClaims returns the DID in whose name an assertion is.
 //
 // spec: RFC 7523 §3
-func (a *Access) checkClaims(token *jwt.Token, claims jwt.RegisteredClaims, now time.Time) (federation.DID, error) {
-	did, err := federation.ParseDID(claims.Subject)
+func (a *Access) checkClaims(claims assertion, now time.Time) (federation.DID, error) {
+	did, err := federation.ParseDID(claims.subject)
 	ours := func(audience string) bool {
 		audience = strings.TrimSuffix(audience, "/") // some clients add one to an address without a path
 		return audience == a.deps.PublicURL || audience == a.deps.PublicURL+tokenPath
 	}
 	switch {
-	case !slices.Contains(assertionAlgorithms(), token.Method.Alg()):
-		return "", badClient("client_assertion: alg is not EdDSA or ES256")
+	case !slices.Contains(append(assertionAlgorithms(), fullySpecified), claims.alg):
+		return "", badClient("client_assertion: alg is not EdDSA, Ed25519 or ES256")
 	case err != nil:
 		return "", badClient("client_assertion: sub is no DID")
-	case claims.Issuer != claims.Subject:
+	case claims.issuer != claims.subject:
 		return "", badClient("client_assertion: iss is not sub")
-	case !slices.ContainsFunc(claims.Audience, ours):
+	case !slices.ContainsFunc(claims.audience, ours):
 		return "", badClient("client_assertion: aud is not " + a.deps.PublicURL)
-	case claims.ExpiresAt == nil || claims.ExpiresAt.After(now.Add(assertionLife)):
+	case claims.expires.IsZero() || claims.expires.After(now.Add(assertionLife)):
 		return "", badClient("client_assertion: exp is not within " + assertionLife.String())
-	case !claims.ExpiresAt.After(now):
+	case !claims.expires.After(now.Add(-credential.Leeway)):
 		return "", badClient("client_assertion: it has expired")
-	case claims.NotBefore != nil && claims.NotBefore.After(now.Add(assertionSkew)):
+	case claims.notBefore.After(now.Add(credential.Leeway)):
 		return "", badClient("client_assertion: nbf is in the future")
-	case claims.ID == "":
+	case claims.id == "":
 		return "", badClient("client_assertion: jti is missing")
 	}
 	return did, nil

@@ -124,7 +124,7 @@ func TestABadAssertionIsRefused(t *testing.T) {
 		"another audience":     {func(m jwt.MapClaims, _ url.Values) { m["aud"] = "https://elsewhere.example" }, 401, "invalid_client"},
 		"an end too far":       {func(m jwt.MapClaims, _ url.Values) { m["exp"] = soon(11 * time.Minute) }, 401, "invalid_client"},
 		"no end":               {func(m jwt.MapClaims, _ url.Values) { delete(m, "exp") }, 401, "invalid_client"},
-		"an end in the past":   {func(m jwt.MapClaims, _ url.Values) { m["exp"] = soon(-time.Second) }, 401, "invalid_client"},
+		"an end in the past":   {func(m jwt.MapClaims, _ url.Values) { m["exp"] = soon(-61 * time.Second) }, 401, "invalid_client"},
 		"not yet good":         {func(m jwt.MapClaims, _ url.Values) { m["nbf"] = soon(2 * time.Minute) }, 401, "invalid_client"},
 		"another issuer":       {func(m jwt.MapClaims, _ url.Values) { m["iss"] = other.did }, 401, "invalid_client"},
 		"a DID of another key": {func(m jwt.MapClaims, _ url.Values) { m["iss"], m["sub"] = other.did, other.did }, 401, "invalid_client"},

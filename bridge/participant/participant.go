@@ -30,6 +30,7 @@ type Deps struct {
 	Steps     stepbuilder.Record
 	Skills    Skills
 	Callers   Callers
+	Sessions  Sessions
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
@@ -59,6 +60,7 @@ func Open(network string, d Deps) *Access {
 type Caller struct {
 	DID      federation.DID
 	Operator bool
+	Session  federation.Session // of the token; zero for an operator
 	// Bound says that an operator acts for the DID, which has proved nothing. The gateway then
 	// signs steps only for its own agents and for DIDs that are bound with vouch.
 	Bound bool

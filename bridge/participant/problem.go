@@ -85,6 +85,8 @@ func ProblemOf(err error) bridge.ProblemError {
 		err = Conflict("there are as many devices as may be: " + strconv.Itoa(federation.MaxDevices))
 	case errors.Is(err, credential.ErrTokenExpired):
 		err = Unauthorized("this token has expired")
+	case errors.Is(err, credential.ErrSession), errors.Is(err, federation.ErrSessionEnded):
+		err = Unauthorized("the session of this token has ended")
 	case errors.Is(err, credential.ErrToken):
 		err = Unauthorized("this token is not good here")
 	case errors.Is(err, credential.ErrNoToken):

@@ -180,6 +180,21 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federati
 	return errOver
 }
 
+// disableOver disables a webhook whose end has come. Its owner is told, and may enable it again.
+func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
+	now := time.Now()
+	if !hook.Over(now) {
+		return nil
+	}
+	const why = "the key with which it was registered has ended"
+	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, why, now); err != nil {
+		return err
+	}
+	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook disabled", slog.String("network", h.networkOf(hook)),
+		slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)), slog.String("reason", why))
+	return errOver
+}
+
 func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation.Push, how federation.Settlement) {
 	h.deps.Metrics.Outcomes.WithLabelValues(h.networkOf(hook), string(how.State)).Inc()
 	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook delivery ended", append(h.attrs(hook, p),

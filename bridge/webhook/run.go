@@ -109,7 +109,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 // turn posts what is due to one hook, one after the other.
 func (h *Hooks) turn(ctx context.Context, hook federation.Webhook) {
 	end := time.Now().Add(turnLength)
-	err := error(nil)
+	err := h.disableOver(ctx, hook)
 	for err == nil && ctx.Err() == nil && time.Now().Before(end) {
 		var p federation.Push
 		if p, err = h.deps.Record.NextPush(ctx, hook.ID, time.Now()); err == nil {

@@ -76,8 +76,9 @@ type Record interface {
 	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
 	// DisableWebhook disables a webhook, ends its deliveries and files a notice for its owner.
 	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
-	// EnableWebhook enables a webhook, or returns [federation.ErrNotFound].
-	EnableWebhook(ctx context.Context, id federation.WebhookID) error
+	// EnableWebhook enables a webhook with the Key, Unbound and Ends of h, or returns
+	// [federation.ErrNotFound].
+	EnableWebhook(ctx context.Context, h federation.Webhook) error
 	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first.
 	// Until LetGo or a moment no other replica gets them.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
@@ -138,11 +139,8 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 }
 
 // Register implements [bridge.Webhooks].
-func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (bridge.Registered, error) {
-	if err := h.Check(ctx, address); err != nil {
-		return bridge.Registered{}, err
-	}
-	made, err := h.add(ctx, federation.Webhook{DID: of, Participant: agent, URL: address}, now)
+func (h *Hooks) Register(ctx context.Context, hook federation.Webhook, now time.Time) (bridge.Registered, error) {
+	made, err := h.Follow(ctx, hook, now)
 	if err != nil {
 		return bridge.Registered{}, err
 	}
@@ -180,7 +178,7 @@ func (h *Hooks) Enable(ctx context.Context, disabled federation.Webhook) error {
 	if err := h.Check(ctx, disabled.URL); err != nil {
 		return err
 	}
-	if err := h.deps.Record.EnableWebhook(ctx, disabled.ID); err != nil {
+	if err := h.deps.Record.EnableWebhook(ctx, disabled); err != nil {
 		return err
 	}
 	h.deps.Wakes.Wake(bridge.WebhooksTopic)

@@ -129,7 +129,7 @@ func withHook(t *testing.T, answer func(context.Context, string) (webhook.Answer
 // register registers an address for a DID.
 func (w *world) register(t *testing.T, of federation.DID, address string) bridge.Registered {
 	t.Helper()
-	made, err := w.hooks.Register(t.Context(), of, "", address, time.Now())
+	made, err := w.hooks.Register(t.Context(), federation.Webhook{DID: of, URL: address}, time.Now())
 	if err != nil {
 		t.Fatalf("Register: %v", err)
 	}
@@ -514,7 +514,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 		if tt.want == federation.ErrTaken { //nolint:errorlint // what the table says
 			w.register(t, bob, tt.address)
 		}
-		_, err := w.hooks.Register(t.Context(), bob, "", tt.address, time.Now())
+		_, err := w.hooks.Register(t.Context(), federation.Webhook{DID: bob, URL: tt.address}, time.Now())
 		if !errors.Is(err, tt.want) || strings.Contains(err.Error(), "10.9.8.7") {
 			t.Errorf("%s: %v, want %v, and not what a name stands for", name, err, tt.want)
 		}
@@ -522,7 +522,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 	for n := range 4 {
 		w.register(t, bob, fmt.Sprintf("https://bob.example/%d", n))
 	}
-	if _, err := w.hooks.Register(t.Context(), bob, "", "https://bob.example/sixth", time.Now()); !errors.Is(err, federation.ErrTooManyWebhooks) {
+	if _, err := w.hooks.Register(t.Context(), federation.Webhook{DID: bob, URL: "https://bob.example/sixth"}, time.Now()); !errors.Is(err, federation.ErrTooManyWebhooks) {
 		t.Errorf("one too many: %v", err)
 	}
 }

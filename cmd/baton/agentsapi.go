@@ -18,7 +18,7 @@ import (
 func (p *program) participantDeps(record boundRecord) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: gateway.Capabilities{Record: record},
-		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
+		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Sessions: record, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
 		Streams: &p.streams, Logins: p.logins, TokenKey: p.keyring.Token(),
 	}
 }
@@ -33,7 +33,7 @@ func (p *program) openAccess(network string) *participant.Access {
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
 func (p *program) agentsDeps(record boundRecord) agentapi.Deps {
 	return agentapi.Deps{
-		Deps: p.participantDeps(record), Leases: record, Notices: record, Sessions: record, Webhooks: record, Hooks: p.agentHooks(),
+		Deps: p.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: p.agentHooks(),
 	}
 }
 

@@ -66,7 +66,7 @@ func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) adm
 		}
 	}
 	message := []byte("a challenge")
-	verdict, _ := source.Proved(t.Context(), did, message, c.sign(message), time.Now())
+	_, verdict, _ := source.Proved(t.Context(), did, message, c.sign(message), time.Now())
 	return admission{taken, verdict == federation.Valid}
 }
 

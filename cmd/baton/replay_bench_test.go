@@ -103,8 +103,8 @@ func serveIRC(b *testing.B, record *store.Record) (addr string) {
 		Ports: bridge.Ports{
 			Home: "gw.test", Gateway: strangers{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			Limits: bridge.Limits{}, Wakes: noWakes{},
-			Keys: bridgetest.Keys{Prove: func(context.Context, federation.DID, []byte, []byte) (federation.Verdict, error) {
-				return federation.Valid, nil
+			Keys: bridgetest.Keys{Prove: func(context.Context, federation.DID, []byte, []byte) (federation.PublicKey, federation.Verdict, error) {
+				return federation.PublicKey{}, federation.Valid, nil
 			}},
 		},
 		Record: record,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +17,7 @@ import (
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
 	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without the tokens themselves."`
-	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"End a token at once."`
+	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"End a token at once, or with --did all sessions of a participant."`
 }
 
 // tokenCreate makes a token.
@@ -54,11 +55,25 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 type tokenRevoke struct {
 	changeFlags
 
-	Name string `arg:"" help:"As in token list."`
+	DID  string `help:"End all sessions of the participant with this DID: its tokens, streams and leases." name:"did" placeholder:"DID" xor:"what"`
+	Name string `arg:"" optional:"" help:"As in token list." xor:"what"`
 }
 
-// Run ends it.
+// Validate implements [kong.Validatable].
+func (cmd tokenRevoke) Validate() error {
+	if cmd.Name == "" && cmd.DID == "" {
+		return errors.New("want the name of a token, or --did")
+	}
+	return nil
+}
+
+// Run ends it, or them.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
+	if cmd.DID != "" {
+		return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
+			return api.EndSessions(ctx, cmd.DID, cmd.act())
+		}, func(n int) string { return fmt.Sprintf("%d sessions of %s have ended", n, cmd.DID) }, cmd.DID)
+	}
 	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.RevokeToken(ctx, cmd.Name, cmd.act())
 	}, func(int) string { return "token " + cmd.Name + " is revoked" }, cmd.Name)

@@ -7,7 +7,9 @@
   sign.py registration KEY HANDLE  answers the challenge of an AIRC registry (stdin)
   sign.py message KEY MEMBERS      a signed AIRC message; stdin holds the answer to the
                                    registration, MEMBERS is JSON: to, body, payload
-  sign.py body KEY MEMBERS         MEMBERS with a signature: a change of keys at a registry
+  sign.py rotate KEY NEW           a change of keys at a registry: NEW in place of KEY (stdin
+                                   holds the answer to the registration)
+  sign.py revoke KEY KID REASON    the end of the key KID there, likewise
   sign.py public KEY               the public key of a key, base64url
   sign.py proof KEY                answers a challenge of the REST API (stdin)
   sign.py member NAME              one member of the JSON on stdin
@@ -84,14 +86,32 @@ def offer(key, channel, title, to=None):
     return {**fields, "eventid": event, "sig": signature}
 
 
-def registration(key, handle, challenge):
-    """A registration at an AIRC registry, with the proof that one has the key."""
-    return {
-        "handle": handle,
-        "publicKey": b64(public(key)),
-        "challenge": challenge,
-        "challengeSignature": b64(sign(key, challenge)),
-    }
+def bound(key, audience, purpose, signature, members):
+    """A request with a signature that names the registry and the purpose: a signature for
+    one registry is none for another."""
+    members = {**members, "aud": audience, "purpose": purpose, "timestamp": int(time.time())}
+    return {**members, signature: b64(sign(key, canonical(members)))}
+
+
+def registration(key, handle, given):
+    """A registration at an AIRC registry, with the proof that one has the key; given is the
+    answer to the request for a challenge."""
+    members = {"handle": handle, "publicKey": b64(public(key)), "challenge": given["challenge"]}
+    return bound(key, given["aud"], "register", "challengeSignature", members)
+
+
+def rotation(key, new, registered):
+    """A request that puts a new key in the place of a key."""
+    raw = public(new)
+    kid = "k_" + hashlib.sha256(raw).hexdigest()[:16]
+    members = {"handle": registered["handle"], "newPublicKey": b64(raw), "newKid": kid}
+    return bound(key, registered["domain"], "rotate", "signature", members)
+
+
+def revocation(key, kid, reason, registered):
+    """A request that ends a key."""
+    members = {"handle": registered["handle"], "kid": kid, "reason": reason}
+    return bound(key, registered["domain"], "revoke", "signature", members)
 
 
 def proof(key, challenge):
@@ -117,14 +137,15 @@ def main(command, *args):
     if command == "did":
         print(did(*args))
     elif command == "registration":
-        print(canonical(registration(*args, json.load(sys.stdin)["challenge"])))
+        print(canonical(registration(*args, json.load(sys.stdin))))
     elif command == "proof":
         print(canonical(proof(*args, json.load(sys.stdin)["challenge"])))
     elif command == "message":
         print(canonical(message(args[0], json.load(sys.stdin), json.loads(args[1]))))
-    elif command == "body":
-        members = json.loads(args[1])
-        print(canonical({**members, "signature": b64(sign(args[0], canonical(members)))}))
+    elif command == "rotate":
+        print(canonical(rotation(*args, json.load(sys.stdin))))
+    elif command == "revoke":
+        print(canonical(revocation(*args, json.load(sys.stdin))))
     elif command == "public":
         print(b64(public(*args)))
     elif command == "member":

@@ -22,6 +22,11 @@ type Agent struct {
 	Shows        Shows
 	Account      Account   // by which it registered; zero where by none
 	Released     time.Time // when an operator released its handle, which may be registered again; zero for a handle in use
+	// Began says how it registered first; "" for an agent from before, which proved its first key.
+	Began federation.Began
+	// Recovery is the key that may replace and revoke the keys of the agent; nil for none. It is
+	// never shown.
+	Recovery ed25519.PublicKey
 	// Bound is the binding of its handle, zero where an operator made none. It is no
 	// part of what is kept of an agent.
 	Bound federation.BoundName

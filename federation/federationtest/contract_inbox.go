@@ -13,7 +13,9 @@ import (
 type Leases interface {
 	// Lease gives a device up to limit entries that wait and that no device has at that
 	// moment, oldest first, until a time.
-	Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error)
+	// A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for one
+	// that has ended.
+	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out,
 	// as long as the entry was not given out again: once it was, Ack returns [federation.ErrLeaseLost].
 	// The same Ack again changes nothing.

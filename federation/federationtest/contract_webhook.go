@@ -32,10 +32,11 @@ type Webhooks interface {
 	// the inbox. A second call changes nothing.
 	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
 	// EnableWebhook resumes the deliveries to a disabled webhook. It queues the entries that
-	// wait in the inbox, with new counts; dead deliveries stay dead. It changes nothing of a
-	// webhook that is not disabled. It returns [federation.ErrNotFound] for an unknown id.
-	EnableWebhook(ctx context.Context, id federation.WebhookID) error
-	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first,
+	// wait in the inbox, with new counts; dead deliveries stay dead. The webhook has
+	// the Key, Unbound and Ends of h from then on. It changes nothing of a webhook that is not
+	// disabled. It returns [federation.ErrNotFound] for an unknown id.
+	EnableWebhook(ctx context.Context, h federation.Webhook) error
+	// TakeWebhooks returns up to limit webhooks with a due delivery, or whose end has come, the longest waiting first,
 	// for the caller alone: no other caller gets one before it is let go, or before the time
 	// until.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
@@ -45,7 +46,8 @@ type Webhooks interface {
 	// NextDue returns when the next delivery to any webhook is due, after a time; zero for
 	// none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// NextPush returns the first due delivery to a webhook, or [federation.ErrNotFound].
+	// NextPush returns the first due delivery to a webhook, or [federation.ErrNotFound], also for
+	// one whose end has come.
 	NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error)
 	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
 	// is Counted is only put off.

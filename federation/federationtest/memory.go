@@ -83,6 +83,7 @@ type inboxRow struct {
 	looked   bool   // whether it takes long
 	slow     bool   // its signer was told that
 	device   string // that has it leased, or had
+	session  string // in which it was leased
 	delivery int
 	until    time.Time
 }

@@ -3,7 +3,6 @@ package federationtest
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,9 +24,10 @@ func (m *Memory) RotateKey(ctx context.Context, handle, by string, key agents.Ke
 			a.Keys = slices.Delete(a.Keys, i, i+1)
 		}
 		for i := range a.Keys {
-			if a.Keys[i].Revoked.IsZero() {
+			if a.Keys[i].Revoked.IsZero() || a.Keys[i].Revoked.After(until) {
 				a.Keys[i].Revoked = until
 				m.endKey(a.Keys[i], until, now)
+				m.endKeyUse([]string{handle, string(a.DID)}, federation.KeyID(a.Keys[i].Public), until, now)
 			}
 		}
 		_, signed := m.bindings[key.DID]
@@ -54,19 +54,44 @@ func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 		}
 		a.Keys[i].Revoked, a.Keys[i].Reason = now, reason
 		m.endKey(a.Keys[i], now, now)
+		m.endKeyUse([]string{handle, string(a.DID)}, federation.KeyID(a.Keys[i].Public), now, now)
 		if before != agents.KeyStatusActive {
 			return nil
 		}
 		for j, key := range slices.Backward(a.Keys) {
 			if key.Signs(now) {
 				m.takeWindow(key.EndWindow(key.Revoked, now))
+				m.keepKey([]string{handle, string(a.DID), string(key.DID)}, key.Revoked)
 				a.Keys[j].Revoked, a.OwnDID = time.Time{}, cmp.Or(key.DID, a.DID)
 				return nil
 			}
 		}
-		maps.DeleteFunc(m.sessions, func(_ string, s federation.Session) bool { return s.Participant == handle })
+		m.endForKey(func(s federation.Session) bool { return s.Participant == handle })
 		return nil
 	})
+}
+
+// RevokeAgent implements [Registry].
+func (m *Memory) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
+	_, err := m.changeKeys(ctx, handle, by, now, func(a *agents.Agent) error {
+		if len(a.Keys) == 0 && a.Recovery != nil {
+			a.Keys = []agents.Key{{ID: "recovery_" + federation.KeyID(a.Recovery), Public: a.Recovery, Created: now}}
+		}
+		for i, key := range a.Keys {
+			if !key.Signs(now) {
+				continue
+			}
+			a.Keys[i].Revoked, a.Keys[i].Reason = now, reason
+			m.endKey(key, now, now)
+			m.endKeyUse([]string{handle, string(a.DID)}, federation.KeyID(key.Public), now, now)
+		}
+		if by == "" {
+			a.Recovery = nil
+		}
+		m.endForKey(func(s federation.Session) bool { return s.Participant == handle })
+		return nil
+	})
+	return err
 }
 
 // ProveKey implements [Registry].

@@ -18,11 +18,14 @@ type memoryDevice struct {
 }
 
 // Lease implements [Leases].
-func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+func (m *Memory) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
+	}
+	if !m.hasSessionID(session) {
+		return nil, federation.ErrSessionEnded
 	}
 	var leases []federation.Lease
 	inbox := m.inboxes[to]
@@ -34,7 +37,7 @@ func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, no
 			m.end(to, &inbox[i], federation.DeliveryExpired, now)
 			continue
 		}
-		row.device, row.until = device, until
+		row.device, row.session, row.until = device, session, until
 		row.delivery++
 		inbox[i] = row
 		entry := m.at(row, to)

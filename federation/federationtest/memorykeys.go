@@ -62,4 +62,7 @@ func (m *Memory) putWindow(w federation.KeyWindow) {
 		windows = slices.Insert(windows, i, w)
 	}
 	m.windows[w.DID] = windows
+	if w.Origin == federation.RevokedKey {
+		m.endKeyUse([]string{string(w.DID)}, w.KeyID, w.Since, w.Seen)
+	}
 }

@@ -378,17 +378,6 @@ func (m *Memory) Capable(ctx context.Context, caps []string) ([]agents.Agent, er
 	return able, nil
 }
 
-// StartSession implements [Registry].
-func (m *Memory) StartSession(ctx context.Context, s federation.Session) error {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return err
-	}
-	m.sessions[s.ID] = s
-	return nil
-}
-
 // HasSession implements [Registry].
 func (m *Memory) HasSession(ctx context.Context, participant string, now time.Time) (bool, error) {
 	unlock, err := m.begin(ctx)
@@ -397,31 +386,11 @@ func (m *Memory) HasSession(ctx context.Context, participant string, now time.Ti
 		return false, err
 	}
 	for _, s := range m.sessions {
-		if s.Participant == participant && s.Expires.After(now) {
+		if s.Participant == participant && s.Live(now) {
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// AdvanceSession implements [Registry].
-func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return federation.Session{}, err
-	}
-	s, ok := m.sessions[id]
-	switch {
-	case !ok || !s.Expires.After(now):
-		return federation.Session{}, federation.ErrNotFound
-	case s.Generation != generation:
-		delete(m.sessions, id)
-		return federation.Session{}, federation.ErrTokenUsed
-	}
-	s.Generation, s.Expires = generation+1, expires
-	m.sessions[id] = s
-	return s, nil
 }
 
 // Consent implements [Registry].

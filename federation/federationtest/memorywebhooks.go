@@ -41,6 +41,10 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	if err != nil {
 		return err
 	}
+	if !m.hasSessionID(h.Session) {
+		return federation.ErrSessionEnded
+	}
+	h.Session = ""
 	has := 0
 	for _, on := range m.webhooks {
 		switch {
@@ -184,7 +188,7 @@ func (h *memoryWebhook) heads() []*memoryPush {
 // isDue reports whether a delivery to a webhook is due at a time.
 func (h *memoryWebhook) isDue(now time.Time) bool {
 	heads := h.heads()
-	return h.Disabled.IsZero() && len(heads) > 0 && !heads[0].Next.After(now)
+	return h.Disabled.IsZero() && (h.Over(now) || len(heads) > 0 && !heads[0].Next.After(now))
 }
 
 // read returns a push as it is read: with its cursor, as its inbox has it now.
@@ -279,7 +283,7 @@ func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 		if !h.Disabled.IsZero() {
 			return
 		}
-		h.Disabled, h.Why = now, why
+		h.Disabled, h.Why, h.Ends = now, why, time.Time{}
 		for _, p := range h.pushes {
 			if p.State == federation.DeliveryWaiting {
 				p.State, p.Next, p.Reason, p.Ended = federation.DeliveryRefused, time.Time{}, why, now
@@ -290,10 +294,11 @@ func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 }
 
 // EnableWebhook implements [Webhooks].
-func (m *Memory) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
-	return m.changeWebhook(ctx, id, func(h *memoryWebhook) {
+func (m *Memory) EnableWebhook(ctx context.Context, as federation.Webhook) error {
+	return m.changeWebhook(ctx, as.ID, func(h *memoryWebhook) {
 		if !h.Disabled.IsZero() {
 			h.Disabled, h.Why = time.Time{}, ""
+			h.Key, h.Unbound, h.Ends = as.Key, as.Unbound, as.Ends
 			m.pushWaiting(h)
 			for _, p := range h.pushes {
 				if p.Notice.Kind != "" && p.State == federation.DeliveryRefused {

@@ -56,6 +56,9 @@ type Record interface {
 type Registry interface {
 	AddAgent(ctx context.Context, a agents.Agent) error
 	ReleaseHandle(ctx context.Context, handle string, now time.Time) error
+	AddAgentSession(ctx context.Context, a agents.Agent, first federation.Session) error
+	StartAgentSession(ctx context.Context, s federation.Session) (federation.Session, error)
+	RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error)

@@ -80,7 +80,7 @@ func (s suite) testSession(t *testing.T) {
 		}
 	}
 	for generation := range uint64(2) {
-		want := federation.Session{ID: "one", Participant: "scout", Generation: generation + 2, Expires: At(200)}
+		want := federation.Session{ID: "one", Participant: "scout", Generation: generation + 2, Expires: At(200), Used: At(50)}
 		got, err := record.AdvanceSession(t.Context(), "one", generation+1, At(50), At(200))
 		if err != nil || diff(want, got) != "" {
 			t.Errorf("AdvanceSession = %+v, %v, want %+v", got, err, want)

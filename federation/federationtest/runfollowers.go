@@ -116,7 +116,7 @@ func (s suite) testFollowerEnabled(t *testing.T) {
 	if d := diff([]string{line(2, federation.DeliveryRefused)}, pushed(t, record, h)); d != "" {
 		t.Errorf("while it is disabled (-want +got):\n%s", d)
 	}
-	if err := record.EnableWebhook(ctx, h.ID); err != nil {
+	if err := record.EnableWebhook(ctx, h); err != nil {
 		t.Fatal(err)
 	}
 	if got := next(t, record, h, 10); got.Ref() != accept.Event.ID.String() {

@@ -45,7 +45,7 @@ func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
 // leased leases entries from the inbox of bob, which have to be these.
 func leased(t *testing.T, record Leases, device string, now, limit int, want ...uint64) []federation.Lease {
 	t.Helper()
-	leases, err := record.Lease(t.Context(), bob, device, At(now), At(now+60), limit)
+	leases, err := record.Lease(t.Context(), bob, device, "", At(now), At(now+60), limit)
 	if got, _ := numbers(leases); err != nil || diff(want, got) != "" {
 		t.Fatalf("at %d %s is given %d, %v, want %d", now, device, got, err, want)
 	}
@@ -183,7 +183,7 @@ func (s suite) testAckRace(t *testing.T) {
 	fill(t, record, 1, bob)
 	holds := make([]federation.Hold, racers)
 	for n := range holds { // each lease ends at once, and the next device is given the entry
-		leases, err := record.Lease(t.Context(), bob, fmt.Sprint("device ", n), At(n), At(n), 1)
+		leases, err := record.Lease(t.Context(), bob, fmt.Sprint("device ", n), "", At(n), At(n), 1)
 		if err != nil || len(leases) != 1 {
 			t.Fatalf("Lease = %d, %v", len(leases), err)
 		}
@@ -209,7 +209,7 @@ func (s suite) testLeaseRace(t *testing.T) {
 	fill(t, record, entries, bob)
 	given := make([][]federation.Lease, racers)
 	errs := race(t.Context(), func(ctx context.Context, n int) (err error) {
-		given[n], err = record.Lease(ctx, bob, fmt.Sprint("device ", n%2), At(100), At(160), 3)
+		given[n], err = record.Lease(ctx, bob, fmt.Sprint("device ", n%2), "", At(100), At(160), 3)
 		return err
 	})
 	got, deliveries := numbers(slices.Concat(given...))

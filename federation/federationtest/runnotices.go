@@ -166,7 +166,7 @@ func disable(t *testing.T, record Record, h federation.Webhook, now int) {
 			t.Fatalf("DisableHook: %v", err)
 		}
 	}
-	if err := record.EnableWebhook(t.Context(), h.ID); err != nil {
+	if err := record.EnableWebhook(t.Context(), h); err != nil {
 		t.Fatalf("EnableHook: %v", err)
 	}
 }

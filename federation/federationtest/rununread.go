@@ -71,7 +71,7 @@ func readings() map[string]func(ctx context.Context, record Record, newest feder
 			return record.Advance(ctx, bob, "desk", newest.Cursor, at)
 		},
 		"acknowledged": func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error {
-			leases, err := record.Lease(ctx, bob, "desk", at, at.Add(time.Minute), 1)
+			leases, err := record.Lease(ctx, bob, "desk", "", at, at.Add(time.Minute), 1)
 			for _, lease := range leases { // none the second time
 				err = errors.Join(record.Ack(ctx, bob, lease.Hold, at), record.Ack(ctx, bob, lease.Hold, at.Add(time.Second)))
 			}
@@ -130,7 +130,7 @@ func (s suite) testReadInOrder(t *testing.T) {
 		unread(t, record, n+1)
 	}
 	delays(t, record, offers, offers)
-	leases, err := record.Lease(t.Context(), bob, "desk", At(500), At(501), offers/2) // where a record writes those anew they come last
+	leases, err := record.Lease(t.Context(), bob, "desk", "", At(500), At(501), offers/2) // where a record writes those anew they come last
 	if err != nil || len(leases) != offers/2 {
 		t.Fatal(leases, err)
 	}

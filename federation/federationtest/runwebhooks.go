@@ -456,7 +456,7 @@ func (s suite) testEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := record.EnableWebhook(ctx, h.ID); err != nil {
+		if err := record.EnableWebhook(ctx, h); err != nil {
 			t.Fatalf("EnableHook: %v", err)
 		}
 	}
@@ -480,7 +480,7 @@ func (s suite) testEnabled(t *testing.T) {
 		}
 	}
 	nothing(t, record, h, 1000)
-	if err := record.EnableWebhook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
+	if err := record.EnableWebhook(ctx, federation.Webhook{ID: ID(8888)}); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("EnableWebhook of an unknown webhook: %v", err)
 	}
 }

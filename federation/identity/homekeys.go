@@ -43,12 +43,12 @@ type CurrentKeys struct {
 }
 
 // Proved is [Logins.Proved] with the current key source.
-func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
+func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
+	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
 	if verdict == federation.Valid && err == nil {
 		c.Proven(ctx, did)
 	}
-	return verdict, err
+	return key, verdict, err
 }
 
 // Learn is [KeySource.Learn].

@@ -15,25 +15,25 @@ import (
 // Proved judges whether a DID signed a message with a key of any kind that its document
 // lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s, where s may
 // be the lower or the higher one: a login is good once, so that a second signature that is made
-// without the key proves nothing more. A key that was revoked for the DID proves nothing. If the document does not list
+// without the key proves nothing more. It returns the key. A key that was revoked for the DID proves nothing. If the document does not list
 // the key, it is fetched again, within the bounds of the directory. The error says why the verdict is
 // [federation.Unverifiable], or what is wrong with the document of a DID whose verdict is [federation.Invalid].
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
-func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
+func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
 	document, err := s.directory.Resolve(ctx, did, now)
-	verdict, why := s.proved(ctx, document, err, message, signature, now)
+	key, verdict, why := s.proved(ctx, document, err, message, signature, now)
 	if verdict != federation.Invalid || err != nil || !document.Fetched.Before(now) {
-		return verdict, why
+		return key, verdict, why
 	}
 	document, err = s.directory.Refresh(ctx, did, now) // its owner may have replaced the key
-	if verdict, why = s.proved(ctx, document, err, message, signature, now); verdict != federation.Invalid || err != nil {
-		return verdict, why
+	if key, verdict, why = s.proved(ctx, document, err, message, signature, now); verdict != federation.Invalid || err != nil {
+		return key, verdict, why
 	}
 	if document.Fetched.Add(refetchEvery).Before(now) { // its host does not answer now
-		return federation.Unverifiable, unavailable(string(did), awayFor, errNotRefetched)
+		return federation.PublicKey{}, federation.Unverifiable, unavailable(string(did), awayFor, errNotRefetched)
 	}
-	return federation.Invalid, why
+	return federation.PublicKey{}, federation.Invalid, why
 }
 
 // errNotRefetched is why a proof that fails with an old document is not invalid.
@@ -42,33 +42,39 @@ var errNotRefetched = errors.New("its document cannot be fetched again now")
 // proved judges a proof by a document, or by the reason why there is none.
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
-) (federation.Verdict, error) {
+) (key federation.PublicKey, verdict federation.Verdict, err error) {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	switch {
 	case errors.Is(absent, ErrRedirect): // steps wait: it may be a mistake of a day
-		return federation.Invalid, absent
+		return key, federation.Invalid, absent
 	case away:
-		return federation.Unverifiable, absent
+		return key, federation.Unverifiable, absent
 	case errors.Is(absent, ErrNotAllowed):
-		return federation.Invalid, ErrNotAllowed // and nothing about addresses inside this network
+		return key, federation.Invalid, ErrNotAllowed // and nothing about addresses inside this network
 	case absent != nil: // the DID does not exist, or has no document that can be read
-		return federation.Invalid, absent
+		return key, federation.Invalid, absent
 	}
-	signer := slices.IndexFunc(document.Keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
-	if signer < 0 {
-		if slices.ContainsFunc(document.Others, func(key federation.PublicKey) bool { return verifyECDSA(key, message, signature) }) {
-			return federation.Valid, nil
+	listed := slices.Clone(document.Others)
+	for _, key := range document.Keys {
+		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+	}
+	signer := slices.IndexFunc(listed, func(key federation.PublicKey) bool {
+		if key.Kind == federation.Ed25519 {
+			return ed25519.Verify(key.Bytes, message, signature)
 		}
-		return federation.Invalid, skipped(document)
+		return verifyECDSA(key, message, signature)
+	})
+	if signer < 0 {
+		return key, federation.Invalid, skipped(document)
 	}
-	revoked, err := s.Revoked(ctx, document.DID, federation.KeyID(document.Keys[signer]), now)
+	revoked, err := s.Revoked(ctx, document.DID, federation.KeyID(listed[signer].Bytes), now)
 	switch {
 	case err != nil:
-		return federation.Unverifiable, err
+		return key, federation.Unverifiable, err
 	case revoked:
-		return federation.Invalid, errors.New("this key was revoked")
+		return key, federation.Invalid, errors.New("this key was revoked")
 	}
-	return federation.Valid, nil
+	return listed[signer], federation.Valid, nil
 }
 
 // skipped names the keys of a document that cannot be read, nil for none.

@@ -66,7 +66,7 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 		"nor can it be told of one that is not resolved": {"did:example:x", ed25519.Sign(private, message), federation.Unverifiable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := source.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
+			_, got, err := source.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
 			if got != tt.want || err == nil && tt.want == federation.Unverifiable || err != nil && tt.want == federation.Valid {
 				t.Errorf("verdict %v, error %v, want %v", got, err, tt.want)
 			}
@@ -106,7 +106,7 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 		message := []byte("challenge")
 		prove := func(key ed25519.PrivateKey, want federation.Verdict, asked int) {
 			t.Helper()
-			got, err := logins.Proved(t.Context(), source, alice, message, ed25519.Sign(key, message), time.Now())
+			_, got, err := logins.Proved(t.Context(), source, alice, message, ed25519.Sign(key, message), time.Now())
 			if got != want || len(w.asked) != asked || (err != nil) != (want == federation.Unverifiable) {
 				t.Errorf("%v, %v after %d requests, want %v after %d", got, err, len(w.asked), want, asked)
 			}

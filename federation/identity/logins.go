@@ -29,14 +29,14 @@ type Logins struct {
 }
 
 // Proved is [KeySource.Proved] within the bounds. A proof that the cached document decides does not count.
-func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
-	verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)
+func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
+	key, verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)
 	if !errors.Is(err, ErrNotAtHand) {
-		return verdict, err
+		return key, verdict, err
 	}
 	host := hostOf(federation.KeyQuery{DID: did})
 	if !l.enter(host) {
-		return federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
+		return federation.PublicKey{}, federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
 	}
 	defer l.leave(host)
 	return s.Proved(ctx, did, message, signature, now)

@@ -311,7 +311,8 @@ func TestLoginsAtOneHostAreBounded(t *testing.T) {
 		w := &slowWeb{release: make(chan struct{})}
 		logins, source := &identity.Logins{}, newKeySource(newDirectory(w), w, storetest.Open(t))
 		prove := func(did federation.DID) (federation.Verdict, error) {
-			return logins.Proved(t.Context(), source, did, nil, nil, time.Now())
+			_, verdict, err := logins.Proved(t.Context(), source, did, nil, nil, time.Now())
+			return verdict, err
 		}
 		var waiting sync.WaitGroup
 		for i := range identity.LoginsPerHost {

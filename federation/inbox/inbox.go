@@ -44,7 +44,7 @@ type Inboxes interface {
 type Leases interface {
 	// Lease gives a device up to limit waiting entries that no device has now, oldest first, until
 	// a time.
-	Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error)
+	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack ends the waiting of an entry. It returns [federation.ErrLeaseLost] if the lease ended and
 	// another device was given the entry. A repeated Ack changes nothing.
 	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error

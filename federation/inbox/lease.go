@@ -51,7 +51,7 @@ func (m Mailbox) Lease(ctx context.Context, to federation.DID, device string, li
 	if err := checkDevice(device); err != nil {
 		return nil, err
 	}
-	leases, err := m.Leases.Lease(ctx, to, device, now, now.Add(leaseTime(length)), min(limit, MaxLeases))
+	leases, err := m.Leases.Lease(ctx, to, device, "", now, now.Add(leaseTime(length)), min(limit, MaxLeases))
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}

@@ -62,7 +62,7 @@ type Record interface {
 	// Waiting returns how many entries of an inbox are unread, and their size.
 	Waiting(ctx context.Context, to federation.DID) (entries int, sizeBytes int64, err error)
 	// Lease reserves up to limit unread entries of an inbox for a device, oldest first.
-	Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error)
+	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack marks a leased entry as read. It returns [federation.ErrLeaseLost] where another
 	// device was given the entry meanwhile.
 	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error

@@ -98,7 +98,7 @@ func (w *world) Waiting(context.Context, federation.DID) (entries int, sizeBytes
 }
 
 // Lease gives each entry out once: no lease ends within a test.
-func (w *world) Lease(_ context.Context, _ federation.DID, device string, _, until time.Time, limit int) ([]federation.Lease, error) {
+func (w *world) Lease(_ context.Context, _ federation.DID, device, _ string, _, until time.Time, limit int) ([]federation.Lease, error) {
 	var leased []federation.Lease
 	for i := range w.inbox {
 		if w.inbox[i].Device == "" && len(leased) < limit {

@@ -138,7 +138,7 @@ func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.Ho
 func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) error {
 	for {
 		start := now()
-		leases, err := l.record.Lease(ctx, done.DID, movingDevice, start, start.Add(movingLease), movingBatch)
+		leases, err := l.record.Lease(ctx, done.DID, movingDevice, "", start, start.Add(movingLease), movingBatch)
 		if err != nil || len(leases) == 0 {
 			return err
 		}

@@ -65,7 +65,7 @@ func LegacyTextless() Scheme {
 
 // LegacyFive is the scheme of registries that cover five members alone.
 func LegacyFive() Scheme {
-	return Scheme{Name: "airc-legacy-five", Document: fiveMembers, Encoding: asFound()}
+	return Scheme{Name: "airc-legacy-five", Document: canonicalOf("from", "to", "text", "timestamp", "nonce"), Encoding: asFound()}
 }
 
 // LegacyHeader is the scheme of a signature in a header, which covers the whole body of a
@@ -130,25 +130,6 @@ func withoutText(message []byte) ([]byte, error) {
 	return canonicalWithout("signature", "text")(message)
 }
 
-func fiveMembers(message []byte) ([]byte, error) {
-	members, err := readObject(message)
-	if err != nil {
-		return nil, fmt.Errorf("canonical message: %w", err)
-	}
-	covered := []string{"from", "to", "text", "timestamp", "nonce"}
-	for _, name := range covered {
-		if members[name] == nil {
-			return nil, fmt.Errorf("canonical message: no %s", name)
-		}
-	}
-	for name := range members {
-		if !slices.Contains(covered, name) {
-			delete(members, name)
-		}
-	}
-	return canonicalObject(members)
-}
-
 func escapedASCII(body []byte) ([]byte, error) {
 	canonical, err := JCS(body)
 	if err != nil {
@@ -166,4 +147,47 @@ func escapedASCII(body []byte) ([]byte, error) {
 		}
 	}
 	return out.Bytes(), nil
+}
+
+// BoundRegistration is the scheme of a registration whose signature names the registry. Its message
+// is the request.
+//
+// spec: airc-shapes "Sessions and proofs"
+func BoundRegistration() Scheme {
+	return boundScheme("airc-bound-register", "aud", "challenge", "handle", "publicKey", "purpose", "timestamp")
+}
+
+// BoundRotation is [BoundRegistration] for another key.
+func BoundRotation() Scheme {
+	return boundScheme("airc-bound-rotate", "aud", "handle", "newKid", "newPublicKey", "purpose", "timestamp")
+}
+
+// BoundRevocation is [BoundRegistration] for the end of a key.
+func BoundRevocation() Scheme {
+	return boundScheme("airc-bound-revoke", "aud", "handle", "kid", "purpose", "reason", "timestamp")
+}
+
+func boundScheme(name string, covered ...string) Scheme {
+	return Scheme{Name: name, Document: canonicalOf(covered...), Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// canonicalOf returns the document that is some members of the message, all of which it must have.
+func canonicalOf(covered ...string) func([]byte) ([]byte, error) {
+	return func(message []byte) ([]byte, error) {
+		members, err := readObject(message)
+		if err != nil {
+			return nil, fmt.Errorf("canonical message: %w", err)
+		}
+		for _, name := range covered {
+			if members[name] == nil {
+				return nil, fmt.Errorf("canonical message: no %s", name)
+			}
+		}
+		for name := range members {
+			if !slices.Contains(covered, name) {
+				delete(members, name)
+			}
+		}
+		return canonicalObject(members)
+	}
 }

@@ -30,6 +30,7 @@ func Schemes() []Scheme {
 	return []Scheme{
 		HandoffStep(), ActStep(), Receipt(), Passport(), Chat(),
 		Message(), Relay(), RegistryEnvelope(), Challenge(), DecodedChallenge(), Rotation(), BareRotation(), Revocation(),
+		BoundRegistration(), BoundRotation(), BoundRevocation(),
 		LegacyMessage(), LegacyTextless(), LegacyFive(), LegacyHeader(), LegacyASCIIHeader(),
 	}
 }

@@ -27,12 +27,12 @@ import (
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// push, peer_delivery and declaration are deleted. The tables of a network erase their own rows
+// push, peer_delivery, session and declaration are deleted. The tables of a network erase their own rows
 // (see [engine.Tables]), and links that keep journals erase these.
 //
 // The tables without text of persons stay as they are: party, tombstone, unseen, newcomer, size,
 // mailbox, share, device, looked, held, peer_delivery_id, peer_pause, peer_mode, binding,
-// bound_name, key_owner, key_window, own_key, session, deferred_count, offence,
+// bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
 
 // The pages of an erasure: other writes go on between two of them.

@@ -7,6 +7,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/outboxes"
+	"baton/federation/store/participants"
 )
 
 // targets returns what an erasure changes, and where it is counted.
@@ -51,6 +52,11 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 				OR EXISTS (SELECT 1 FROM event e WHERE e.id = n.event AND ` + saidOfThem + `)`, both, all,
 		},
 		{&done.Other, `webhook w`, `w.did ` + ofDIDs + ` OR w.handoff ` + ofHandoffs, both, dropped{key: `w.id`, each: dropWebhook}},
+		{
+			&done.Other, `session s`, `s.participant ` + ofDIDs + ` OR s.participant ` + ofHandoffs,
+			[]any{e.dids, e.participants},
+			dropped{key: `s.id`, each: participants.DropSession},
+		},
 		{&done.Other, `declaration d`, `d.did ` + ofDIDs, []any{e.dids}, all},
 	}
 }

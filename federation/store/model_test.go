@@ -122,7 +122,7 @@ func (w *twins) Lease(t *rapid.T) {
 	now, length, limit := w.tick(), rapid.IntRange(0, 60).Draw(t, "length"), rapid.IntRange(0, 4).Draw(t, "limit")
 	to, device := w.person(), w.device()
 	w.both("Lease", func(record federationtest.Record, which int) outcome {
-		leases, err := record.Lease(w.ctx, to, device, federationtest.At(now), federationtest.At(now+length), limit)
+		leases, err := record.Lease(w.ctx, to, device, "", federationtest.At(now), federationtest.At(now+length), limit)
 		out := outcome{Err: class(err)}
 		for _, l := range leases {
 			w.holds[which] = append(w.holds[which], l.Hold)

@@ -74,7 +74,7 @@ func populate(t *testing.T, record federationtest.Record) {
 	_, waits := record.Append(ctx, federationtest.File(keyless, federation.View{}))
 	_, next, pruned := record.Prune(ctx, federationtest.At(21), federationtest.At(22), "", 10)
 	_, _, rest := record.Prune(ctx, federationtest.At(21), federationtest.At(22), next, 10)
-	_, leased := record.Lease(ctx, bob, "phone", federationtest.At(22), federationtest.At(82), 10)
+	_, leased := record.Lease(ctx, bob, "phone", "", federationtest.At(22), federationtest.At(82), 10)
 	session := federation.Session{ID: "one", Participant: "judge", Generation: 2, Expires: federationtest.At(60)}
 	err := errors.Join(offered, accepted, held, posted, consented, blocked, gone, over, waits, pruned, rest, leased,
 		record.Advance(ctx, bob, "desk", "", federationtest.At(22)),
@@ -116,7 +116,7 @@ func read(t *testing.T, record federationtest.Record) contents {
 	c.Kept = string(original)
 	c.Able, errs[15] = record.Capable(ctx, []string{"go"})
 	c.Devices, errs[16] = record.Devices(ctx, bob)
-	c.Leased, errs[17] = record.Lease(ctx, bob, "laptop", federationtest.At(81), federationtest.At(90), 10)
+	c.Leased, errs[17] = record.Lease(ctx, bob, "laptop", "", federationtest.At(81), federationtest.At(90), 10)
 	_, err := record.Known(ctx, ada, federationtest.ID(20), offer(20).Event.Digest())
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		c.Spent = refused.Code

@@ -119,14 +119,14 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: noWakes{}, PublicURL: "https://gw.example",
 			HTTP: bridge.HTTP{Listen: ":8080"}, Bindings: accounts{bound: h.gateway.bound},
-			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
+			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.PublicKey, federation.Verdict, error) {
 				switch string(signature) {
 				case "signed by " + string(did):
-					return federation.Valid, nil
+					return federation.PublicKey{}, federation.Valid, nil
 				case "away":
-					return federation.Unverifiable, errors.New("away")
+					return federation.PublicKey{}, federation.Unverifiable, errors.New("away")
 				}
-				return federation.Invalid, nil
+				return federation.PublicKey{}, federation.Invalid, nil
 			}},
 		},
 		Record: h.record,

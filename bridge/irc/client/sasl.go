@@ -193,7 +193,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
 		return "", "", err
 	}
-	switch verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
+	switch _, verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
 	case federation.Valid:
 		return did, string(did), nil
 	case federation.Invalid:

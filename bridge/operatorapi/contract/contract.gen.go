@@ -387,6 +387,9 @@ type ComparePeerJSONRequestBody = Act
 // SetPeerModeJSONRequestBody defines body for SetPeerMode for application/json ContentType.
 type SetPeerModeJSONRequestBody = Mode
 
+// EndSessionsJSONRequestBody defines body for EndSessions for application/json ContentType.
+type EndSessionsJSONRequestBody = Act
+
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenAsk
 
@@ -877,6 +880,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/relay (the `CheckRelay` operationId).
 	CheckRelay(ctx context.Context, params *CheckRelayParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessionsWithBody End all sessions of a participant
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+	EndSessionsWithBody(ctx context.Context, did string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessions End all sessions of a participant
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+	EndSessions(ctx context.Context, did string, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List operator tokens, without the tokens themselves
 	//
@@ -1999,6 +2016,40 @@ func (c *Client) GetPolicy(ctx context.Context, reqEditors ...RequestEditorFn) (
 // Corresponds with GET /operator/v1/relay (the `CheckRelay` operationId).
 func (c *Client) CheckRelay(ctx context.Context, params *CheckRelayParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCheckRelayRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessionsWithBody End all sessions of a participant
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+func (c *Client) EndSessionsWithBody(ctx context.Context, did string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionsRequestWithBody(c.Server, did, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessions End all sessions of a participant
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+func (c *Client) EndSessions(ctx context.Context, did string, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionsRequest(c.Server, did, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4745,6 +4796,53 @@ func NewCheckRelayRequest(server string, params *CheckRelayParams) (*http.Reques
 	return req, nil
 }
 
+// NewEndSessionsRequest calls the generic EndSessions builder with application/json body
+func NewEndSessionsRequest(server string, did string, body EndSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionsRequestWithBody(server, did, "application/json", bodyReader)
+}
+
+// NewEndSessionsRequestWithBody constructs an http.Request for the EndSessions method, with any body, and a specified content type
+func NewEndSessionsRequestWithBody(server string, did string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "did", did, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/sessions/%s/end", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListTokensRequest constructs an http.Request for the ListTokens method
 func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
 	var err error
@@ -5713,6 +5811,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/relay (the `CheckRelay` operationId).
 	CheckRelayWithResponse(ctx context.Context, params *CheckRelayParams, reqEditors ...RequestEditorFn) (*CheckRelayResponse, error)
+
+	// EndSessionsWithBodyWithResponse End all sessions of a participant
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+	EndSessionsWithBodyWithResponse(ctx context.Context, did string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error)
+
+	// EndSessionsWithResponse End all sessions of a participant
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+	EndSessionsWithResponse(ctx context.Context, did string, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error)
 
 	// ListTokensWithResponse List operator tokens, without the tokens themselves
 	//
@@ -8055,6 +8167,54 @@ func (r CheckRelayResponse) ContentType() string {
 	return ""
 }
 
+type EndSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndSessionsResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EndSessionsResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListTokensResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9247,6 +9407,32 @@ func (c *ClientWithResponses) CheckRelayWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseCheckRelayResponse(rsp)
+}
+
+// EndSessionsWithBodyWithResponse End all sessions of a participant
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+func (c *ClientWithResponses) EndSessionsWithBodyWithResponse(ctx context.Context, did string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error) {
+	rsp, err := c.EndSessionsWithBody(ctx, did, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionsResponse(rsp)
+}
+
+// EndSessionsWithResponse End all sessions of a participant
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/sessions/{did}/end (the `EndSessions` operationId).
+func (c *ClientWithResponses) EndSessionsWithResponse(ctx context.Context, did string, body EndSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionsResponse, error) {
+	rsp, err := c.EndSessions(ctx, did, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionsResponse(rsp)
 }
 
 // ListTokensWithResponse List operator tokens, without the tokens themselves
@@ -10962,6 +11148,39 @@ func ParseCheckRelayResponse(rsp *http.Response) (*CheckRelayResponse, error) {
 	return response, nil
 }
 
+// ParseEndSessionsResponse parses an HTTP response from a EndSessionsWithResponse call
+func ParseEndSessionsResponse(rsp *http.Response) (*EndSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListTokensResponse parses an HTTP response from a ListTokensWithResponse call
 func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11339,6 +11558,9 @@ type ServerInterface interface {
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(w http.ResponseWriter, r *http.Request, params CheckRelayParams)
+	// EndSessions End all sessions of a participant
+	// (POST /operator/v1/sessions/{did}/end)
+	EndSessions(w http.ResponseWriter, r *http.Request, did string)
 	// ListTokens List operator tokens, without the tokens themselves
 	// (GET /operator/v1/tokens)
 	ListTokens(w http.ResponseWriter, r *http.Request, params ListTokensParams)
@@ -13235,6 +13457,32 @@ func (siw *ServerInterfaceWrapper) CheckRelay(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// EndSessions operation middleware
+func (siw *ServerInterfaceWrapper) EndSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "did" -------------
+	var did string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "did", r.PathValue("did"), &did, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "did", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndSessions(w, r, did)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListTokens operation middleware
 func (siw *ServerInterfaceWrapper) ListTokens(w http.ResponseWriter, r *http.Request) {
 
@@ -13757,6 +14005,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens", wrapper.CreateToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens/{name}/revoke", wrapper.RevokeToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handles/{handle}/release", wrapper.ReleaseHandle)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/sessions/{did}/end", wrapper.EndSessions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/audit", wrapper.ListAudit)
 
 	return m
@@ -15924,6 +16173,46 @@ func (response CheckRelaydefaultApplicationProblemPlusJSONResponse) VisitCheckRe
 	return err
 }
 
+type EndSessionsRequestObject struct {
+	DID  string `json:"did"`
+	Body *EndSessionsJSONRequestBody
+}
+
+type EndSessionsResponseObject interface {
+	VisitEndSessionsResponse(w http.ResponseWriter) error
+}
+
+type EndSessions200JSONResponse Acted
+
+func (response EndSessions200JSONResponse) VisitEndSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndSessionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndSessionsdefaultApplicationProblemPlusJSONResponse) VisitEndSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTokensRequestObject struct {
 	Params ListTokensParams
 }
@@ -16388,6 +16677,9 @@ type StrictServerInterface interface {
 	// CheckRelay Examine the server at which homes meet
 	// (GET /operator/v1/relay)
 	CheckRelay(ctx context.Context, request CheckRelayRequestObject) (CheckRelayResponseObject, error)
+	// EndSessions End all sessions of a participant
+	// (POST /operator/v1/sessions/{did}/end)
+	EndSessions(ctx context.Context, request EndSessionsRequestObject) (EndSessionsResponseObject, error)
 	// ListTokens List operator tokens, without the tokens themselves
 	// (GET /operator/v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
@@ -17797,6 +18089,39 @@ func (sh *strictHandler) CheckRelay(w http.ResponseWriter, r *http.Request, para
 	}
 }
 
+// EndSessions operation middleware
+func (sh *strictHandler) EndSessions(w http.ResponseWriter, r *http.Request, did string) {
+	var request EndSessionsRequestObject
+
+	request.DID = did
+
+	var body EndSessionsJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndSessions(ctx, request.(EndSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndSessionsResponseObject); ok {
+		if err := validResponse.VisitEndSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListTokens operation middleware
 func (sh *strictHandler) ListTokens(w http.ResponseWriter, r *http.Request, params ListTokensParams) {
 	var request ListTokensRequestObject
@@ -18184,12 +18509,13 @@ var swaggerSpec = []string{
 	"GwV8CWnirG4vxwczhl0+MuyOho3QfR3E41QpJTuUPIfeECZ8YWA5W2QdqCQkXf6+Eeq4oPZddYxi6AVq",
 	"Yt2WzVxuEdjxibFu65fNETirjIDndEYEfCKQAIEGFA7wDDaqLgs2BbbRwlqQA8O+DpCQtP4+LKQ3zgk/",
 	"muE2wuZ0XXrFDG+zL72CVxrJfVMLB5vtNHi/Zbnq9G3usZjEoayh5GkgY+2Ml/jKnda0cR/nVrV96RQq",
-	"NQJ67XQP6wNeUNlmKwA7REzcPyTsANRvDnlNr9zpU2ob2J7dILLTb8tEmjFjT6eVgXK9YyTxJzHCSvII",
-	"eyFTS93zCDZNH+VbDtT8CTa+U/D5SjoT9A7bZx85koRcQ682nn5Yq+Xte/px1nPiw9eZkeugdjo8qI4Q",
-	"0+qYcFuIImsatSrdWzBgekcTNr/KoIZXIIuvpkwqiRpuQ6YVELGn/H4OVbrzwf7lCOnrvTfk5/DSmXPL",
-	"75L40u14evZGcy38wwk3P40446NZjaH16p2WK5v+sbdgCQ7djA+zGqOlk/oO7TbyoHYQ4e4X90mi61kr",
-	"XvhyMVixgPo3P2S8LElHn3FRQrCRCAx7WAljehxQavZHNaBT3Up/6Sj63yO7jxfi0xJ2s07il7G1mXfa",
-	"OiNShYbOv7xxh0IqP6EbtmWfXE4+vvn4/wIAAP//",
+	"NQJ67XQP6wNeUNlmKwA7REzcP6SQXhYKF0VDjyNJXcEj1jFoXfkER2z354hjiF97/PSxOZGhqi+E+ZXf",
+	"yh9G8HEhzGXZJhl6P1pzph2Uwl5Rw5i8f7XPxvaaXrnTV7/tinx2K9tOEzcT6fCNjcJWBsr1juUtdmj9",
+	"prdH2GCb+jSf5yI1zblvOfr3J9j49tPnqxNO0Dvsyf4596gJH4G1Wt5++AjOek58+DrTvB3UTocH1RFi",
+	"Wh3TmApRZE33X6V7q1BM72gW8FcZKfMKZPHV1N4l+dVtyLRax0oZe5CYl26nsX85Qk2E3hvyc3jpzAUL",
+	"7pL40m2je/buhS38wwk3P40446OpsqGf752WK5umxLfgXggtsg9TZaP1uPoO7TaS63YQ4e5XjEqi61nL",
+	"qPgaRFgGg5qCP0QtEA0/My5KCIY3gbE0K2FMj1dTzf4oMXWqW+kvHaWUeGT3QWh8WsJuKlP8MraOmE6v",
+	"cESq0CX8lzfuUMiOROiGvf4nl5OPbz7+vwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -52,10 +52,11 @@ func New(address, handle string) (*Agent, error) {
 	return &Agent{url: address, handle: handle, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
 }
 
-// Register registers the agent with a proof of its key, and learns the key of the registry.
+// Register registers the agent with a proof that names the registry, and learns the key of the registry.
 func (a *Agent) Register(ctx context.Context) error {
 	var asked struct {
 		Challenge string `json:"challenge"`
+		Audience  string `json:"aud"`
 	}
 	if err := a.call(ctx, http.MethodPost, "/register/challenge", nil, map[string]any{"handle": a.handle}, &asked); err != nil {
 		return err
@@ -66,11 +67,20 @@ func (a *Agent) Register(ctx context.Context) error {
 		Domain      string         `json:"domain"`
 		AccessToken string         `json:"accessToken"`
 	}
-	err := a.call(ctx, http.MethodPost, "/register", nil, map[string]any{
-		"handle": a.handle, "publicKey": base64.RawURLEncoding.EncodeToString(public),
-		"challenge": asked.Challenge, "challengeSignature": a.sign([]byte(asked.Challenge)),
-	}, &registered)
+	registration := map[string]any{
+		"aud": asked.Audience, "purpose": "register", "timestamp": time.Now().Unix(),
+		"handle": a.handle, "publicKey": base64.RawURLEncoding.EncodeToString(public), "challenge": asked.Challenge,
+	}
+	text, err := json.Marshal(registration)
 	if err != nil {
+		return err
+	}
+	document, err := jcs.Transform(text)
+	if err != nil {
+		return err
+	}
+	registration["challengeSignature"] = a.sign(document)
+	if err := a.call(ctx, http.MethodPost, "/register", nil, registration, &registered); err != nil {
 		return err
 	}
 	a.DID, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken

@@ -27,7 +27,7 @@ const (
 )
 
 // newest is the version of a record of this program.
-const newest = 4
+const newest = 5
 
 // added is the migration of a later one, and gap is one that leaves its version out. The names of
 // files that a migration makes beside a record of this program go on with kept.

@@ -20,7 +20,7 @@ const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
 	ORDER BY i.event`
 
 // Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
-func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, engine.Stamp(now))
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -29,7 +29,7 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device string, n
 		return nil, nil
 	}
 	leases, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Lease, error) {
-		return lease(ctx, q, to, device, now, until, limit)
+		return lease(ctx, q, to, device, session, now, until, limit)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -37,7 +37,10 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device string, n
 	return leases, nil
 }
 
-func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	if err := HasSession(ctx, q, session); err != nil {
+		return nil, err
+	}
 	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event FROM inbox i JOIN event e ON e.seq = i.event
 		WHERE i.did = ?1 AND i.waiting IS NOT NULL AND `+withdrawn+`)`, to)
 	if err != nil {
@@ -67,13 +70,27 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device string, n
 		if err != nil {
 			return nil, err
 		}
-		err = q.Put(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
-			device, l.Delivery, engine.Stamp(until), to, at.event)
+		err = q.Put(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ?, session = nullif(?, '') WHERE did = ? AND event = ?`,
+			device, l.Delivery, engine.Stamp(until), session, to, at.event)
 		if err != nil {
 			return nil, fmt.Errorf("write lease: %w", err)
 		}
 	}
 	return leases, nil
+}
+
+// HasSession returns [federation.ErrSessionEnded] for a session that has ended before the transaction
+// of a write. No session, "", has not.
+func HasSession(ctx context.Context, q engine.Tx, id string) error {
+	if id == "" {
+		return nil
+	}
+	var has bool
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM session WHERE id = ? AND ends <> 1)`, []any{id}, &has)
+	if err == nil && !has {
+		err = federation.ErrSessionEnded
+	}
+	return err
 }
 
 // skipRead notes up to where nothing waits in an inbox, so that what was read long ago

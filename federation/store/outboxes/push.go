@@ -127,6 +127,9 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 // NextPush implements [federationtest.Webhooks].
 func (s *Outboxes) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
+	if err == nil && h.Over(now) {
+		err = federation.ErrNotFound
+	}
 	var found, notices []federation.Push
 	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
 	if err == nil {

@@ -12,21 +12,24 @@ import (
 	"baton/federation/store/inboxes"
 )
 
-const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why`
+const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why, key_id, unbound, ends`
 
 func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 	var id, handoff string
-	var since, disabled int64
-	if err := row.Scan(&id, &h.DID, &h.Participant, &handoff, &h.Label, &h.Sealed, &h.URL, &since, &disabled, &h.Why); err != nil {
+	var since, disabled, ends int64
+	if err := row.Scan(&id, &h.DID, &h.Participant, &handoff, &h.Label, &h.Sealed, &h.URL, &since, &disabled, &h.Why, &h.Key, &h.Unbound, &ends); err != nil {
 		return h, err
 	}
-	h.Since, h.Disabled = engine.Moment(since), engine.Moment(disabled)
+	h.Since, h.Disabled, h.Ends = engine.Moment(since), engine.Moment(disabled), engine.Moment(ends)
 	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
 // AddWebhook implements [federationtest.Webhooks].
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {
+			return err
+		}
 		var has, same int
 		err := q.Row(ctx, `SELECT count(*), count(CASE WHEN url = ? AND label = ? THEN 1 END) FROM webhook WHERE did = ? AND handoff = ?`,
 			[]any{h.URL, h.Label, h.DID, h.Handoff.String()}, &has, &same)
@@ -38,8 +41,9 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		err = q.Put(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why)
+		err = q.Put(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			h.ID.String(), h.DID, h.Participant, h.Handoff.String(), h.Label, h.Sealed, h.URL, engine.Stamp(h.Since), engine.Stamp(h.Disabled), h.Why,
+			h.Key, h.Unbound, engine.Stamp(h.Ends))
 		if err != nil {
 			return err
 		}
@@ -78,10 +82,11 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 	return nextDue(ctx, q, h.ID, 0)
 }
 
-// nextDue notes when the next delivery to a webhook is due, at a time or later.
+// nextDue notes when the next delivery to a webhook, or its end, is due, at a time or later.
 func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int64) error {
 	return q.Put(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
-		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
+		FROM (SELECT next FROM push WHERE webhook = ?1 AND next IS NOT NULL UNION ALL SELECT ends FROM webhook WHERE id = ?1 AND ends > 0) AS due)
+		WHERE id = ?1 AND disabled = 0`, id.String(), now)
 }
 
 // Webhook implements [federationtest.Webhooks].
@@ -166,7 +171,7 @@ func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) e
 // DisableWebhook implements [federationtest.Webhooks].
 func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
+		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL, ends = 0 WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
 		if err != nil || n == 0 {
 			return err
 		}
@@ -179,13 +184,18 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 }
 
 // EnableWebhook implements [federationtest.Webhooks].
-func (s *Outboxes) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
-	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		h, err := oneWebhook(ctx, q, id)
+func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) error {
+	return s.changeWebhook(ctx, as.ID, func(ctx context.Context, q engine.Tx) error {
+		if err := inboxes.HasSession(ctx, q, as.Session); err != nil {
+			return err
+		}
+		h, err := oneWebhook(ctx, q, as.ID)
 		if err != nil || h.Disabled.IsZero() {
 			return err
 		}
-		if err := q.Put(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+		err = q.Put(ctx, `UPDATE webhook SET disabled = 0, why = '', key_id = ?, unbound = ?, ends = ? WHERE id = ?`,
+			as.Key, as.Unbound, engine.Stamp(as.Ends), as.ID.String())
+		if err != nil {
 			return err
 		}
 		return s.pushWaiting(ctx, q, h)

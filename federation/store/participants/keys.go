@@ -69,7 +69,8 @@ func scanWindow(row engine.Scanner) (federation.KeyWindow, error) {
 	return w, err
 }
 
-// PutWindow notes in the history of a DID when a key was good.
+// PutWindow notes in the history of a DID when a key was good. The end of a revoked key ends what
+// the DID began with it.
 func PutWindow(ctx context.Context, q engine.Tx, w federation.KeyWindow) error {
 	err := q.Put(ctx, `INSERT INTO key_window (did, key_id, origin, via, since, seen, until, public)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -77,6 +78,12 @@ func PutWindow(ctx context.Context, q engine.Tx, w federation.KeyWindow) error {
 		w.DID, w.KeyID, w.Origin, w.Via, engine.Stamp(w.Since), engine.Stamp(w.Seen), engine.Stamp(w.Until), engine.NotNull(w.Public))
 	if err != nil {
 		return fmt.Errorf("write key: %w", err)
+	}
+	if w.Origin != federation.RevokedKey {
+		return nil
+	}
+	if err := EndKey(ctx, q, []string{string(w.DID)}, w.KeyID, w.Since, w.Seen); err != nil {
+		return fmt.Errorf("end what began with the key: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package participants
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,46 +11,130 @@ import (
 	"baton/federation/store/engine"
 )
 
+const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address`
+
+func scanSession(row engine.Scanner) (s federation.Session, err error) {
+	var expires, ends, created, used int64
+	err = row.Scan(&s.ID, &s.Participant, &s.Generation, &expires, &ends, &s.Began, &s.Key, &s.Bound, &created, &used, &s.Address)
+	s.Expires, s.Ends, s.Created, s.Used = engine.Moment(expires), engine.Moment(ends), engine.Moment(created), engine.Moment(used)
+	return s, err
+}
+
 // StartSession implements [federationtest.Sessions].
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		return q.Put(ctx, `INSERT INTO session (id, participant, generation, expires) VALUES (?, ?, ?, ?)`,
-			session.ID, session.Participant, session.Generation, engine.Stamp(session.Expires))
-	})
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return StartSession(ctx, q, session) })
 	if err != nil {
 		return fmt.Errorf("start session of %s: %w", session.Participant, err)
 	}
 	return nil
 }
 
+// StartSession begins a session in the transaction of a write. It is also where expired sessions
+// are deleted, of all participants.
+func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error {
+	if err := sweepSessions(ctx, q, s.Created); err != nil {
+		return err
+	}
+	var revoked int64
+	err := q.Row(ctx, `SELECT coalesce(min(since), 0) FROM key_window WHERE did = ? AND key_id = ? AND origin = ?`,
+		[]any{s.Participant, s.Key, federation.RevokedKey}, &revoked)
+	if err != nil {
+		return err
+	}
+	if end := engine.Moment(revoked); revoked > 0 && (s.Ends.IsZero() || end.Before(s.Ends)) {
+		s.Ends = end
+	}
+	if !s.Ends.IsZero() && !s.Created.Before(s.Ends) {
+		return federation.ErrSessionEnded
+	}
+	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		s.ID, s.Participant, s.Generation, engine.Stamp(s.Expires), engine.Stamp(s.Ends), string(s.Began), s.Key, s.Bound,
+		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address)
+	if err != nil {
+		return err
+	}
+	_, err = endSessions(ctx, q, `id IN (SELECT id FROM session WHERE participant = ?1 ORDER BY used DESC, id LIMIT 0 + ?2 OFFSET 0 + ?3)`,
+		s.Participant, federation.MaxSessions, federation.MaxSessions)
+	return err
+}
+
+// live is a condition: a session has not ended at ?1.
+const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
+
+// sweepSessions deletes the sessions that have expired. One whose key has ended stays until then, so
+// that its client is told why.
+func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
+	_, err := endSessions(ctx, q, `expires <= ?1`, engine.Stamp(now))
+	return err
+}
+
+// endSessions deletes the sessions that a condition names, ends their leases, and returns how
+// many sessions there were.
+func endSessions(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
+	ended, err := engine.Rows(ctx, q, engine.ScanOne[string], `DELETE FROM session WHERE `+which+` RETURNING id`, args...)
+	if err != nil || len(ended) == 0 {
+		return 0, err
+	}
+	ids, err := json.Marshal(ended)
+	if err != nil {
+		return 0, err
+	}
+	return len(ended), q.Put(ctx, `UPDATE inbox SET device = NULL, until = 0, session = NULL WHERE session IN (SELECT value FROM json_each(?1))`, string(ids))
+}
+
 // HasSession implements [federationtest.Sessions].
 func (s *Participants) HasSession(ctx context.Context, participant string, now time.Time) (has bool, err error) {
-	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM session WHERE participant = ? AND expires > ?)`,
-		[]any{participant, engine.Stamp(now)}, &has)
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM session WHERE participant = ?2 AND `+live+`)`,
+		[]any{engine.Stamp(now), participant}, &has)
 	if err != nil {
 		return false, fmt.Errorf("look for a session of %s: %w", participant, err)
 	}
 	return has, nil
 }
 
-// AdvanceSession implements [federationtest.Sessions]. It is also where expired
-// families are swept out, whosesoever they are.
+// Session implements [federationtest.Sessions].
+func (s *Participants) Session(ctx context.Context, id string, now time.Time) (federation.Session, error) {
+	found, err := oneSession(ctx, s.db.Reads(), `SELECT `+sessionColumns+` FROM session WHERE id = ? AND expires > ?`, id, engine.Stamp(now))
+	if err == nil && !found.Live(now) {
+		found, err = federation.Session{}, federation.ErrSessionEnded
+	}
+	if err != nil {
+		return federation.Session{}, fmt.Errorf("read session: %w", err)
+	}
+	return found, nil
+}
+
+// Sessions implements [federationtest.Sessions].
+func (s *Participants) Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error) {
+	of, err := json.Marshal(participants)
+	if err != nil {
+		return nil, err
+	}
+	found, err := engine.Rows(ctx, s.db.Reads(), scanSession, `SELECT `+sessionColumns+` FROM session
+		WHERE participant IN (SELECT value FROM json_each(?2)) AND `+live+` ORDER BY created DESC, id`, engine.Stamp(now), string(of))
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return found, nil
+}
+
+// AdvanceSession implements [federationtest.Sessions].
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
-		if err := q.Put(ctx, `DELETE FROM session WHERE expires <= ?`, engine.Stamp(now)); err != nil {
+		if err := sweepSessions(ctx, q, now); err != nil {
 			return federation.Session{}, err
 		}
-		next := federation.Session{ID: id, Generation: generation + 1, Expires: engine.Moment(engine.Stamp(expires))}
-		err := q.Row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING participant`,
-			[]any{next.Generation, engine.Stamp(expires), id, generation}, &next.Participant)
+		next, err := oneSession(ctx, q, `UPDATE session SET generation = generation + 1, expires = ?1, used = ?2 WHERE id = ?3 AND generation = ?4
+			AND (ends = 0 OR ends > ?2) RETURNING `+sessionColumns,
+			engine.Stamp(expires), engine.Stamp(now), id, generation)
 		if !errors.Is(err, federation.ErrNotFound) {
 			return next, err
 		}
-		ended, err := q.Exec(ctx, `DELETE FROM session WHERE id = ?`, id)
+		ended, err := endSessions(ctx, q, `id = ?1 AND (ends = 0 OR ends > ?2)`, id, engine.Stamp(now))
 		if err == nil && ended == 0 {
 			err = federation.ErrNotFound
 		}
-		return federation.Session{}, err // no error where it ended one, which would undo the end of the family
+		return federation.Session{}, err // no error where it ended one, which would undo the end of the session
 	})
 	if err == nil && session.ID == "" {
 		err = federation.ErrTokenUsed
@@ -60,8 +145,158 @@ func (s *Participants) AdvanceSession(ctx context.Context, id string, generation
 	return session, nil
 }
 
-// EndSessions ends the sessions of a participant.
-func EndSessions(ctx context.Context, t engine.Tx, participant string) error {
-	_, err := t.Exec(ctx, `DELETE FROM session WHERE participant = ?`, participant)
+func oneSession(ctx context.Context, q engine.Tx, query string, args ...any) (federation.Session, error) {
+	found, err := engine.Rows(ctx, q, scanSession, query, args...)
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Session{}, err
+	}
+	return found[0], nil
+}
+
+// ProlongSession implements [federationtest.Sessions].
+func (s *Participants) ProlongSession(ctx context.Context, id string, now, expires time.Time) (federation.Session, error) {
+	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
+		return oneSession(ctx, q, `UPDATE session SET expires = ?2, used = ?1 WHERE id = ?3 AND `+live+` RETURNING `+sessionColumns,
+			engine.Stamp(now), engine.Stamp(expires), id)
+	})
+	if err != nil {
+		return federation.Session{}, fmt.Errorf("prolong session: %w", err)
+	}
+	return session, nil
+}
+
+// BindSession implements [federationtest.Sessions].
+func (s *Participants) BindSession(ctx context.Context, id string) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		if err := q.Put(ctx, `UPDATE session SET bound = ? WHERE id = ?`, true, id); err != nil {
+			return err
+		}
+		return q.Put(ctx, `UPDATE webhook SET unbound = '' WHERE unbound = ?`, id)
+	})
+	if err != nil {
+		return fmt.Errorf("bind session: %w", err)
+	}
+	return nil
+}
+
+// EndSession implements [federationtest.Sessions].
+func (s *Participants) EndSession(ctx context.Context, participants []string, id string, now time.Time) error {
+	of, err := json.Marshal(participants)
+	if err != nil {
+		return err
+	}
+	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		if err := sweepSessions(ctx, q, now); err != nil {
+			return err
+		}
+		ended, err := endSessions(ctx, q, `id = ?2 AND participant IN (SELECT value FROM json_each(?3)) AND `+live, engine.Stamp(now), id, string(of))
+		if err == nil && ended == 0 {
+			err = federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
+}
+
+// EndSessions implements [federationtest.Sessions].
+func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
+	of, err := json.Marshal(participants)
+	if err != nil {
+		return 0, err
+	}
+	ended, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+		if err := sweepSessions(ctx, q, now); err != nil {
+			return 0, err
+		}
+		if !unbound {
+			return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND `+live, engine.Stamp(now), string(of), except)
+		}
+		if err := endWebhooks(ctx, q, now, `unbound <> '' AND unbound <> ?3 AND `+ofThem, string(of), except); err != nil {
+			return 0, err
+		}
+		return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND bound = ?4 AND `+live, engine.Stamp(now), string(of), except, false)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("end sessions: %w", err)
+	}
+	return ended, nil
+}
+
+// ofThem is a condition: a webhook is of one of the participants ?2, a JSON array of names and DIDs.
+const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
+
+// endWebhooks has the webhooks that a condition names disabled at a time, which is ?1 of the
+// condition: the worker that takes a webhook after its end disables it, and tells its owner.
+func endWebhooks(ctx context.Context, q engine.Tx, end time.Time, which string, args ...any) error {
+	return q.Put(ctx, `UPDATE webhook SET ends = ?1, due = CASE WHEN due < ?1 THEN due ELSE ?1 END
+		WHERE disabled = 0 AND (ends = 0 OR ends > ?1) AND `+which, append([]any{engine.Stamp(end)}, args...)...)
+}
+
+// EndSessions ends all sessions of a participant in the transaction of a write, as the end of their
+// keys does.
+func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
+	return endForKey(ctx, q, `participant = ?1`, participant)
+}
+
+// endedByKey is the end of a session whose key was revoked: it has come by the clock of each replica.
+const endedByKey = `1`
+
+// endForKey ends the sessions that a condition names with their leases.
+func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) error {
+	err := q.Put(ctx, `UPDATE inbox SET device = NULL, until = 0, session = NULL WHERE session IN (SELECT id FROM session WHERE `+which+`)`, args...)
+	if err != nil {
+		return err
+	}
+	return q.Put(ctx, `UPDATE session SET ends = `+endedByKey+` WHERE `+which, args...)
+}
+
+// DropSession ends one session in the transaction of a write.
+func DropSession(ctx context.Context, q engine.Tx, id string) error {
+	_, err := endSessions(ctx, q, `id = ?1`, id)
 	return err
+}
+
+// EndKey ends, in the transaction of a write, what participants, named by names and DIDs, began
+// with a key: at once their sessions if the end has come, else their sessions and leases at the end, and
+// their webhooks. A revoked key also ends what began with an unknown key.
+func EndKey(ctx context.Context, q engine.Tx, participants []string, key string, end, now time.Time) error {
+	of, err := json.Marshal(participants)
+	if err != nil {
+		return err
+	}
+	if end.After(now) {
+		const began = `participant IN (SELECT value FROM json_each(?1)) AND (key_id = ?2 OR key_id = '' AND began = 'refresh')`
+		err = q.Put(ctx, `UPDATE session SET ends = ?3 WHERE (ends = 0 OR ends > ?3) AND `+began, string(of), key, engine.Stamp(end))
+		if err != nil {
+			return err
+		}
+		err = q.Put(ctx, `UPDATE inbox SET until = ?3 WHERE until > ?3 AND session IN (SELECT id FROM session WHERE `+began+`)`, string(of), key, engine.Stamp(end))
+		if err != nil {
+			return err
+		}
+		return endWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
+	}
+	if err := endForKey(ctx, q, `participant IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
+		return err
+	}
+	return endWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
+}
+
+// RestoreKey takes an end of a key back that was to come: see [EndKey].
+func RestoreKey(ctx context.Context, q engine.Tx, participants []string, end time.Time) error {
+	of, err := json.Marshal(participants)
+	if err != nil {
+		return err
+	}
+	err = q.Put(ctx, `UPDATE session SET ends = 0 WHERE ends = ?1 AND participant IN (SELECT value FROM json_each(?2))`, engine.Stamp(end), string(of))
+	if err != nil {
+		return err
+	}
+	return q.Put(ctx, `UPDATE webhook SET ends = 0 WHERE ends = ?1 AND `+ofThem, engine.Stamp(end), string(of))
 }

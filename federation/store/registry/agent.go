@@ -45,13 +45,14 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 	}
 	var n int64
 	err := q.Row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
-		shows_presence, shows_context, issuer, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		shows_presence, shows_context, issuer, subject, began, recovery) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (handle) DO UPDATE SET own_did = excluded.own_did, capabilities = excluded.capabilities, metadata = excluded.metadata,
 			registered = excluded.registered, shows_presence = excluded.shows_presence, shows_context = excluded.shows_context,
-			issuer = excluded.issuer, subject = excluded.subject, released = 0 WHERE agent.released > 0 RETURNING n`,
+			issuer = excluded.issuer, subject = excluded.subject, began = excluded.began, recovery = excluded.recovery, released = 0
+			WHERE agent.released > 0 RETURNING n`,
 		[]any{
 			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), engine.Stamp(a.Registered), engine.NotNull(a.KeptKey),
-			a.Shows.Presence, a.Shows.Context, a.Account.Issuer, a.Account.Subject,
+			a.Shows.Presence, a.Shows.Context, a.Account.Issuer, a.Account.Subject, string(a.Began), []byte(a.Recovery),
 		}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.ErrTaken
@@ -168,7 +169,7 @@ func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Sho
 // registered, with their keys: a row for each key, and one for an agent without keys.
 func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.Agent, error) {
 	rows, err := engine.Rows(ctx, q, scanAgent, `SELECT a.handle, a.did, a.own_did, a.capabilities, a.metadata, a.registered, a.kept_key,
-			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released,
+			a.shows_presence, a.shows_context, a.issuer, a.subject, a.released, a.began, a.recovery,
 			coalesce(k.n, -1), coalesce(k.id, ''), coalesce(k.did, ''), k.public, coalesce(k.created, 0), coalesce(k.expires, 0), coalesce(k.revoked, 0), coalesce(k.reason, '')
 		FROM (SELECT * FROM agent WHERE `+where+`) a LEFT JOIN agent_key k ON k.handle = a.handle ORDER BY a.n, k.n`, arg)
 	if err != nil {
@@ -188,15 +189,15 @@ func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.
 // scanAgent reads an agent with one of its keys.
 func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	var a agents.Agent
-	var capabilities, metadata, kept []byte
+	var capabilities, metadata, kept, recovery []byte
 	var registered, released int64
 	var key keyScan
 	err := row.Scan(append([]any{
 		&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
-		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject, &released,
+		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject, &released, &a.Began, &recovery,
 	}, key.dest()...)...)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
-	a.Registered, a.Released, a.KeptKey = engine.Moment(registered), engine.Moment(released), ed25519.PublicKey(kept)
+	a.Registered, a.Released, a.KeptKey, a.Recovery = engine.Moment(registered), engine.Moment(released), ed25519.PublicKey(kept), ed25519.PublicKey(recovery)
 	if key.n >= 0 {
 		a.Keys = []agents.Key{key.read()}
 	}

@@ -123,20 +123,28 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endKeys ends the keys of an agent that have no end yet.
+// endKeys ends the keys of an agent that have no end yet, or a later one.
 func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.Time) error {
 	for _, key := range a.Keys {
-		if !key.Revoked.IsZero() {
+		if !key.Revoked.IsZero() && !key.Revoked.After(until) {
 			continue
 		}
 		if err := q.Put(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
 			return err
 		}
-		if err := endKey(ctx, q, key, until, now); err != nil {
+		if err := endUse(ctx, q, a, key, until, now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endUse ends a key of an agent, and what the agent began with it.
+func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
+	if err := endKey(ctx, q, key, end, now); err != nil {
+		return err
+	}
+	return participants.EndKey(ctx, q, []string{a.Handle, string(a.DID)}, federation.KeyID(key.Public), end, now)
 }
 
 // forgetKey makes room for a key of an agent that has as many as it may. There is
@@ -171,7 +179,7 @@ func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string
 		err := q.Put(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
 			engine.Stamp(now), reason, handle, kid)
 		if err == nil {
-			err = endKey(ctx, q, key, now, now)
+			err = endUse(ctx, q, a, key, now, now)
 		}
 		if err != nil || key.Status(now) != agents.KeyStatusActive {
 			return err
@@ -193,6 +201,9 @@ func succeed(ctx context.Context, q engine.Tx, a agents.Agent, revoked string, n
 		err := q.Put(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
 			key.DID, federation.KeyID(key.Public), federation.RevokedKey, engine.Stamp(key.Revoked))
 		if err != nil {
+			return err
+		}
+		if err := participants.RestoreKey(ctx, q, []string{a.Handle, string(a.DID), string(key.DID)}, key.Revoked); err != nil {
 			return err
 		}
 		return setOwnDID(ctx, q, a, key)

@@ -46,6 +46,16 @@ func (r Bound) RevokeKey(ctx context.Context, handle, by, kid, reason string, no
 	return agent, err
 }
 
+// RevokeAgent is [Record.RevokeAgent].
+func (r Bound) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
+	if err := r.Record.RevokeAgent(ctx, handle, by, reason, now); err != nil {
+		return err
+	}
+	agent, err := r.Record.Agent(ctx, handle)
+	r.changed(agent)
+	return err
+}
+
 // ProveKey is [Record.ProveKey].
 func (r Bound) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
 	if _, err := r.Record.ProveKey(ctx, handle, kid, did, now); err != nil {

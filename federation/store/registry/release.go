@@ -19,7 +19,7 @@ func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Ti
 		if err != nil || !a.Released.IsZero() {
 			return err
 		}
-		if err := q.Put(ctx, `UPDATE agent SET released = ?, own_did = did WHERE handle = ?`, engine.Stamp(now), handle); err != nil {
+		if err := q.Put(ctx, `UPDATE agent SET released = ?, own_did = did, recovery = NULL WHERE handle = ?`, engine.Stamp(now), handle); err != nil {
 			return err
 		}
 		if err := q.Put(ctx, `DELETE FROM agent_key WHERE handle = ?`, handle); err != nil {

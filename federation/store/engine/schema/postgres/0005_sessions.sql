@@ -1,1 +1,19 @@
--- Version 5 changes the tables of a registry.
+-- Version 5 of the record in PostgreSQL. The version in the folder above says what the columns
+-- are for.
+
+ALTER TABLE session
+    ADD COLUMN ends    bigint NOT NULL DEFAULT 0,
+    ADD COLUMN began   text COLLATE "C" NOT NULL DEFAULT 'refresh',
+    ADD COLUMN key_id  text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN bound   bigint NOT NULL DEFAULT 0,
+    ADD COLUMN created bigint NOT NULL DEFAULT 0,
+    ADD COLUMN used    bigint NOT NULL DEFAULT 0,
+    ADD COLUMN address text COLLATE "C" NOT NULL DEFAULT '';
+
+ALTER TABLE inbox ADD COLUMN session text COLLATE "C";
+CREATE INDEX inbox_session ON inbox (session) WHERE session IS NOT NULL;
+
+ALTER TABLE webhook
+    ADD COLUMN key_id  text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN unbound text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN ends    bigint NOT NULL DEFAULT 0;

@@ -1,3 +1,18 @@
+-- Version 5 of the tables of a registry. The version in the folder above explains it.
+
+ALTER TABLE agent
+    ADD COLUMN began    text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN recovery bytea;
+
+UPDATE agent SET began = 'header' WHERE shows_presence = 'public'
+    AND EXISTS (SELECT 1 FROM agent_key k WHERE k.handle = agent.handle AND k.n = 0 AND k.did = '');
+
+INSERT INTO session (id, participant, generation, expires, created, used)
+SELECT 'api:' || handle, handle, 0, (extract(epoch FROM now())::bigint + 2592000) * 1000000000,
+    extract(epoch FROM now())::bigint * 1000000000, extract(epoch FROM now())::bigint * 1000000000 FROM agent
+WHERE handle NOT LIKE '%@%' AND (NOT EXISTS (SELECT 1 FROM agent_key k WHERE k.handle = agent.handle)
+    OR EXISTS (SELECT 1 FROM agent_key k WHERE k.handle = agent.handle AND (k.revoked = 0 OR k.revoked > extract(epoch FROM now())::bigint * 1000000000)));
+
 -- An account registers one agent by a token that names no registration.
 CREATE INDEX agent_account ON agent (issuer, subject) WHERE issuer <> '';
 

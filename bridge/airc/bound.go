@@ -1,0 +1,109 @@
+package airc
+
+import (
+	"encoding/json"
+	"time"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/signing"
+)
+
+// The purposes of bound proofs: a signature for one of them is none for another.
+const (
+	purposeRegister = "register"
+	purposeRotate   = "rotate"
+	purposeRevoke   = "revoke"
+)
+
+// isBound reports whether a request claims to have a proof that names this gateway.
+func (o *object) isBound() bool { return o.has("aud") || o.has("purpose") }
+
+// checkBound refuses a bound proof for another gateway, for another purpose, or of another time.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
+	aud, named := o.text("aud"), o.text("purpose")
+	var seconds int64
+	if json.Unmarshal(o.members["timestamp"], &seconds) != nil {
+		o.fail("timestamp is missing or no whole number of seconds")
+	}
+	switch {
+	case o.err != nil:
+		return o.err
+	case aud != l.domain:
+		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
+	case named != purpose:
+		return refuse(codeInvalidSignature, "purpose is not "+purpose)
+	case now.Sub(time.Unix(seconds, 0)).Abs() > clockSkew:
+		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	}
+	return nil
+}
+
+// boundDocument returns the request that a bound proof covers, with the members that the request
+// leaves to the registry.
+func boundDocument(o *object, defaults map[string]string) []byte {
+	members := map[string]json.RawMessage{}
+	for name, text := range defaults {
+		members[name] = jsonString(text)
+	}
+	for name, member := range o.members {
+		members[name] = member
+	}
+	document, err := json.Marshal(members)
+	if err != nil {
+		panic("airc: a request that was read cannot be written: " + err.Error())
+	}
+	return document
+}
+
+// needBound is what a caller is told whose signature names no gateway.
+func needBound(c code, members string) error {
+	return refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
+}
+
+// The members that bound proofs cover.
+const (
+	boundRegistration = "aud, challenge, handle, publicKey, purpose, timestamp"
+	boundRotation     = "aud, handle, newKid, newPublicKey, purpose, timestamp"
+	boundRevocation   = "aud, handle, kid, purpose, reason, timestamp"
+)
+
+// authorized returns the key of an agent that signed a change of its keys: in a bound proof, which
+// covers document, or with a bare signature in a bound session.
+//
+// spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
+func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
+	signature := change.text("signature")
+	switch {
+	case change.err != nil:
+		return agents.Key{}, change.err
+	case !change.isBound():
+		key, err := authority(change.agent, change.body, signature, change.now, bare...)
+		if err == nil && !change.session.Bound {
+			err = needBound(codeInvalidSignature, covered)
+		}
+		return key, err
+	}
+	if err := l.checkBound(change.object, purpose, change.now); err != nil {
+		return agents.Key{}, err
+	}
+	if named := change.first("handle"); named != "" && named != change.agent.Handle {
+		return agents.Key{}, refuse(codeInvalidSignature, "handle is not that of the token")
+	}
+	return authority(change.agent, document, signature, change.now, bound)
+}
+
+// boundBy notes that an agent made a bound proof: its sessions that began without one end, but for
+// the session of the request if that began with the same key.
+func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Time) error {
+	current := ""
+	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {
+		current = c.session.ID
+		if err := l.deps.Registry.Sessions.BindSession(c.Context(), current); err != nil {
+			return err
+		}
+	}
+	return l.endUnbound(c.Context(), agent, current, now)
+}

@@ -1,0 +1,255 @@
+package airc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// legacySession is the session of a token below /api that names none: it was issued before
+// sessions were on record.
+func legacySession(handle string) string { return "api:" + handle }
+
+// begin files a session of an agent that began in a request, and returns it with the end of its key.
+func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
+	begun, err := l.deps.Registry.Sessions.StartAgentSession(ctx, s)
+	if errors.Is(err, federation.ErrSessionEnded) {
+		return begun, errKeyEnded()
+	}
+	if err != nil {
+		return begun, fmt.Errorf("start session of %s: %w", s.Participant, err)
+	}
+	return begun, nil
+}
+
+// newSession returns a session of an agent that begins in a request.
+func newSession(c *call, handle string, began federation.Began, key agents.Key, now time.Time) federation.Session {
+	s := federation.Session{Participant: handle, Began: began, Bound: began == federation.BeganBound, Address: credential.HostOf(c.Request)}
+	if key.ID != "" {
+		s.Key = federation.KeyID(key.Public)
+	}
+	return credential.NewSession(s, now)
+}
+
+// sessionOf returns the session of a token that was read.
+func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time) (federation.Session, error) {
+	switch {
+	case c.Session != "":
+	case c.Use == useAPI:
+		c.Session = legacySession(c.Subject)
+	default: // from before access tokens named one: the client refreshes it
+		return federation.Session{}, refuse(codeTokenExpired, "this token has expired")
+	}
+	s, err := credential.SessionOf(ctx, l.deps.Registry.Sessions, c, now)
+	switch {
+	case errors.Is(err, federation.ErrSessionEnded):
+		return s, errKeyEnded()
+	case errors.Is(err, credential.ErrSession):
+		return s, errSessionEnded()
+	case err != nil:
+		return s, fmt.Errorf("read session of %s: %w", c.Subject, err)
+	}
+	return s, nil
+}
+
+func errKeyEnded() error {
+	return refuse(codeKeyRevoked, "the key with which this session began was revoked, or has expired")
+}
+
+func errSessionEnded() error { return refuse(codeUnauthorized, "the session of this token has ended") }
+
+// stillIn returns nil while the session of a call lasts.
+func (l *Link) stillIn(c *call) error {
+	_, err := l.deps.Registry.Sessions.Session(c.Context(), c.session.ID, time.Now())
+	switch {
+	case errors.Is(err, federation.ErrSessionEnded):
+		return errKeyEnded()
+	case errors.Is(err, federation.ErrNotFound):
+		return errSessionEnded()
+	}
+	return err
+}
+
+// participantsOf returns the names under which an agent has sessions: its handle, and its DIDs.
+func participantsOf(agent agents.Agent) []string {
+	names := []string{agent.Handle}
+	for _, did := range agent.DIDs() {
+		names = append(names, string(did))
+	}
+	return names
+}
+
+// wakeEnded wakes the streams and requests of an agent that wait in sessions which may have ended, and
+// the worker that disables webhooks.
+func (l *Link) wakeEnded(agent agents.Agent) {
+	topics := []string{bridge.WebhooksTopic, bridge.InboxTopic(agent.Handle)}
+	for _, name := range participantsOf(agent) {
+		topics = append(topics, bridge.SessionsTopic(name))
+	}
+	l.deps.Wakes.Wake(topics...)
+}
+
+// endUnbound ends the sessions of an agent that are not bound, but for one.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string, now time.Time) error {
+	if _, err := l.deps.Registry.Sessions.EndSessions(ctx, participantsOf(agent), except, true, now); err != nil {
+		return err
+	}
+	l.wakeEnded(agent)
+	return nil
+}
+
+// requester returns the agent whose sessions or keys a request is about. Besides an access token it takes
+// a token of /api, and one of a login with a DID of the agent.
+func (l *Link) requester(c *call) (agents.Agent, error) {
+	if c.denied == nil {
+		return c.agent, nil
+	}
+	now := time.Now()
+	claims, err := l.token(c.Request, useAPI, now)
+	if err == nil {
+		c.agent, c.session, c.denied = l.holder(c.Request, claims, now)
+		return c.agent, c.denied
+	}
+	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	if err != nil || !ok || who.Session.Began != federation.BeganDID {
+		return agents.Agent{}, errors.Join(err, c.denied)
+	}
+	agent, err := l.deps.Registry.Agents.AgentOf(c.Context(), who.DID)
+	switch {
+	case errors.Is(err, federation.ErrNotFound) || err == nil && !agent.Is(who.DID):
+		return agents.Agent{}, c.denied
+	case err != nil:
+		return agents.Agent{}, fmt.Errorf("look up agent: %w", err)
+	}
+	c.agent, c.session, c.denied = agent, who.Session, nil
+	return agent, l.checkCaller(c.Context(), c)
+}
+
+// ownerOf is owner for a request that names a handle: the first use of a login with the did:key of an
+// active key of that agent proves the key for the handle.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, error) {
+	agent, denied := l.requester(c)
+	if denied == nil || handle == "" {
+		return agent, denied
+	}
+	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	if err != nil || !ok || who.Session.Began != federation.BeganDID {
+		return agent, errors.Join(err, denied)
+	}
+	agent, err = l.deps.Registry.Agents.Agent(c.Context(), handle)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return agent, denied
+	case err != nil:
+		return agent, fmt.Errorf("look up agent: %w", err)
+	}
+	for _, key := range agent.Keys {
+		if key.Status(now) != agents.KeyStatusActive || l.deps.Identity.KeyDID(key.Public) != who.DID {
+			continue
+		}
+		if agent, err = l.prove(c.Context(), agent, key, now); err != nil {
+			return agent, err
+		}
+		c.agent, c.session, c.denied = agent, who.Session, nil
+		return agent, l.checkCaller(c.Context(), c)
+	}
+	return agents.Agent{}, denied
+}
+
+// shownSession is a session as its owner sees it.
+type shownSession struct {
+	ID        string           `json:"id"`
+	KeyID     string           `json:"kid"` // "" for none, and for an unknown key
+	Began     federation.Began `json:"began"`
+	CreatedAt *int64           `json:"createdAt"`
+	UsedAt    *int64           `json:"usedAt"`
+	Address   string           `json:"address"`
+	Current   bool             `json:"current"`
+}
+
+// getSessions answers GET /auth/sessions.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) getSessions(c *call) (answer, error) {
+	agent, err := l.requester(c)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := l.deps.Registry.Sessions.Sessions(c.Context(), participantsOf(agent), time.Now())
+	if err != nil {
+		return answer{}, err
+	}
+	shown := make([]shownSession, len(found))
+	for i, s := range found {
+		shown[i] = shownSession{
+			ID: s.ID, Began: s.Began, CreatedAt: unixTime(s.Created), UsedAt: unixTime(s.Used), Address: s.Address, Current: s.ID == c.session.ID,
+		}
+		for _, key := range agent.Keys {
+			if s.Key == federation.KeyID(key.Public) {
+				shown[i].KeyID = key.ID
+			}
+		}
+	}
+	return answer{status: http.StatusOK, body: map[string]any{"sessions": shown}}, nil
+}
+
+// postLogout answers POST /auth/logout: the session of the token ends.
+func (l *Link) postLogout(c *call) (answer, error) {
+	agent, err := l.requester(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.endSession(c, agent, c.session.ID)
+}
+
+// deleteSession answers DELETE /auth/sessions/{id}.
+func (l *Link) deleteSession(c *call) (answer, error) {
+	agent, err := l.requester(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.endSession(c, agent, c.PathValue("id"))
+}
+
+func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error) {
+	err := l.deps.Registry.Sessions.EndSession(c.Context(), participantsOf(agent), id, time.Now())
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, refuse(codeNotFound, "you have no session of this id")
+	case err != nil:
+		return answer{}, err
+	}
+	l.wakeEnded(agent)
+	return ended(1), nil
+}
+
+// deleteSessions answers DELETE /auth/sessions: all sessions of the agent end, but for that of the
+// token.
+func (l *Link) deleteSessions(c *call) (answer, error) {
+	agent, err := l.requester(c)
+	if err != nil {
+		return answer{}, err
+	}
+	n, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), c.session.ID, false, time.Now())
+	if err != nil {
+		return answer{}, err
+	}
+	l.wakeEnded(agent)
+	return ended(n), nil
+}
+
+// ended is the answer to a request that ended n sessions.
+func ended(n int) answer {
+	return answer{status: http.StatusOK, body: map[string]int{"ended": n}}
+}

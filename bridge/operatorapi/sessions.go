@@ -1,0 +1,63 @@
+package operatorapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
+	"baton/federation"
+)
+
+// EndSessions implements [contract.StrictServerInterface]. The tokens of the sessions are refused from
+// now on, and their streams end.
+func (o *Operator) EndSessions(ctx context.Context, req contract.EndSessionsRequestObject) (contract.EndSessionsResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	ask := *req.Body
+	did, err := parseDID("did", req.DID)
+	if err != nil {
+		return nil, err
+	}
+	names, err := o.sessionNames(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if ask.DryRun {
+		found, err := o.deps.Sessions.Sessions(ctx, names, now)
+		if err != nil {
+			return nil, err
+		}
+		return contract.EndSessions200JSONResponse(o.acted(ctx, "token revoke", string(did), ask, len(found))), nil
+	}
+	ended, err := o.deps.Sessions.EndSessions(ctx, names, "", false, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		o.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
+	}
+	return contract.EndSessions200JSONResponse(o.acted(ctx, "token revoke", string(did), ask, ended)), nil
+}
+
+// sessionNames returns the names under which the participant with a DID has sessions.
+func (o *Operator) sessionNames(ctx context.Context, did federation.DID) ([]string, error) {
+	names := []string{string(did)}
+	agent, err := o.deps.Sessions.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, agent.Handle)
+	for _, other := range agent.DIDs() {
+		if other != did {
+			names = append(names, string(other))
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,51 @@
+package participant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/federation"
+)
+
+// CheckSession returns [credential.ErrSession] once the session of a caller has ended, and otherwise
+// nil or the error of the record. An operator has no session.
+func (a *Access) CheckSession(ctx context.Context, who Caller) error {
+	if who.Session.ID == "" {
+		return nil
+	}
+	_, err := a.deps.Sessions.Session(ctx, who.Session.ID, time.Now())
+	if errors.Is(err, federation.ErrNotFound) || errors.Is(err, federation.ErrSessionEnded) {
+		return credential.ErrSession
+	}
+	return err
+}
+
+// Attend returns a context for a caller that waits. It ends with ctx, and as soon as the session of
+// the caller is ended here or at another replica: its cause is [credential.ErrSession] then. A
+// wake-up may be lost, so what is read for the caller needs [Access.CheckSession] too. The caller of
+// Attend calls leave at the end.
+func (a *Access) Attend(ctx context.Context, who Caller) (attended context.Context, leave func()) {
+	attended, cancel := context.WithCancelCause(ctx)
+	if who.Session.ID == "" {
+		return attended, func() { cancel(nil) }
+	}
+	wake, stop := a.deps.Wakes.Subscribe(bridge.SessionsTopic(who.Session.Participant))
+	go func() {
+		defer stop()
+		for {
+			if err := a.CheckSession(attended, who); errors.Is(err, credential.ErrSession) {
+				cancel(err)
+				return
+			}
+			select {
+			case <-wake:
+			case <-attended.Done():
+				return
+			}
+		}
+	}()
+	return attended, func() { cancel(nil) }
+}
