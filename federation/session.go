@@ -45,7 +45,7 @@ type Session struct {
 
 // MaxSessions is how many sessions one participant has at a time. Clients that log in for each
 // request fill the record otherwise.
-const MaxSessions = 1024
+const MaxSessions = 256
 
 // Unbound returns the ID of a session that is not bound, else "".
 func (s Session) Unbound() string {

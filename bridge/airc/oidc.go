@@ -13,6 +13,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -90,7 +91,7 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	if said.Issuer != a.cfg.Issuer {
 		return agents.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
 	}
-	if err := checkClaimNames(said.IDToken); err != nil {
+	if err := errors.Join(checkClaimNames(said.IDToken), checkTimes(said.IDToken)); err != nil {
 		return agents.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
 	}
 	from, err := a.issuer(ctx, now)
@@ -99,7 +100,8 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	}
 	keys := &fetchedKeys{KeySet: from.keys}
 	token, err := oidc.NewVerifier(a.cfg.Issuer, keys, &oidc.Config{
-		ClientID: a.cfg.Audience, SupportedSigningAlgs: from.algs, Now: func() time.Time { return now },
+		ClientID: a.cfg.Audience, SupportedSigningAlgs: from.algs,
+		Now: func() time.Time { return now.Add(-credential.Leeway) }, // the library has five minutes of leeway on nbf, and none on exp
 	}).Verify(ctx, said.IDToken)
 	if away, ok := errors.AsType[*federation.UnavailableError](keys.err); ok {
 		return agents.Account{}, away
@@ -134,6 +136,25 @@ func checkClaimNames(token string) error {
 		return err
 	}
 	return federation.ExactNames(claims, "iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources")
+}
+
+// checkTimes refuses a token with a time out of range, which the library reads as another time.
+func checkTimes(token string) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return errors.New("want a JWT")
+	}
+	payload, err := signing.DecodeBase64URL(parts[1])
+	var claims map[string]json.RawMessage
+	if err != nil || json.Unmarshal(payload, &claims) != nil {
+		return errors.New("want a JWT")
+	}
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		if _, err := credential.NumericDate(claims[name]); err != nil {
+			return fmt.Errorf("%s is invalid: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // issuer returns what the issuer says of itself, which it is asked for once in a while.

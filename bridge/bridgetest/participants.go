@@ -257,6 +257,13 @@ func (w *Topics) Waiting() (total int) {
 	return total
 }
 
+// WaitingFor returns how many wait for a topic now.
+func (w *Topics) WaitingFor(topic string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting[topic])
+}
+
 // Subscribe implements [bridge.Wakes].
 func (w *Topics) Subscribe(topic string) (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)

@@ -222,13 +222,16 @@ func parseAssertion(text string) (assertion, error) {
 	}
 	a.signed = parts[0] + "." + parts[1]
 	var members [2]map[string]json.RawMessage
-	for i := range members {
+	for i, names := range [][]string{{"alg", "kid", "typ", "crit"}, {"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}} {
 		part, err := signing.DecodeBase64URL(parts[i])
 		if err == nil {
 			err = federation.ExactJSON(part)
 		}
 		if err != nil || json.Unmarshal(part, &members[i]) != nil {
 			return a, errors.New("want a JWT")
+		}
+		if err := federation.ExactNames(part, names...); err != nil {
+			return a, err
 		}
 	}
 	header, claims := members[0], members[1]

@@ -2,10 +2,12 @@ package participant_test
 
 import (
 	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,5 +201,49 @@ func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 	claims["scope"], claims["Purpose"] = "x", "y"
 	if status, answer := c.ask(form(c.assertion(claims))); status != http.StatusOK {
 		t.Errorf("unknown claims: %d %v", status, answer)
+	}
+}
+
+// assertionOf signs an assertion with any header and claims.
+func (c *client) assertionOf(header, claims string) string {
+	signed := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(c.key, []byte(signed)))
+}
+
+func TestAssertionIsJudgedByItsAlgorithmAndItsTimes(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	const eddsa = `{"alg":"EdDSA"}`
+	for name, tt := range map[string]struct {
+		header, times string
+		status        int
+		says          string
+	}{
+		"the other name of EdDSA":                         {`{"alg":"Ed25519","typ":"JWT"}`, `"exp":` + at(time.Minute), 200, ""},
+		"another algorithm than that of the key":          {`{"alg":"ES256"}`, `"exp":` + at(time.Minute), 401, "does not fit the key"},
+		"an algorithm that is no algorithm of assertions": {`{"alg":"HS256"}`, `"exp":` + at(time.Minute), 401, "alg is not"},
+		"an unknown extension":                            {`{"alg":"EdDSA","crit":["b64"]}`, `"exp":` + at(time.Minute), 401, "crit"},
+		"an end a second ago":                             {eddsa, `"exp":` + at(-time.Second), 200, ""},
+		"an end 50 seconds ago":                           {eddsa, `"exp":` + at(-50*time.Second), 200, ""},
+		"an end over a minute ago":                        {eddsa, `"exp":` + at(-62*time.Second), 401, "has expired"},
+		"a beginning in 50 seconds":                       {eddsa, `"exp":` + at(5*time.Minute) + `,"nbf":` + at(50*time.Second), 200, ""},
+		"a beginning in two minutes":                      {eddsa, `"exp":` + at(5*time.Minute) + `,"nbf":` + at(2*time.Minute), 401, "nbf is in the future"},
+		"a fraction of a second":                          {eddsa, `"exp":` + at(time.Minute) + `.5`, 200, ""},
+		"an end of 2^63":                                  {eddsa, `"exp":9223372036854775808`, 401, "exp is invalid"},
+		"an end of 10^300":                                {eddsa, `"exp":1e300`, 401, "exp is invalid"},
+		"an end before 1970":                              {eddsa, `"exp":-1`, 401, "exp is invalid"},
+		"an end as text":                                  {eddsa, `"exp":"` + at(time.Minute) + `"`, 401, "exp is invalid"},
+		"no end":                                          {eddsa, `"exp":null`, 401, "exp is invalid"},
+		"a beginning of 2^63":                             {eddsa, `"exp":` + at(time.Minute) + `,"nbf":9223372036854775808`, 401, "nbf is invalid"},
+		"an issue time of 2^63":                           {eddsa, `"exp":` + at(time.Minute) + `,"iat":9223372036854775808`, 401, "iat is invalid"},
+		"an end in another spelling":                      {eddsa, `"EXP":` + at(time.Minute), 401, ""},
+	} {
+		claims := `{"iss":"` + c.did + `","sub":"` + c.did + `","aud":"https://gw.example","jti":"` + name + `",` + tt.times + `}`
+		status, answer := c.ask(form(c.assertionOf(tt.header, claims)))
+		says, _ := answer["error_description"].(string)
+		if status != tt.status || !strings.Contains(says, tt.says) || status == 401 && answer["error"] != "invalid_client" {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
 	}
 }

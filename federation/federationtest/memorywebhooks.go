@@ -364,7 +364,7 @@ func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, now time.Ti
 func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
 	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
-		if h.isDue(now) {
+		if h.isDue(now) && !h.Over(now) {
 			p, none = m.read(h, h.heads()[0]), nil
 		}
 	})

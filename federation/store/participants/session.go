@@ -174,7 +174,7 @@ func (s *Participants) BindSession(ctx context.Context, id string) error {
 		if err := q.Put(ctx, `UPDATE session SET bound = ? WHERE id = ?`, true, id); err != nil {
 			return err
 		}
-		return q.Put(ctx, `UPDATE webhook SET unbound = '' WHERE unbound = ?`, id)
+		return q.Put(ctx, `UPDATE webhook SET unbound = '' WHERE unbound = ? AND unbound <> ''`, id)
 	})
 	if err != nil {
 		return fmt.Errorf("bind session: %w", err)

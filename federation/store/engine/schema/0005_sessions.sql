@@ -16,3 +16,5 @@ CREATE INDEX inbox_session ON inbox (session) WHERE session IS NOT NULL;
 ALTER TABLE webhook ADD COLUMN key_id  TEXT    NOT NULL DEFAULT ''; -- as session.key_id
 ALTER TABLE webhook ADD COLUMN unbound TEXT    NOT NULL DEFAULT ''; -- the session that made it, while that is not bound
 ALTER TABLE webhook ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;  -- when it is to be disabled; 0 for no end
+
+CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';

@@ -17,3 +17,5 @@ ALTER TABLE webhook
     ADD COLUMN key_id  text COLLATE "C" NOT NULL DEFAULT '',
     ADD COLUMN unbound text COLLATE "C" NOT NULL DEFAULT '',
     ADD COLUMN ends    bigint NOT NULL DEFAULT 0;
+
+CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';
