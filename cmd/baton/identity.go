@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,7 +43,8 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
 	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Fetched: homes.Fetched, Caught: homes.Caught,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Caught: homes.Caught,
+		Fetched: homes.Fetched, Removed: homes.Removed,
 	}, client, own...)
 }
 
@@ -59,6 +61,15 @@ func (p *program) noteFetched(ctx context.Context, did federation.DID, document 
 		p.log.LogAttrs(ctx, slog.LevelInfo, "keys of a did not used", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
 			slog.String("key", first.ID), slog.String("reason", first.Reason))
 	}
+}
+
+// endKeys ends the sessions that began with keys which the document of a DID lists no more.
+func (p *program) endKeys(ctx context.Context, did federation.DID, keyIDs []string) error {
+	if err := p.record.EndKeys(ctx, did, keyIDs, time.Now()); err != nil {
+		return err
+	}
+	p.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", keyIDs))
+	return nil
 }
 
 // newKeySource returns what finds out whose key a signature is made with.

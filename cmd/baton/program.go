@@ -266,7 +266,9 @@ func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues("request
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument, Fetched: p.noteFetched, Caught: p.caughtAt("lookup")}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{
+		Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup"), Fetched: p.noteFetched, Removed: p.endKeys,
+	}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)

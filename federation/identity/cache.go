@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -176,6 +177,12 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
 		a.cfg.Fetched(ctx, did, document, err)
 	}
+	old, ok := a.known.GetIfPresent(did)
+	if gone := removed(old.document, document); err == nil && len(gone) > 0 && a.cfg.Removed != nil {
+		if failed := a.cfg.Removed(ctx, did, gone); failed != nil {
+			err = unavailable(string(did), 0, failed)
+		}
+	}
 	if err == nil {
 		document.Fetched = now
 		return answer{document: document, asked: now, until: now.Add(a.cfg.Fresh)}
@@ -183,9 +190,25 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
 		return answer{err: err, asked: now, until: now.Add(a.cfg.Negative)}
 	}
-	old, ok := a.known.GetIfPresent(did)
 	if ok && old.err == nil && now.Before(old.document.Fetched.Add(a.cfg.Stale)) {
 		return answer{document: old.document, asked: now, until: now.Add(awayFor)}
 	}
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
+}
+
+// removed returns the ids of the keys that the earlier document of a DID lists and the later one does not.
+func removed(earlier, later federation.Document) []string {
+	listed := keyIDs(later)
+	return slices.DeleteFunc(keyIDs(earlier), func(id string) bool { return slices.Contains(listed, id) })
+}
+
+func keyIDs(document federation.Document) []string {
+	var ids []string
+	for _, key := range document.Keys {
+		ids = append(ids, federation.KeyID(key))
+	}
+	for _, key := range document.Others {
+		ids = append(ids, federation.KeyID(key.Bytes))
+	}
+	return ids
 }

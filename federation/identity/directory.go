@@ -24,6 +24,10 @@ type DirectoryConfig struct {
 	// Fetched is called with each answer of a host about a DID, or with the reason why there is no document,
 	// before the callers that wait for it continue. It may block on the record. Nil for none.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error)
+	// Removed is called with the ids of the keys that a document lists no more, before the callers that wait for
+	// the document continue. It may block on the record. After an error the earlier document serves, and the host
+	// is asked again soon. Nil for none.
+	Removed func(ctx context.Context, did federation.DID, keyIDs []string) error
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.

@@ -88,9 +88,13 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 		}
 		const address = "https://alice.example/.well-known/did.json"
 		w := &web{pages: map[string]string{address: page(alice, old)}}
-		var listed [][]string
+		var listed, gone [][]string
 		directory := identity.NewDirectory(identity.DirectoryConfig{
 			Fresh: time.Hour, Negative: time.Minute, Stale: 24 * time.Hour,
+			Removed: func(_ context.Context, _ federation.DID, ids []string) error {
+				gone = append(gone, ids)
+				return nil
+			},
 			Fetched: func(_ context.Context, _ federation.DID, document federation.Document, err error) {
 				if err != nil {
 					return
@@ -125,6 +129,9 @@ func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 		w.down = true
 		prove(oldPrivate, federation.Unverifiable, 4) // an outage is no verdict
 		prove(private, federation.Valid, 4)
+		if diff := cmp.Diff([][]string{{federation.KeyID(old)}}, gone); diff != "" {
+			t.Errorf("removed keys (-want +got):\n%s", diff)
+		}
 		if diff := cmp.Diff([][]string{{federation.KeyID(old)}, {federation.KeyID(current)}, {federation.KeyID(current)}}, listed); diff != "" {
 			t.Error(diff)
 		}

@@ -288,6 +288,22 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	return endWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
+// EndKeys ends what began with some keys of a DID, after they left its document: see [EndKey].
+func (s *Participants) EndKeys(ctx context.Context, did federation.DID, keyIDs []string, now time.Time) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		for _, key := range keyIDs {
+			if err := EndKey(ctx, q, []string{string(did)}, key, now, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end keys of %s: %w", did, err)
+	}
+	return nil
+}
+
 // RestoreKey takes an end of a key back that was to come: see [EndKey].
 func RestoreKey(ctx context.Context, q engine.Tx, participants []string, end time.Time) error {
 	of, err := json.Marshal(participants)
