@@ -164,7 +164,7 @@ func TestProvedNamesWhatIsWrongWithTheDocument(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &web{pages: map[string]string{address: tt.page}, err: tt.err}
-			verdict, err := newKeySource(newDirectory(w), w, storetest.Open(t)).Proved(t.Context(), alice, message, ed25519.Sign(private, message), noon())
+			_, verdict, err := newKeySource(newDirectory(w), w, storetest.Open(t)).Proved(t.Context(), alice, message, ed25519.Sign(private, message), noon())
 			got := ""
 			if err != nil {
 				got = err.Error()
