@@ -83,7 +83,7 @@ type TLS struct {
 type Admin struct {
 	Socket string `toml:"socket"` // the operator API; relative to data_dir, empty for none
 	Listen string `toml:"listen"` // host:port; empty for no listener
-	Debug  string `toml:"debug"`  // who reads profiles on loopback: "loopback" or "token"
+	Debug  string `toml:"debug"`  // access to profiles on loopback: "loopback" or "token"
 }
 
 // Binding is one [[bindings]] table: a name on a network that stands for a DID. Its

@@ -125,7 +125,7 @@ type Blobs interface {
 // private step.
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
-// MaskCapabilities returns a text without the capabilities in its addresses: whoever reads one can read the content
+// MaskCapabilities returns a text without the capabilities in its addresses: a capability gives access to the content
 // behind it. Logs are read by more people than private contexts.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {

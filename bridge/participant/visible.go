@@ -44,7 +44,7 @@ func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.
 }
 
 // findFor returns a handoff in which the caller may take a step. A handoff in which a claim comes too
-// late is shown to a caller that could see it when it was open: its home says who was first.
+// late is shown to a caller that could see it when it was open: its home names the winner.
 func (a *Access) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
 		if verb == federation.Claim && v.Offeree == "" {

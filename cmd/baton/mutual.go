@@ -35,7 +35,7 @@ func authorities(file *configs.File) []byte {
 }
 
 // clientAuthorities returns the authorities of client certificates, in PEM, by the file that the
-// configuration names: those of all registries, and those of one. It adds mistakes to the mistakes
+// configuration names, for all registries and for one. It adds mistakes to the mistakes
 // of the file.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}

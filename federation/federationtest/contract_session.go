@@ -35,7 +35,7 @@ type Sessions interface {
 	// one that they do not have.
 	EndSession(ctx context.Context, participants []string, id string, now time.Time) error
 	// EndSessions ends the sessions of some participants but one, "" for none, and returns how
-	// many there were. With unbound it ends only those that are not bound, and disables the
-	// webhooks that were made in such sessions.
+	// many there were. With unbound it ends only unbound sessions, and disables the
+	// webhooks that were made in them.
 	EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error)
 }

@@ -42,7 +42,7 @@ func drawn(t *rapid.T, d federation.Dialect, signer person, id federation.EventI
 }
 
 // Whatever a codec, a link or a bug fills in beside the signed document, the members of a filed step
-// are those that every other reader of the document finds, and its passport verifies.
+// are the ones in the document, and its passport verifies.
 func TestSubmitFilesWhatIsSigned(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

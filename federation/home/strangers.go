@@ -43,7 +43,7 @@ type Strangers struct {
 	met        []newcomer // oldest first
 	newcomers  map[federation.DID]struct{}
 	from       map[string]int // by address
-	shares     map[string]int // by site, of those that count in the limit of all
+	shares     map[string]int // by site, of the newcomers that the total limit counts
 	counted    int            // sum of the shares
 	acquainted map[federation.DID]struct{}
 	growth     int64

@@ -17,8 +17,8 @@ import (
 // delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
-// refetchEvery is the shortest time between two requests for one DID that the cache would have answered. Anybody can
-// cause such a request, with a proof that fails.
+// refetchEvery is the shortest time between two requests for one DID that the cache would have answered. A stranger
+// can cause such a request, with a proof that fails.
 const refetchEvery = 30 * time.Second
 
 // maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,

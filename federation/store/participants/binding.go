@@ -76,7 +76,7 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey notes for whom the gateway keeps a key. No other program has such a key, so the owner
+// KeepKey notes the owner of a kept key. No other program has such a key, so the owner
 // replaces the key's own DID, which an earlier step may have noted.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
