@@ -153,6 +153,12 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	var by agents.Key
+	if p.signed != nil || len(p.agent.Keys) > 0 {
+		if by, err = p.check(); err != nil {
+			return answer{}, err
+		}
+	}
 	named := p.object
 	if p.signed != nil {
 		named = p.signed // what the signature covers
@@ -160,12 +166,6 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	public, err := parsePublicKey(named.first("new_public_key", "new_key", "publicKey", "newPublicKey"))
 	if err != nil {
 		return answer{}, err
-	}
-	var by agents.Key
-	if p.signed != nil || len(p.agent.Keys) > 0 {
-		if by, err = p.check(); err != nil {
-			return answer{}, err
-		}
 	}
 	if does := named.first("action", "operation"); p.signed != nil && does != "" && does != "rotate" {
 		return answer{}, refuse(codeInvalidSignature, "the proof is not of a rotation")

@@ -174,10 +174,10 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	if verdict, err := scheme.Verify(covered, signature, public); err != nil || verdict != federation.Valid {
 		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
 	}
-	if !change.isBound() {
-		return "", nil
+	if err := l.checkRevoked(ctx, public, change.now); err != nil || !change.isBound() {
+		return "", err
 	}
-	return l.deps.Identity.KeyDID(public), l.checkRevoked(ctx, public, change.now)
+	return l.deps.Identity.KeyDID(public), nil
 }
 
 // keyRefusal is what an agent is told of a change of its keys that was not made.

@@ -367,10 +367,13 @@ func viaRegister(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	handle := e.handle()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))
-	challenge, _ := calls(t, a, http.StatusOK, http.MethodPost, "/register/challenge", map[string]any{"handle": handle})["challenge"].(string)
-	status, _, err := a.Call(t.Context(), http.MethodPost, "/register", map[string]any{
-		"handle": handle, "publicKey": c.base64(), "challenge": challenge, "challengeSignature": c.signature([]byte(challenge)),
-	})
+	given := calls(t, a, http.StatusOK, http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
+	body := map[string]any{
+		"aud": given["aud"], "purpose": "register", "timestamp": time.Now().Unix(),
+		"handle": handle, "publicKey": c.base64(), "challenge": given["challenge"],
+	}
+	body["challengeSignature"] = c.document(t, body)
+	status, _, err := a.Call(t.Context(), http.MethodPost, "/register", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,6 +390,9 @@ func viaRotation(t *testing.T, e *entrances, c claim, proved bool) (admission, *
 		t.Fatal(err)
 	}
 	body := map[string]any{"newPublicKey": c.base64(), "newKid": "key_2"}
+	if proved {
+		body["aud"], body["purpose"], body["handle"], body["timestamp"] = a.Domain, "rotate", a.Handle, time.Now().Unix()
+	}
 	proof := c.document(t, body)
 	own.sign(t, body)
 	if proved {
