@@ -217,9 +217,9 @@ func TestFirstContactGetsInAfterFloodOfFreshHandles(t *testing.T) {
 			if got := told(scout.Consent(t.Context(), "honest_1", "accept")); got != "200" {
 				t.Fatal(got)
 			}
-			messages := inbox(t, scout)
-			if last := messages[len(messages)-1]; last.From != "honest_1" || last.Payload.Type != "task:request" {
-				t.Errorf("after consent it reads %+v", last)
+			thread, _, err := w.record.Thread(t.Context(), "scout_7", "honest_1", 0, 10)
+			if err != nil || len(thread) != 1 || thread[0].Handoff.IsZero() {
+				t.Errorf("after consent it reads %+v, %v, want the offer", thread, err)
 			}
 		})
 	}

@@ -40,6 +40,7 @@ func needed() map[string]federation.Scope {
 		"POST erasures":                       admin,
 		"GET policy":                          read,
 		"POST config/reload":                  admin,
+		"POST clock/accept":                   admin,
 		"POST log/level":                      operate,
 		"GET feeds":                           read,
 		"GET feeds/shape":                     read,

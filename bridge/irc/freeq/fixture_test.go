@@ -195,7 +195,7 @@ type house struct {
 	metrics *bridge.Metrics
 	gaveUp  chan federation.RefusalCode
 	settled chan federation.HandoffID
-	keys    map[string]ed25519.PublicKey
+	keys    sync.Map // of ed25519.PublicKey, by id
 	cfg     freeq.Config
 	used    freeq.Deps
 	stop    context.CancelFunc
@@ -237,8 +237,9 @@ func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
 		gateway: newGateway(), record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
 		metrics: bridge.NewMetrics(prometheus.NewRegistry()), gaveUp: make(chan federation.RefusalCode, 100),
 		settled: make(chan federation.HandoffID, 100),
-		keys:    map[string]ed25519.PublicKey{federation.KeyID(public(seeded("gateway server"))): public(seeded("gateway server"))},
 	}
+	gatewayKey := public(seeded("gateway server"))
+	h.keys.Store(federation.KeyID(gatewayKey), gatewayKey)
 	api := httptest.NewServer(http.HandlerFunc(h.serveKey))
 	t.Cleanup(api.Close)
 	h.server = bridgetest.NewFreeq(bridgetest.FreeqConfig{
@@ -462,7 +463,7 @@ func (*house) Keep(context.Context, federation.HandoffID, federation.Evidence) e
 // Kept implements [bridge.Signer]. The server knows each key after that.
 func (h *house) Kept(name string) federation.SigningKey {
 	did, key := person(name)
-	h.keys[federation.KeyID(public(key))] = public(key)
+	h.keys.Store(federation.KeyID(public(key)), public(key))
 	return signer(did, key)
 }
 
@@ -520,8 +521,9 @@ func local(t *testing.T) net.Listener {
 
 // serveKey answers for the keys of this gateway's side.
 func (h *house) serveKey(w http.ResponseWriter, r *http.Request) {
-	key := h.keys[path.Base(r.URL.Path)]
-	if key == nil {
+	known, _ := h.keys.Load(path.Base(r.URL.Path))
+	key, ok := known.(ed25519.PublicKey)
+	if !ok {
 		http.NotFound(w, r)
 		return
 	}
@@ -564,7 +566,7 @@ func (h *house) offeredTo(t *testing.T, venue, recipient string) federation.Deli
 	t.Helper()
 	did, key := person("scout")
 	to, _ := person(recipient)
-	h.keys[federation.KeyID(public(key))] = public(key)
+	h.keys.Store(federation.KeyID(public(key)), public(key))
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -592,7 +594,7 @@ func (h *house) offeredTo(t *testing.T, venue, recipient string) federation.Deli
 func (h *house) step(t *testing.T, d federation.Delivery, by string, verb federation.Verb, state federation.State) federation.Delivery {
 	t.Helper()
 	did, key := person(by)
-	h.keys[federation.KeyID(public(key))] = public(key)
+	h.keys.Store(federation.KeyID(public(key)), public(key))
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func TestAStepOfAnotherServerIsProvedEachTime(t *testing.T) {
 	bridgetest.Mesh(0, h.server, other)
 	h.run(t)
 	bobDID, bobKey := person("bob")
-	h.keys[federation.KeyID(public(bobKey))] = public(bobKey)
+	h.keys.Store(federation.KeyID(public(bobKey)), public(bobKey))
 	bob := other.Join("bob", bobDID, bobKey)
 	offered := func(received time.Time) federation.Delivery {
 		id, err := bob.Offer(channel, "", "Review it")

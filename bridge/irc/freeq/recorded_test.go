@@ -374,11 +374,11 @@ func TestOurEnvelopesAreTheRecordedOnes(t *testing.T) {
 // TestTheServerOfTheTestsTakesWhatARealOneTook holds the peer of these tests to the
 // recordings: what a real server let pass is nothing odd to it either.
 func TestTheServerOfTheTestsTakesWhatARealOneTook(t *testing.T) {
-	known := map[string]ed25519.PublicKey{}
+	var known house
 	for _, key := range recordedKeys() {
-		known[federation.KeyID(key)] = key
+		known.keys.Store(federation.KeyID(key), key)
 	}
-	api := httptest.NewServer(http.HandlerFunc((&house{keys: known}).serveKey))
+	api := httptest.NewServer(http.HandlerFunc(known.serveKey))
 	defer api.Close()
 	for file, lines := range recordings(t) {
 		t.Run(file, func(t *testing.T) {
