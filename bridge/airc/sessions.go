@@ -134,7 +134,7 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 	return agent, l.checkCaller(c.Context(), c)
 }
 
-// ownerOf is owner for a request that names a handle: the first use of a login with the did:key of an
+// ownerOf is requester for a request that names a handle: the first use of a login with the did:key of an
 // active key of that agent proves the key for the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
