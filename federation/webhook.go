@@ -72,6 +72,12 @@ type Push struct {
 	Broken string
 }
 
+// DuePush is a push that is due, without its content.
+type DuePush struct {
+	Item   int64
+	Sender string // signer of the step, sender of the message; "" for a notice
+}
+
 // Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {

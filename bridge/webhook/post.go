@@ -22,7 +22,7 @@ import (
 const (
 	firstWait = time.Minute
 	maxWait   = 16 * time.Hour
-	turnWait  = time.Second // where the host must not be called just now
+	turnWait  = time.Second // if the host must not be called just now
 	linkWait  = time.Minute // when no link posts for this agent
 )
 
@@ -62,14 +62,15 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// post makes one attempt. Its error ends the turn: it is that of the record, or [errOver].
-func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.Push) error {
+// post makes one attempt. Its error ends the turn: it is that of the record, or a [leftAlone]. An attempt
+// that only comes too soon after another one is not counted: called says that there was one.
+func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.Push, called bool) error {
 	if p.Broken != "" {
 		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
 	}
 	pusher := h.deps.Pushers.Pusher(hook)
 	if pusher == nil {
-		return h.putOff(ctx, hook, p, linkWait)
+		return &leftAlone{wait: linkWait}
 	}
 	posts, err := h.posts(ctx, pusher, hook, p)
 	if errors.Is(err, bridge.ErrBroken) {
@@ -81,9 +82,9 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	answer, err := h.call(ctx, hook.URL, posts)
 	switch {
 	case ctx.Err() != nil: // the gateway ends before the result is known: the attempt is repeated
-		return errOver
+		return &leftAlone{}
 	case errors.Is(err, ErrTurn):
-		return h.putOff(ctx, hook, p, turnWait)
+		return &leftAlone{wait: turnWait}
 	case err == nil && answer.Status == http.StatusGone:
 		return h.disable(ctx, hook, p)
 	case err == nil && answer.taken():
@@ -91,7 +92,14 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	case err == nil:
 		err = &statusError{answer.Status}
 	}
-	return h.failed(ctx, hook, p, err, answer.RetryAfter)
+	pause := answer.pause()
+	if pause > 0 && called {
+		return &leftAlone{wait: pause}
+	}
+	if err := h.failed(ctx, hook, p, err, answer.RetryAfter); err != nil || pause <= 0 {
+		return err
+	}
+	return &leftAlone{wait: pause, counted: true}
 }
 
 // posts returns the posts that a push is, signed now where they have the form of Standard
@@ -128,10 +136,14 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	return answer, nil
 }
 
-// putOff leaves a push for later, without an attempt.
-func (h *Hooks) putOff(ctx context.Context, hook federation.Webhook, p federation.Push, wait time.Duration) error {
-	now := time.Now()
-	return errors.Join(h.deps.Record.PushFailed(ctx, hook.ID, p.Item, federation.Failure{At: now, Next: now.Add(wait), Counted: true}), errOver)
+// pause returns how long the address is to be left alone after an answer.
+//
+// spec: RFC 6585 §4, RFC 9110 §10.2.3
+func (a Answer) pause() time.Duration {
+	if a.Status == http.StatusTooManyRequests && a.RetryAfter <= 0 {
+		return firstWait
+	}
+	return min(a.RetryAfter, maxWait)
 }
 
 // taken notes that a hook has taken a push.
@@ -177,7 +189,7 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federati
 		return err
 	}
 	h.ended(ctx, hook, p, how)
-	return errOver
+	return &leftAlone{}
 }
 
 // disableOver disables a webhook whose end has come. Its owner is told, and may enable it again.
@@ -192,7 +204,7 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 	}
 	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook disabled", slog.String("network", h.networkOf(hook)),
 		slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)), slog.String("reason", why))
-	return errOver
+	return &leftAlone{}
 }
 
 func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation.Push, how federation.Settlement) {

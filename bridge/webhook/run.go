@@ -3,7 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"baton/bridge"
@@ -27,6 +30,13 @@ const spare = time.Minute
 // known time: a wake-up may be lost, and another gateway may have died.
 const lookAgain = 30 * time.Second
 
+// duePage is how many due deliveries of a hook are looked at, to choose the sender whose turn it is.
+const duePage = 1024
+
+// maxKept bounds the hooks that are remembered between their turns. A forgotten hook begins with the
+// sender whose delivery is due longest.
+const maxKept = 4096
+
 // breath is the pause between two scans: a thousand wake-ups a second need fewer scans.
 const breath = 20 * time.Millisecond
 
@@ -35,6 +45,38 @@ type turns struct {
 	free  chan struct{} // one token per free slot
 	ended chan struct{} // has room for one: a turn is over
 	group fault.Group
+
+	mu   sync.Mutex
+	kept map[federation.WebhookID]*kept // of the hooks that have more due, and no worker
+}
+
+// kept is the memory of a hook between its turns.
+type kept struct {
+	senders bridge.Turns
+	called  bool      // since its address was left alone
+	until   time.Time // its address is left alone
+}
+
+// take returns the memory of a hook, for one worker only.
+func (t *turns) take(id federation.WebhookID) *kept {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	has := t.kept[id]
+	delete(t.kept, id)
+	if has == nil {
+		has = &kept{}
+	}
+	return has
+}
+
+// keep keeps the memory of a hook for the next worker.
+func (t *turns) keep(id federation.WebhookID, has *kept) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) >= maxKept {
+		clear(t.kept)
+	}
+	t.kept[id] = has
 }
 
 // Run calls hooks as something is due to them, until ctx ends, and returns when all
@@ -42,7 +84,7 @@ type turns struct {
 func (h *Hooks) Run(ctx context.Context) {
 	wake, stop := h.deps.Wakes.Subscribe(bridge.WebhooksTopic)
 	defer stop()
-	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1)}
+	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1), kept: map[federation.WebhookID]*kept{}}
 	for range maxTurns {
 		t.free <- struct{}{}
 	}
@@ -95,7 +137,13 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 	for _, hook := range due {
 		<-t.free
 		t.group.Go(func() {
-			err := fault.Catch(func() error { h.turn(ctx, hook); return nil })
+			err := fault.Catch(func() error {
+				has := t.take(hook.ID)
+				if more := h.turn(ctx, hook, has); more {
+					t.keep(hook.ID, has)
+				}
+				return nil
+			})
 			h.deps.Metrics.Fault(ctx, h.deps.Log, "webhook", err) // the hook is taken again after a minute
 			t.free <- struct{}{}
 			select {
@@ -106,30 +154,78 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 	}
 }
 
-// turn posts what is due to one hook, one after the other.
-func (h *Hooks) turn(ctx context.Context, hook federation.Webhook) {
-	end := time.Now().Add(turnLength)
+// turn gives one hook its turn, and reports whether more may be due to it.
+func (h *Hooks) turn(ctx context.Context, hook federation.Webhook, has *kept) (more bool) {
 	err := h.disableOver(ctx, hook)
-	for err == nil && ctx.Err() == nil && time.Now().Before(end) {
-		var p federation.Push
-		if p, err = h.deps.Record.NextPush(ctx, hook.ID, time.Now()); err == nil {
-			err = h.post(ctx, hook, p)
-		}
+	if err == nil && !time.Now().Before(has.until) { // else something was filed while the address is left alone
+		err = h.postDue(ctx, hook, has)
+	}
+	more = !errors.Is(err, federation.ErrNotFound)
+	if _, over := errors.AsType[*leftAlone](err); over || !more {
+		err = nil
+	}
+	free := time.Now()
+	if has.until.After(free) {
+		free = has.until
 	}
 	after := context.WithoutCancel(ctx) // the next gateway need not wait until it is free
-	err = errors.Join(unlessOver(err), h.deps.Record.LetGo(after, hook.ID, time.Now()))
+	err = errors.Join(err, h.deps.Record.LetGo(after, hook.ID, free))
 	if err != nil && ctx.Err() == nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook left", slog.String("link", federation.WebhookName(hook.ID)), slog.Any("err", err))
 	}
+	return more
 }
 
-// errOver ends the turn of a hook before its time: it is not called now.
-var errOver = errors.New("webhook: its turn is over")
-
-// unlessOver returns what went wrong, nil where a turn just ended.
-func unlessOver(err error) error {
-	if errors.Is(err, errOver) || errors.Is(err, federation.ErrNotFound) {
-		return nil
+// postDue posts what is due to one hook, one after the other.
+func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept) error {
+	for end := time.Now().Add(turnLength); ctx.Err() == nil && time.Now().Before(end); {
+		p, sender, err := h.next(ctx, hook, &has.senders)
+		if err != nil {
+			return err
+		}
+		err = h.post(ctx, hook, p, has.called)
+		alone, over := errors.AsType[*leftAlone](err)
+		if err == nil || over && alone.counted {
+			has.senders.Took(sender)
+		}
+		if over {
+			has.until = time.Now().Add(alone.wait)
+		}
+		if has.called = err == nil; err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
+
+// next returns the delivery that is next, and its sender. Senders take turns, so that none waits behind
+// all deliveries of another one.
+func (h *Hooks) next(ctx context.Context, hook federation.Webhook, senders *bridge.Turns) (p federation.Push, sender string, err error) {
+	now := time.Now()
+	due, err := h.deps.Record.DuePushes(ctx, hook.ID, now, duePage)
+	if err != nil {
+		return p, "", err
+	}
+	waiting := make([]string, len(due))
+	for i, each := range due {
+		waiting[i] = each.Sender
+	}
+	for len(due) > 0 {
+		i := senders.Next(waiting)
+		p, err = h.deps.Record.DuePush(ctx, hook.ID, due[i].Item, now)
+		if !errors.Is(err, federation.ErrNotFound) {
+			return p, waiting[i], err
+		}
+		due, waiting = slices.Delete(due, i, i+1), slices.Delete(waiting, i, i+1) // it is over
+	}
+	return p, "", federation.ErrNotFound
+}
+
+// leftAlone ends the turn of a hook before its time.
+type leftAlone struct {
+	wait    time.Duration
+	counted bool // the attempt was
+}
+
+// Error implements error.
+func (e *leftAlone) Error() string { return fmt.Sprintf("webhook: not called for %s", e.wait) }

@@ -17,6 +17,9 @@
 // A fixed number of workers serves the webhooks of a home. A slow webhook delays only
 // itself, and for one attempt at most, while fewer webhooks are slow than there are workers.
 //
+// Senders take turns at each webhook. An address that answers 429, or says when to come again, is
+// left alone for that time. The answer counts as an attempt only if it is the first one after such a pause.
+//
 // spec: Standard Webhooks 1.0.0
 package webhook
 
@@ -82,12 +85,16 @@ type Record interface {
 	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first.
 	// Until LetGo or a moment no other replica gets them.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
-	// LetGo ends that.
-	LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error
+	// LetGo ends that. Nothing that waits for the webhook is due before a time, which may be later
+	// than now.
+	LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error
 	// NextDue returns when the next delivery after a time is due; zero for none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// NextPush returns the first due delivery of a webhook, or [federation.ErrNotFound].
-	NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error)
+	// DuePushes looks at the first limit due deliveries of a webhook, the longest due first, and
+	// returns the first one of each handoff or conversation among them.
+	DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error)
+	// DuePush returns a delivery of a webhook, or [federation.ErrNotFound] for one that is not due.
+	DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error)
 	// PushFailed keeps a failed attempt and when the next one is due.
 	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
 	// PushEnded ends a delivery: as delivered, or as a dead letter.

@@ -40,17 +40,21 @@ type Webhooks interface {
 	// for the caller alone: no other caller gets one before it is let go, or before the time
 	// until.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
-	// LetGo ends that. A webhook with a delivery that is due then comes after the webhooks
-	// that wait.
-	LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error
+	// LetGo ends that. Nothing that waits for the webhook is due before a time, which may be later
+	// than now; what is filed after it is. A webhook with a delivery that is due then comes after the
+	// webhooks that wait.
+	LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error
 	// NextDue returns when the next delivery to any webhook is due, after a time; zero for
 	// none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// NextPush returns the first due delivery to a webhook, or [federation.ErrNotFound], also for
-	// one whose end has come.
-	NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error)
-	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
-	// is Counted is only put off.
+	// DuePushes looks at the first limit due deliveries to a webhook, the longest due first, and
+	// returns the first one of each handoff or conversation among them: none
+	// to a webhook whose end has come.
+	DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error)
+	// DuePush returns a delivery to a webhook, or [federation.ErrNotFound] for one that is not due, or if the
+	// end of the webhook has come.
+	DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error)
+	// PushFailed notes that an attempt came to nothing, and when the next one is.
 	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
 	// PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
 	// [Inboxes.Read]. A step that was given up becomes a dead letter without a notice: it

@@ -15,7 +15,7 @@ type memoryWebhook struct {
 	federation.Webhook
 
 	pushes []*memoryPush
-	due    time.Time // since when one of them is; zero for none
+	due    time.Time // since when one of them is, and not before; zero for what is due of itself
 	taken  time.Time
 }
 
@@ -102,7 +102,15 @@ func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, orderKey string)
 	}
 	m.lastPush++
 	p.Item, p.State = m.lastPush, federation.DeliveryWaiting
-	h.pushes = append(h.pushes, &memoryPush{Push: p, orderKey: orderKey})
+	h.push(&memoryPush{Push: p, orderKey: orderKey})
+}
+
+// push queues a delivery, which is due at once behind no other one.
+func (h *memoryWebhook) push(p *memoryPush) {
+	if !slices.ContainsFunc(h.pushes, func(on *memoryPush) bool { return on.orderKey == p.orderKey && on.State == federation.DeliveryWaiting }) {
+		h.due = time.Time{}
+	}
+	h.pushes = append(h.pushes, p)
 }
 
 // messageIn returns the message of a push, the zero one where that is of something else.
@@ -151,7 +159,7 @@ func (m *Memory) queueNoticePushes(on memoryNotice) {
 		if h.DID == on.Reader() && h.Participant == "" && h.Handoff.IsZero() && h.Disabled.IsZero() {
 			orderKey := cmp.Or(on.Event.Handoff.String(), on.About().String())
 			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
-			h.pushes = append(h.pushes, &memoryPush{Push: p, orderKey: orderKey})
+			h.push(&memoryPush{Push: p, orderKey: orderKey})
 		}
 	}
 }
@@ -297,7 +305,7 @@ func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 func (m *Memory) EnableWebhook(ctx context.Context, as federation.Webhook) error {
 	return m.changeWebhook(ctx, as.ID, func(h *memoryWebhook) {
 		if !h.Disabled.IsZero() {
-			h.Disabled, h.Why = time.Time{}, ""
+			h.Disabled, h.Why, h.due = time.Time{}, "", time.Time{}
 			h.Key, h.Unbound, h.Ends = as.Key, as.Unbound, as.Ends
 			m.pushWaiting(h)
 			for _, p := range h.pushes {
@@ -318,7 +326,7 @@ func (m *Memory) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 	}
 	var due []*memoryWebhook
 	for _, h := range m.webhooks {
-		if h.isDue(now) && !h.taken.After(now) {
+		if h.isDue(now) && !h.due.After(now) && !h.taken.After(now) {
 			due = append(due, h)
 		}
 	}
@@ -337,35 +345,62 @@ func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, 
 	defer unlock()
 	for _, h := range m.webhooks {
 		heads := h.heads()
-		if !h.Disabled.IsZero() || len(heads) == 0 || !heads[0].Next.After(after) {
+		if !h.Disabled.IsZero() || len(heads) == 0 {
 			continue
 		}
-		if next.IsZero() || heads[0].Next.Before(next) {
-			next = heads[0].Next
+		due := heads[0].Next
+		if h.due.After(due) {
+			due = h.due
+		}
+		if due.After(after) && (next.IsZero() || due.Before(next)) {
+			next = due
 		}
 	}
 	return next, err
 }
 
 // LetGo implements [Webhooks].
-func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
+func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if h := m.hook(id); h != nil && err == nil {
 		h.taken, h.due = time.Time{}, time.Time{}
-		if h.isDue(now) {
-			h.due = now
+		if h.isDue(at) {
+			h.due = at
 		}
 	}
 	return err
 }
 
-// NextPush implements [Webhooks].
-func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (p federation.Push, err error) {
+// DuePushes implements [Webhooks].
+func (m *Memory) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) (due []federation.DuePush, err error) {
+	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
+		first := map[string]int{} // place in due of each order key
+		for _, p := range h.heads() {
+			if p.Next.After(now) || h.Over(now) || limit <= 0 {
+				break
+			}
+			limit--
+			d := federation.DuePush{Item: p.Item, Sender: cmp.Or(messageIn(p.Push).From, string(p.Entry.Event.From))}
+			if at, begun := first[p.orderKey]; !begun {
+				first[p.orderKey] = len(due)
+				due = append(due, d)
+			} else if d.Item < due[at].Item {
+				due[at] = d
+			}
+		}
+	})
+	return due, err
+}
+
+// DuePush implements [Webhooks].
+func (m *Memory) DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
 	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
-		if h.isDue(now) && !h.Over(now) {
-			p, none = m.read(h, h.heads()[0]), nil
+		for _, on := range h.heads() {
+			if on.Item == item && !h.Over(now) && !on.Next.After(now) {
+				p, none = m.read(h, on), nil
+			}
 		}
 	})
 	return p, cmp.Or(err, none)
@@ -391,9 +426,7 @@ func (m *Memory) changePush(ctx context.Context, id federation.WebhookID, item i
 func (m *Memory) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return m.changePush(ctx, id, item, func(_ *memoryWebhook, p *memoryPush) {
 		p.Next = f.Next
-		if !f.Counted {
-			p.fail(f.Reason, f.At)
-		}
+		p.fail(f.Reason, f.At)
 	})
 }
 

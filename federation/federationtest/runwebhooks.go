@@ -19,6 +19,8 @@ func RunWebhooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("what is behind another step of its handoff waits for that", s.testPushLane)
 	t.Run("a webhook that is taken has one worker until it is let go, or time is over", s.testTakenHook)
 	t.Run("webhooks take turns", s.testTurns)
+	t.Run("the sender of each due push is known", s.testDueSenders)
+	t.Run("a webhook is let go until later", s.testLetGoUntil)
 	t.Run("a failure is counted and tried again in its time", s.testPushFailed)
 	t.Run("what a webhook took waits in the inbox no more", s.testPushed)
 	t.Run("what is given up is a dead letter, and can be put back from there", s.testPushDead)
@@ -60,9 +62,13 @@ func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 // next returns the delivery to a webhook that is due.
 func next(t *testing.T, record Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
-	p, err := record.NextPush(t.Context(), h.ID, At(now))
+	due, err := record.DuePushes(t.Context(), h.ID, At(now), 100)
+	if err != nil || len(due) == 0 {
+		t.Fatalf("DuePushes at %d: %v, %v", now, due, err)
+	}
+	p, err := record.DuePush(t.Context(), h.ID, due[0].Item, At(now))
 	if err != nil {
-		t.Fatalf("NextPush at %d: %v", now, err)
+		t.Fatalf("DuePush at %d: %v", now, err)
 	}
 	return p
 }
@@ -70,8 +76,18 @@ func next(t *testing.T, record Record, h federation.Webhook, now int) federation
 // nothing fails where a delivery to a webhook is due.
 func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
-	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("due at %d is %s %v, want nothing", now, p.Ref(), err)
+	due, err := record.DuePushes(t.Context(), h.ID, At(now), 100)
+	if len(due) != 0 || err != nil {
+		t.Errorf("due at %d is %v, %v, want nothing", now, due, err)
+	}
+	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
+	for _, p := range all {
+		if _, none := record.DuePush(t.Context(), h.ID, p.Item, At(now)); !errors.Is(none, federation.ErrNotFound) {
+			t.Errorf("at %d %s is due: %v", now, p.Ref(), none)
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -254,6 +270,94 @@ func (s suite) testTurns(t *testing.T) {
 	}
 }
 
+func (s suite) testDueSenders(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h, hush := addWebhook(t, record, 1, bob), addWebhook(t, record, 2, bob)
+	agent := NewAgent("judge")
+	if err := record.AddAgent(ctx, agent); err != nil {
+		t.Fatal(err)
+	}
+	ofAgent := federation.Webhook{ID: ID(9003), DID: agent.DID, Participant: agent.Handle, URL: "https://hooks.example/", Since: At(1)}
+	if err := record.AddWebhook(ctx, ofAgent, 10); err != nil {
+		t.Fatal(err)
+	}
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, cleo), offer.View))
+	mustAppend(t, record, File(Offer(3, cleo, bob), federation.View{}))
+	for n, from := range []string{"system", "system", "another"} {
+		if _, err := record.Post(ctx, agents.Posting{Message: Message(4+n, from, agent.Handle)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := record.DisableWebhook(ctx, hush.ID, "status 410", At(9)); err != nil {
+		t.Fatal(err)
+	}
+	senders := func(h federation.Webhook, limit int) (from []string) {
+		due, err := record.DuePushes(ctx, h.ID, At(10), limit)
+		if err != nil {
+			t.Fatalf("DuePushes: %v", err)
+		}
+		for _, d := range due {
+			from = append(from, d.Sender)
+		}
+		return from
+	}
+	for _, tt := range []struct {
+		name  string
+		hook  federation.Webhook
+		limit int
+		want  []string
+	}{
+		{"inbox", h, 10, []string{string(ada), string(cleo), ""}},
+		{"inbox, one", h, 1, []string{string(ada)}},
+		{"inbox, none", h, 0, nil},
+		{"agent", ofAgent, 10, []string{"system", "another"}},
+		{"disabled", hush, 10, nil},
+	} {
+		if d := diff(tt.want, senders(tt.hook, tt.limit)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+	// Both steps of the handoff are due then.
+	if _, err := record.PushAgain(ctx, h.ID, "", At(10)); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff([]string{string(ada), string(cleo), ""}, senders(h, 10)); d != "" {
+		t.Errorf("put back (-want +got):\n%s", d)
+	}
+	if _, err := record.DuePushes(ctx, ID(8888), At(10), 10); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("DuePushes of an unknown webhook: %v", err)
+	}
+}
+
+func (s suite) testLetGoUntil(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	letGo := func() {
+		t.Helper()
+		if got := taken(t, record, 10, 1); len(got) != 1 {
+			t.Fatalf("%d webhooks are due", len(got))
+		}
+		if err := record.LetGo(ctx, h.ID, At(50)); err != nil {
+			t.Fatal(err)
+		}
+		if got := taken(t, record, 49, 1); len(got) != 0 {
+			t.Error("it is due before its time")
+		}
+	}
+	letGo()
+	if due, err := record.NextDue(ctx, At(10)); !due.Equal(At(50)) || err != nil {
+		t.Errorf("due next at %v, %v, want %v", due, err, At(50))
+	}
+	mustAppend(t, record, File(Offer(2, ada, bob), federation.View{}))
+	letGo() // due at once by what was filed
+	if got := taken(t, record, 50, 1); len(got) != 1 {
+		t.Error("it is not due at its time")
+	}
+}
+
 func (s suite) testPushFailed(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	h := addWebhook(t, record, 1, bob)
@@ -270,13 +374,7 @@ func (s suite) testPushFailed(t *testing.T) {
 	if got.Attempt != 2 || got.Reason != "status 502" || !got.Next.Equal(At(80)) || got.State != federation.DeliveryWaiting {
 		t.Errorf("after two attempts: %+v", got)
 	}
-	if err := record.PushFailed(ctx, h.ID, p.Item, federation.Failure{At: At(80), Next: At(81), Counted: true}); err != nil {
-		t.Fatal(err)
-	}
-	if got := next(t, record, h, 81); got.Attempt != 2 || got.Reason != "status 502" {
-		t.Errorf("what is put off is counted: %+v", got)
-	}
-	if err := record.LetGo(ctx, h.ID, At(80)); err != nil {
+	if err := record.LetGo(ctx, h.ID, At(81)); err != nil {
 		t.Fatal(err)
 	}
 	if due, err := record.NextDue(ctx, At(80)); !due.Equal(At(81)) || err != nil {

@@ -78,6 +78,8 @@ type SQL struct {
 	Waiting string
 	// ItemStep is the seq of the event that the item ?1 carries, or NULL.
 	ItemStep string
+	// ItemSender is the sender of the item p.item, or NULL.
+	ItemSender string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
 	// StepItem is the item that carries the event ?2 to the participant of the webhook h, or
@@ -92,6 +94,7 @@ func (p SQL) filled() SQL {
 	p.Reached, p.PeerDeliveryTold = cmp.Or(p.Reached, never), cmp.Or(p.PeerDeliveryTold, never)
 	const nothing = `CAST(NULL AS bigint)`
 	p.PeerDeliveryStep, p.ItemStep, p.StepItem = cmp.Or(p.PeerDeliveryStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
+	p.ItemSender = cmp.Or(p.ItemSender, `CAST(NULL AS text)`)
 	p.ItemsNamed = cmp.Or(p.ItemsNamed, `SELECT seq FROM event WHERE id = ?3 AND ?4 = ''`)
 	p.Waiting = cmp.Or(p.Waiting, `SELECT ?2, seq, handoff, filed FROM event WHERE id = ?1 AND seq < 0`)
 	return p

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"baton/federation"
@@ -124,28 +123,49 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 	return found, err
 }
 
-// NextPush implements [federationtest.Webhooks].
-func (s *Outboxes) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
+// duePushes reads the first waiting row of each order key among the first due rows. Rows that were put
+// back are due together with the rows before them.
+const duePushes = `SELECT p.item, coalesce(%s, '') FROM (SELECT min(item) AS item, min(next) AS next
+		FROM (SELECT item, order_key, next FROM push WHERE webhook = ?1 AND next <= ?2 ORDER BY next, item LIMIT 0 + ?3) due
+		GROUP BY order_key) p ORDER BY p.next, p.item`
+
+// DuePushes implements [federationtest.Webhooks].
+func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error) {
+	scan := func(row engine.Scanner) (d federation.DuePush, err error) { return d, row.Scan(&d.Item, &d.Sender) }
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
-	if err == nil && h.Over(now) {
-		err = federation.ErrNotFound
+	sender := `(SELECT e.signer FROM event e WHERE e.seq = p.item)`
+	if h.Participant != "" {
+		sender = s.db.Parts.ItemSender
 	}
-	var found, notices []federation.Push
-	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
-	if err == nil {
-		found, err = s.pushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
+	var due []federation.DuePush
+	if err == nil && !h.Over(now) {
+		due, err = engine.Rows(ctx, s.db.Reads(), scan, fmt.Sprintf(duePushes, sender), id.String(), engine.Stamp(now), max(limit, 0))
 	}
-	// A step that was never tried goes first. The search for notices would go through all of those.
-	if err == nil && (len(found) == 0 || !found[0].Next.IsZero()) {
-		notices, err = noticePushes(ctx, s.db.Reads(), h, due, engine.Stamp(now))
+	if err != nil {
+		return nil, fmt.Errorf("read what is due to webhook %s: %w", id, err)
 	}
-	if err == nil && len(found)+len(notices) == 0 {
+	return due, nil
+}
+
+// DuePush implements [federationtest.Webhooks].
+func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error) {
+	h, err := oneWebhook(ctx, s.db.Reads(), id)
+	var found []federation.Push
+	const due = `p.item = ?2 AND p.next <= ?3`
+	switch {
+	case err != nil || h.Over(now):
+	case item >= firstNotice:
+		found, err = noticePushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
+	default:
+		found, err = s.pushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
+	}
+	if err == nil && len(found) == 0 {
 		err = federation.ErrNotFound
 	}
 	if err != nil {
-		return federation.Push{}, fmt.Errorf("read what is due to webhook %s: %w", id, err)
+		return federation.Push{}, fmt.Errorf("read push %d to webhook %s: %w", item, id, err)
 	}
-	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of the pushes that are due
+	return found[0], nil
 }
 
 // Pushes implements [federationtest.Webhooks].
@@ -168,9 +188,6 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 // PushFailed implements [federationtest.Webhooks].
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		if f.Counted {
-			return q.Put(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, engine.Stamp(f.Next), id.String(), item)
-		}
 		var attempt int
 		err := q.Row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
 			[]any{f.Reason, engine.Stamp(f.Next), id.String(), item}, &attempt)

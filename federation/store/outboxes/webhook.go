@@ -241,12 +241,12 @@ func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, err
 }
 
 // LetGo implements [federationtest.Webhooks].
-func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
+func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
-		return nextDue(ctx, q, id, engine.Stamp(now))
+		return nextDue(ctx, q, id, engine.Stamp(at))
 	})
 }
 

@@ -34,6 +34,7 @@ func (Tables) SQL() engine.SQL {
 		Waiting: `SELECT ?2, m.n, coalesce(m.handoff, m.sender), m.received FROM agent a JOIN message m ON m.recipient = a.handle
 			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`,
 		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.id = m.event AND e.handoff || '' = m.handoff WHERE m.n = ?1)`,
+		ItemSender: `(SELECT m.sender FROM message m WHERE m.n = p.item)`,
 		ItemsNamed: `SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
 		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.participant AND m.event = e.id WHERE e.seq = ?2)`,
 	}
