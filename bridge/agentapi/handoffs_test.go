@@ -72,6 +72,28 @@ func TestAHandoffGoesFromTheOfferToItsEndOverPlainHTTP(t *testing.T) {
 	refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": scholar.did}), http.StatusBadRequest, "missing-requirement")
 }
 
+func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
+	w := newWorld(t)
+	eliza := w.login(t, "eliza")
+	for to, code := range map[string]string{
+		"did:key:":             "invalid-target",
+		"did:key:z6Mk":         "invalid-target",
+		"did:web:":             "invalid-target",
+		"did:web:A.example":    "invalid-target",
+		"did:web:a.example:..": "invalid-target",
+		"did:plc:alice":        "invalid-target",
+		"did:key:z6LSbysY2xFMRpGMhb7tFTLMpeuPRaqaWM1yECx2AtzE3KCc": "invalid-target", // x25519
+		"alice": "usage",
+	} {
+		refused(t, eliza.post(t, "/api/v1/handoffs", map[string]any{"to": to, "title": "x"}), http.StatusBadRequest, code)
+	}
+	id := mint(t)
+	signedTo := signed(t, eliza, federation.Event{
+		ID: id, Handoff: id, Verb: federation.Offer, To: "did:plc:alice", Title: "x", Venue: federation.PrivateVenue(eliza.did, "did:plc:alice"),
+	})
+	refused(t, eliza.post(t, "/api/v1/handoffs", signedTo), http.StatusBadRequest, "invalid-target")
+}
+
 // signed returns a step as its signer signs it.
 func signed(t *testing.T, a *agent, ev federation.Event) map[string]any {
 	t.Helper()

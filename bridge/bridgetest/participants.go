@@ -45,7 +45,7 @@ type Participants struct {
 func NewParticipants() *Participants {
 	p := &Participants{Record: federationtest.NewMemory(), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
 	p.Home = &home.Home{
-		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
+		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}, CheckDID: identity.CheckDID},
 		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
 		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: keptKeys{p}, Same: p.Same, Owner: p.Owner,
 		Write: func(ev federation.Event) map[string]string {

@@ -174,6 +174,17 @@ func TestErrorsOfToolsAreResults(t *testing.T) {
 	}
 }
 
+func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
+	w := newWorld(t)
+	session := w.agent(t, "eliza").connect(t, revisions()[0], nil)
+	for _, to := range []string{"did:key:", "did:key:z6Mk", "did:plc:alice", "did:web:a.example:.."} {
+		got := call(t, session, "handoff_offer", map[string]any{"to": to, "title": "x"}).problem()
+		if got.Error.Code != "invalid-target" {
+			t.Errorf("an offer to %s: %+v", to, got.Error)
+		}
+	}
+}
+
 func TestUnknownToolsMethodsAndResourcesAreFaultsOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -161,7 +161,7 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 		Caps: ask.Caps, Deadline: time.Time(ask.Deadline), Note: ask.Note,
 	}
 	if verb == federation.Offer && ask.To != "" {
-		if draft.To, err = parseDID("to", ask.To); err != nil {
+		if draft.To, err = stepbuilder.Recipient(ask.To); err != nil {
 			return federation.Event{}, nil, err
 		}
 	}

@@ -116,8 +116,8 @@ func askOffer(who Caller, o Offer) (ask, error) {
 		Channel: o.Channel, Title: o.Title, ContextHash: o.ContextHash, Caps: o.Caps, Deadline: o.Deadline, Priority: o.Priority,
 	}
 	if o.To != "" {
-		if q.draft.To, err = federation.ParseDID(o.To); err != nil {
-			return ask{}, bridge.UsageProblem("to: " + err.Error())
+		if q.draft.To, err = stepbuilder.Recipient(o.To); err != nil {
+			return ask{}, err
 		}
 	}
 	if o.Replaces != "" {

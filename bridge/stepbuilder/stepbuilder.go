@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -69,6 +70,18 @@ type Draft struct {
 	Replaces    federation.HandoffID
 	Note        string
 	ReplyTo     string // "" for the offer
+}
+
+// Recipient reads the DID that an offer is made to. The home judges whether that DID can exist.
+func Recipient(text string) (federation.DID, error) {
+	did, err := federation.ParseDID(text)
+	switch {
+	case err == nil:
+		return did, nil
+	case strings.HasPrefix(text, "did:"):
+		return "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "to: " + err.Error()}
+	}
+	return "", bridge.UsageProblem("to: " + err.Error())
 }
 
 // Vouch returns a step that the gateway signs for a DID, and the members of the draft that

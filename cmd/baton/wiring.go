@@ -145,7 +145,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 // homeRules returns what the home judges by.
 func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 	return home.Rules{
-		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil),
+		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: identity.CheckDID,
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,

@@ -17,6 +17,8 @@ type Rules struct {
 	TagPrefix string
 	Policy    Policy
 	Limits    Limits
+	// CheckDID returns why no party can ever prove a DID; nil accepts each. It is pure.
+	CheckDID func(did federation.DID) error
 }
 
 // Authority says which party a step is submitted for.
@@ -165,6 +167,11 @@ func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.
 	}
 	if limit := r.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
 		return s.View, federation.Refuse(ev, federation.InvalidTag, r.TagPrefix+"handoff-deadline, at most "+limit.String()+" from now")
+	}
+	if ev.To != "" && ev.Arrival.Home == "" && r.CheckDID != nil { // another home answers for its own offers
+		if err := r.CheckDID(ev.To); err != nil {
+			return s.View, federation.Refuse(ev, federation.InvalidTarget, err.Error())
+		}
 	}
 	after, err := r.Kinds.Open(ev, cmp.Or(ev.Arrival.Home, r.ID), now)
 	if err != nil {

@@ -52,12 +52,23 @@ func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	return key.Bytes, nil
 }
 
-// CheckDID returns why a DID can never be proved: it is a did:key without a valid key. For other methods
-// only a host can tell.
+// CheckDID returns why a DID can never be proved: a did:key, did:plc or did:web that its method does not
+// allow, or a did:key of a kind that this program does not know. It asks no host.
 func CheckDID(did federation.DID) error {
-	if did.Method() != "key" {
-		return nil
+	var err error
+	switch did.Method() {
+	case "key":
+		_, err = ParsePublicKeyDID(did)
+		return err
+	case "plc":
+		if !isPLC(did) {
+			err = errNoPLC
+		}
+	case "web":
+		_, _, err = webAddress(did)
 	}
-	_, err := ParsePublicKeyDID(did)
-	return err
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", did.Short(), err)
+	}
+	return nil
 }

@@ -81,6 +81,39 @@ func TestOnlyEd25519InOneSpellingIsAKeyDID(t *testing.T) {
 	}
 }
 
+func TestCheckDIDRefusesWhatNoPartyCanProve(t *testing.T) {
+	key := seededKey('a')
+	good := string(identity.KeyDID(key))
+	for did, possible := range map[federation.DID]bool{
+		federation.DID(good): true,
+		"did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme": true,
+		"did:plc:z72i7hdynmk6r22z27h6tvur":                          true,
+		"did:web:alice.example":                                     true,
+		"did:web:alice.example%3A8443:users:a%20b":                  true,
+		"did:example:alice":                                         true, // an unknown method has unknown rules
+		"did:key:z6Mk":                                              false,
+		"did:key:alice":                                             false,
+		federation.DID(good + "1"):                                  false,
+		keyDID("\xec\x01", key):                                     false, // x25519: no signatures
+		keyDID("\xed\x01", make([]byte, 32)):                        false, // of small order
+		"did:plc:alice":                                             false,
+		"did:plc:z72i7hdynmk6r22z27h6tvu1":                          false, // 1 is not in the alphabet
+		"did:plc:z72i7hdynmk6r22z27h6tvurr":                         false,
+		"did:web:alice.example.":                                    false, // another spelling of the host
+		"did:web:alice.example%3A443":                               false,
+		"did:web:alice.example%3Aport":                              false,
+		"did:web:alice.example:..:bob":                              false,
+		"did:web:alice.example%2Fbob":                               false,
+		"did:web:bob%40alice.example":                               false,
+		"did:web:alice.example:a%2Fb":                               false,
+		federation.DID("did:key:z" + strings.Repeat("6", 1<<8)):     false,
+	} {
+		if err := identity.CheckDID(did); (err == nil) != possible {
+			t.Errorf("%s: %v, want possible %v", did, err, possible)
+		}
+	}
+}
+
 func FuzzParseKeyDID(f *testing.F) {
 	f.Add(string(identity.KeyDID(seededKey('a'))))
 	f.Add("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")

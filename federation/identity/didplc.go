@@ -21,7 +21,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
 	}
 	if !isPLC(did) {
-		return federation.Document{}, errors.New("not 24 characters of base32 after the method")
+		return federation.Document{}, errNoPLC
 	}
 	address, err := federation.JoinURL(d.plc, federation.URLPath("").Join(string(did), "log", "audit"), nil)
 	if err != nil {
@@ -40,6 +40,9 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	}
 	return current.document(did), nil
 }
+
+// errNoPLC says that a DID cannot be one of the directory.
+var errNoPLC = errors.New("not 24 characters of base32 after the method")
 
 // isPLC reports whether the part after the method is 24 characters of lower-case
 // base32.
