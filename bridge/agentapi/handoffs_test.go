@@ -94,6 +94,44 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 	refused(t, eliza.post(t, "/api/v1/handoffs", signedTo), http.StatusBadRequest, "invalid-target")
 }
 
+func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
+	w := newWorld(t)
+	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+	want := []contract.Warning{{
+		Code: "never-seen", Detail: "no step, name, login or read inbox of " + string(scholar.did) + " is known here: check the DID",
+	}}
+	id := mint(t)
+	for name, body := range map[string]map[string]any{
+		"vouched": {"to": scholar.did, "title": "x"},
+		"signed": signed(t, eliza, federation.Event{
+			ID: id, Handoff: id, Verb: federation.Offer, To: scholar.did, Title: "x", Venue: federation.PrivateVenue(eliza.did, scholar.did),
+		}),
+	} {
+		first := eliza.post(t, "/api/v1/handoffs", body)
+		if diff := cmp.Diff(want, decode[contract.Filed](t, first, http.StatusCreated).Warnings); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", name, diff)
+		}
+	}
+	kept := map[string]any{"to": scholar.did, "title": "again"}
+	first, again := eliza.post(t, "/api/v1/handoffs", kept, "Idempotency-Key", "k"), eliza.post(t, "/api/v1/handoffs", kept, "Idempotency-Key", "k")
+	if diff := cmp.Diff(want, decode[contract.Filed](t, again, http.StatusCreated).Warnings); diff != "" || again.Text != first.Text {
+		t.Errorf("the replay is answered %s after %s", again.Text, first.Text)
+	}
+	if got := eliza.post(t, "/api/v1/handoffs", map[string]any{"title": "x", "channel": "#ops"}); got.Status != http.StatusCreated || strings.Contains(got.Text, "warnings") {
+		t.Errorf("an open offer is answered %d %s", got.Status, got.Text)
+	}
+	page := decode[contract.InboxPage](t, scholar.get(t, "/api/v1/inbox"), http.StatusOK)
+	if len(page.Items) != 3 {
+		t.Fatalf("%d offers wait, want 3", len(page.Items))
+	}
+	if got := scholar.post(t, "/api/v1/inbox/ack", map[string]any{"cursor": page.Items[0].Cursor, "device": "d"}); got.Status/100 != 2 {
+		t.Fatalf("the ack is answered %d %s", got.Status, got.Text)
+	}
+	if got := eliza.post(t, "/api/v1/handoffs", map[string]any{"to": scholar.did, "title": "x"}); got.Status != http.StatusCreated || strings.Contains(got.Text, "warnings") {
+		t.Errorf("an offer to a reader is answered %d %s", got.Status, got.Text)
+	}
+}
+
 // signed returns a step as its signer signs it.
 func signed(t *testing.T, a *agent, ev federation.Event) map[string]any {
 	t.Helper()

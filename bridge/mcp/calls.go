@@ -206,6 +206,9 @@ func filed(f participant.Filed, err error) (answer, error) {
 	if len(f.Lost) > 0 {
 		text += "the step could not carry: " + strings.Join(f.Lost, ", ") + "\n"
 	}
+	for _, w := range f.Warnings {
+		text += "warning " + w.Code + ": " + escape(w.Detail) + "\n"
+	}
 	return answer{f, text}, nil
 }
 

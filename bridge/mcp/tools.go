@@ -43,7 +43,7 @@ const (
 	textOut    = `{"type":"string"}`
 	entriesOut = `"items":{"type":"array","items":{"type":"object","properties":{"cursor":{"type":"string"},"waits":{"type":"boolean"},"step":{"type":"object"},"message":{"type":"object"}}}},"next_cursor":` + textOut
 	filedOut   = `"id":{"type":"string"},"event_id":{"type":"string"},"verb":{"type":"string"},"state":{"type":"string"},"waits":{"type":"string"},` +
-		`"lost":{"type":"array","items":{"type":"string"}}`
+		`"lost":{"type":"array","items":{"type":"string"}},"warnings":{"type":"array","items":{"type":"object"}}`
 	handoffOut = `"id":{"type":"string"},"kind":{"type":"string"},"state":{"type":"string"},"over":{"type":"boolean"},"offerer":{"type":"string"},` +
 		`"offeree":{"type":"string"},"assignee":{"type":"string"},"untrusted":{"type":"object"}`
 )

@@ -2,11 +2,14 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"baton/bridge/participant"
 )
 
 // revisions are the revisions of the protocol that clients may speak.
@@ -182,6 +185,29 @@ func TestAnOfferNeedsATargetThatCanExist(t *testing.T) {
 		if got.Error.Code != "invalid-target" {
 			t.Errorf("an offer to %s: %+v", to, got.Error)
 		}
+	}
+}
+
+func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
+	w := newWorld(t)
+	eliza, scholar := w.agent(t, "eliza"), w.agent(t, "scholar")
+	session := eliza.connect(t, revisions()[0], nil)
+	got := call(t, session, "handoff_offer", map[string]any{"to": scholar.did, "title": "x"}).ok()
+	var told struct {
+		State    string                `json:"state"`
+		Warnings []participant.Warning `json:"warnings"`
+	}
+	got.into(&told)
+	detail := "no step, name, login or read inbox of " + string(scholar.did) + " is known here: check the DID"
+	if told.State != "offered" || !slices.Equal(told.Warnings, []participant.Warning{{Code: "never-seen", Detail: detail}}) {
+		t.Errorf("answered %+v", told)
+	}
+	if !strings.Contains(got.Text, "\nwarning never-seen: "+detail+"\n") {
+		t.Errorf("the text is %q", got.Text)
+	}
+	call(t, scholar.connect(t, revisions()[0], nil), "handoff_accept", map[string]any{"id": got.filed().ID}).ok()
+	if again := call(t, session, "handoff_offer", map[string]any{"to": scholar.did, "title": "x"}).ok(); strings.Contains(again.Text, "warning") {
+		t.Errorf("an offer to a signer is answered %q", again.Text)
 	}
 }
 

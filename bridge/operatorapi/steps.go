@@ -176,7 +176,7 @@ func (o *Operator) GetPlace(ctx context.Context, req contract.GetPlaceRequestObj
 	}
 	var to federation.DID
 	if text := req.Params.To; text != "" {
-		if to, err = parseDID("to", text); err != nil {
+		if to, err = stepbuilder.Recipient(text); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@
 package participant
 
 import (
+	"context"
 	"sync/atomic"
 
 	"baton/bridge"
@@ -34,9 +35,11 @@ type Deps struct {
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
-	Streams   *Streams             // that all networks share
-	Logins    credential.Addresses // counts logins of each address, at all listeners
-	TokenKey  []byte               // secret; its holder can write tokens and challenges
+	// Ours reports whether a DID signed a step, has a name or is logged in, on another link than the named one.
+	Ours     func(ctx context.Context, did federation.DID, link string) bool
+	Streams  *Streams             // that all networks share
+	Logins   credential.Addresses // counts logins of each address, at all listeners
+	TokenKey []byte               // secret; its holder can write tokens and challenges
 }
 
 // Access is what participants may ask through one network. Its methods may be called

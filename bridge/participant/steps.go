@@ -56,9 +56,20 @@ type Filed struct {
 	Verb    string   `json:"verb"`
 	Waits   string   `json:"waits,omitempty,omitzero"` // why the step is not judged yet; "" for a step that is
 
+	Warnings []Warning `json:"warnings,omitempty,omitzero"`
+
 	// Replayed says that the step was filed by an earlier request.
 	Replayed bool `json:"-"`
 }
+
+// Warning says why a step that is filed may not reach anybody.
+type Warning struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// NeverSeen is the code of the warning about an offer to a DID of which the gateway knows nothing.
+const NeverSeen = "never-seen"
 
 // status returns the HTTP status of the answer.
 func (f Filed) status() int {
@@ -216,6 +227,10 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	if err != nil {
 		return Filed{}, &unwrittenError{err}
 	}
+	warnings, err := a.warnings(ctx, ev)
+	if err != nil {
+		return Filed{}, &unwrittenError{err}
+	}
 	a.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := a.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -226,7 +241,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	at := judged.Entry
 	filed := Filed{
 		ID: at.Event.Handoff.String(), EventID: at.Event.ID.String(), Verb: string(at.Event.Verb), State: string(at.State), Lost: []string{},
-		Replayed: judged.Duplicate,
+		Replayed: judged.Duplicate, Warnings: warnings,
 	}
 	for _, loss := range losses {
 		filed.Lost = append(filed.Lost, loss.Field)
@@ -239,6 +254,26 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	}
 	filed.State = cmp.Or(filed.State, string(judged.View.State))
 	return filed, nil
+}
+
+// warnings returns the warnings about a step: that nobody has seen the DID of an offer.
+func (a *Access) warnings(ctx context.Context, ev federation.Event) ([]Warning, error) {
+	if ev.Verb != federation.Offer || ev.To == "" || a.deps.Ours(ctx, ev.To, "") {
+		return nil, nil
+	}
+	owner, err := a.deps.Gateway.Owner(ctx, ev.To)
+	if err != nil {
+		return nil, err
+	}
+	caps, err := a.deps.Skills.Declared(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := a.deps.Inbox.Devices(ctx, owner)
+	if err != nil || len(caps)+len(devices) > 0 {
+		return nil, err
+	}
+	return []Warning{{NeverSeen, "no step, name, login or read inbox of " + string(ev.To) + " is known here: check the DID"}}, nil
 }
 
 // event returns the step that is asked for: as the caller signed it, or as the gateway
