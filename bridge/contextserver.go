@@ -5,14 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"baton/federation"
 )
-
-// unavailableAfter is when a client may ask again for a context that cannot be read now.
-const unavailableAfter = 5 * time.Second
 
 // ContextServer serves the contexts that [Contexts] keeps. The holder of a capability may read the
 // context; the gateway does not know its type, so that no browser opens it.
@@ -41,7 +37,7 @@ func (s ContextServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil:
 		s.Log.LogAttrs(r.Context(), slog.LevelError, "context not served", slog.Any("err", err))
-		w.Header().Set("Retry-After", strconv.Itoa(int(unavailableAfter.Seconds())))
+		RetryHeader(w.Header(), http.StatusServiceUnavailable, 0)
 		s.fail(w, http.StatusServiceUnavailable, `{"error":"unavailable","message":"not now; ask again"}`)
 		return
 	}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"baton/federation"
@@ -18,6 +19,9 @@ const (
 	CodeFailed       = "failed"       // any other error
 )
 
+// unavailableAfter is when a client may ask again after an outage of unknown length.
+const unavailableAfter = 5 * time.Second
+
 // ProblemError is an error as the HTTP APIs answer it.
 //
 // spec: RFC 9457 §3
@@ -26,7 +30,7 @@ type ProblemError struct {
 	Title      string `json:"title"`
 	Detail     string `json:"detail"`
 	Code       string `json:"code"`        // of a refusal, or one of the above
-	RetryAfter int    `json:"retry_after"` // seconds; 0 where it is unknown
+	RetryAfter int    `json:"retry_after"` // seconds; 0 if it is unknown
 }
 
 // Error implements error.
@@ -57,8 +61,33 @@ func ProblemOf(err error) ProblemError {
 			p.Detail += ", or go on from " + string(unknown.Newest)
 		}
 	}
+	if after := waitOf(p.Status); p.RetryAfter <= 0 {
+		p.RetryAfter = retrySeconds(after)
+	}
 	p.Title = http.StatusText(p.Status)
 	return p
+}
+
+// RetryHeader tells the client of an answer when it may come again. Seconds are 0 if that is unknown: the
+// header then has the usual wait of a 503 or a 429, and is absent for another status.
+func RetryHeader(h http.Header, status, seconds int) {
+	if seconds <= 0 {
+		seconds = retrySeconds(waitOf(status))
+	}
+	if seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+}
+
+// waitOf returns the usual wait before a request that got a status may succeed, 0 for none.
+func waitOf(status int) time.Duration {
+	switch status {
+	case http.StatusServiceUnavailable:
+		return unavailableAfter
+	case http.StatusTooManyRequests:
+		return time.Minute // the period of most rates
+	}
+	return 0
 }
 
 // retrySeconds rounds up, so that a client does not repeat its request too early.

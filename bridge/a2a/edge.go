@@ -154,12 +154,11 @@ func (l *Link) deny(w http.ResponseWriter, r *http.Request, err error) {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", strconv.Itoa(max(p.RetryAfter, 1)))
 	case http.StatusInternalServerError:
 		l.deps.Log.LogAttrs(r.Context(), slog.LevelError, "request not answered", slog.String("network", network), slog.String("link", network),
 			slog.String("path", r.URL.Path), slog.Any("err", err))
 	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
 	http.Error(w, p.Detail, p.Status)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"baton/bridge"
@@ -77,9 +76,7 @@ func writeProblem(w http.ResponseWriter, p bridge.ProblemError) {
 		p.Status = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }

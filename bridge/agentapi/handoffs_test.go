@@ -132,6 +132,24 @@ func TestAnOfferToADIDThatNobodyHasSeenIsFiledWithAWarning(t *testing.T) {
 	}
 }
 
+func TestEachAnswerOfAnOutageSaysWhenToComeAgain(t *testing.T) {
+	w := newWorld(t)
+	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
+	if err := w.record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []answer{
+		eliza.get(t, "/api/v1/inbox"), eliza.get(t, "/api/v1/handoffs"), eliza.get(t, "/api/v1/handoffs/"+id), eliza.get(t, "/api/v1/webhooks"),
+		scholar.post(t, "/api/v1/handoffs/"+id+"/accept", nil), eliza.post(t, "/api/v1/handoffs", map[string]any{"to": scholar.did, "title": "x"}),
+		scholar.post(t, "/api/v1/inbox/ack", map[string]any{"cursor": "1", "device": "d"}),
+	} {
+		if got.Status != http.StatusServiceUnavailable || got.Header.Get("Retry-After") != "5" || !strings.Contains(got.Text, `"retry_after":5,`) {
+			t.Errorf("answered %d, Retry-After %q: %s", got.Status, got.Header.Get("Retry-After"), got.Text)
+		}
+	}
+}
+
 // signed returns a step as its signer signs it.
 func signed(t *testing.T, a *agent, ev federation.Event) map[string]any {
 	t.Helper()

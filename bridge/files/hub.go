@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate/voicefile"
 )
@@ -141,6 +142,7 @@ func (a hubAnswer) write(w http.ResponseWriter) {
 			panic("files: " + err.Error())
 		}
 	}
+	bridge.RetryHeader(w.Header(), a.code, 0)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.code)
 	_, _ = w.Write(text) // the client is gone

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
 
 	"baton/bridge"
 	"baton/federation"
@@ -50,9 +49,7 @@ func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Code == CodeUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }

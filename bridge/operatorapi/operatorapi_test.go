@@ -241,9 +241,10 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 	}{
 		"a refusal":     {&federation.RefusalError{Code: federation.IllegalStep, Detail: "it is open"}, 409, "illegal-step", 0, "it is open"},
 		"a rate":        {&federation.RefusalError{Code: federation.RateLimited, RetryAfter: 1500 * time.Millisecond}, 429, "rate-limited", 2, ""},
-		"no verdict":    {&federation.RefusalError{Code: federation.SignatureUnverifiable}, 503, "signature-unverifiable", 0, ""},
+		"no verdict":    {&federation.RefusalError{Code: federation.SignatureUnverifiable}, 503, "signature-unverifiable", 5, ""},
 		"a wrong actor": {&federation.RefusalError{Code: federation.ActorMismatch}, 403, "actor-mismatch", 0, ""},
 		"an outage":     {&federation.UnavailableError{What: "record", RetryAfter: time.Second, Err: errors.New("planted")}, 503, "unavailable", 1, "record is unavailable"},
+		"a long outage": {&federation.UnavailableError{What: "record", Err: errors.New("planted")}, 503, "unavailable", 5, "record is unavailable"},
 		"a mistake":     {errors.New("planted"), 500, "failed", 0, "the log has it"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 )
 
@@ -99,6 +100,7 @@ func answerProbe(w http.ResponseWriter, status int, document any) {
 		status = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
+	bridge.RetryHeader(w.Header(), status, 0)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }

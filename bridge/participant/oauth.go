@@ -353,9 +353,7 @@ func (a *Access) spend(ctx context.Context, did federation.DID, jti string, now 
 }
 
 func writeOAuth(w http.ResponseWriter, e *oauthError) {
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
-	}
+	bridge.RetryHeader(w.Header(), e.Status, e.RetryAfter)
 	WriteJSON(w, e.Status, e)
 }
 
@@ -385,9 +383,7 @@ func Denied(w http.ResponseWriter, err error, metadata string) bridge.ProblemErr
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
 	}
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
-	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
 	w.Header().Set("Cache-Control", "no-store")
 	WriteJSON(w, p.Status, p)
 	return p

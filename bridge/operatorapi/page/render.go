@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -98,6 +99,9 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if w.Header().Get("Retry-After") == "" {
+		bridge.RetryHeader(w.Header(), status, 0)
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
