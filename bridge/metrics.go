@@ -64,9 +64,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
 	m.Faults = counter("faults_total", "Faults of this program that were contained, by what they ended.", "where")
+	m.Faults.WithLabelValues(RequestFault) // there from the start
 	reg.MustRegister(m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
 }
+
+// RequestFault is where an HTTP request met a fault.
+const RequestFault = "request"
 
 // Fault logs and counts a contained panic, and reports whether err is one. Where names what it ended,
 // such as "link lab".

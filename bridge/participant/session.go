@@ -8,6 +8,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/fault"
 )
 
 // CheckSession returns [credential.ErrSession] once the session of a caller has ended, and otherwise
@@ -33,7 +34,8 @@ func (a *Access) Attend(ctx context.Context, who Caller) (attended context.Conte
 		return attended, func() { cancel(nil) }
 	}
 	wake, stop := a.deps.Wakes.Subscribe(bridge.SessionsTopic(who.Session.Participant))
-	go func() {
+	watch := &fault.Group{Caught: cancel}
+	watch.Go(func() {
 		defer stop()
 		for {
 			if err := a.CheckSession(attended, who); errors.Is(err, credential.ErrSession) {
@@ -46,6 +48,6 @@ func (a *Access) Attend(ctx context.Context, who Caller) (attended context.Conte
 				return
 			}
 		}
-	}()
+	})
 	return attended, func() { cancel(nil) }
 }

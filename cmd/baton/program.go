@@ -261,7 +261,7 @@ func (p *program) caughtAt(where string) func(ctx context.Context, err error) {
 }
 
 // handlerPanicked counts a request whose handler panicked. The HTTP server logs it.
-func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues("request").Inc() }
+func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
