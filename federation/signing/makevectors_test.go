@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,7 +143,7 @@ func makers() []maker {
 		"v": "0.1", "from": "scout_7", "to": "bob", "text": "é", "body": "é", "timestamp": 1704672000, "nonce": "abc", "signature": "s",
 	}
 	header := map[string]any{"to": "bob", "body": "é 😀 \u2028"}
-	return []maker{
+	return append([]maker{
 		{scheme: "handoff", name: "stamped", message: step, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
 		{scheme: "handoff", name: "without event id", message: unstamped, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
 		{scheme: "act", name: "private", message: act, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
@@ -163,5 +164,47 @@ func makers() []maker {
 		{scheme: "airc-legacy-five", name: "message", message: legacy, uncovered: []string{"signature", "v", "body"}, write: bare, alphabet: base64.StdEncoding},
 		{scheme: "airc-header", name: "body", message: header, write: bare, alphabet: base64.StdEncoding},
 		{scheme: "airc-header-ascii", name: "body", message: header, covered: []byte(`{"body":"\u00e9 \ud83d\ude00 \u2028","to":"bob"}`), write: bare, alphabet: base64.StdEncoding},
+	}, boundMakers()...)
+}
+
+// boundMakers are the makers of the proofs that name their registry. A program in Python made the same
+// six vectors.
+func boundMakers() []maker {
+	request := func(purpose string, members ...map[string]any) map[string]any {
+		made := map[string]any{"aud": "gw.example", "handle": "bob", "purpose": purpose, "timestamp": 1790000000}
+		for _, m := range members {
+			maps.Copy(made, m)
+		}
+		return made
 	}
+	registration := func(key string) map[string]any {
+		return map[string]any{"challenge": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", "publicKey": key}
+	}
+	revocation := func(kid string) map[string]any {
+		return map[string]any{"kid": kid, "reason": "laptop \"x230\" lost\n"}
+	}
+	rotation := map[string]any{"newKid": "k_d2f381d7b0b5f1d3", "newPublicKey": "yFOtDwzSthmuqSzuxP1Wok1kmdWEznklfkXP2BObYKc"}
+	// Names in other case, names of the other proofs, and nested names are not covered.
+	besideRegistration := map[string]any{
+		"challengeSignature": "s", "Handle": "eve", "recoveryKey": "r", "metadata": map[string]any{"name": "naïve 😀"},
+		"capabilities": map[string]any{"payloads": []any{"at.freeq:handoff"}, "handle": "eve"},
+	}
+	besideRotation := map[string]any{"signature": "s", "newKeySignature": "s", "Purpose": "revoke", "kid": "k_eve", "overlap": 3600.5}
+	besideRevocation := map[string]any{"signature": "s", "challenge": "c", "newKid": nil, "Reason": "none", "note": []any{"é"}}
+	made := []maker{
+		{scheme: "airc-bound-register", message: request("register", registration("vtfSq2aNo--tYTmY8G96v3h186a3Z3qfPOlH1313YKY"))},
+		{scheme: "airc-bound-register", message: request("register", registration("kQnbVfeXl6OWRi-4lcKtzqfoaDwvMFbAelR1FVU3tz4"), besideRegistration), uncovered: slices.Collect(maps.Keys(besideRegistration))},
+		{scheme: "airc-bound-rotate", message: request("rotate", rotation)},
+		{scheme: "airc-bound-rotate", message: request("rotate", rotation, besideRotation), uncovered: slices.Collect(maps.Keys(besideRotation))},
+		{scheme: "airc-bound-revoke", message: request("revoke", revocation("k_f31f5d967197f885"))},
+		{scheme: "airc-bound-revoke", message: request("revoke", revocation("k_b600306cfa76723f"), besideRevocation), uncovered: slices.Collect(maps.Keys(besideRevocation))},
+	}
+	for i := range made {
+		made[i].name = "these members alone"
+		if made[i].uncovered != nil {
+			made[i].name = "more members"
+		}
+		made[i].keyID, made[i].write, made[i].alphabet = agentKey, bare, base64.RawURLEncoding
+	}
+	return made
 }
