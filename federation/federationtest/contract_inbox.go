@@ -12,7 +12,8 @@ import (
 // are in [Store].
 type Leases interface {
 	// Lease gives a device up to limit entries that wait and that no device has at that
-	// moment, oldest first, until a time.
+	// moment, oldest first, until a time. Before that it ends the waiting of each offer of a handoff
+	// that is over, whether a device has it or not and whatever the limit: it expires.
 	// A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for one
 	// that has ended.
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)

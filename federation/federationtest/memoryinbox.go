@@ -30,11 +30,10 @@ func (m *Memory) Lease(ctx context.Context, to federation.DID, device, session s
 	var leases []federation.Lease
 	inbox := m.inboxes[to]
 	for i, row := range inbox {
-		if row.read || row.until.After(now) || len(leases) >= limit {
-			continue
-		}
 		if ev := row.entry.Event; ev.ID == ev.Handoff && m.views[ev.Handoff].Over { // withdrawn
 			m.end(to, &inbox[i], federation.DeliveryExpired, now)
+		}
+		if inbox[i].read || row.until.After(now) || len(leases) >= limit {
 			continue
 		}
 		row.device, row.session, row.until = device, session, until

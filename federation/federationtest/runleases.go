@@ -19,6 +19,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("an entry that was put back comes again in its time", s.testNack)
 	t.Run("an extended lease holds on", s.testExtend)
 	t.Run("an offer that was withdrawn is not leased, and entries tell the state of now", s.testWithdrawn)
+	t.Run("a lease ends the waiting of a withdrawn offer that a device has, whatever the limit", s.testWithdrawnInHand)
 	t.Run("a lease that another device was given is lost", s.testLost)
 	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
@@ -355,5 +356,27 @@ func (s suite) testWithdrawn(t *testing.T) {
 	}
 	if entries[0].State != federation.Offered || entries[0].Now != federation.Cancelled || entries[0].Waits {
 		t.Errorf("the withdrawn offer is state %q, now %q, waits %t", entries[0].State, entries[0].Now, entries[0].Waits)
+	}
+}
+
+func (s suite) testWithdrawnInHand(t *testing.T) {
+	record := s.open(t)
+	var holds []federation.Hold
+	for n := range 3 {
+		offer := File(Offer(10+n, ada, bob), federation.View{})
+		mustAppend(t, record, offer)
+		holds = append(holds, leased(t, record, "desk", 100, 1, uint64(1+2*n))[0].Hold) //nolint:gosec // three
+		cancel := File(Step(20+n, offer.Event, federation.Cancel, ada), offer.View)
+		mustAppend(t, record, cancel)
+		if err := record.Read(t.Context(), bob, []federation.EventID{cancel.Event.ID}, At(100)); err != nil {
+			t.Errorf("Read: %v", err)
+		}
+		waiting(t, record, 1)
+		leased(t, record, "phone", 110, n) // while the other device has the only one that waits
+		waiting(t, record, 0)
+	}
+	lost(t, "of a withdrawn offer", record, holds[0], false)
+	if err := record.Ack(t.Context(), bob, holds[0], At(120)); err != nil {
+		t.Errorf("Ack of a withdrawn offer: %v", err)
 	}
 }

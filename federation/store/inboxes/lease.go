@@ -12,20 +12,18 @@ import (
 // withdrawn reports whether an event e is an offer of a handoff that is over.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
-// leasable finds the entries of an inbox that wait and that no device leases at a moment. An offer
-// that was withdrawn needs no work any more.
-const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
-	WHERE NOT ` + withdrawn + ` AND i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
-		AND i.waiting IS NOT NULL AND i.until <= ?2
-	ORDER BY i.event`
+// waits finds the entries of an inbox that wait.
+const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
+	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
 // Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
-	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, engine.Stamp(now))
+	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+waits+` AND (i.until <= ?2 OR `+withdrawn+`) ORDER BY i.event LIMIT 1`,
+		to, engine.Stamp(now))
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
 	}
-	if len(some) == 0 || limit <= 0 {
+	if len(some) == 0 {
 		return nil, nil
 	}
 	leases, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Lease, error) {
@@ -41,8 +39,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 	if err := HasSession(ctx, q, session); err != nil {
 		return nil, err
 	}
-	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event FROM inbox i JOIN event e ON e.seq = i.event
-		WHERE i.did = ?1 AND i.waiting IS NOT NULL AND `+withdrawn+`)`, to)
+	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event`+waits+` AND `+withdrawn+`)`, to)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +58,8 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 		l.Delivery++
 		return l, err
 	}
-	leases, err := engine.Rows(ctx, q, scan, `SELECT `+EntryColumns+`, i.delivery`+leasable+` LIMIT 0 + ?3`, to, engine.Stamp(now), limit)
+	leases, err := engine.Rows(ctx, q, scan, `SELECT `+EntryColumns+`, i.delivery`+waits+` AND i.until <= ?2 ORDER BY i.event LIMIT 0 + ?3`,
+		to, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, err
 	}
