@@ -249,7 +249,7 @@ func TestHeaderRegistersOnlyItsOwnHandle(t *testing.T) {
 	t.Parallel()
 	key, _ := newKey(0x01)
 	register := map[string]any{"action": "register", "username": "scout_7"}
-	with := func(body map[string]any, more map[string]any) map[string]any {
+	with := func(body, more map[string]any) map[string]any {
 		body = maps.Clone(body)
 		maps.Copy(body, more)
 		return body

@@ -248,7 +248,9 @@ func parseAssertion(text string) (assertion, error) {
 		into *string
 	}{
 		{"alg", header["alg"], &a.alg},
-		{"iss", claims["iss"], &a.issuer}, {"sub", claims["sub"], &a.subject}, {"jti", claims["jti"], &a.id},
+		{"iss", claims["iss"], &a.issuer},
+		{"sub", claims["sub"], &a.subject},
+		{"jti", claims["jti"], &a.id},
 	} {
 		if member.raw != nil && json.Unmarshal(member.raw, member.into) != nil {
 			return a, errors.New(member.name + " is no string")

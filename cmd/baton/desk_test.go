@@ -54,7 +54,9 @@ func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
 	holds(asksBaton(t, human, "progress "+id+" two of three"), "progress: it is assigned now")
 	holds(asksBaton(t, human, "done "+id), "complete: it is completed now")
 	holds(asksBaton(t, voice, "show "+id), "completed, from eliza to scholar")
-	next(t, voice, "its id", func(m bridgetest.IRCMessage) bool { return m.Command == "NOTICE" && strings.Contains(m.Params[1], "its id is") })
+	next(t, voice, "its id", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && strings.Contains(m.Params[1], "its id is")
+	})
 
 	long := strings.TrimSpace(strings.Repeat("Cite the 3 best sources ", 14)) // 335 bytes
 	offered = holds(asksBaton(t, voice, "offer scholar "+long), "offer: it is offered now")

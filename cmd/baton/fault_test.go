@@ -191,8 +191,10 @@ func TestGoroutinesCatchPanics(t *testing.T) {
 	used := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		folder, _ := filepath.Rel(root, path)
-		kit := slices.ContainsFunc([]string{"deploy", "cmd/baton/bench", "cmd/baton/demo", "cmd/baton/aircagent", "bridge/bridgetest", "bridge/conform", "federation/federationtest", "federation/fault",
-			"federation/store/bare", "federation/store/postgrestest", "federation/store/storetest", ".ci", ".tools", ".git"}, func(kit string) bool { return folder == kit })
+		kit := slices.ContainsFunc([]string{
+			"deploy", "cmd/baton/bench", "cmd/baton/demo", "cmd/baton/aircagent", "bridge/bridgetest", "bridge/conform", "federation/federationtest", "federation/fault",
+			"federation/store/bare", "federation/store/postgrestest", "federation/store/storetest", ".ci", ".tools", ".git",
+		}, func(kit string) bool { return folder == kit })
 		switch {
 		case err != nil:
 			return err

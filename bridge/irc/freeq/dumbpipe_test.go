@@ -4,7 +4,6 @@ package freeq_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -47,7 +46,7 @@ func newEnd(t *testing.T, us, them string, change func(*freeq.Config)) *end {
 	e := &end{gateway: newGateway()}
 	h := &house{
 		gateway: e.gateway, record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
-		metrics: bridge.NewMetrics(prometheus.NewRegistry()), keys: nil,
+		metrics: bridge.NewMetrics(prometheus.NewRegistry()),
 	}
 	deps := h.deps()
 	deps.Home, deps.Endpoint, deps.Seed = federation.HomeID(us+".test"), signer("", seeded(us)), hex.EncodeToString(seeded(us).Seed())
@@ -188,7 +187,7 @@ func TestDumbpipeLinksTwoGateways(t *testing.T) {
 // machine keeps the program from answering. A gateway then links again, and delivers again.
 func carry(t *testing.T, from, to *end, n int) {
 	t.Helper()
-	h := &house{gateway: from.gateway, keys: map[string]ed25519.PublicKey{}}
+	h := &house{gateway: from.gateway}
 	waiting := make([]federation.Delivery, n)
 	for i := range waiting {
 		waiting[i] = h.offered(t, channel)

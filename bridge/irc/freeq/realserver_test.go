@@ -4,7 +4,6 @@ package freeq_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
@@ -50,7 +49,8 @@ func newRealServer(t *testing.T, peer, peerAPI string) *bridgetest.FreeqServer {
 // A real server files each offer that counts as delivered, also of a burst above its limit.
 func TestARealServerFilesWhatCountsAsDelivered(t *testing.T) {
 	_, scout := person("scout")
-	keys := &house{keys: map[string]ed25519.PublicKey{federation.KeyID(public(scout)): public(scout)}}
+	var keys house
+	keys.keys.Store(federation.KeyID(public(scout)), public(scout))
 	api := httptest.NewServer(http.HandlerFunc(keys.serveKey))
 	t.Cleanup(api.Close)
 	server := newRealServer(t, hexOf("our endpoint"), api.URL)
