@@ -2,6 +2,7 @@ package airc
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"baton/federation"
@@ -48,9 +49,7 @@ func boundDocument(o *object, defaults map[string]string) []byte {
 	for name, text := range defaults {
 		members[name] = jsonString(text)
 	}
-	for name, member := range o.members {
-		members[name] = member
-	}
+	maps.Copy(members, o.members)
 	document, err := json.Marshal(members)
 	if err != nil {
 		panic("airc: a request that was read cannot be written: " + err.Error())

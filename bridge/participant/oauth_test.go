@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -189,9 +190,7 @@ func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 		"another audience": {"auD": "https://gw.example"},
 	} {
 		claims := c.claims()
-		for member, value := range more {
-			claims[member] = value
-		}
+		maps.Copy(claims, more)
 		status, answer := c.ask(form(c.assertion(claims)))
 		if description, _ := answer["error_description"].(string); status != http.StatusUnauthorized || !strings.Contains(description, " is not ") {
 			t.Errorf("%s: %d %v", name, status, answer)

@@ -62,7 +62,7 @@ type Filed struct {
 	Replayed bool `json:"-"`
 }
 
-// Warning says why a step that is filed may not reach anybody.
+// Warning says why a filed step may not be delivered.
 type Warning struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
@@ -256,7 +256,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	return filed, nil
 }
 
-// warnings returns the warnings about a step: that nobody has seen the DID of an offer.
+// warnings returns the warnings about a step, such as an offer to an unknown DID.
 func (a *Access) warnings(ctx context.Context, ev federation.Event) ([]Warning, error) {
 	if ev.Verb != federation.Offer || ev.To == "" || a.deps.Ours(ctx, ev.To, "") {
 		return nil, nil

@@ -166,7 +166,7 @@ func TestAnOperatorsStepsEnterAsThoseOfAnyNetwork(t *testing.T) {
 	v.sees(t, "the answer in the channel", isStep("accept", filed.ID))
 	v.asks(t, &filed, "handoff", "complete", filed.ID, "--from", v.scout.DID, "--note", "done for it")
 	v.sees(t, "the end in the channel", isStep("complete", filed.ID))
-	v.ircd.Connect("ann") // for whom the steps wait
+	v.ircd.Connect("ann") // the steps wait for ann
 	v.ircd.Send(":1LA METADATA " + v.ircd.UUID("ann") + " accountname :ann")
 
 	var shown shownHandoff
