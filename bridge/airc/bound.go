@@ -26,7 +26,7 @@ func (o *object) isBound() bool { return o.has("aud") || o.has("purpose") }
 func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
 	aud, named := o.text("aud"), o.text("purpose")
 	var seconds int64
-	if json.Unmarshal(o.members["timestamp"], &seconds) != nil {
+	if federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
 		o.fail("timestamp is missing or no whole number of seconds")
 	}
 	switch {

@@ -290,7 +290,7 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 // isHuman reads "isAgent" of a request, and whether it is there.
 func (a arrival) isHuman() (human, said bool) {
 	var agent bool
-	said = a.has("isAgent") && json.Unmarshal(a.members["isAgent"], &agent) == nil
+	said = a.has("isAgent") && federation.DecodeJSON(a.members["isAgent"], &agent) == nil
 	return said && !agent, said
 }
 
@@ -302,7 +302,7 @@ func isHuman(agent agents.Agent) bool {
 	var said struct {
 		IsAgent *bool `json:"isAgent"`
 	}
-	_ = json.Unmarshal(agent.Metadata, &said) // metadata of another shape does not say it
+	_ = federation.DecodeJSON(agent.Metadata, &said) // metadata of another shape does not say it
 	return said.IsAgent != nil && !*said.IsAgent
 }
 

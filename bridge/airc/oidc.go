@@ -146,7 +146,7 @@ func checkTimes(token string) error {
 	}
 	payload, err := signing.DecodeBase64URL(parts[1])
 	var claims map[string]json.RawMessage
-	if err != nil || json.Unmarshal(payload, &claims) != nil {
+	if err != nil || federation.DecodeJSON(payload, &claims) != nil {
 		return errors.New("want a JWT")
 	}
 	for _, name := range []string{"exp", "nbf", "iat"} {

@@ -227,7 +227,7 @@ func parseAssertion(text string) (assertion, error) {
 		if err == nil {
 			err = federation.ExactJSON(part)
 		}
-		if err != nil || json.Unmarshal(part, &members[i]) != nil {
+		if err != nil || federation.DecodeJSON(part, &members[i]) != nil {
 			return a, errors.New("want a JWT")
 		}
 		if err := federation.ExactNames(part, names...); err != nil {
@@ -252,16 +252,16 @@ func parseAssertion(text string) (assertion, error) {
 		{"sub", claims["sub"], &a.subject},
 		{"jti", claims["jti"], &a.id},
 	} {
-		if member.raw != nil && json.Unmarshal(member.raw, member.into) != nil {
+		if member.raw != nil && federation.DecodeJSON(member.raw, member.into) != nil {
 			return a, errors.New(member.name + " is no string")
 		}
 	}
 	var one string
 	switch {
 	case claims["aud"] == nil:
-	case json.Unmarshal(claims["aud"], &one) == nil:
+	case federation.DecodeJSON(claims["aud"], &one) == nil:
 		a.audience = []string{one}
-	case json.Unmarshal(claims["aud"], &a.audience) != nil:
+	case federation.DecodeJSON(claims["aud"], &a.audience) != nil:
 		return a, errors.New("aud is no string and no list of strings")
 	}
 	var issued time.Time
