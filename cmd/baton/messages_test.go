@@ -356,9 +356,9 @@ func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
 	b.lab.Send("@+freeq.at/ref=" + id + " :" + b.lab.UUID("alice") + " PRIVMSG " + m.Source + " :my answer to it")
 	b.httpReads(t, "my answer to it")
 	shown := b.prints(t, "handoff", "show", id)
-	for _, text := range []string{"about the offer", "my answer to it"} {
-		if !strings.Contains(shown, text) {
-			t.Errorf("handoff show lacks %q:\n%s", text, shown)
+	for text, want := range map[string]bool{"about the offer": true, "my answer to it": false} { // alice is no party of it
+		if strings.Contains(shown, text) != want {
+			t.Errorf("handoff show has %q: %v, want %v:\n%s", text, !want, want, shown)
 		}
 	}
 	if passport := b.prints(t, "handoff", "export", id); strings.Contains(passport, "about the offer") || strings.Contains(passport, "my answer") {
