@@ -154,6 +154,7 @@ func TestCopyOfAChannelStep(t *testing.T) {
 	t.Run("is answered in private", func(t *testing.T) {
 		h, peer := withScholar(t)
 		h.gateway.views = map[federation.HandoffID]federation.View{mustID(t, offerID): acceptRow(t).View}
+		without(t, h, peer, "alice")
 		tags := offerTags()
 		tags["+freeq.at/handoff"], tags["+freeq.at/eventid"] = "cancel", acceptID
 		peer.Tagmsg("alice", "scholar", tags)

@@ -112,15 +112,23 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	}
 }
 
-// copyOf returns the channel of a handoff for a private step of one of its parties, which may
-// have got the steps before it as private copies. It is the zero place for any other step.
-func (s *session) copyOf(ctx context.Context, ev federation.Event) (federation.Place, error) {
+// copyOf returns the channel of a handoff for a private step of one of its parties outside the
+// channel, which gets its steps as private copies. It is the zero place for any other step.
+func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.Place, error) {
 	if ev.Verb == federation.Offer {
 		return federation.Place{}, nil
 	}
 	view, err := s.link.ports.Gateway.View(ctx, ev.Handoff)
 	if err != nil || federation.Private(view.Venue) || !slices.Contains(view.Others(""), ev.From) {
 		return federation.Place{}, err
+	}
+	inside := false
+	s.Post(ctx, func() {
+		ch := s.net.channels[view.Venue]
+		inside = ch != nil && ch.members[user]
+	})
+	if inside {
+		return federation.Place{}, nil
 	}
 	return federation.Place{Venue: view.Venue}, nil
 }
@@ -149,7 +157,7 @@ func (s *session) attribute(ctx context.Context, in *inbound) error {
 		if ev.Venue, err = irc.PrivateVenue(ctx, ports, ev, in.to); err != nil {
 			return err
 		}
-		if ev.Arrival.Place, err = s.copyOf(ctx, ev); err != nil {
+		if ev.Arrival.Place, err = s.copyOf(ctx, ev, in.user); err != nil {
 			return err
 		}
 	}
