@@ -39,6 +39,7 @@ func TestEachFaceShowsAnErasedHandoffWithoutItsText(t *testing.T) {
 		}
 	}
 	h.asks(t, &struct{}{}, "erase", string(ada.did), "--yes", "--reason", "she asked")
+	ada.logInAgain(t) // the erasure ended her sessions
 
 	tool, code := host.tool("handoff_get", map[string]any{"id": id})
 	if code != "" || member(tool, "state") != "completed" {

@@ -53,6 +53,7 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	if want, got := asText(t, planned), asText(t, done); want != got {
 		t.Errorf("the erasure is\n%s, and was to be\n%s", got, want)
 	}
+	eliza.logInAgain(t) // the erasure ended her sessions
 	v.shownErased(t, eliza, crossed, plain)
 	var other contract.Handoff
 	if v.asks(t, &other, "handoff", "show", kept); other.Title != "of others" || !other.Erased.IsZero() {

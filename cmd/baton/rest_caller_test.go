@@ -40,15 +40,26 @@ func logInWith(tb testing.TB, url string, private ed25519.PrivateKey) *caller {
 	c.key = federation.SigningKey{Public: public, DID: c.did, Sign: func(_ context.Context, message []byte) ([]byte, error) {
 		return ed25519.Sign(private, message), nil
 	}}
+	c.logInAgain(tb)
+	return c
+}
+
+// logInAgain begins another session of a caller.
+func (c *caller) logInAgain(tb testing.TB) {
+	tb.Helper()
+	c.token = ""
 	var given struct{ Challenge string }
 	c.must(tb, http.StatusOK, http.MethodPost, "auth/challenge", map[string]any{"did": c.did}, &given)
 	var tokens struct {
 		Access string `json:"access_token"`
 	}
-	signature := base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, []byte(given.Challenge)))
+	signed, err := c.key.Sign(tb.Context(), []byte(given.Challenge))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signature := base64.RawURLEncoding.EncodeToString(signed)
 	c.must(tb, http.StatusOK, http.MethodPost, "auth/token", map[string]any{"did": c.did, "challenge": given.Challenge, "signature": signature}, &tokens)
 	c.token = tokens.Access
-	return c
 }
 
 // request returns a request below /api/v1. A body of nil is none.
