@@ -22,7 +22,7 @@ func TestAUserThatNeverTookAStepIsReachedByTheDIDThatItsServerProved(t *testing.
 	b.write(t, string(didOf(seeded("nobody"))), "are you there?", http.StatusNotFound)
 }
 
-// The handoff stays on the link of finn after finn left. The server keeps each step for finn's return.
+// The handoff stays on the link of finn after finn left. Its steps wait for finn's return.
 func TestAnOfferToAUserThatLeavesIsServedOnItsReturn(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
@@ -32,6 +32,7 @@ func TestAnOfferToAUserThatLeavesIsServedOnItsReturn(t *testing.T) {
 	b.finn.Quit()
 	b.settled(t, b.freeq.Join("otto", didOf(seeded("otto")), seeded("otto")))
 	b.http.step(t, id, "cancel", map[string]any{"note": "too late"})
+	b.freeq.Join("finn", b.finn.DID, seeded("finn")) // the step waits for finn
 	b.takes(t, id, "cancel")
 }
 
