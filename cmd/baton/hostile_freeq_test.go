@@ -182,8 +182,8 @@ func (s *stage) freeqLines(t *testing.T, l lie) []attempt {
 		{lieMisshapen, "a deep array", "malformed", strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000)},
 		{lieMisshapen, "a step without tags", "incomplete", bridgetest.Envelope(endpoint, []byte(`{"type":"tagmsg"}`))},
 		{lieOversize, "a line of 17 MiB", "too_long", strings.Repeat("x", 17<<20)},
-		{lieDoubled, "two lists of tags", "SIGNATURE_INVALID", bridgetest.Envelope(endpoint, twice(t, offer(), "tags", map[string]string{"+freeq.at/act-title": "Pay"}))},
-		{lieDoubled, "two payloads", "bad_envelope", string(twice(t, map[string]any{"type": "signed", "payload": "e30", "signature": "AA", "signer": s.freeq.ID()}, "payload", "e30"))},
+		{lieDoubled, "two lists of tags", "malformed", bridgetest.Envelope(endpoint, twice(t, offer(), "tags", map[string]string{"+freeq.at/act-title": "Pay"}))},
+		{lieDoubled, "two payloads", "malformed", string(twice(t, map[string]any{"type": "signed", "payload": "e30", "signature": "AA", "signer": s.freeq.ID()}, "payload", "e30"))},
 	} {
 		if each.lie == l {
 			answer := s.freeqAnswer(t, "", func() { s.freeq.SayRaw(each.line) })

@@ -307,7 +307,7 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"links":                           {"Links", ">Links</caption>", ">baton link list</code>", `href="/ui/links/lab"`, `Dial<span class="hidden"> lab</span>`},
 		"links/lab":                       {"Links", "Negotiated", "Not carried", ">baton link show lab</code>"},
-		"feeds":                           {"Feeds", ">By destination</caption>", ">Waiting</caption>", ">baton feed shape</code>", ">baton feed list</code>", "Hold lab"},
+		"feeds":                           {"Feeds", ">By destination</caption>", ">Waiting</caption>", ">baton feed shape</code>", ">baton feed list</code>", `Hold<span class="hidden"> lab</span>`},
 		"handoffs":                        {"Handoffs", ">Handoffs</caption>", ">baton handoff list</code>", "/ui/handoffs/" + finished, "Summarise the minutes"},
 		"handoffs?search=" + waiting[20:]: {"Handoffs", "/ui/handoffs/" + waiting, ">baton handoff list --search " + waiting[20:] + "</code>"},
 		"handoffs?state=completed":        {"Handoffs", "/ui/handoffs/" + finished, ">baton handoff list --state completed</code>"},
