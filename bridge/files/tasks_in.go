@@ -88,38 +88,33 @@ func (l *TasksLink) gone(ctx context.Context, name string) error {
 	if err := l.here(); err != nil {
 		return err
 	}
-	if seen.handoff.IsZero() {
-		delete(l.found, name)
-		return nil
-	}
-	view, err := l.view(ctx, seen.handoff)
+	s, err := l.glance(ctx, taskKey(strings.TrimSuffix(name, filepath.Ext(name))))
 	if err != nil {
 		return l.fault(ctx, name, err)
 	}
-	if !seen.ours && (view.State == federation.Offered || view.State == federation.Open) {
+	if seen.handoff.IsZero() {
+		seen.handoff = s.Event // the record may be deleted between the reservation and the offer
+	}
+	view, err := l.view(ctx, seen.handoff)
+	switch {
+	case err != nil:
+		return l.fault(ctx, name, err)
+	case !view.Exists() || view.Over:
+	case !seen.ours && (view.State == federation.Offered || view.State == federation.Open):
 		err := l.submit(ctx, stepbuilder.Draft{
 			From: view.Offerer, Verb: federation.Cancel, Note: "the record was deleted", Original: name,
 		}, view, "")
 		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && !refused {
 			return l.fault(ctx, name, err)
 		}
-	} else if !view.Over {
+	default:
 		l.log.LogAttrs(ctx, slog.LevelWarn, "record deleted while its handoff goes on", slog.String("file", name), slog.String("handoff_id", view.ID.String()))
 	}
-	if err := l.releaseRecord(ctx, name); err != nil {
+	if err := l.release(ctx, s, time.Now()); err != nil {
 		return l.fault(ctx, name, err)
 	}
 	delete(l.found, name)
 	return nil
-}
-
-// releaseRecord releases the slot of a deleted record.
-func (l *TasksLink) releaseRecord(ctx context.Context, name string) error {
-	s, err := l.glance(ctx, taskKey(strings.TrimSuffix(name, filepath.Ext(name))))
-	if err != nil {
-		return err
-	}
-	return l.release(ctx, s, time.Now())
 }
 
 // claimed reports whether a record that is not in its place is being changed.
