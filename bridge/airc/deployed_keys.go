@@ -185,7 +185,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 		"success": true, "handle": p.agent.Handle, "public_key": registryKeyText(public), "kid": key.ID, "key_rotated_at": isoTime(p.now),
 	}
 	if recovers {
-		if err := l.recovered(c, after, key, body, p.now); err != nil {
+		if err := l.recovered(c, after, body, p.now); err != nil {
 			return answer{}, err
 		}
 	}
@@ -195,7 +195,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 
 // recovered ends the sessions of an agent whose key was replaced by its recovery key, and adds the
 // token of a new one to the answer.
-func (l *Link) recovered(c *call, agent agents.Agent, key agents.Key, body members, now time.Time) error {
+func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Time) error {
 	if _, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
 	}

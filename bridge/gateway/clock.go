@@ -34,6 +34,8 @@ type Clock struct {
 	zero   time.Time // the confirmed time at an uptime of zero
 	doubt  string    // why the clock is not confirmed, "" while it is
 	since  time.Time // of the doubt, by the clock
+	by     string    // who ended the last doubt
+	logged string    // the doubt as last logged
 	marked time.Duration
 }
 
@@ -61,7 +63,7 @@ func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
 	c.zero = now.Add(-up)
 	if gap := now.Sub(last); !last.IsZero() && gap.Abs() > clockGap {
 		c.zero = last.Add(-up)
-		c.raise(now, fmt.Sprintf("it stands %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)))
+		c.doubt, c.since = fmt.Sprintf("it stands %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)), now
 	}
 	return c
 }
@@ -81,7 +83,7 @@ func (c *Clock) Now() time.Time {
 	case moved.Abs() <= clockStep:
 		c.zero = now.Add(-up)
 	case c.doubt == "":
-		c.raise(now, fmt.Sprintf("it moved by %s", moved.Round(time.Second)))
+		c.doubt, c.since = fmt.Sprintf("it moved by %s", moved.Round(time.Second)), now
 	}
 	if confirmed := c.zero.Add(up); confirmed.Before(now) {
 		return confirmed
@@ -111,19 +113,12 @@ func (c *Clock) Accept(by string) bool {
 	return true
 }
 
-// raise begins a doubt. The caller holds the mutex.
-func (c *Clock) raise(now time.Time, why string) {
-	c.doubt, c.since = why, now
-	c.log.LogAttrs(context.Background(), slog.LevelWarn, "clock not confirmed: nothing expires by it until another home, NTP or baton clock accept confirms it", slog.String("why", why)) //nolint:forbidigo // belongs to no request
-}
-
 // confirm ends a doubt. The caller holds the mutex.
 func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
-	c.zero, c.doubt, c.marked = now.Add(-up), "", 0
-	c.log.LogAttrs(context.Background(), slog.LevelInfo, "clock confirmed", slog.String("by", by)) //nolint:forbidigo // belongs to no request
+	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
 
-// run looks for a confirmation, and notes the confirmed time, until ctx ends.
+// run looks for a confirmation, logs each change, and notes the confirmed time, until ctx ends.
 func (c *Clock) run(ctx context.Context) {
 	if c == nil {
 		return
@@ -152,6 +147,22 @@ func (c *Clock) look(ctx context.Context) {
 		c.Accept("NTP")
 	case agree(c.cfg.Others(since)):
 		c.Accept("the clocks of other homes")
+	}
+	c.announce(ctx)
+}
+
+// announce logs a doubt once, and once its end.
+func (c *Clock) announce(ctx context.Context) {
+	c.mu.Lock()
+	doubt, by, logged := c.doubt, c.by, c.logged
+	c.logged = doubt
+	c.mu.Unlock()
+	switch doubt {
+	case logged:
+	case "":
+		c.log.LogAttrs(ctx, slog.LevelInfo, "clock confirmed", slog.String("by", by))
+	default:
+		c.log.LogAttrs(ctx, slog.LevelWarn, "clock not confirmed: nothing expires by it until another home, NTP or baton clock accept confirms it", slog.String("why", doubt))
 	}
 }
 

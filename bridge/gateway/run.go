@@ -81,7 +81,7 @@ func (g *Gateway) containAs(ctx context.Context, where string, task Task) error 
 			return err
 		}
 		if pause(ctx, faultWait); ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the fault was counted, and ctx ended
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ var errUnnamed = errors.New("the header is missing")
 func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{}, nil //nolint:nilerr // a unix socket
+		return netip.Addr{}, nil // a unix socket
 	}
 	addr := remote.Addr().Unmap().WithZone("")
 	if !contains(f.trusted, addr) {
@@ -66,8 +67,7 @@ func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	if err != nil {
 		return addr, err
 	}
-	for i := len(entries) - 1; i >= 0; i-- {
-		entry := entries[i]
+	for _, entry := range slices.Backward(entries) {
 		if f.header == Forwarded {
 			if entry, err = forOf(entry); err != nil {
 				return addr, err

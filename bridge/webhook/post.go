@@ -62,7 +62,7 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// post makes one attempt. Its error ends the turn: it is that of the record, or a [leftAlone]. An attempt
+// post makes one attempt. Its error ends the turn: it is that of the record, or a [turnEndedError]. An attempt
 // that only comes too soon after another one is not counted: called says that there was one.
 func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.Push, called bool) error {
 	if p.Broken != "" {
@@ -70,7 +70,7 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	}
 	pusher := h.deps.Pushers.Pusher(hook)
 	if pusher == nil {
-		return &leftAlone{wait: linkWait}
+		return &turnEndedError{wait: linkWait}
 	}
 	posts, err := h.posts(ctx, pusher, hook, p)
 	if errors.Is(err, bridge.ErrBroken) {
@@ -82,9 +82,9 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	answer, err := h.call(ctx, hook.URL, posts)
 	switch {
 	case ctx.Err() != nil: // the gateway ends before the result is known: the attempt is repeated
-		return &leftAlone{}
+		return &turnEndedError{}
 	case errors.Is(err, ErrTurn):
-		return &leftAlone{wait: turnWait}
+		return &turnEndedError{wait: turnWait}
 	case err == nil && answer.Status == http.StatusGone:
 		return h.disable(ctx, hook, p)
 	case err == nil && answer.taken():
@@ -94,12 +94,12 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	}
 	pause := answer.pause()
 	if pause > 0 && called {
-		return &leftAlone{wait: pause}
+		return &turnEndedError{wait: pause}
 	}
 	if err := h.failed(ctx, hook, p, err, answer.RetryAfter); err != nil || pause <= 0 {
 		return err
 	}
-	return &leftAlone{wait: pause, counted: true}
+	return &turnEndedError{wait: pause, counted: true}
 }
 
 // posts returns the posts that a push is, signed now where they have the form of Standard
@@ -189,7 +189,7 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federati
 		return err
 	}
 	h.ended(ctx, hook, p, how)
-	return &leftAlone{}
+	return &turnEndedError{}
 }
 
 // disableOver disables a webhook whose end has come. Its owner is told, and may enable it again.
@@ -204,7 +204,7 @@ func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error 
 	}
 	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook disabled", slog.String("network", h.networkOf(hook)),
 		slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)), slog.String("reason", why))
-	return &leftAlone{}
+	return &turnEndedError{}
 }
 
 func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation.Push, how federation.Settlement) {

@@ -161,7 +161,7 @@ func (h *Hooks) turn(ctx context.Context, hook federation.Webhook, has *kept) (m
 		err = h.postDue(ctx, hook, has)
 	}
 	more = !errors.Is(err, federation.ErrNotFound)
-	if _, over := errors.AsType[*leftAlone](err); over || !more {
+	if _, over := errors.AsType[*turnEndedError](err); over || !more {
 		err = nil
 	}
 	free := time.Now()
@@ -184,7 +184,7 @@ func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept)
 			return err
 		}
 		err = h.post(ctx, hook, p, has.called)
-		alone, over := errors.AsType[*leftAlone](err)
+		alone, over := errors.AsType[*turnEndedError](err)
 		if err == nil || over && alone.counted {
 			has.senders.Took(sender)
 		}
@@ -221,11 +221,11 @@ func (h *Hooks) next(ctx context.Context, hook federation.Webhook, senders *brid
 	return p, "", federation.ErrNotFound
 }
 
-// leftAlone ends the turn of a hook before its time.
-type leftAlone struct {
+// turnEndedError ends the turn of a hook before its time.
+type turnEndedError struct {
 	wait    time.Duration
 	counted bool // the attempt was
 }
 
 // Error implements error.
-func (e *leftAlone) Error() string { return fmt.Sprintf("webhook: not called for %s", e.wait) }
+func (e *turnEndedError) Error() string { return fmt.Sprintf("webhook: not called for %s", e.wait) }

@@ -14,7 +14,7 @@ import (
 )
 
 // Peer input is decoded by federation.DecodeJSON and federation.DecodeStrictJSON, which match the names of members
-// exactly and refuse repeated ones. encoding/json does neither.
+// exactly and refuse repeated ones. The package encoding/json does neither.
 func TestSourceDecodesJSONByExactNames(t *testing.T) {
 	t.Parallel()
 	decoders := []string{"Unmarshal", "NewDecoder", "UnmarshalRead", "UnmarshalDecode", "UnmarshalFrom"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"strconv"
 
@@ -27,14 +28,14 @@ func readMeeting(file *configs.File) relay.Meeting {
 
 // openMeeting opens the server that homes of others link to, where there is to be one,
 // and begins to connect to the one that homes meet at.
-func (p *program) openMeeting(log *slog.Logger) error {
+func (p *program) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(p.file)
 	var err error
 	if m.Host != nil {
-		if p.host, err = relay.OpenHost(*m.Host, log); err != nil {
+		if p.host, err = relay.OpenHost(ctx, *m.Host, log); err != nil {
 			return err
 		}
-		log.Info("listening", slog.String("listener", "relay"), slog.String("address", p.host.URL()))
+		log.InfoContext(ctx, "listening", slog.String("listener", "relay"), slog.String("address", p.host.URL()))
 		m.Hub.Host = p.host
 	}
 	if m.Hub.Named() {

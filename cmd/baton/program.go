@@ -147,7 +147,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := errors.Join(p.gateway.SeedStrangers(ctx, time.Now()), p.gateway.ReadBlocks(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if err := p.openMeeting(log); err != nil {
+	if err := p.openMeeting(ctx, log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.homes = newHomes(p)
@@ -233,7 +233,7 @@ func (p *program) openClock(ctx context.Context) error {
 		return err
 	}
 	p.clock = gateway.NewClock(gateway.ClockConfig{
-		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: gateway.Uptime, Synced: gateway.Synced,
+		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: gateway.Uptime(), Synced: gateway.Synced,
 		Others: func(since time.Time) []time.Duration { return p.gateway.Links().OtherClocks(since) },
 		Mark:   p.file.Path(clockFile), Newest: newest,
 	}, p.log)

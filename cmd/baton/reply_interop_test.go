@@ -21,21 +21,27 @@ func TestReplyOfIRCUsersReachesItsAuthor(t *testing.T) {
 	join(t, client)
 	for name, offer := range map[string]func(t *testing.T, title string){
 		"a signed offer in a channel": func(t *testing.T, title string) {
+			t.Helper()
 			tags, _ := writer.offer(channel, kept, map[string]string{"handoff-task": title})
 			send(t, client, tags)
 		},
 		"a signed offer in private": func(t *testing.T, title string) {
+			t.Helper()
 			tags, _ := writer.offer(privately(writer.did, kept), kept, map[string]string{"handoff-task": title})
 			if err := client.Send(tags, "TAGMSG", kept); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"a command": func(t *testing.T, title string) {
+			t.Helper()
 			if answer := asksBaton(t, client, "offer "+kept+" "+title); !strings.Contains(answer, "it is offered now") {
 				t.Fatalf("the command is answered %q", answer)
 			}
 		},
-		"REST, signed": func(t *testing.T, title string) { offersSigned(t, s.house, kept, title) },
+		"REST, signed": func(t *testing.T, title string) {
+			t.Helper()
+			offersSigned(t, s.house, kept, title)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			title := "offered by " + name

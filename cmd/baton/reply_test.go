@@ -88,13 +88,18 @@ func TestReplyReachesItsAuthor(t *testing.T) {
 	seed, _ := newSeed(t)
 	host := newCommandHost(t, v.house, "--key-file", seed)
 	for name, offer := range map[string]func(t *testing.T, title string){
-		"REST": func(t *testing.T, title string) { reader.offer(t, map[string]any{"to": kept, "title": title}) },
+		"REST": func(t *testing.T, title string) {
+			t.Helper()
+			reader.offer(t, map[string]any{"to": kept, "title": title})
+		},
 		"MCP, signed": func(t *testing.T, title string) {
+			t.Helper()
 			if got, code := host.tool("handoff_offer", map[string]any{"to": kept, "title": title}); code != "" {
 				t.Fatalf("the tool answers %s %v", code, got)
 			}
 		},
 		"A2A": func(t *testing.T, title string) {
+			t.Helper()
 			author.must(t, http.StatusOK, http.MethodPut, "agents/"+url.PathEscape(string(author.did)), map[string]any{"caps": []string{"cite"}}, nil)
 			reader.a2a(t, "/a2a/"+kept, "SendMessage", map[string]any{
 				"message":       map[string]any{"messageId": title, "role": "ROLE_USER", "parts": []any{map[string]any{"text": title}}},
@@ -102,9 +107,11 @@ func TestReplyReachesItsAuthor(t *testing.T) {
 			})
 		},
 		"the command of operators": func(t *testing.T, title string) {
+			t.Helper()
 			v.asks(t, &struct{}{}, "handoff", "offer", "--from", ann, "--to", kept, "--title", title)
 		},
 		"AIRC": func(t *testing.T, title string) {
+			t.Helper()
 			who, status := v.identify(t, kept)
 			if status != http.StatusOK || who.DID != string(author.did) {
 				t.Fatalf("the registry says %d %+v, want %s", status, who, author.did)
@@ -124,6 +131,7 @@ func TestReplyReachesItsAuthor(t *testing.T) {
 	}
 	for name, write := range map[string]func(t *testing.T, text string){
 		"REST": func(t *testing.T, text string) {
+			t.Helper()
 			var sent struct{ To string }
 			reader.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": kept, "text": text}, &sent)
 			if sent.To != string(author.did) {
@@ -131,6 +139,7 @@ func TestReplyReachesItsAuthor(t *testing.T) {
 			}
 		},
 		"MCP": func(t *testing.T, text string) {
+			t.Helper()
 			if got, code := newCommandHost(t, v.house, "--as", ann).tool("message_send", map[string]any{"to": kept, "text": text}); code != "" {
 				t.Fatalf("the tool answers %s %v", code, got)
 			}

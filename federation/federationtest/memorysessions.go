@@ -206,7 +206,7 @@ func (m *Memory) EndSessions(ctx context.Context, participants []string, except 
 		m.endWebhooks(participants, now, func(h *memoryWebhook) bool { return h.Unbound != "" && h.Unbound != except })
 	}
 	return m.endSessions(func(s federation.Session) bool {
-		return slices.Contains(participants, s.Participant) && s.ID != except && !(unbound && s.Bound) && s.Live(now)
+		return slices.Contains(participants, s.Participant) && s.ID != except && (!unbound || !s.Bound) && s.Live(now)
 	}), nil
 }
 

@@ -365,7 +365,7 @@ func (s suite) testWithdrawnInHand(t *testing.T) {
 	for n := range 3 {
 		offer := File(Offer(10+n, ada, bob), federation.View{})
 		mustAppend(t, record, offer)
-		holds = append(holds, leased(t, record, "desk", 100, 1, uint64(1+2*n))[0].Hold) //nolint:gosec // three
+		holds = append(holds, leased(t, record, "desk", 100, 1, uint64(1+2*n))[0].Hold)
 		cancel := File(Step(20+n, offer.Event, federation.Cancel, ada), offer.View)
 		mustAppend(t, record, cancel)
 		if err := record.Read(t.Context(), bob, []federation.EventID{cancel.Event.ID}, At(100)); err != nil {

@@ -161,10 +161,10 @@ func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 	}
 }
 
-// knockFrom is knock from a source.
-func knockFrom(t *testing.T, record Registry, n int, from, to, source string, limits federation.InboxLimits) error {
+// knockFrom is knock to "b" from a source.
+func knockFrom(t *testing.T, record Registry, n int, from, source string, limits federation.InboxLimits) error {
 	t.Helper()
-	m := Message(n, from, to)
+	m := Message(n, from, "b")
 	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true, FirstContacts: limits, Source: source})
 	return err
 }
@@ -187,11 +187,11 @@ func (s suite) testFirstContactSources(t *testing.T) {
 	record := s.open(t)
 	limits := federation.InboxLimits{Events: 12, EventsPerSender: 4}
 	for n := range 12 {
-		if err := knockFrom(t, record, n, fmt.Sprint("flood-", n), "b", fmt.Sprintf("192.0.%d.0/24", n%3), limits); err != nil {
+		if err := knockFrom(t, record, n, fmt.Sprint("flood-", n), fmt.Sprintf("192.0.%d.0/24", n%3), limits); err != nil {
 			t.Fatalf("request %d: %v", n, err)
 		}
 	}
-	wantFull(t, "one more of the flood", knockFrom(t, record, 12, "flood-12", "b", "192.0.1.0/24", limits))
+	wantFull(t, "one more of the flood", knockFrom(t, record, 12, "flood-12", "192.0.1.0/24", limits))
 	if err := record.MayAsk(t.Context(), "ada", "b", "203.0.113.0/24", limits, At(13)); err != nil {
 		t.Errorf("MayAsk of another source: %v", err)
 	}
@@ -200,7 +200,7 @@ func (s suite) testFirstContactSources(t *testing.T) {
 		t.Fatalf("asking dropped somebody: %v", got)
 	}
 	for n, sender := range []string{"ada", "bob", "cyd"} {
-		if err := knockFrom(t, record, 13+n, sender, "b", fmt.Sprintf("203.0.%d.0/24", n), limits); err != nil {
+		if err := knockFrom(t, record, 13+n, sender, fmt.Sprintf("203.0.%d.0/24", n), limits); err != nil {
 			t.Errorf("the request of %s: %v", sender, err)
 		}
 	}
@@ -214,7 +214,7 @@ func (s suite) testFirstContactSources(t *testing.T) {
 	if _, err := record.Named(t.Context(), "flood-11", "message-11"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("a message that was dropped: %v, want ErrNotFound", err)
 	}
-	wantFull(t, "the flood again", knockFrom(t, record, 20, "flood-11", "b", "192.0.2.0/24", limits))
+	wantFull(t, "the flood again", knockFrom(t, record, 20, "flood-11", "192.0.2.0/24", limits))
 	decide(t, record, "accept", "ada", "b", At(30))
 	inbox, _, err := record.Inbox(t.Context(), "b", "", 10)
 	if err != nil || len(inbox) != 1 || inbox[0].ID != "message-13" {
@@ -226,12 +226,12 @@ func (s suite) testFirstContactOfOneSender(t *testing.T) {
 	record := s.open(t)
 	limits := federation.InboxLimits{Events: 4, EventsPerSender: 10}
 	for n := range 4 {
-		if err := knockFrom(t, record, n, "a", "b", "lab", limits); err != nil {
+		if err := knockFrom(t, record, n, "a", "lab", limits); err != nil {
 			t.Fatalf("message %d: %v", n, err)
 		}
 	}
-	wantFull(t, "one more of the same sender, by another way", knockFrom(t, record, 4, "a", "b", "192.0.2.0/24", limits))
-	if err := knockFrom(t, record, 5, "c", "b", "@peer.example", limits); err != nil {
+	wantFull(t, "one more of the same sender, by another way", knockFrom(t, record, 4, "a", "192.0.2.0/24", limits))
+	if err := knockFrom(t, record, 5, "c", "@peer.example", limits); err != nil {
 		t.Errorf("a message from another source: %v", err)
 	}
 	if c := edgeOf(t, record, "a", "b"); c.State != agents.ConsentPending {

@@ -332,7 +332,7 @@ func (s suite) testDueSenders(t *testing.T) {
 }
 
 func (s suite) testLetGoUntil(t *testing.T) {
-	record, ctx := s.open(t), t.Context()
+	record := s.open(t)
 	h := addWebhook(t, record, 1, bob)
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	letGo := func() {
@@ -340,7 +340,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		if got := taken(t, record, 10, 1); len(got) != 1 {
 			t.Fatalf("%d webhooks are due", len(got))
 		}
-		if err := record.LetGo(ctx, h.ID, At(50)); err != nil {
+		if err := record.LetGo(t.Context(), h.ID, At(50)); err != nil {
 			t.Fatal(err)
 		}
 		if got := taken(t, record, 49, 1); len(got) != 0 {
@@ -348,7 +348,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		}
 	}
 	letGo()
-	if due, err := record.NextDue(ctx, At(10)); !due.Equal(At(50)) || err != nil {
+	if due, err := record.NextDue(t.Context(), At(10)); !due.Equal(At(50)) || err != nil {
 		t.Errorf("due next at %v, %v, want %v", due, err, At(50))
 	}
 	mustAppend(t, record, File(Offer(2, ada, bob), federation.View{}))

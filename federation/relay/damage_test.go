@@ -158,7 +158,7 @@ func TestHostRemovesDamagedFilesOfReaders(t *testing.T) {
 			open := func(listen string) (*relay.Host, *bytes.Buffer) {
 				t.Helper()
 				var log bytes.Buffer
-				host, err := relay.OpenHost(relay.HostConfig{Listen: listen, AccountsFile: accounts, Dir: dir}, slog.New(slog.NewTextHandler(&log, nil)))
+				host, err := relay.OpenHost(t.Context(), relay.HostConfig{Listen: listen, AccountsFile: accounts, Dir: dir}, slog.New(slog.NewTextHandler(&log, nil)))
 				if err != nil {
 					t.Fatal(err)
 				}

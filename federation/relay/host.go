@@ -33,7 +33,7 @@ type HostConfig struct {
 type Host struct{ server *server.Server }
 
 // OpenHost starts the server, and returns once it listens.
-func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
+func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, error) {
 	options, err := cfg.options()
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
@@ -50,8 +50,8 @@ func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("open host: %w", lines.failure())
 	}
-	if err := removeUnread(s, options.StoreDir, log); err != nil {
-		log.LogAttrs(context.Background(), slog.LevelWarn, "files of the host not looked at", slog.Any("err", err)) //nolint:forbidigo // belongs to no request
+	if err := removeUnread(ctx, s, options.StoreDir, log); err != nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "files of the host not looked at", slog.Any("err", err))
 	}
 	return &Host{s}, nil
 }
@@ -59,7 +59,7 @@ func OpenHost(cfg HostConfig, log *slog.Logger) (*Host, error) {
 // removeUnread removes the files of readers that the server could not recover: while they are there, it
 // makes no reader of that name. A home makes its reader again within a second, and what that did not
 // acknowledge is handed out again.
-func removeUnread(s *server.Server, dir string, log *slog.Logger) error {
+func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
 	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the server is asked: a reader may be made meanwhile
 	if err != nil || len(folders) == 0 {
 		return err
@@ -84,7 +84,7 @@ func removeUnread(s *server.Server, dir string, log *slog.Logger) error {
 		if err := os.RemoveAll(folder); err != nil {
 			return err
 		}
-		log.LogAttrs(context.Background(), slog.LevelWarn, "files of a reader were damaged and are removed: its home makes it again, and nothing is lost", slog.String("path", folder)) //nolint:forbidigo // belongs to no request
+		log.LogAttrs(ctx, slog.LevelWarn, "files of a reader were damaged and are removed: its home makes it again, and nothing is lost", slog.String("path", folder))
 	}
 	return nil
 }

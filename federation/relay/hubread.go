@@ -167,10 +167,10 @@ func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) er
 }
 
 // caught returns what is called with a contained panic.
-func (p *PeerHandler) caught(ctx context.Context) func(err error) {
+func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	return func(err error) {
-		if p.Deps.Caught != nil {
-			p.Deps.Caught(ctx, err)
+		if h.Deps.Caught != nil {
+			h.Deps.Caught(ctx, err)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	accounts, seeds := writeAccounts(t, dir, "a.test", "b.test")
-	host, err := relay.OpenHost(relay.HostConfig{Listen: "127.0.0.1:0", AccountsFile: accounts, Dir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	host, err := relay.OpenHost(t.Context(), relay.HostConfig{Listen: "127.0.0.1:0", AccountsFile: accounts, Dir: t.TempDir()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestHomesLinkToTheServerOfOneOfThem(t *testing.T) {
 	}
 
 	taken := strings.TrimPrefix(host.URL(), "nats://")
-	if _, err := relay.OpenHost(relay.HostConfig{Listen: taken, AccountsFile: accounts, Dir: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := relay.OpenHost(t.Context(), relay.HostConfig{Listen: taken, AccountsFile: accounts, Dir: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestAServerWithoutAccountsIsNoHost(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := relay.OpenHost(relay.HostConfig{Listen: "127.0.0.1:0", AccountsFile: path, Dir: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := relay.OpenHost(t.Context(), relay.HostConfig{Listen: "127.0.0.1:0", AccountsFile: path, Dir: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: it is opened", name)
 		}
 	}

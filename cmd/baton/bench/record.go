@@ -18,7 +18,7 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// probeTime is how long a cost is measured: a step takes longer for a second of each five while a
+	// The probeTime is how long a cost is measured: a step takes longer for a second of each five while a
 	// gateway tells signers that their offers were not read for five minutes, and in a shorter time
 	// that may be all of it or none.
 	probeTime = 2 * time.Second

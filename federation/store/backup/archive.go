@@ -80,7 +80,7 @@ type member struct {
 // there yet; the caller removes what is left of the draft.
 func write(ctx context.Context, w io.Writer, from Source, draft string, now time.Time) (Manifest, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
-	path := from.Config
+	source := from.Config
 	if from.Record != "" {
 		if err := engine.Copy(ctx, from.Record, draft); err != nil {
 			return made, err
@@ -89,9 +89,9 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 		if err != nil {
 			return made, err
 		}
-		path, made.Record = draft, version.From
+		source, made.Record = draft, version.From
 	}
-	first, err := describe(from.first(), path)
+	first, err := describe(from.first(), source)
 	if err != nil {
 		return made, err
 	}

@@ -8,13 +8,14 @@ import (
 	"io"
 )
 
-// rollbackMode are the two bytes of a database file that name its journal mode: the pages need no
+// The two bytes of a database file that name its journal mode, and their offset: the pages need no
 // write-ahead log.
 //
 // spec: SQLite "Database File Format" §1.3.3
-var rollbackMode = []byte{1, 1}
-
-const journalModeAt = 18
+const (
+	rollbackMode  = "\x01\x01"
+	journalModeAt = 18
+)
 
 // Pages are the pages of a record in a file at one moment, as a database file of their own. They are
 // read from the record itself, so that a backup needs no room beside it. Until Close the
