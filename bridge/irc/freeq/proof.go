@@ -98,13 +98,18 @@ func (r *row) answer(err error) {
 	}
 }
 
-// queueProved queues a message that the log of the peer has to show, unless it did.
+// queueProved queues a message that the log of the peer has to show, unless it did. A step that was
+// written for a ruling may have a delivery before the log is read: the log is read first then.
 func (s *session) queueProved(at priority, p *proof, about string) {
 	if s.settled(p) {
 		return
 	}
 	if p.row != nil {
 		p.row.unproven++
+	}
+	if at == steps && !s.written.Add(p.id) {
+		s.wrote(p, time.Now())
+		return
 	}
 	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
 }

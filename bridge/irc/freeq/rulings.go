@@ -250,10 +250,14 @@ func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return
 	}
+	p.next = now.Add(p.wait)
+	if !s.written.Add(p.held.Event.ID.String()) {
+		return
+	}
 	m := p.said
 	m.From = s.speaker(p.did, p.show, p.name, p.view.Venue).Nick
 	s.put(steps, &m)
-	p.next, s.unanswered = now.Add(p.wait), true
+	s.unanswered = true
 }
 
 // press routes the steps without a ruling again, at growing intervals, and asks for the

@@ -57,6 +57,40 @@ func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
+// The ruling on an earlier step files the next one, which then has a delivery while its submission is
+// under way.
+func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(t)
+	scout, _ := person("scout")
+	accept := h.guest(t, federation.Accept, scout)
+	h.gateway.next(t) // the receipt
+	if err := h.record.Ruled(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
+		t.Fatal(err)
+	}
+	v, err := h.gateway.View(t.Context(), accept.Event.Handoff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.State, v.Assignee = federation.Assigned, scout
+	h.gateway.know(v)
+	h.server.Stall(300 * time.Millisecond) // the log is read after both
+	progress := h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned)
+	h.awaits(t, progress)
+	h.deliver(t, progress)
+	written := 0
+	for _, m := range h.server.Said() {
+		if isStep("progress")(m) {
+			written++
+		}
+	}
+	if written != 1 {
+		t.Errorf("the step is written %d times, want once", written)
+	}
+	h.expectNothingOdd(t)
+}
+
 func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

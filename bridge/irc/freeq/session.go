@@ -82,6 +82,7 @@ type session struct {
 	answers       []answer         // that we owe the peer, in the order of its questions
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // under way
+	written       irc.Recent       // steps, each of which is written again only if the log lacks it
 	earlyReceipts []*inbound       // of steps that have not come yet
 	taken         irc.Recent       // steps that were judged, which a replay leaves out
 	keyless       gap              // steps that could not be judged for want of a key
@@ -107,7 +108,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, missed: map[federation.DID]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, written: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
