@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,6 +72,16 @@ func MeshServers(servers ...*FreeqServer) {
 			if i < j {
 				f.dials = append(f.dials, other.ID+"@"+other.Address)
 			}
+		}
+	}
+}
+
+// PartServers ends what MeshServers made, at the next start of each server.
+func PartServers(servers ...*FreeqServer) {
+	for _, f := range servers {
+		for _, other := range servers {
+			ofOther := func(text string) bool { return f != other && strings.HasPrefix(text, other.ID) }
+			f.allowed, f.peers, f.dials = slices.DeleteFunc(f.allowed, ofOther), slices.DeleteFunc(f.peers, ofOther), slices.DeleteFunc(f.dials, ofOther)
 		}
 	}
 }

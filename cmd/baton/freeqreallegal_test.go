@@ -141,3 +141,84 @@ func TestTheDeathOfARealServerIsNoticed(t *testing.T) {
 	})
 	t.Logf("delivered after %s", time.Since(start).Round(time.Millisecond))
 }
+
+// A user offers to the DID that the server shows as that of an agent: its kept key.
+func TestAUserOfARealServerOffersToAKeptDID(t *testing.T) {
+	m, user := newRealPair(t)
+	if m == nil {
+		return
+	}
+	agent := logIn(t, m.url())
+	first, err := federation.ParseEventID(agent.offer(t, map[string]any{"to": user.did, "title": "the first offer"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.all(t, first, federation.Offered)
+	_, body := user.home.Get(t.Context(), "/api/v1/actions/"+first.String(), user.bearer)
+	kept := federation.DID(readAction(body).Events[0].document()["from"])
+	if kept == "" || kept == agent.did {
+		t.Fatalf("the server shows %q, want a kept key", kept)
+	}
+	id, err := user.Offer(channel, kept, title)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.received(t, title)
+	for _, step := range []struct {
+		verb  string
+		state federation.State
+	}{{"accept", federation.Assigned}, {"complete", federation.Completed}} {
+		agent.must(t, http.StatusAccepted, http.MethodPost, "handoffs/"+id.String()+"/"+step.verb, nil, nil)
+		m.all(t, id, step.state)
+		user.shows(t, step.verb, id)
+	}
+	m.once(t, id, "offer", "accept", "complete")
+}
+
+// Two servers are peers of each other, and are started again without their peering while the gateway
+// is linked to both.
+func TestRealServersThatPartGetEachStep(t *testing.T) {
+	m := newRealMesh(t, "aa")
+	if m == nil {
+		return
+	}
+	carry := func() {
+		t.Helper()
+		for _, target := range []string{channel, string(m.users[1].did)} {
+			id, err := m.users[0].Offer(target, m.users[1].did, title)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.all(t, id, federation.Offered)
+			if target != channel {
+				target = string(m.users[0].did)
+			}
+			m.works(t, id, federation.Accept, m.users[1], target)
+		}
+	}
+	carry()
+	var servers []*bridgetest.FreeqServer
+	for _, each := range m.servers {
+		user, _ := each.(*realUser)
+		user.Close()
+		user.home.Stop()
+		servers = append(servers, user.home)
+	}
+	bridgetest.PartServers(servers...)
+	for i, server := range servers {
+		if err := server.Start(patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		was, _ := m.servers[i].(*realUser)
+		user := logInto(t, server, was.Nick, was.person)
+		m.servers[i], m.users[i].stepTaker = user, user
+	}
+	agent := logIn(t, m.url())
+	for i, user := range m.users { // the gateway notices the restarts, as something is pending
+		agent.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": user.did, "text": "are you there?"}, nil)
+		back, _ := m.servers[i].(*realUser)
+		clientReads(t, back.IRCClient, "are you there?")
+	}
+	carry()
+	m.noPhantoms(t, "ab")
+}
