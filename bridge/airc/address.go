@@ -22,8 +22,8 @@ func parseAddress(text string) (remote, bool) {
 	return r, ok && len(text) <= maxAddressChars && wellFormed(handle) && ValidDomain(domain)
 }
 
-// lowerASCII lowers the letters A to Z of a name. Other letters, such as the Kelvin sign, have a
-// lower case in ASCII: names would become equal that are not.
+// lowerASCII lowers the letters A to Z of a name. Some other letters, such as the Kelvin sign, have
+// an ASCII letter as their lower case: folding them would make different names equal.
 func lowerASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

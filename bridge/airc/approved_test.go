@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// approvedDigest is what a person approved: a text to a recipient.
+// approvedDigest is the digest of an approved text to a recipient.
 func approvedDigest(to, text string) string {
 	sum := sha256.Sum256([]byte(to + "\n" + text))
 	return hex.EncodeToString(sum[:])

@@ -10,17 +10,18 @@ import (
 	"baton/federation/signing"
 )
 
-// The purposes of bound proofs: a signature for one of them is none for another.
+// Purposes of bound proofs. A signature for one purpose is invalid for the others.
 const (
 	purposeRegister = "register"
 	purposeRotate   = "rotate"
 	purposeRevoke   = "revoke"
 )
 
-// isBound reports whether a request claims to have a proof that names this gateway.
+// isBound reports whether a request claims to carry a proof that names this gateway.
 func (o *object) isBound() bool { return o.has("aud") || o.has("purpose") }
 
-// checkBound refuses a bound proof for another gateway, for another purpose, or of another time.
+// checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
+// outside the allowed skew.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
@@ -42,8 +43,8 @@ func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
 	return nil
 }
 
-// boundDocument returns the request that a bound proof covers, with the members that the request
-// leaves to the registry.
+// boundDocument returns the document that a bound proof covers: the request, with defaults for the
+// members that it omits.
 func boundDocument(o *object, defaults map[string]string) []byte {
 	members := map[string]json.RawMessage{}
 	for name, text := range defaults {
@@ -57,20 +58,20 @@ func boundDocument(o *object, defaults map[string]string) []byte {
 	return document
 }
 
-// needBound is what a caller is told whose signature names no gateway.
+// needBound is the refusal of a change whose signature names no gateway.
 func needBound(c code, members string) error {
 	return refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
 }
 
-// The members that bound proofs cover.
+// Members covered by bound proofs.
 const (
 	boundRegistration = "aud, challenge, handle, publicKey, purpose, timestamp"
 	boundRotation     = "aud, handle, newKid, newPublicKey, purpose, timestamp"
 	boundRevocation   = "aud, handle, kid, purpose, reason, timestamp"
 )
 
-// authorized returns the key of an agent that signed a change of its keys: in a bound proof, which
-// covers document, or with a bare signature in a bound session.
+// authorized returns the key with which an agent signed a change of its keys. The signature is a
+// bound proof over document, or a bare signature in a bound session.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
@@ -94,8 +95,8 @@ func (l *Link) authorized(change keyChange, purpose, covered string, document []
 	return authority(change.agent, document, signature, change.now, bound)
 }
 
-// boundBy notes that an agent made a bound proof: its sessions that began without one end, but for
-// the session of the request if that began with the same key.
+// boundBy records that an agent made a bound proof, and ends the agent's sessions that began
+// without one. The session of the request survives if it began with the same key.
 func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Time) error {
 	current := ""
 	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {

@@ -46,6 +46,6 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: struct {
 		Challenge string `json:"challenge"`
 		ExpiresAt int64  `json:"expiresAt"`
-		Audience  string `json:"aud"` // that a bound proof names
+		Audience  string `json:"aud"` // named by a bound proof
 	}{challenge, ends.Unix(), l.domain}}, nil
 }

@@ -19,10 +19,10 @@ const (
 type Config struct {
 	Enabled            bool         `toml:"enabled"`
 	Domain             string       `toml:"domain"`              // what "aud" must name; empty means the name of the home
-	Name               string       `toml:"name"`                // for people
+	Name               string       `toml:"name"`                // display name
 	Offers             string       `toml:"offers"`              // [OffersHold] or [OffersDeliver]
 	Dialects           []string     `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api
-	AppendixB          bool         `toml:"appendix_b"`          // takes messages with a nonce and without kid and aud
+	AppendixB          bool         `toml:"appendix_b"`          // accept messages with a nonce but without kid and aud
 	Reregister         string       `toml:"reregister"`          // [ReregisterProof] or [ReregisterKeyless]
 	MintTokenFile      string       `toml:"mint_token_file"`     // the operator's credential; empty for none
 	HeaderRegistration string       `toml:"header_registration"` // [HeaderOwn] or [HeaderDeny]

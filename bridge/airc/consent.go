@@ -198,8 +198,8 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	return edge.State == agents.ConsentAccepted, nil
 }
 
-// sourceOf returns where a handle asks from, by which first contacts have shares: its registry,
-// else the site of its client, else the home or the link that it came by.
+// sourceOf returns the source by which first contacts share the limit: the registry of a handle,
+// else the site of its client, else the home or link that the message came through.
 func sourceOf(handle string, a federation.Arrival) string {
 	if domain, isRemote := splitAddress(handle); isRemote {
 		return "@" + domain

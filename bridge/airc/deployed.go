@@ -65,9 +65,9 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 // members are the members of an answer of which each client reads some.
 type members map[string]any
 
-// plainHandle returns a handle as clients mean it: they write "@", capitals and
-// hyphens. Of the last form, "@scout@peer.example", the part after the name stays. A letter
-// or a space that is not ASCII stays too, so that no handle has two spellings that look alike.
+// plainHandle normalizes a handle as clients write it, with "@", capitals and hyphens. In the form
+// "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are kept
+// too, so that no handle has two spellings that look alike.
 func plainHandle(text string) string {
 	name, host, remote := strings.Cut(strings.TrimPrefix(lowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
 	name = strings.ReplaceAll(name, "-", "_")

@@ -14,19 +14,19 @@ import (
 	"baton/federation/signing"
 )
 
-// keyProof is a request below /api about the keys of an agent: the part of it that
-// is signed, in the place where each client has it.
+// keyProof is a request below /api that changes the keys of an agent. Its signed part has a
+// different place in each client.
 type keyProof struct {
 	*object // the whole request
 
 	agent     agents.Agent
 	session   federation.Session // of the token; zero for a request without one
-	signed    *object            // what the signature covers; nil where nothing is signed
+	signed    *object            // the document that the signature covers; nil if unsigned
 	signature string
 	now       time.Time
 }
 
-// readKeyProof reads such a request. The client of a recovery key sends no token.
+// readKeyProof reads a key proof. A client with a recovery key sends no token.
 func (l *Link) readKeyProof(c *call) (keyProof, error) {
 	p := keyProof{now: time.Now()}
 	body, err := l.readBody(c)
@@ -65,8 +65,9 @@ func (p keyProof) signedHandle() string {
 	return plainHandle(p.signed.first("handle"))
 }
 
-// keyHolder finds the agent of a request: that of its token, or without one the agent in the path or
-// in the proof. Requests without a token are counted for their address.
+// keyHolder finds the agent of a request: the agent of its token, or without a token the agent
+// named in the path or in the proof. Requests without a token count against the limit of their
+// address.
 func (l *Link) keyHolder(c *call, p *keyProof) error {
 	named := c.PathValue("handle")
 	if c.denied == nil {
@@ -96,8 +97,9 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 	return l.checkBlocked(c.Context(), agent.Handle, agent.DID)
 }
 
-// check returns the key of the agent that signed a request not long ago, or the zero Key for its
-// recovery key. The signature of another key names no registry, so it needs a bound session.
+// check returns the key that signed a recent request: a key of the agent, or the zero Key for its
+// recovery key. A signature by a key of the agent names no registry, so it requires a bound
+// session.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (p keyProof) check() (agents.Key, error) {
@@ -144,8 +146,8 @@ func (o *object) time(name string) time.Time {
 }
 
 // postDeployedRotate answers POST /api/identity/{handle}/rotate. The recovery key or the active key
-// signs for the new one; an agent that has no key binds its first with its token alone. A recovery
-// ends the keys and sessions from before at once: they may be in the hands of a thief.
+// signs for the new one. An agent without a key needs only its token to bind its first key. A
+// recovery ends all earlier keys and sessions at once, because a thief may hold them.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) postDeployedRotate(c *call) (answer, error) {
@@ -161,7 +163,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	}
 	named := p.object
 	if p.signed != nil {
-		named = p.signed // what the signature covers
+		named = p.signed // covered by the signature
 	}
 	public, err := parsePublicKey(named.first("new_public_key", "new_key", "publicKey", "newPublicKey"))
 	if err != nil {
@@ -193,8 +195,8 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-// recovered ends the sessions of an agent whose key was replaced by its recovery key, and adds the
-// token of a new one to the answer.
+// recovered ends the sessions of an agent after its recovery key replaced its key, and adds the
+// token of a new session to the answer.
 func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Time) error {
 	if _, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
@@ -211,8 +213,8 @@ func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Tim
 	return nil
 }
 
-// postDeployedRevoke answers POST /api/identity/revoke: all keys of the agent end, and
-// with them its sessions. It is for ever.
+// postDeployedRevoke answers POST /api/identity/revoke. It ends all keys and sessions of the agent
+// for good.
 func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	p, err := l.readKeyProof(c)
 	if err != nil {

@@ -71,8 +71,8 @@ func parseDraft(o *object, body []byte, header http.Header, agent agents.Agent, 
 	return d, nil
 }
 
-// checkApproved refuses a message that is not the one that a person approved: the digest covers
-// the recipient as the client wrote it, in lower case without "@", and the text as it is kept.
+// checkApproved rejects a message that differs from the one a person approved. The digest covers
+// the recipient as the client wrote it, in lower case without "@", and the text as stored.
 //
 // spec: wire/airc §1.3
 func checkApproved(digest, to, text string) error {
@@ -255,7 +255,7 @@ type stored struct {
 // readStored reads an envelope that was judged when it was filed.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
-	_ = federation.DecodeJSON(m.Envelope, &s) // it was read before it was filed
+	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
 	var payload struct {
 		Type string `json:"type"`
 	}
@@ -274,7 +274,7 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) membe
 		direction = "sent"
 	}
 	told := m.Told
-	if told.IsZero() { // it is held
+	if told.IsZero() { // held
 		told = m.Received
 	}
 	at := isoTime(told)

@@ -27,12 +27,12 @@ const (
 	ReregisterKeyless = "keyless"
 )
 
-// Which registrations X-AIRC-Signature proves. The header names no registry: another registry
-// that was sent it may send it here.
+// Values of header_registration: the registrations that X-AIRC-Signature proves. The header names
+// no registry, so a registry that received one can replay it here.
 const (
-	// HeaderOwn is for handles that were first registered with it.
+	// HeaderOwn accepts the header for handles first registered with it.
 	HeaderOwn = "own"
-	// HeaderDeny is for none.
+	// HeaderDeny never accepts the header.
 	HeaderDeny = "deny"
 )
 
@@ -46,7 +46,7 @@ type arrival struct {
 	body   []byte
 	handle string            // as named; may be empty in a heartbeat
 	public ed25519.PublicKey // nil where none was sent
-	// recovery is the key that may replace a lost one; nil where none was sent.
+	// recovery is the key that may replace a lost one; nil for none.
 	recovery ed25519.PublicKey
 	now      time.Time
 }
@@ -75,7 +75,7 @@ func (l *Link) readArrival(c *call) (arrival, error) {
 }
 
 // registersByHeader reports whether X-AIRC-Signature proves a registration of a handle with one of
-// some keys: it covers the body, so the body says what is registered.
+// some keys. The header covers the body, so the body must name the action and the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed25519.PublicKey) bool {
@@ -133,20 +133,20 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	return l.welcome(c.Context(), existing, a, session, false)
 }
 
-// deployedSession returns a session of an agent whose client asks for no other token.
+// deployedSession returns a session for a client whose only token is the long-lived one of /api.
 func (l *Link) deployedSession(c *call, agent agents.Agent, began federation.Began, now time.Time) federation.Session {
 	session := newSession(c, agent.Handle, began, agent.Primary(now), now)
 	session.Generation, session.Expires = 0, now.Add(deployedTokenLife).Truncate(time.Second)
 	return session
 }
 
-// deployedToken returns a token of such a session, good until the session ends.
+// deployedToken returns a token of such a session, valid until the session ends.
 func (l *Link) deployedToken(s federation.Session, now time.Time) (string, error) {
 	return l.tokens.Issue(s.Participant, credential.Claims{Use: useAPI, Session: s.ID}, now, s.Expires)
 }
 
-// prolong moves the end of such a session, so that the next token is good for as long as the first.
-// It costs a write each quarter of an hour of heartbeats.
+// prolong extends such a session, so that the next token is valid for as long as the first. A
+// heartbeat writes at most once in 15 minutes.
 func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time) (federation.Session, error) {
 	if s.Generation > 0 || now.Sub(s.Used) < credential.AccessLife {
 		return s, nil
@@ -206,9 +206,9 @@ func (l *Link) minted(r *http.Request) bool {
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
 }
 
-// reclaim gives a registered handle to a caller that shows its key as it did at first, or the
-// credential of the operator. A handle without a key goes to any caller when the operator allows
-// that.
+// reclaim gives a registered handle to a caller with the same proof of its key as at the first
+// registration, or with the operator's credential. If the operator allows it, a handle without a
+// key goes to any caller.
 func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, federation.Began, error) {
 	primary := agent.Primary(a.now)
 	fresh := a.public != nil && !primary.Public.Equal(a.public)
@@ -243,7 +243,7 @@ func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// welcome takes the heartbeat in a request and answers with a token of a session.
+// welcome processes the heartbeat in a request and answers with a token of a session.
 func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, session federation.Session, isNew bool) (answer, error) {
 	who := present{
 		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
@@ -287,26 +287,26 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	}}, nil
 }
 
-// isHuman reads "isAgent" of a request, and whether it is there.
+// isHuman reads "isAgent" of a request, and reports whether it is present.
 func (a arrival) isHuman() (human, said bool) {
 	var agent bool
 	said = a.has("isAgent") && federation.DecodeJSON(a.members["isAgent"], &agent) == nil
 	return said && !agent, said
 }
 
-// humanMetadata is kept of a participant below /api that registered as no agent.
+// humanMetadata is the metadata of a participant that registered below /api as a person.
 const humanMetadata = `{"isAgent":false}`
 
-// isHuman reports whether a participant registered as no agent.
+// isHuman reports whether a participant registered as a person.
 func isHuman(agent agents.Agent) bool {
 	var said struct {
 		IsAgent *bool `json:"isAgent"`
 	}
-	_ = federation.DecodeJSON(agent.Metadata, &said) // metadata of another shape does not say it
+	_ = federation.DecodeJSON(agent.Metadata, &said) // ignored in metadata of another shape
 	return said.IsAgent != nil && !*said.IsAgent
 }
 
-// kind is the word for a participant in the lists of /api.
+// kind is the name of a participant's kind in the lists of /api.
 func kind(human bool) string {
 	if human {
 		return "human"

@@ -529,13 +529,13 @@ func TestKeysBelowAPIAreBoundReplacedAndEnded(t *testing.T) {
 		if status != step.want {
 			t.Errorf("%s: %d %v, want %d", step.name, status, answer, step.want)
 		}
-		if token, ok := answer["token"].(string); ok { // the tokens from before end
+		if token, ok := answer["token"].(string); ok { // the earlier tokens end
 			scout.token = token
 		}
 	}
 }
 
-// A letter of another script is never taken for the ASCII letter that is its lower case.
+// A letter of another script is never folded to an ASCII letter.
 func TestDeployedHandleIsNotFolded(t *testing.T) {
 	t.Parallel()
 	const kelvin = "\u212aeyless" // whose lower case is "keyless"

@@ -51,7 +51,7 @@ const (
 	codeRateLimited      code = "rate_limited"
 	codeOverCapacity     code = "recipient_over_capacity"
 
-	// Below /api.
+	// Codes below /api.
 
 	codeApprovedMismatch  code = "approved_content_mismatch"
 	codeApprovedMalformed code = "approved_sha256_malformed"
@@ -91,12 +91,12 @@ type problem struct {
 	allow string
 	// retryAfter is when one that was too many may come again.
 	retryAfter time.Duration
-	// approval is what a person would have to approve; nil for any other refusal.
+	// approval is the message to be approved; nil for any other refusal.
 	approval *approval
 }
 
-// approval is the text that would be kept, beside the refusal of a message that differs from
-// the approved one.
+// approval is the text as it would be stored. It is part of the refusal of a message that differs
+// from the approved one.
 type approval struct {
 	Reason string `json:"reason"`
 	Text   string `json:"server_text"`

@@ -324,7 +324,7 @@ func forge(t *testing.T, key federation.SigningKey, changes map[string]any) map[
 	return signed(t, key, body)
 }
 
-// signed returns a message with the signature of a registry; the zero key makes none.
+// signed returns a message with the signature of a registry, or without one for the zero key.
 func signed(t *testing.T, key federation.SigningKey, body map[string]any) map[string]any {
 	t.Helper()
 	if key.Sign == nil {

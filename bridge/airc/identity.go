@@ -56,7 +56,8 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if !wellFormed(handle) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
-	// The DID first: an agent may have registered its alias before aliases were reserved.
+	// The DID takes precedence: an agent may have registered its alias before aliases were
+	// reserved.
 	did, hash := parseHandle(handle)
 	if hash != "" {
 		b, err := l.deps.Registry.Names.BindingByHash(ctx, hash)
@@ -124,7 +125,8 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 // met reports whether a contact is one that the record knows.
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID returns the contact of a DID, or of the owner of a kept key's DID. Its error is as for find.
+// findDID returns the contact of a DID, or of its owner if the gateway keeps that key. It returns
+// the same errors as find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
 	did, err := l.deps.Gateway.Owner(ctx, did)
 	if err != nil {

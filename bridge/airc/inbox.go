@@ -52,7 +52,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	}
 	next := federation.Cursor(query.Get("cursor"))
 	p, err := l.await(c.Context(), agent.Handle, wait, func() (page, error) {
-		if err := l.stillIn(c); wait > 0 && err != nil { // its end wakes the request too
+		if err := l.stillIn(c); wait > 0 && err != nil { // the end of the session wakes the request too
 			return page{}, err
 		}
 		messages, more, err := l.deps.Registry.Mail.Inbox(c.Context(), agent.Handle, next, limit)

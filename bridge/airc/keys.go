@@ -89,7 +89,7 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	return change, l.pace(change.agent, change.now)
 }
 
-// pace counts a request in the rate of its agent.
+// pace counts a request against the rate limit of its agent.
 func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	if wait := l.deps.Rates.Take(agent.DID, now); wait > 0 {
 		return tooMany(wait)
@@ -104,8 +104,8 @@ type replaced struct {
 	RevokedAt *int64           `json:"revokedAt"`
 }
 
-// postRotate answers POST /identity/rotate: a new key takes the place of the one that
-// signs for it, which is good for a day more.
+// postRotate answers POST /identity/rotate: a new key replaces the key that signed for it. The old
+// key stays valid for a day.
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) postRotate(c *call) (answer, error) {
@@ -156,8 +156,8 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
-// provedDID returns the did:key of a new key that signed the document of a bound rotation to it, and ""
-// for a request that only names the key, or whose signatures name no registry.
+// provedDID returns the did:key of the new key if that key signed a bound rotation document. It
+// returns "" if the request only names the key, or if its signatures name no registry.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {
@@ -213,7 +213,7 @@ func isKeyID(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, idChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
 }
 
-// postRevoke answers POST /identity/revoke: a key ends at once. An agent without a key left
+// postRevoke answers POST /identity/revoke: it ends a key at once. An agent without a remaining key
 // cannot return, and its handle stays taken.
 //
 // spec: airc-v0.1.1 §5.5; airc-shapes "Sessions and proofs"

@@ -106,7 +106,7 @@ func TestARevokedKeyIsJudgedByWhenItsMessageIsReceived(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	thief := *scout
 	rotate(t, scout, 0x0a, "key_2")
-	if err := scout.Register(t.Context()); err != nil { // the session of the first key ends with it
+	if err := scout.Register(t.Context()); err != nil { // the session of the first key ends with the key
 		t.Fatal(err)
 	}
 	early := thief.Envelope("scout_7", "hi", nil)

@@ -70,7 +70,7 @@ func TestRepeatedHeldMessageTellsItsTime(t *testing.T) {
 func TestPresenceTellsPeopleFromAgents(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		register, heartbeat any // isAgent, nil where it is not sent
+		register, heartbeat any // nil for none
 		human               bool
 	}{
 		"that says nothing":                {nil, nil, false},
@@ -110,7 +110,7 @@ func TestRegistrationKeepsThatAPersonIsNoAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		amy := w.newcomer(t, "amy_1", map[string]any{"isAgent": false})
-		time.Sleep(time.Hour) // its presence has ended
+		time.Sleep(time.Hour) // its presence has expired
 		amy.call(t, http.MethodPost, "/api/presence", map[string]any{"action": "heartbeat", "username": "amy_1"})
 		if entry := listed(t, w, "/api/presence", "active", "amy_1"); entry["isAgent"] != false {
 			t.Errorf("listed as %v", entry)

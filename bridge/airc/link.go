@@ -83,8 +83,7 @@ type Deps struct {
 	Issuer    Getter          // reads from the issuer of accounts; used where the configuration names one
 	TokenKey  []byte          // secret; its holder can write tokens and challenges
 
-	// Authorities has the authorities of client certificates, by the file that the configuration
-	// names.
+	// Authorities holds the authorities of client certificates, by the configured file.
 	Authorities map[string]*x509.CertPool
 
 	// RunExclusive calls a function while this replica of the home has the lease of the

@@ -152,8 +152,9 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	return l.proveSender(ctx, d)
 }
 
-// proveSender notes that the sender has the key that signed its message, and that the session which
-// began with that key is bound. A message that names no registry could have been signed for another one.
+// proveSender records that the sender holds the key that signed its message, and binds the session
+// that began with that key. A message without a registry proves nothing, because it could have been
+// signed for another registry.
 //
 // spec: airc-shapes "Who is who", "Sessions and proofs"
 func (l *Link) proveSender(ctx context.Context, d *delivery) error {
@@ -299,7 +300,7 @@ func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
 	return l.deps.Quotas.FirstContacts()
 }
 
-// source returns where the sender of a delivery asks for consent from.
+// source returns the consent source of the sender of a delivery: see [sourceOf].
 func (d *delivery) source(ctx context.Context) string {
 	arrival := d.arrival()
 	arrival.Address = bridge.SubnetFrom(ctx).String()

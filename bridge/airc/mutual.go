@@ -11,8 +11,8 @@ type MTLSConfig struct {
 	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
 }
 
-// checkCertified refuses a request that a registry must have sent, and whose client did not
-// show a good certificate for its domain.
+// checkCertified rejects a request from a registry unless its client presented a valid certificate
+// for the registry's domain.
 //
 // spec: airc-v0.1.1 §11.4
 func (l *Link) checkCertified(r *http.Request, domain string) error {
@@ -22,8 +22,8 @@ func (l *Link) checkCertified(r *http.Request, domain string) error {
 	return refuse(codeFederationBlocked, "here a registry shows a client certificate for its domain, which "+domain+" did not")
 }
 
-// certified reports whether a client showed a certificate for a domain by the authorities in a
-// file.
+// certified reports whether a client presented a certificate for a domain, issued by one of the
+// authorities in a file.
 func (l *Link) certified(r *http.Request, file, domain string) bool {
 	roots := l.deps.Authorities[file]
 	if roots == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

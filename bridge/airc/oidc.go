@@ -79,10 +79,10 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 	return err
 }
 
-// verify returns the account that a registration proves with a token of the issuer. A
-// nonce in the token is the challenge of the registration, or the token was issued for
-// another one. A token without a nonce registers one agent. Its error is a refusal, or a [*federation.UnavailableError] where the
-// issuer cannot be asked for its keys.
+// verify returns the account that a registration proves with an issuer's token. A nonce in the
+// token must be the challenge of the registration; otherwise the token was issued for another one.
+// A token without a nonce registers one agent. Its error is a refusal, or a
+// [*federation.UnavailableError] if the issuer's keys cannot be fetched.
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
 	if err := federation.DecodeJSON(text, &said); err != nil || said.IDToken == "" {
@@ -115,17 +115,17 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 		return agents.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
 	}
 	account := agents.Account{Issuer: token.Issuer, Subject: token.Subject}
-	if token.Nonce == "" { // nothing binds it to this registration
+	if token.Nonce == "" { // nothing binds the token to this registration
 		account.Since = token.IssuedAt.Add(-clockSkew)
-		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // it does not say when
+		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // without an issue time
 			account.Since = epoch
 		}
 	}
 	return account, nil
 }
 
-// checkClaimNames checks the names of the claims in a token. The library decodes them with encoding/json. A token of
-// another form is for the library to refuse.
+// checkClaimNames checks the names of the claims in a token, because the library decodes them with
+// encoding/json. It leaves malformed tokens to the library.
 func checkClaimNames(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -138,7 +138,7 @@ func checkClaimNames(token string) error {
 	return federation.ExactNames(claims, "iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources")
 }
 
-// checkTimes refuses a token with a time out of range, which the library reads as another time.
+// checkTimes rejects a token with a time out of range, which the library would misread.
 func checkTimes(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -222,7 +222,7 @@ func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())
 	}
 	text, err := f.from.Get(r.Context(), r.URL.String())
-	if err == nil { // the library decodes both documents of an issuer with encoding/json
+	if err == nil { // the library decodes both issuer documents with encoding/json
 		err = federation.ExactNames(text, "issuer", "jwks_uri", "id_token_signing_alg_values_supported", "keys")
 	}
 	if err != nil {

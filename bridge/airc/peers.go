@@ -75,14 +75,14 @@ type PeerConfig struct {
 	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" what it did not sign; empty is the first
 	MessagesPerMinute int    `toml:"messages_per_minute"` // to it; 0 is what it advertises
 
-	// What an allowed unsigned relay must come with: an address of Networks, in CIDR form, and a
-	// certificate for Domain by the authorities in the file ClientCA. One of them is needed, or
-	// the authorities of all registries.
+	// Requirements for an allowed unsigned relay: an address in Networks, in CIDR form, and a
+	// certificate for Domain issued by an authority in the file ClientCA. One of the two is
+	// required unless all registries present certificates.
 	Networks []string `toml:"networks"`
 	ClientCA string   `toml:"client_ca"`
 }
 
-// check adds the mistakes of a peer. Mutual says that all registries show certificates.
+// check reports the mistakes of a peer. With mutual, all registries present certificates.
 func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
 	one := func(key, value string, of ...string) {
 		if value != "" && !slices.Contains(of, value) {
@@ -114,7 +114,7 @@ func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
 	}
 }
 
-// trusts says which unsigned relays of a registry count as its word, "" for none.
+// trusts returns the policy by which unsigned relays count as from their registry, "" for none.
 func (p PeerConfig) trusts() string {
 	if p.Unsigned != ModeAllow {
 		return ""
@@ -129,8 +129,8 @@ func (p PeerConfig) trusts() string {
 	return cmp.Or(strings.Join(by, ", "), "with a certificate for "+p.Domain)
 }
 
-// within reports whether the client of a request has an address of the registry's networks; a
-// registry without networks may have any.
+// within reports whether a request came from an address in the registry's networks, or from any
+// address if it has none.
 func (p PeerConfig) within(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return len(p.Networks) == 0 || err == nil && slices.ContainsFunc(p.Networks, func(text string) bool {

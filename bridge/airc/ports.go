@@ -32,11 +32,11 @@ type Registry struct {
 
 // Agents keeps the agents that registered.
 type Agents interface {
-	// AddAgent returns [federation.ErrTaken] when another agent has the handle, and
-	// [federation.ErrTokenUsed] for an account that registered an agent since its Since. A key whose
-	// DID another agent has is filed without its DID.
+	// AddAgent returns [federation.ErrTaken] if another agent has the handle, and
+	// [federation.ErrTokenUsed] if the account registered an agent since its Since. If another
+	// agent has the DID of the key, the new agent is filed without a DID.
 	AddAgent(ctx context.Context, a agents.Agent) error
-	// AddAgentSession is AddAgent that also begins the first session of the agent.
+	// AddAgentSession is AddAgent, and also begins the first session of the agent.
 	AddAgentSession(ctx context.Context, a agents.Agent, first federation.Session) error
 	// Agent returns [federation.ErrNotFound] for a handle that no agent registered.
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
@@ -65,16 +65,15 @@ type Keys interface {
 	// name or with those bytes. A key whose DID another agent has, signed a filed step or has
 	// a session is filed without its DID: the proof in a rotation names no handle.
 	RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error)
-	// RevokeKey ends a key of an agent at once, on the word of an active one, maybe
-	// itself, for its own DID too. With the last active key of an agent its newest pending
-	// one becomes active again, and its end, which was to come, is taken back; with the last
-	// key of all the agent's sessions end. It returns the agent as it is after,
-	// [federation.ErrStale] as RotateKey does, and [federation.ErrNotFound] for a key that is
-	// not there. Revoking again changes nothing. RevokeKey and RotateKey also end, at the end of
-	// a key, the sessions, leases and webhooks that the agent began with it.
+	// RevokeKey ends a key of an agent at once, and its DID too. An active key authorizes it, which
+	// may be the revoked key itself. If the last active key is revoked, the newest pending key
+	// becomes active again and its scheduled end is cancelled. If the agent's last key is
+	// revoked, all its sessions end. RevokeKey returns the updated agent, [federation.ErrStale] as RotateKey does,
+	// and [federation.ErrNotFound] for an unknown key. It is idempotent. At the end of a key,
+	// RevokeKey and RotateKey also end the sessions, leases and webhooks begun with that key.
 	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error)
-	// RevokeAgent ends all keys of an agent at once and for good, and its sessions, on the word
-	// of an active key, or where by is empty of its recovery key, which ends too. It returns
+	// RevokeAgent ends all keys and sessions of an agent at once and for good. An active key
+	// authorizes it; an empty by means the recovery key, which ends too. It returns
 	// [federation.ErrStale] as RotateKey does.
 	RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error
 	// ProveKey gives an agent the did:key of one of its keys, which it proved for its
@@ -84,32 +83,30 @@ type Keys interface {
 	ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error)
 }
 
-// Sessions keeps the sessions of agents, and of the DIDs of agents.
+// Sessions stores the sessions of agents and of their DIDs.
 type Sessions interface {
 	// StartAgentSession begins a session of an agent, and returns it with the end of its key. It
-	// returns [federation.ErrSessionEnded] for a key that is not good any more.
+	// returns [federation.ErrSessionEnded] if the key is no longer valid.
 	StartAgentSession(ctx context.Context, s federation.Session) (federation.Session, error)
-	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
-	// [federation.ErrNotFound] for any other one that has ended.
+	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
+	// [federation.ErrNotFound] if it ended otherwise.
 	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
-	// Sessions returns the sessions of some participants that have not ended, the newest first.
+	// Sessions returns the live sessions of some participants, newest first.
 	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)
-	// AdvanceSession spends one refresh token: the session goes from that generation
-	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the session is
-	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a session
-	// that has ended.
+	// AdvanceSession spends a refresh token: it moves the session from that generation to the next
+	// and extends it to expires. If the session is at another generation, it ends the session and
+	// returns [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
-	// ProlongSession notes that a session got a new token, and moves its end to expires. It
-	// returns [federation.ErrNotFound] for a session that has ended.
+	// ProlongSession records a new token of a session and extends the session to expires. It
+	// returns [federation.ErrNotFound] for an ended session.
 	ProlongSession(ctx context.Context, id string, now, expires time.Time) (federation.Session, error)
-	// BindSession notes that the agent made a proof that names this registry in a session.
+	// BindSession records that the agent made a proof for this registry in a session.
 	BindSession(ctx context.Context, id string) error
-	// EndSession ends one session of some participants. It returns [federation.ErrNotFound] for
-	// one that they do not have.
+	// EndSession ends one session of some participants. It returns [federation.ErrNotFound] if none
+	// of them has it.
 	EndSession(ctx context.Context, participants []string, id string, now time.Time) error
-	// EndSessions ends the sessions of some participants but one, and returns how many there
-	// were. With unbound it ends only unbound sessions, and disables the webhooks that were
-	// made in them.
+	// EndSessions ends the sessions of some participants except one, and returns their number. With
+	// unbound, it ends only unbound sessions and disables the webhooks made in them.
 	EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error)
 }
 
@@ -203,9 +200,8 @@ type Consents interface {
 	// Contacts returns up to limit handles with which a handle has consent both ways,
 	// in their order.
 	Contacts(ctx context.Context, handle string, limit int) ([]string, error)
-	// MayAsk returns nil where From may write to To, or ask for that, and otherwise the
-	// refusal that [Messages.Post] would return, with the same bounds on first contacts and from
-	// the same source.
+	// MayAsk returns nil if From may write to To, or may request consent. Otherwise it returns the
+	// refusal of [Messages.Post] for the same limits on first contacts and the same source.
 	MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error
 	// Pending returns up to limit edges to a handle that wait for its decision, the
 	// oldest first.
@@ -232,7 +228,7 @@ type Relays interface {
 	// PeerDeliveries returns up to limit rows of a peer after one, in the order in which they
 	// were queued; after 0 from the first.
 	PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error)
-	// PeerQueue is PeerDeliveries without the documents.
+	// PeerQueue is PeerDeliveries without documents.
 	PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error)
 	// Attempted notes that a row is about to be sent under an id, by which replies may
 	// name its message.
@@ -314,7 +310,7 @@ type Quotas interface {
 
 // Callers finds the participants behind the tokens of other networks.
 type Callers interface {
-	// Authenticate returns the participant that a token in a request is for, and false for a
-	// request without such a token. It blocks on the record, and its error is that of the record.
+	// Authenticate returns the participant of the token in a request, and false without a valid
+	// token. It blocks on the record and returns its errors.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 }

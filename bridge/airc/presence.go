@@ -64,7 +64,7 @@ type present struct {
 	context string
 	mood    string
 	shows   agents.Shows
-	human   bool // says itself that it is no agent
+	human   bool // registered as a person
 	beat    time.Time
 	first   time.Time // since when it is here without a break
 }
@@ -83,7 +83,7 @@ func newPresences() presences {
 	return p
 }
 
-// beat takes a heartbeat, and returns the presence after it. An agent that reports offline is
+// beat records a heartbeat and returns the resulting presence. An agent that reports offline is
 // removed.
 func (p presences) beat(who present) (present, error) {
 	all := <-p.all
@@ -260,7 +260,7 @@ func (o *object) visibility(name string, level *agents.Visibility) {
 	*level = got
 }
 
-// beat takes a heartbeat of an agent, and returns its presence after that.
+// beat records a heartbeat of an agent and returns the resulting presence.
 func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
 		if err := l.deps.Registry.Agents.SetShows(ctx, agent.Handle, who.shows); err != nil {

@@ -23,9 +23,8 @@ func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agen
 	return agents.Key{}
 }
 
-// readmit gives an agent that proved its active key for this registry new tokens. Nothing else
-// changes, except that the key is proved from now on, and that the sessions which began without such
-// a proof end.
+// readmit issues new tokens to an agent that proved its active key for this registry. It also marks
+// the key as proved, and ends the sessions begun without such a proof.
 //
 // spec: airc-shapes "Requests", "Sessions and proofs"
 func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {

@@ -163,7 +163,8 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	}
 }
 
-// A registry takes nine messages a minute. Each agent waits for its turn, and not behind all messages of another one.
+// A registry accepts nine messages a minute. Each agent gets its turn, without waiting behind all
+// messages of another one.
 func TestSendersTakeTurnsAtARegistry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ type registration struct {
 	challenge    string
 	signature    string
 	bound        bool   // the signature names this registry
-	body         []byte // of the request
+	body         []byte // request body
 	capabilities json.RawMessage
 	webhook      string // address; "" for none
 	metadata     json.RawMessage
@@ -64,8 +64,8 @@ func parseRegistration(o *object, now time.Time) (registration, error) {
 	return reg, nil
 }
 
-// possessed reports whether the challenge was signed with the key: in a document that names this
-// registry, or bare, as text or as the bytes that it stands for.
+// possessed reports whether the key signed the challenge: in a document that names this registry,
+// or bare, as text or as the decoded bytes.
 //
 // spec: airc-v0.1.1 §5.1; airc-shapes "Sessions and proofs"
 func (reg registration) possessed() bool {
@@ -133,8 +133,8 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	return l.admit(c, reg, now)
 }
 
-// admit files a new agent with its first session, and issues its tokens. The agent has the did:key
-// of its key if the signature names this registry.
+// admit files a new agent with its first session, and issues its tokens. The agent gets the did:key
+// of its key only if the signature names this registry.
 func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
 	key, began := agents.Key{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}, federation.BeganChallenge
@@ -186,8 +186,8 @@ func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) regist
 // kept returns the key that the gateway keeps for an agent.
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.Kept("airc:" + handle) }
 
-// owner returns the agent that has a handle. It returns [federation.ErrNotFound] for a handle that
-// an operator released: its next owner gets the inbox and the consent that it has.
+// owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle;
+// the next owner inherits its inbox and consent.
 func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	if err == nil && !agent.Released.IsZero() {
@@ -214,8 +214,8 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree refuses a handle that cannot be registered now. Every alias is reserved: the
-// gateway may meet its DID later.
+// checkFree rejects a handle that is not available. Every alias is reserved, because the gateway
+// may meet its DID later.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) checkFree(ctx context.Context, handle string) error {

@@ -41,8 +41,8 @@ func newUnproven() unproven {
 	}
 }
 
-// charge counts one unsigned relay of an address, by whether it is the word of the registry
-// that it names.
+// charge counts one unsigned relay from an address. Relays vouched for by the operator have a
+// higher limit.
 func (u unproven) charge(cfg PeerConfig, vouched bool, from netip.Prefix, now time.Time) error {
 	meter, perMinute := u.relays, unprovenPerMinute
 	if vouched && cfg.Mode != ModeLimit {
@@ -59,8 +59,8 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// vouched reports whether the operator trusts an unsigned relay of a registry: it comes from
-// where the registry is. Mutual TLS was checked before.
+// vouched reports whether the operator trusts an unsigned relay: it must come from the registry's
+// networks or with its certificate. Mutual TLS was checked before.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) vouched(r *http.Request, p PeerConfig) bool {
@@ -100,7 +100,7 @@ func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
 	if err := l.unproven.charge(cfg, vouched, credential.AddressOf(c.Request), now); err != nil {
 		return err
 	}
-	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate is no signature
+	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate does not replace a signature
 		return refuse(codeInvalidRegistrySignature, "here a registry signs its relays, beside its certificate")
 	}
 	m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
@@ -144,10 +144,10 @@ func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now t
 	return l.verifyEnvelope(ctx, *m)
 }
 
-// verifyPeer checks the signature of a registry in a message. Without a pinned key it asks the
-// registry for its key where it knows none, and once more where the key does not match, because the key may
-// have been replaced. The answers of the few registries that operators named are remembered,
-// which bounds those look-ups; any other look-up counts against the address of the caller.
+// verifyPeer checks the signature of a registry in a message. Without a pinned key it fetches the
+// registry's key if none is known, and again if the known key does not match, because the key may
+// have been replaced. Keys of the configured registries are cached, which bounds these look-ups.
+// All other look-ups count against the limit of the caller's address.
 func (l *Link) verifyPeer(
 	ctx context.Context, cfg PeerConfig, message []byte, signature string, from netip.Prefix, now time.Time,
 ) (peer, error) {
@@ -179,8 +179,8 @@ func (l *Link) verifyPeer(
 	return p, nil
 }
 
-// verifyPinned checks the signature of a registry whose key the operator pinned. It asks the
-// registry for nothing: the registry may be away, or may publish no document.
+// verifyPinned checks the signature of a registry with its pinned key. It makes no request: the
+// registry may be unreachable, or may publish no document.
 func (l *Link) verifyPinned(ctx context.Context, cfg PeerConfig, message []byte, signature string) (peer, error) {
 	p := peer{PeerConfig: cfg, base: cfg.URL}
 	var err error

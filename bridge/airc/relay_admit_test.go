@@ -393,16 +393,16 @@ func TestAcceptingAnUnverifiedSenderReleasesItsHeldMessages(t *testing.T) {
 	}
 }
 
-// A pinned key is all that is needed of a registry: its documents may be away.
+// A registry with a pinned key does not have to publish documents.
 func TestRelayIsVerifiedWithPinnedKey(t *testing.T) {
 	t.Parallel()
 	own, other := signingKey(0x0a), signingKey(0x0c)
 	pin := base64.RawURLEncoding.EncodeToString(own.Public)
 	for name, test := range map[string]struct {
 		key       federation.SigningKey
-		reachable bool // the registry, which publishes its own key
+		reachable bool // registry that publishes its own key
 		pin       string
-		dns       string // pk= there; "" where DNS is not required
+		dns       string // pk= in DNS; "" if DNS is not required
 		want      string
 	}{
 		"of a registry that is away":                 {own, false, pin, "", "202"},

@@ -25,18 +25,18 @@ const (
 	relayLife      = 7 * 24 * time.Hour
 )
 
-// Bounds of a visit.
+// Limits of a visit.
 const (
-	relayPage  = 200 // rows of one registry that one read returns
-	ownPerPass = 16  // rows of one sender that a visit looks at together
+	relayPage  = 200 // rows read at once for one registry
+	ownPerPass = 16  // rows considered per sender and visit
 )
 
 // visited is a visit that is over.
 type visited struct {
 	peer  string
-	next  time.Time // when to come again
-	away  bool      // the registry does not answer, which the record has
-	fault error     // a contained panic, nil for none
+	next  time.Time // time of the next visit
+	away  bool      // the registry does not answer; recorded
+	fault error     // contained panic, or nil
 }
 
 // couriers sends what is owed to other registries until ctx ends: to each registry one
@@ -54,7 +54,7 @@ func (l *Link) couriers(ctx context.Context) {
 	defer stop()
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
-	var failed error // a contained panic: it ends the link, when the other visits are over
+	var failed error // a contained panic ends the link after the other visits
 	for {
 		if failed != nil {
 			for range busy {
@@ -64,7 +64,7 @@ func (l *Link) couriers(ctx context.Context) {
 		}
 		now := time.Now()
 		owing := l.owing(ctx, now)
-		maps.DeleteFunc(turns, func(name string, _ *bridge.Turns) bool { // nothing waits for the registry
+		maps.DeleteFunc(turns, func(name string, _ *bridge.Turns) bool { // no deliveries are pending for the registry
 			_, there := busy[name]
 			return !there && !slices.ContainsFunc(owing, func(p federation.PeerOutbox) bool { return p.Name == name })
 		})
@@ -150,7 +150,7 @@ type round struct {
 	peer  peer
 	err   error           // why nothing is known of the registry
 	waits map[string]bool // lanes in which an earlier message has not arrived
-	done  map[int64]bool  // rows that were passed
+	done  map[int64]bool  // processed rows
 	again time.Time       // when to come again
 }
 
@@ -172,8 +172,9 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge
 	return visited{peer: p.Name, next: again, away: away}
 }
 
-// deliverDue sends what is due to one registry, and returns when to come again and whether it was
-// away. Senders take turns, so that none waits behind all messages of another one.
+// deliverDue sends the due deliveries of one registry. It returns the time of the next visit and
+// whether the registry was unreachable. Senders take turns, so that no sender waits behind all
+// messages of another one.
 func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns) (again time.Time, away bool) {
 	now := time.Now()
 	r := &round{name: name, waits: map[string]bool{}, done: map[int64]bool{}, again: now.Add(relayRecheck)}
@@ -203,7 +204,7 @@ func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns)
 				return now.Add(relayRecheck), false
 			}
 			if len(rows) == 0 || rows[0].Row != row.Row {
-				continue // it is over
+				continue
 			}
 			over, away := l.pass(ctx, r, rows[0])
 			if over || ctx.Err() != nil {
@@ -215,8 +216,8 @@ func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns)
 	return r.again, false
 }
 
-// queueOf returns the next rows of each sender that may be passed, the senders in the order of their
-// first rows, and whether there are more.
+// queueOf returns the next eligible rows of each sender, with the senders in the order of their
+// first rows. It also reports whether there are more.
 func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map[string][]federation.PeerDelivery, more bool, err error) {
 	own = map[string][]federation.PeerDelivery{}
 	now := time.Now()
@@ -245,8 +246,8 @@ func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map
 	}
 }
 
-// waits reports whether a row waits for its time, or behind another row of its lane. A row that is to be
-// given up waits for nothing.
+// waits reports whether a row has to wait for its time, or for an earlier row of its lane. An
+// expired row never waits.
 func (l *Link) waits(r *round, row federation.PeerDelivery, now time.Time) bool {
 	if _, federated := l.peerConfig(r.name); r.err != nil || !federated || now.Sub(row.Queued) > relayLife {
 		return false

@@ -95,7 +95,7 @@ func relayID(o *object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
 	}
-	_ = federation.DecodeJSON(m.envelope, &signed) // judged later
+	_ = federation.DecodeJSON(m.envelope, &signed) // validated later
 	for _, id := range []string{signed.ID, o.first("idempotency_key"), m.messageID} {
 		if len(id) >= 8 && len(id) <= 128 && strings.Trim(id, idChars) == "" {
 			return id

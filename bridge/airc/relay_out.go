@@ -63,7 +63,7 @@ func relayBody(body string, payload json.RawMessage) string {
 		var typed struct {
 			Type string `json:"type"`
 		}
-		_ = federation.DecodeJSON(payload, &typed) // without a type there is none
+		_ = federation.DecodeJSON(payload, &typed) // no type is an empty type
 		body = "(" + cmp.Or(typed.Type, "no text") + ")"
 	}
 	return cut(body, maxTextChars)

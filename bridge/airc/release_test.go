@@ -64,7 +64,7 @@ func TestReleasedHandleIsRegisteredAgain(t *testing.T) {
 		t.Errorf("a message to a released handle: %s", got)
 	}
 
-	again := w.agent(t, "scout_7", 0x09) // of another key
+	again := w.agent(t, "scout_7", 0x09) // with another key
 	after, err := w.record.Agent(t.Context(), "scout_7")
 	if err != nil || after.DID != before.DID || len(after.Keys) != 1 || after.Keys[0].ID == before.Keys[0].ID {
 		t.Errorf("registered again: %+v, %v", after, err)
@@ -79,7 +79,7 @@ func TestReleasedHandleIsRegisteredAgain(t *testing.T) {
 	if got := edge(t, planner, "scout_7"); !strings.HasPrefix(got, "accepted") {
 		t.Errorf("its consent: %s", got)
 	}
-	w.newcomer(t, "amy_1", nil) // 201, and no proof
+	w.newcomer(t, "amy_1", nil) // 201, without a proof
 	if got := told(w.stranger("scout_7", 0x01).Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "scout_7"})); got != "200" {
 		t.Errorf("a challenge for the former key: %s", got)
 	}

@@ -40,9 +40,9 @@ type raw []byte
 type call struct {
 	*http.Request
 
-	agent   agents.Agent // whose access token it carries
+	agent   agents.Agent // owner of the access token
 	session federation.Session
-	denied  error // why it carries none that is good; nil where it does
+	denied  error // why the access token is missing or invalid; else nil
 }
 
 // caller returns the agent that makes a call, for the endpoints that want one.

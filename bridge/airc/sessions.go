@@ -13,11 +13,10 @@ import (
 	"baton/federation/agents"
 )
 
-// legacySession is the session of a token below /api that names none: it was issued before
-// sessions were on record.
+// legacySession is the session ID of a token below /api issued before sessions were recorded.
 func legacySession(handle string) string { return "api:" + handle }
 
-// begin files a session of an agent that began in a request, and returns it with the end of its key.
+// begin files a new session of an agent and returns it with the end of its key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
 	begun, err := l.deps.Registry.Sessions.StartAgentSession(ctx, s)
 	if errors.Is(err, federation.ErrSessionEnded) {
@@ -29,7 +28,7 @@ func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Sess
 	return begun, nil
 }
 
-// newSession returns a session of an agent that begins in a request.
+// newSession returns a new session for the agent of a request.
 func newSession(c *call, handle string, began federation.Began, key agents.Key, now time.Time) federation.Session {
 	s := federation.Session{Participant: handle, Began: began, Bound: began == federation.BeganBound, Address: credential.HostOf(c.Request)}
 	if key.ID != "" {
@@ -38,13 +37,13 @@ func newSession(c *call, handle string, began federation.Began, key agents.Key, 
 	return credential.NewSession(s, now)
 }
 
-// sessionOf returns the session of a token that was read.
+// sessionOf returns the session of a verified token.
 func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time) (federation.Session, error) {
 	switch {
 	case c.Session != "":
 	case c.Use == useAPI:
 		c.Session = legacySession(c.Subject)
-	default: // from before access tokens named one: the client refreshes it
+	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, refuse(codeTokenExpired, "this token has expired")
 	}
 	s, err := credential.SessionOf(ctx, l.deps.Registry.Sessions, c, now)
@@ -65,7 +64,7 @@ func errKeyEnded() error {
 
 func errSessionEnded() error { return refuse(codeUnauthorized, "the session of this token has ended") }
 
-// stillIn returns nil while the session of a call lasts.
+// stillIn returns nil while the session of a call lasts, and else the refusal.
 func (l *Link) stillIn(c *call) error {
 	_, err := l.deps.Registry.Sessions.Session(c.Context(), c.session.ID, time.Now())
 	switch {
@@ -77,7 +76,7 @@ func (l *Link) stillIn(c *call) error {
 	return err
 }
 
-// participantsOf returns the names under which an agent has sessions: its handle, and its DIDs.
+// participantsOf returns the names of an agent in the sessions table: its handle and its DIDs.
 func participantsOf(agent agents.Agent) []string {
 	names := []string{agent.Handle}
 	for _, did := range agent.DIDs() {
@@ -86,8 +85,8 @@ func participantsOf(agent agents.Agent) []string {
 	return names
 }
 
-// wakeEnded wakes the streams and requests of an agent that wait in sessions which may have ended, and
-// the worker that disables webhooks.
+// wakeEnded wakes the agent's streams and pending requests, whose sessions may have ended, and the
+// worker that disables webhooks.
 func (l *Link) wakeEnded(agent agents.Agent) {
 	topics := []string{bridge.WebhooksTopic, bridge.InboxTopic(agent.Handle)}
 	for _, name := range participantsOf(agent) {
@@ -96,7 +95,7 @@ func (l *Link) wakeEnded(agent agents.Agent) {
 	l.deps.Wakes.Wake(topics...)
 }
 
-// endUnbound ends the sessions of an agent that are not bound, but for one.
+// endUnbound ends the unbound sessions of an agent except one.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string, now time.Time) error {
@@ -107,8 +106,8 @@ func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string
 	return nil
 }
 
-// requester returns the agent whose sessions or keys a request is about. Besides an access token it takes
-// a token of /api, and one of a login with a DID of the agent.
+// requester returns the agent whose sessions or keys a request manages. It accepts an access token,
+// a token of /api, or the login token of a DID of the agent.
 func (l *Link) requester(c *call) (agents.Agent, error) {
 	if c.denied == nil {
 		return c.agent, nil
@@ -134,7 +133,7 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 	return agent, l.checkCaller(c.Context(), c)
 }
 
-// ownerOf is requester for a request that names a handle: the first use of a login with the did:key of an
+// ownerOf is requester for a request that names a handle. The first login with the did:key of an
 // active key of that agent proves the key for the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
@@ -167,7 +166,7 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 	return agents.Agent{}, denied
 }
 
-// shownSession is a session as its owner sees it.
+// shownSession is the view of a session for its owner.
 type shownSession struct {
 	ID        string           `json:"id"`
 	KeyID     string           `json:"kid"` // "" for none, and for an unknown key
@@ -204,7 +203,7 @@ func (l *Link) getSessions(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: map[string]any{"sessions": shown}}, nil
 }
 
-// postLogout answers POST /auth/logout: the session of the token ends.
+// postLogout answers POST /auth/logout: it ends the session of the token.
 func (l *Link) postLogout(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {
@@ -234,8 +233,8 @@ func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error
 	return ended(1), nil
 }
 
-// deleteSessions answers DELETE /auth/sessions: all sessions of the agent end, but for that of the
-// token.
+// deleteSessions answers DELETE /auth/sessions: it ends all sessions of the agent except the
+// session of the token.
 func (l *Link) deleteSessions(c *call) (answer, error) {
 	agent, err := l.requester(c)
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// header returns the headers of a request that a key signs, as clients below /api do.
+// header returns the headers of a request signed by a key, as clients below /api send them.
 func header(t *testing.T, key ed25519.PrivateKey, body map[string]any) []string {
 	t.Helper()
-	text, err := json.Marshal(body) // sorted and without spaces, as canonical JSON is
+	text, err := json.Marshal(body) // sorted and without spaces, like canonical JSON
 	if err != nil {
 		t.Fatal(err)
 	}
 	return []string{"X-AIRC-Signature", base64.StdEncoding.EncodeToString(ed25519.Sign(key, text)), "X-AIRC-Identity", "scout_7"}
 }
 
-// prefixed writes the public half of a key as clients below /api do.
+// prefixed formats a public key as clients below /api do.
 func prefixed(key ed25519.PrivateKey) string {
 	return "ed25519:" + base64.StdEncoding.EncodeToString(key[ed25519.PublicKeySize:])
 }
@@ -117,7 +117,7 @@ func TestRotateKeyEndsSessionsOfTheOldKeyAfterItsOverlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends := time.Now().Add(24 * time.Hour)
-		for time.Now().Before(ends.Add(-10 * time.Minute)) { // both keep their sessions alive
+		for time.Now().Before(ends.Add(-10 * time.Minute)) { // keep both sessions alive
 			time.Sleep(10 * time.Minute)
 			for _, a := range []*bridgetest.Agent{&old, scout} {
 				if got := told(a.Refresh(t.Context())); got != "200" {
@@ -255,7 +255,7 @@ func TestHeaderRegistersOnlyItsOwnHandle(t *testing.T) {
 		return body
 	}
 	for name, test := range map[string]struct {
-		first string // how the handle was registered
+		first string // method of the first registration
 		mode  string
 		body  map[string]any
 		more  []string
@@ -296,11 +296,12 @@ func TestHeaderRegistersOnlyItsOwnHandle(t *testing.T) {
 	}
 }
 
-// A registry that an agent registers at passes the challenge of this one on, or anything else.
+// A malicious registry passes on the challenge of this one, or anything else, to an agent that
+// registers there.
 func TestBareSignatureRegistersANewHandleOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	evil := w.stranger("scout_7", 0x01) // it has no key: the agent signs what it is given
+	evil := w.stranger("scout_7", 0x01) // no key: the agent signs on its behalf
 	if err := evil.RegisterBare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

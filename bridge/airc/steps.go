@@ -24,10 +24,9 @@ type step struct {
 	replyTo federation.EventID // the step whose message this one answers
 }
 
-// readStep finds the step in a message and the handoff that it is about, which is
-// none yet for an offer. It returns [errPlain] for a message that is no step, and
-// for one to another agent that names no handoff. A payload that opens or names a handoff
-// and cannot be a step is refused.
+// readStep reads the step in a message and the handoff it refers to, which does not exist yet for
+// an offer. It returns [errPlain] for a plain message, and for a message between agents that names
+// no handoff. It rejects any other payload that opens or names a handoff but is not a valid step.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
@@ -70,8 +69,8 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	return s.fitted(), nil
 }
 
-// refuseNamed returns the refusal of an unreadable step, and [errPlain] if the message names
-// no handoff: between agents its type may mean anything.
+// refuseNamed returns the refusal of an unreadable step, or [errPlain] if the message names no
+// handoff: between agents its type may mean anything.
 func (l *Link) refuseNamed(ctx context.Context, d *delivery, s step, refusal error) error {
 	if err := l.locate(ctx, d, &s); err != nil {
 		return err

@@ -386,7 +386,7 @@ func TestPostMessageRefusesOfferWithUnusableMember(t *testing.T) {
 	inMaxDeadline := func(w *world) { w.gateway.home.Limits.MaxDeadline = 720 * time.Hour }
 	for name, test := range map[string]struct {
 		data map[string]any
-		want string // what the refusal names; empty for an offer that is filed
+		want string // named in the refusal; empty for a filed offer
 	}{
 		"a deadline in milliseconds":         {map[string]any{"description": "x", "deadline": due.UnixMilli()}, "data.deadline"},
 		"a deadline beyond the longest one":  {map[string]any{"description": "x", "deadline": due.AddDate(1, 0, 0).Unix()}, "handoff-deadline"},

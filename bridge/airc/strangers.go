@@ -18,9 +18,9 @@ type Strangers interface {
 	Meet(ctx context.Context, did federation.DID, now time.Time) error
 }
 
-// addAgent files a new agent, unless too many DIDs are new, with its first session; an agent of
-// another registry has none. The agent is met first: one that is not filed after that only counts
-// as new.
+// addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An
+// agent of another registry gets no session. The agent is counted first: if filing fails, it still
+// counts as new.
 func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
 	if err := l.deps.Strangers.Admit(ctx, agent.DID, now); err != nil {
 		return err

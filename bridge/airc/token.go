@@ -59,8 +59,8 @@ func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (creden
 
 func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not good here") }
 
-// authenticate returns the agent whose access token a request carries. Below /api the
-// long-lived ones are good too, as long as their agent has a key or never had one.
+// authenticate returns the agent whose access token a request carries. Below /api it also accepts
+// long-lived tokens, unless all keys of their agent have ended.
 func (l *Link) authenticate(r *http.Request) (agents.Agent, federation.Session, error) {
 	now := time.Now()
 	if !deployed(r) {
@@ -91,7 +91,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 	now := time.Now()
 	c, err := l.token(r, credential.Access, now)
 	if err != nil {
-		return who, false, nil //nolint:nilerr // the token may be that of another link
+		return who, false, nil //nolint:nilerr // possibly a token of another link
 	}
 	agent, session, err := l.holder(r, c, now)
 	if _, isProblem := errors.AsType[*problem](err); isProblem {
@@ -100,7 +100,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err
 }
 
-// holder returns the agent that a token was issued to, and the session of the token.
+// holder returns the agent of a token and its session.
 func (l *Link) holder(r *http.Request, c credential.Claims, now time.Time) (agents.Agent, federation.Session, error) {
 	session, err := l.sessionOf(r.Context(), c, now)
 	if err != nil {

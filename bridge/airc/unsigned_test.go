@@ -21,7 +21,8 @@ import (
 	"baton/federation"
 )
 
-// authority returns a pool with a new authority, and a function that certifies a domain by it.
+// authority returns a pool with a new authority, and a function that issues certificates for a
+// domain.
 func authority(t *testing.T) (pool *x509.CertPool, certify func(domain string) *x509.Certificate) {
 	t.Helper()
 	issue := func(template, parent *x509.Certificate, public, by any) *x509.Certificate {
@@ -51,7 +52,7 @@ func authority(t *testing.T) (pool *x509.CertPool, certify func(domain string) *
 	}
 }
 
-// relayFrom sends a relay from an address, with a client certificate unless that is nil.
+// relayFrom sends a relay from an address, with a client certificate or nil for none.
 func (w *world) relayFrom(t *testing.T, from string, shown *x509.Certificate, body map[string]any) (status int, answer map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -82,11 +83,11 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 	both := airc.PeerConfig{Networks: networks.Networks, ClientCA: "a.pem"}
 	for name, test := range map[string]struct {
 		peer   airc.PeerConfig
-		mutual bool // all registries show certificates
+		mutual bool // all registries present certificates
 		from   string
 		shown  *x509.Certificate
 		steps  bool
-		code   string // of a refusal; "" for a held relay
+		code   string // of the refusal; "" for a held relay
 	}{
 		"from its network":                               {peer: networks, from: "192.0.2.7:1", steps: true},
 		"from its network, in IPv6":                      {peer: networks, from: "[2001:db8:1::5]:1", steps: true},
@@ -144,7 +145,7 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 	}
 }
 
-// With certificates a registry signs its relays all the same.
+// With required certificates, a registry still signs its relays.
 func TestUnsignedRelayWithCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	pool, certify := authority(t)
@@ -166,7 +167,7 @@ func TestOpenRefusesUnsignedPeerOfAnyAddress(t *testing.T) {
 	for name, test := range map[string]struct {
 		peer   airc.PeerConfig
 		mutual string
-		want   []string // the keys with mistakes
+		want   []string // keys with mistakes
 	}{
 		"anywhere":                   {airc.PeerConfig{Unsigned: "allow"}, "", []string{"peers.unsigned"}},
 		"anywhere, while it is held": {airc.PeerConfig{Unsigned: "allow", Mode: airc.ModeHold}, "", []string{"peers.unsigned"}},
@@ -193,7 +194,7 @@ func TestOpenRefusesUnsignedPeerOfAnyAddress(t *testing.T) {
 	}
 }
 
-// The name of an unverified sender is no address, and the refusal names the address.
+// The name of an unverified sender is not an address. The refusal names the right address.
 func TestPostMessageNamesAddressOfUnverifiedSender(t *testing.T) {
 	t.Parallel()
 	net := newInternet()

@@ -354,7 +354,7 @@ type gateway struct {
 	refuse  error              // answered to every Submit
 }
 
-// Owner implements [bridge.Gateway]: no key is kept.
+// Owner implements [bridge.Gateway]. No keys are kept.
 func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil
 }
