@@ -11,7 +11,8 @@ import (
 	"baton/federation/fault"
 )
 
-// Each part of a session panics: Run returns the panic, and waits for no goroutine that never ends.
+// For a panic in any part of a session, Run returns the panic and does not block on the other
+// goroutines.
 func TestSessionEndsWithTheFaultOfAnyPart(t *testing.T) {
 	broken := func(s *textSession) func(context.Context) error {
 		return func(ctx context.Context) error {

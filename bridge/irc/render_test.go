@@ -35,7 +35,7 @@ func (d directory) View(_ context.Context, id federation.HandoffID) (federation.
 	return d.views[id], d.err
 }
 
-// Owner implements [bridge.Gateway]: no key is kept.
+// Owner implements [bridge.Gateway]. No keys are kept.
 func (directory) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil
 }

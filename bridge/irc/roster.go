@@ -18,9 +18,9 @@ const MaxPseudoClients = 1024
 // embeds it where it needs to know more.
 type PseudoClient struct {
 	DID federation.DID
-	// Shown is the DID under which users there address it, if that is another one.
+	// Shown is the DID by which users there address it, if different.
 	Shown federation.DID
-	Name  string // what its nick is made of
+	Name  string // base of its nick
 	Nick  string
 	// In has the channels where it belongs, as venues of the network, and whether it is
 	// there.

@@ -46,8 +46,8 @@ type Session[Line any, Step, Lane comparable] struct {
 	// Judge judges a step in a goroutine of its own, and returns what the owner does with
 	// the result. The dialect sets it before Run.
 	Judge func(step Step) (note func())
-	// Running are the goroutines of the session. The end of Run waits for them. A panic in one ends the
-	// session with an error.
+	// Running holds the goroutines of the session, which waits for them at its end. A panic in one
+	// ends the session with an error.
 	Running fault.Group
 	// Asking ends with the connection, and key lookups with it. Submitting ends a little
 	// later, so that steps that were read are judged.
@@ -73,7 +73,7 @@ func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Lin
 	return s
 }
 
-// fail ends the session with an error, unless another one did.
+// fail ends the session with an error, unless it already has one.
 func (s *Session[Line, Step, Lane]) fail(err error) {
 	select {
 	case s.Broken <- err:
@@ -162,7 +162,7 @@ func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []strin
 // Do has the owner call a function, and returns after that.
 func (s *Session[Line, Step, Lane]) Do(do func()) {
 	done := make(chan struct{})
-	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is judged
+	s.Calls <- func() { defer close(done); do() } // the owner receives until the last step is processed
 	<-done
 }
 

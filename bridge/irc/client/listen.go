@@ -88,7 +88,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		s.running.Go(func() {
 			err := fault.Catch(func() error { s.serve(ctx, conn, p.secure); return nil })
 			if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {
-				_ = conn.Close() // and with it only this client leaves
+				_ = conn.Close() // only this client is disconnected
 			}
 		})
 	}

@@ -56,7 +56,7 @@ type server struct {
 	chat chan *chatLine // of channels that links relay, to be filed in this order
 
 	todo    chan func()
-	running fault.Group // readers, and goroutines that work for a client
+	running fault.Group // readers, and goroutines serving a client
 	writers fault.Group
 	ended   chan struct{} // closed at the end
 }
@@ -80,7 +80,7 @@ func newServer(l *Link, ports []port) *server {
 	return s
 }
 
-// run is the owner's loop, until ctx ends. It returns a contained panic, and nil otherwise.
+// run is the owner's loop. It returns when ctx ends, with the contained panic or nil.
 func (s *server) run(ctx context.Context) error {
 	err := fault.Catch(func() error { s.loop(ctx); return nil })
 	said := fault.Catch(func() error { s.sayEnd(); return nil })
@@ -128,7 +128,7 @@ func (s *server) post(do func()) bool {
 	}
 }
 
-// ask has the owner do something, and reports after that whether it did.
+// ask runs do in the owner's goroutine and waits for it. It reports whether do ran.
 func (s *server) ask(do func()) bool {
 	done := make(chan bool, 1)
 	call := func() {
@@ -140,7 +140,7 @@ func (s *server) ask(do func()) bool {
 	return s.post(call) && <-done
 }
 
-// sayEnd tells everybody, and gives them a moment to read it.
+// sayEnd notifies all clients of the shutdown, and gives them a moment to read the line.
 func (s *server) sayEnd() {
 	for u := range s.connected {
 		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
@@ -149,7 +149,7 @@ func (s *server) sayEnd() {
 	s.land(time.After(lastWords))
 }
 
-// end closes all connections and waits for what was started.
+// end closes all connections and waits for the goroutines.
 func (s *server) end() {
 	close(s.ended)
 	for u := range s.connected {
@@ -206,7 +206,7 @@ func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong)
 	})
 }
 
-// contain acts for one client. A panic ends the connection of that client, and no other one.
+// contain runs do for one client. A panic ends only the connection of that client.
 func (s *server) contain(ctx context.Context, u *user, do func()) {
 	err := fault.Catch(func() error { do(); return nil })
 	if s.link.ports.Metrics.Fault(ctx, s.log, "client of link "+s.link.Name(), err) {

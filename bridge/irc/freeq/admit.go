@@ -10,19 +10,18 @@ import (
 	"baton/translate"
 )
 
-// Admits returns a [*federation.RefusalError] for a step that waits for the ruling of the
-// server and that the server can only ignore: see [Link.legal]. Its other errors come from the
-// record and from the session.
+// Admits returns a [*federation.RefusalError] for a pending step that the server would ignore: see
+// [Link.legal]. Its other errors come from the record and from the session.
 func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	_, err := l.pending(ctx, h)
 	return err
 }
 
-// legal returns a step as the server takes it. A server takes each step from the DID that its log
-// names for that part in the handoff, and drops a step of any other without an answer, but shows
-// it. A step that another key than that was to sign is rendered with the key that the gateway
-// keeps for its actor. If that is another one too, the error is a [*federation.RefusalError],
-// and the step is returned as it would be written.
+// legal returns a step in a form that the server accepts. A server accepts a step in a handoff only
+// from the DID that its log names for the role. It silently drops any other step, but still shows
+// it to users. If the step has another signer, legal renders it with the key that the gateway keeps
+// for its actor. If the server does not accept that key either, legal returns the step with a
+// [*federation.RefusalError].
 func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
@@ -49,8 +48,8 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		" itself, in act tags for "+d.View.Venue)
 }
 
-// takes returns the DIDs from which the server takes a step, and false for a step that anyone may
-// take and for a handoff of which its log has shown nothing.
+// takes returns the DIDs from which the server accepts a step. It returns false if any DID may take
+// the step, or if the log has not shown the handoff.
 func (l *Link) takes(written federation.Event, v federation.View) (from []federation.DID, known bool) {
 	of, seen := l.peers.of(v.ID)
 	switch l.deps.Rulings.Role(v, written.Verb) {
@@ -68,7 +67,7 @@ func (l *Link) takes(written federation.Event, v federation.View) (from []federa
 	return nil, false
 }
 
-// lookAgain reads what the server filed since the last look. Its error is a not-now.
+// lookAgain reads the new rows of the server's log. Its error is an [*federation.UnavailableError].
 func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	s := l.live.Load()
 	if s == nil {
@@ -78,12 +77,13 @@ func (l *Link) lookAgain(ctx context.Context, id federation.EventID) error {
 	return err
 }
 
-// answersAs returns the DID that signs the answers to an offer there, which the offer has to name:
-// a server takes them from no other. It is the key that the gateway keeps for a participant that
-// is no user of a freeq server, and the DID itself for an agent whose key the gateway has.
+// answersAs returns the DID that signs the answers to an offer, which the offer has to name because
+// a server accepts answers from no other DID. For a participant outside freeq it is the key that
+// the gateway keeps for the participant. For an agent whose own key the gateway has, it is the DID
+// itself.
 func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.View) (federation.DID, error) {
 	if of, known := l.peers.of(v.ID); known {
-		return of.offeree, nil // the offer is there
+		return of.offeree, nil // the server already has the offer
 	}
 	native, err := l.native(ctx, ev.To)
 	if err != nil || native {
@@ -96,8 +96,8 @@ func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.
 	return l.signer(ctx, ev.To), nil
 }
 
-// native reports whether a DID is that of a user of a freeq server: one that is logged in here, or
-// signed its last step on such a server. Its error is that of the record.
+// native reports whether a DID belongs to a user of a freeq server: it is logged in here, or signed
+// its last step on such a server. It returns the errors of the record.
 func (l *Link) native(ctx context.Context, did federation.DID) (bool, error) {
 	if l.Online(ctx, federation.Binding{DID: did}) {
 		return true, nil

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// ruled returns a step that scout took in a handoff of the server, which has confirmed it: only
-// its line is left to write.
+// ruled returns a step by scout in a handoff of the server. The server has confirmed the step, so
+// only its line remains to be written.
 func (h *house) ruled(t *testing.T) federation.Delivery {
 	t.Helper()
 	alice, _ := person("alice")
@@ -56,7 +56,7 @@ func TestALineIsWrittenAtMostTwice(t *testing.T) {
 			t.Fatal("the line is not written again")
 		}
 	}
-	h.deliver(t, h.offered(t, channel)) // with a line of its own, and looks at the log
+	h.deliver(t, h.offered(t, channel)) // with its own line, and reads the log
 	for ctx := patient(t); h.lines() < 4; {
 		if ctx.Err() != nil {
 			t.Fatal("the other line is not written again")
@@ -76,7 +76,7 @@ func TestALineIsWrittenAtMostTwice(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-// A server drops a text whose ID it has, and shows it in its log under the time when it came first.
+// A server drops a text with a known ID, and logs it only under its first time.
 func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
 	said := &messages{back: make(chan federation.DID, 10)}
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) { d.Messages = said })
@@ -99,7 +99,7 @@ func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-// A server shows its users each TAGMSG, also of a step that it has.
+// A server shows every TAGMSG to its users, even for a step that it already has.
 func TestAStepOnFileIsNotShownAgainAfterARestart(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
@@ -147,7 +147,7 @@ func TestADeadServerIsNoticedWithinThreeSeconds(t *testing.T) {
 	}
 }
 
-// An answer that takes long is waited for longer the next time.
+// After a slow answer the timeout is longer.
 func TestTheTimeoutForAnAnswerFollowsTheMeasuredOnes(t *testing.T) {
 	quick := freeq.AnswerTimeout(0, 50*time.Millisecond, 60*time.Millisecond)
 	slow := freeq.AnswerTimeout(0, time.Second, 3*time.Second, time.Second)

@@ -19,8 +19,8 @@ const repeatAfter = 2 * time.Second
 
 // row is one delivery on its way through the session.
 type row struct {
-	did   federation.DID // whose step it is; empty of the gateway itself
-	shown federation.DID // the DID that users there answer to; empty likewise
+	did   federation.DID // actor of the step; empty for the gateway itself
+	shown federation.DID // DID that users there address; empty likewise
 	name  string         // what its user is called when it is new
 	venue string
 	said  []said            // steps, in order, without the nick that says them
@@ -39,21 +39,21 @@ type row struct {
 	answered bool
 
 	foreign bool // the step came from another freeq server
-	waits   bool // for its reader to be there
-	// ends is why the server cannot have the step, which ends the delivery once its line is
-	// written; nil for a step that it takes.
+	waits   bool // until its reader is present
+	// ends is the reason why the server would reject the step. It ends the delivery once the line
+	// is written; nil for an acceptable step.
 	ends error
 }
 
-// Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
+// Deliver implements [bridge.Link]. Nil means that the log of the peer has the step.
 //
-// Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
-// pseudo-client of its actor, and the receipt follows each step that moved the handoff.
-// Of a handoff of the server, only steps that move nothing are written: the server has
-// confirmed the others. A step that the server would ignore is one line, and then refused. A
-// private step waits until its reader is there: a server shows none to a user that comes later.
-// A step from elsewhere has one line for people, which is best effort:
-// each attempt writes it under the same message ID, under which a server takes it once.
+// In a handoff introduced by this gateway, a step from elsewhere is a TAGMSG from the pseudo-client
+// of its actor, and a receipt follows each step that changed the state. In a handoff of the server,
+// only steps without a state change are written, because the server has confirmed the others. A
+// step that the server would ignore becomes one line and is then refused. A private step waits
+// until its reader is present, because a server does not show it to users that join later. A step
+// from elsewhere has one best-effort line for people. Each attempt writes the line under the same
+// message ID, so the server accepts it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
@@ -140,8 +140,8 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 	return federation.PrivateVenue(l.signer(ctx, a), l.signer(ctx, b))
 }
 
-// signer returns the DID that signs the steps of a DID here: that of its kept key where
-// the DID is of this gateway, or that of such a key, else the DID itself.
+// signer returns the DID that signs the steps of a DID on this link: the DID of the kept key for a
+// participant of this gateway, and any other DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
 	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
 		return did
@@ -161,8 +161,8 @@ func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) 
 	})
 }
 
-// write adds a step from elsewhere to a row, with the line beside it. The tags are left out if
-// the server has the step already, or would ignore it.
+// write adds a step from elsewhere and its line to a row. It omits the tags if the server already
+// has the step or would ignore it.
 func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step translate.Step, tags bool) error {
 	render := l.render
 	if tags {
@@ -229,8 +229,8 @@ func (l *Link) describe(ctx context.Context, r *row, step translate.Step, render
 	}
 }
 
-// shown returns the actor of a step as it is written there, and the DID to which users there offer:
-// the key that signs the steps of the actor, because a server takes an answer from no other DID. Both
+// shown returns the actor of a step as written there, and the DID that users there must address:
+// the key that signs the actor's steps, because a server accepts answers from no other DID. Both
 // are "" for the gateway itself.
 func (l *Link) shown(written federation.Event) (actor, shown federation.DID) {
 	if written.From == l.deps.Home.DID() {
@@ -246,11 +246,10 @@ func withDID(line string, did federation.DID) string {
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
 
-// render returns a step as it is written here, in the act dialect and for the place
-// where the handoff is. A signer that the home took for a party with another DID is written
-// as that party: a server knows one DID of each user. A step of another home itself is
-// written as a step of this gateway. An offer that the gateway signs names the DID that signs the
-// answers.
+// render returns a step in the act dialect, for the place of the handoff. If the home
+// accepted a signer for a party with another DID, the step is written as from that party, because a
+// server knows one DID per user. A step by another home itself is written as a step of this gateway. An offer signed by
+// the gateway names the DID that signs the answers.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
@@ -335,7 +334,7 @@ func (s *session) deliver(r *row) {
 	}
 	s.queueLine(r, from.Nick)
 	if r.unproven == 0 {
-		r.answer(r.ends) // all of it is there
+		r.answer(r.ends) // all parts are on file
 	}
 }
 

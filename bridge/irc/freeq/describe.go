@@ -38,8 +38,8 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// installDumbpipe installs the version that works with freeq servers: others write their log into the
-// stream, or speak another protocol.
+// installDumbpipe installs a version that works with freeq servers. Other versions write their log
+// into the stream, or speak another protocol.
 //
 // spec: freeq-s2s "What works against freeq's iroh 0.97"
 const installDumbpipe = "cargo install dumbpipe --version 0.40.1 --locked"

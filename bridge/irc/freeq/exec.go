@@ -89,7 +89,7 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	p := &pipe{command: command, in: in, out: out, dialled: make(chan string, 1), drained: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
-		_ = fault.Catch(func() error { c.drain(ctx, p, told); return nil }) // a child whose stderr is not read ends
+		_ = fault.Catch(func() error { c.drain(ctx, p, told); return nil }) // if its stderr is not read, the child ends
 	}()
 	if c.peer == "" {
 		return p, nil

@@ -11,7 +11,7 @@ import (
 
 var _ bridge.Explainer = (*Link)(nil)
 
-// Explain implements [bridge.Explainer]: the command that starts the server.
+// Explain implements [bridge.Explainer]. It returns the command that starts the server.
 //
 // spec: freeq-s2s "What a freeq operator sets"
 func (l *Link) Explain() string {
@@ -50,7 +50,7 @@ tell the server's operator the new id.
 	return b.String()
 }
 
-// irohPort returns the port that the link dials.
+// irohPort returns the port dialled by the link.
 func (l *Link) irohPort() string {
 	for _, at := range l.cfg.ticket().direct {
 		return fmt.Sprint(at.Port())
@@ -58,11 +58,11 @@ func (l *Link) irohPort() string {
 	return "4433"
 }
 
-// webAddress returns where the web API listens.
+// webAddress returns the listen address of the web API.
 func (l *Link) webAddress() string {
 	u, err := url.Parse(l.cfg.PeerAPI)
 	switch {
-	case err != nil || u.Scheme == "https": // its web API speaks plain HTTP behind a proxy
+	case err != nil || u.Scheme == "https": // plain HTTP behind a proxy
 		return "127.0.0.1:8080"
 	case u.Port() == "":
 		return "0.0.0.0:80"
@@ -70,7 +70,7 @@ func (l *Link) webAddress() string {
 	return "0.0.0.0:" + u.Port()
 }
 
-// local reports whether the address of this gateway is one of this machine.
+// local reports whether the public URL of this gateway is an address of this machine.
 func (l *Link) local() bool {
 	u, err := url.Parse(l.deps.PublicURL)
 	if err != nil {

@@ -77,14 +77,13 @@ func RememberServers(names []string) (remembered int, last bool) {
 	return len(p.expected), last
 }
 
-// anOffer is the document of a step.
+// anOffer is the document of an offer.
 const anOffer = `{"act":"handoff","act-title":"x","act-verb":"offer","from":"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa","id":"01M84B2QQTTV88PVJ34XV13FQ4","target":"#ops"}`
 
 // LookForDepartures has a link that does not run look for users that left their own network.
 func LookForDepartures(l *Link, every time.Duration) { l.presenceEvery = every }
 
-// AnswerTimeout returns how long a link waits for an answer after some answers, and then as many
-// questions without one.
+// AnswerTimeout returns the timeout of a link after some answers followed by missed ones.
 func AnswerTimeout(missed int, took ...time.Duration) time.Duration {
 	var trips roundTrips
 	for _, each := range took {

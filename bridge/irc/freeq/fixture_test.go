@@ -35,7 +35,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	federationtest.RunParallel(16) // they wait for limits of rates and for retries
+	federationtest.RunParallel(16) // they wait for rate limits and retries
 	goleak.VerifyTestMain(m)
 }
 
@@ -131,7 +131,7 @@ func (g *gateway) know(v federation.View) {
 	g.views[v.ID] = v
 }
 
-// Owner implements [bridge.Gateway]: no key is kept.
+// Owner implements [bridge.Gateway]. No keys are kept.
 func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil
 }
@@ -158,7 +158,7 @@ func (g *gateway) rename(did federation.DID, name string) {
 	g.names[did] = name
 }
 
-// opened returns the step of a document, as its signer signed it.
+// opened parses the document of a step and signs it with a key.
 func opened(t *testing.T, document string, key ed25519.PrivateKey) (federation.Event, error) {
 	t.Helper()
 	read, err := translate.FromDocument(document)
@@ -262,7 +262,7 @@ func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
 	return h
 }
 
-// restart ends the link, and runs it again without what it remembers, as a new process does.
+// restart ends the link and runs it again without its memory, as a new process would.
 func (h *house) restart(t *testing.T) {
 	t.Helper()
 	h.stop()
@@ -275,7 +275,7 @@ func (h *house) restart(t *testing.T) {
 	h.run(t)
 }
 
-// messages is a bridge.Messages that notes the DIDs whose deliveries a link has tried.
+// messages is a bridge.Messages that records the DIDs whose deliveries a link retried.
 type messages struct {
 	bridge.Messages
 
@@ -292,7 +292,7 @@ func (*messages) Guest(_, nick string) federation.DID {
 	return did
 }
 
-// awaits waits until the deliveries to a DID are tried; "" is all.
+// awaits waits until the deliveries to a DID are retried; "" is all.
 func (m *messages) awaits(t *testing.T, did federation.DID) {
 	t.Helper()
 	select {
@@ -305,7 +305,7 @@ func (m *messages) awaits(t *testing.T, did federation.DID) {
 	}
 }
 
-// words returns private text by scout to a user of the server.
+// words returns a private text by scout to a user of the server.
 func (h *house) words(t *testing.T, to string) federation.Delivery {
 	t.Helper()
 	from, key := person("scout")
@@ -411,7 +411,7 @@ func (*rulings) Moves(_ federation.View, verb federation.Verb) bool {
 	return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
 }
 
-// Role is that of the tables that the program has.
+// Role is the implementation of the program.
 func (*rulings) Role(v federation.View, verb federation.Verb) federation.Role {
 	rule, _ := lifecycle.Shipped().Rule(v, verb)
 	return rule.Who
@@ -445,7 +445,7 @@ func (*rulings) Endpoint(home federation.HomeID) string {
 func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, federation.View) (federation.Event, error) {
 	receipts := signer(home.DID(), key)
 	return func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
-		seed := sha256.Sum256([]byte(entry.Event.ID.String())) // receipts of one millisecond have different IDs
+		seed := sha256.Sum256([]byte(entry.Event.ID.String())) // receipts within one millisecond have different IDs
 		id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(seed[:]))
 		return sealed(ctx, receipts, federation.Event{
 			ID: id, Handoff: v.ID, Kind: v.Kind, Verb: federation.Confirm, Subject: entry.Event.ID, Venue: v.Venue,
@@ -482,7 +482,7 @@ func (h *house) run(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		<-ended
-		_ = link.Close() // of a link that had ended by itself
+		_ = link.Close() // of a link that ended by itself
 	})
 	select {
 	case <-h.up:
@@ -561,7 +561,7 @@ func (h *house) offered(t *testing.T, venue string) federation.Delivery {
 	return h.offeredTo(t, venue, "alice")
 }
 
-// offeredTo is offered for another recipient.
+// offeredTo is offered with another recipient.
 func (h *house) offeredTo(t *testing.T, venue, recipient string) federation.Delivery {
 	t.Helper()
 	did, key := person("scout")

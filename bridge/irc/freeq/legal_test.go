@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// participants lets the gateway have some participants besides scout.
+// participants gives the gateway more participants besides scout.
 func participants(names ...string) func(*freeq.Config, *freeq.Deps) {
 	return func(_ *freeq.Config, d *freeq.Deps) {
 		known, _ := d.Rulings.(*rulings)
@@ -23,7 +23,7 @@ func participants(names ...string) func(*freeq.Config, *freeq.Deps) {
 	}
 }
 
-// hasLines waits until the gateway has written so many lines.
+// hasLines waits until the gateway has written n lines.
 func (h *house) hasLines(t *testing.T, n int) {
 	t.Helper()
 	for ctx := patient(t); h.lines() != n; {
@@ -33,7 +33,7 @@ func (h *house) hasLines(t *testing.T, n int) {
 	}
 }
 
-// refusedAs checks that a delivery ended as refused, after one line and without the step.
+// refusedAs checks that a delivery was refused, after one line and without the step.
 func (h *house) refusedAs(t *testing.T, d federation.Delivery, want federation.RefusalCode) {
 	t.Helper()
 	before := h.lines()
@@ -65,7 +65,7 @@ func TestAnOfferNamesTheKeyThatSignsTheAnswers(t *testing.T) {
 		verb  federation.Verb
 		state federation.State
 	}{{federation.Accept, federation.Assigned}, {federation.Progress, federation.Assigned}, {federation.Complete, federation.Completed}} {
-		// By mira's own key, or by the kept one: the server knows one of them.
+		// Signed by mira's own key or by the kept one: the server knows one of them.
 		d = h.step(t, d, "mira", next.verb, next.state)
 		h.deliver(t, d)
 		if got := h.server.State(d.View.ID); got != string(next.state) {
@@ -75,8 +75,8 @@ func TestAnOfferNamesTheKeyThatSignsTheAnswers(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-// What a person signed is not changed: the answers of a participant whose key is another one are
-// lines.
+// A step signed by a person is never changed. If the server expects another key, the step is only a
+// line.
 func TestAStepThatTheServerCannotTakeIsOneLine(t *testing.T) {
 	h := newHouse(t, participants("mira"))
 	h.run(t)
@@ -93,7 +93,7 @@ func TestAStepThatTheServerCannotTakeIsOneLine(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-// Two servers may be peered when one step comes, and no more when the next one does.
+// Two servers may be peered for one step, and no longer for the next one.
 func TestAStepOfAnotherServerIsProvedEachTime(t *testing.T) {
 	h := newHouse(t)
 	other := bridgetest.NewFreeq(bridgetest.FreeqConfig{
@@ -133,13 +133,13 @@ func TestAStepOfAnotherServerIsProvedEachTime(t *testing.T) {
 		}
 	}
 	other.Unmesh()
-	second := offered(time.Now().Add(-time.Minute)) // longer ago than a peer may take
+	second := offered(time.Now().Add(-time.Minute)) // older than the time for peers
 	h.deliver(t, second)
 	if !h.server.Filed(second.View.ID.String()) {
 		t.Error("the offer counts as delivered, and is not on file")
 	}
 	h.hasLines(t, 1)
-	// The server believes only the other one about the first handoff.
+	// The server accepts steps of the first handoff only from the other server.
 	claim := h.step(t, first, "scout", federation.Claim, federation.Assigned)
 	h.refusedAs(t, claim, federation.IllegalStep)
 	h.expectNothingOdd(t)

@@ -199,7 +199,7 @@ func (l *Link) introduces(v federation.View) bool {
 	if of, known := l.peers.of(v.ID); known {
 		return of.origin != endpoint
 	}
-	return endpoint != "" // the log has not shown it, and so the server has it from this gateway at most
+	return endpoint != "" // not in the log: only this gateway can have sent it
 }
 
 // endpoint returns the endpoint id of another freeq server that this gateway has a link to, ""

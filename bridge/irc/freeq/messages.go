@@ -216,7 +216,7 @@ func (s *session) open() {
 		s.WatchPresence(s.link.deps.Presence, s.link.presenceEvery, s.link.roster.DIDs, s.depart)
 	})
 	s.up()
-	s.back("") // what failed on the last connection, and what waits for readers that came since
+	s.back("") // retry failed deliveries, and those for readers that joined since
 }
 
 // onMember keeps track of their users, and of ours that were thrown out.

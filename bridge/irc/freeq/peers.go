@@ -12,16 +12,16 @@ import (
 )
 
 // peerDelay is how long a step of another freeq server is left to that server, if the two were
-// peered when the last step came. Servers that are need a fraction of a second if they have the
-// key of the signer, and fetch it for five seconds at most. The log is looked at in intervals of
+// peered when the last step arrived. A peered server needs a fraction of a second if it has the
+// signer's key, and at most five seconds to fetch the key. The log is polled in intervals of
 // peerLook.
 const (
 	peerDelay = 5 * time.Second
 	peerLook  = 500 * time.Millisecond
 )
 
-// maxKnown bounds the handoffs whose parties are remembered, at some 400 bytes each, and
-// maxWorkers the parties of one.
+// maxKnown bounds the handoffs with remembered parties, at some 400 bytes each, and maxWorkers the
+// workers of one.
 const (
 	maxKnown   = 1 << 14
 	maxWorkers = 64
@@ -30,22 +30,22 @@ const (
 // maxPeered is how many other servers are remembered: a server may name any number in its log.
 const maxPeered = 1 << 10
 
-// parties is what the log of a server shows of one handoff: the server that opened it, whose word
-// alone counts there, and the DIDs that the server takes its steps from.
+// parties are the parties of one handoff in the log of a server: the origin server, the only
+// authority for its steps, and the DIDs from which the server accepts steps.
 type parties struct {
-	origin           string // endpoint id
+	origin           string // endpoint ID
 	offerer, offeree federation.DID
-	workers          []federation.DID // that accepted, claimed or bid
+	workers          []federation.DID // DIDs that accepted, claimed or bid
 }
 
-// peers is what the log of a server shows of other servers and of the parties of handoffs. It
-// outlives the connection, and may be used concurrently.
+// peers remembers, from the log of a server, the peered servers and the parties of handoffs. It
+// outlives the connection, and is safe for concurrent use.
 //
-// Whether two servers are peered is never known: the operators can end it at any time. It is an
-// expectation, from the last step, that only determines how long a step is waited for.
+// The peering of two servers is never certain, because the operators can end it at any time. It is
+// assumed from the last step, and only determines how long to wait for a step.
 type peers struct {
 	mu       sync.Mutex
-	expected map[string]bool // by endpoint id; absent if no step of it came yet
+	expected map[string]bool // by endpoint ID; absent before the first step
 	handoffs map[federation.HandoffID]*parties
 }
 
@@ -53,7 +53,7 @@ func newPeers() *peers {
 	return &peers{expected: map[string]bool{}, handoffs: map[federation.HandoffID]*parties{}}
 }
 
-// saw notes a step of the log. One that was seen before says nothing about the peering now.
+// saw records a step of the log. Only a fresh step is evidence of the peering.
 func (p *peers) saw(row replayed, fresh bool) {
 	step, err := translate.FromDocument(row.Canonical)
 	if err != nil {
@@ -82,18 +82,18 @@ func (p *peers) saw(row replayed, fresh bool) {
 	}
 }
 
-// open notes an offer.
+// open records an offer.
 func (p *peers) open(id federation.HandoffID, of *parties) {
 	if p.handoffs[id] != nil {
-		return // read again
+		return // a repeated row
 	}
 	if len(p.handoffs) >= maxKnown {
-		clear(p.handoffs) // the log is read again with the next connection
+		clear(p.handoffs) // the next connection reads the log again
 	}
 	p.handoffs[id] = of
 }
 
-// expect notes whether the next step of another server is expected to come from there.
+// expect records whether the next step of another server is expected from that server.
 func (p *peers) expect(endpoint string, comes bool) {
 	if len(p.expected) >= maxPeered {
 		clear(p.expected)
@@ -101,14 +101,15 @@ func (p *peers) expect(endpoint string, comes bool) {
 	p.expected[endpoint] = comes
 }
 
-// lacked notes that the log has no row for a step of another server.
+// lacked records that the log has no row for a step of another server.
 func (p *peers) lacked(endpoint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expect(endpoint, false)
 }
 
-// expects reports whether a step of another server is worth a wait. It is for the first one.
+// expects reports whether to wait for a step of another server. It returns true for the first step
+// of a server.
 func (p *peers) expects(endpoint string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +117,7 @@ func (p *peers) expects(endpoint string) bool {
 	return comes || !known
 }
 
-// of returns the parties of a handoff that the log has shown.
+// of returns the parties of a handoff if the log has shown it.
 func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,8 +129,8 @@ func (p *peers) of(id federation.HandoffID) (of parties, known bool) {
 	return parties{}, false
 }
 
-// has reports whether the server has a step from another freeq server. If it is expected to, it
-// gives the other server time and looks at the log again. It blocks until then.
+// has reports whether the server has a step from another freeq server. If the step is expected, it
+// polls the log for up to peerDelay.
 func (l *Link) has(ctx context.Context, s *session, ev federation.Event) (bool, error) {
 	endpoint := l.endpoint(ev.Arrival.Home)
 	if endpoint == "" {

@@ -45,7 +45,7 @@ type Record interface {
 type Rulings interface {
 	// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
 	Moves(v federation.View, verb federation.Verb) bool
-	// Role returns the part in a handoff that may take a step by a verb, "" for an unknown verb.
+	// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
 	Role(v federation.View, verb federation.Verb) federation.Role
 	// Receipt returns the receipt of a filed step, the same one each time. The view says in
 	// which dialect and for which venue.

@@ -91,7 +91,7 @@ func TestAPrivateStepWaitsForItsReader(t *testing.T) {
 	}
 }
 
-// A server rules on its own handoffs also while their parties are away.
+// A server rules on its own handoffs even if their parties are away.
 func TestAPrivateStepInAHandoffOfTheServerDoesNotWait(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)

@@ -22,10 +22,10 @@ const (
 	looks      = 3                      // before the message is written again
 	writings   = 3                      // before the delivery waits for a later attempt
 
-	lineWritings = 2 // of a line beside a step, which is best effort
+	lineWritings = 2 // attempts to write the best-effort line beside a step
 )
 
-// Why a delivery waits although the peer answers.
+// Reasons why a delivery waits although the peer answers.
 var (
 	errNotFiled = errors.New("the server answers and does not file the step: it files none whose key it cannot fetch; " +
 		"check the entry for this gateway in its s2s-peer-api")
@@ -42,7 +42,7 @@ type proof struct {
 	signature string // of a step; "" of a line
 	message   *said
 	row       *row        // that waits for this proof; nil for a line beside a step
-	beside    bool        // a line beside a step, whose row only waits until the line is written
+	beside    bool        // a line beside a step: its row waits only until the line is written
 	looked    chan<- bool // gets whether the log has it, where it is only looked for; else nil
 
 	number  uint64    // of the last writing, in the window of the queue
@@ -124,8 +124,8 @@ func (s *session) settled(p *proof) bool {
 	return known
 }
 
-// wrote notes that a message with a proof was written. No row waits for the proof of a line
-// beside a step: a moderated channel takes no line.
+// wrote records a written message with a proof. A line beside a step needs no proof, because a
+// moderated channel drops it.
 func (s *session) wrote(p *proof, now time.Time) {
 	p.number, p.due, p.absent = s.queue.window.written, now, 0
 	p.written++
@@ -136,17 +136,17 @@ func (s *session) wrote(p *proof, now time.Time) {
 	}
 }
 
-// proved notes that one message fewer has to be seen in the log.
+// proved records that the log has one more message of the row.
 func (r *row) proved() {
 	if r.unproven--; r.unproven == 0 {
 		r.answer(r.ends)
 	}
 }
 
-// prove looks at the log of the peer for the messages that are due, one look at a time, when
-// nothing else can be written. It also looks if messages in flight keep others from being
-// written, and after a message that has no proof: a dead peer is noticed by the missing answer. It
-// returns how long the next message is not due, zero for none.
+// prove looks in the peer's log for the messages that are due, one query at a time, when nothing
+// else can be written. It also looks if messages in flight block others, and after a message
+// without proof, because a missing answer reveals a dead peer. It returns the time until the next
+// message is due, zero for none.
 func (s *session) prove(now time.Time) (wait time.Duration) {
 	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
 		return 0
@@ -223,12 +223,12 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	}
 }
 
-// onFile remembers a row of the peer's log: a step, or a line of this gateway. A server has the
-// line under its first second, where no later look finds it, and drops a line that it has.
+// onFile remembers a row of the peer's log: a step, or a line of this gateway. A server keeps a
+// line under its first second, out of the range of later queries, and drops repeated lines.
 func (s *session) onFile(row replayed) {
 	switch {
 	case row.Kind == "act":
-		_, again := s.link.filed.signatures[row.EventID] // looks overlap by a second
+		_, again := s.link.filed.signatures[row.EventID] // queries overlap by a second
 		s.link.filed.add(row.EventID, row.Signature)
 		s.link.peers.saw(row, !again)
 	case row.Kind == "message" && row.Origin == string(s.link.deps.Home):
@@ -264,7 +264,7 @@ func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
 	case p.row != nil:
 		p.row.answer(irc.Unavailable(s.link.cfg.Name, errNotFiled))
 	default:
-		s.link.filed.add(p.id, "") // no later attempt writes it either
+		s.link.filed.add(p.id, "") // later attempts do not write it either
 		s.log.LogAttrs(ctx, slog.LevelWarn, "line not shown: the server does not file it", slog.String("handoff_id", p.message.Tags[irc.RefTag]))
 	}
 }

@@ -32,9 +32,8 @@ func (l *Link) named(nick string) *irc.PseudoClient {
 // self returns the gateway's own user.
 func (s *session) self() *irc.PseudoClient { return s.speaker("", "", "", "") }
 
-// speaker returns the user from which a step comes, in the channel where it is written. A party has
-// one user, which keeps the DID that it was shown with first, and gets the nick of a name that the
-// gateway learns later.
+// speaker returns the user that sends a step in a channel. A party has one user. The user keeps the
+// DID that it was first shown with, and gets the nick of a name that the gateway learns later.
 func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.PseudoClient {
 	p := s.link.roster.Speaker(did, venue, func() *irc.PseudoClient { return &irc.PseudoClient{Name: name, Shown: shown} }, s.retire)
 	if did != "" && p.Name != name && name != did.Short() {

@@ -43,8 +43,8 @@ type pendingRuling struct {
 	held federation.Pending
 	view federation.View
 	said said           // without the nick that says it
-	did  federation.DID // whose step it is
-	show federation.DID // the DID that users there answer to
+	did  federation.DID // actor of the step
+	show federation.DID // DID that users there address
 	name string
 
 	// Owned by the session.
@@ -163,9 +163,9 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	return waiting, behind, nil
 }
 
-// otherAsks reports whether the server where a step came from asks for the ruling itself. A
-// freeq server that is not peered with this one cannot. While the log does not show the step,
-// soon says that it is left to the other server for a while only.
+// otherAsks reports whether the server of a step requests the ruling itself, which a freeq server
+// not peered with this one cannot. With soon, the log does not show the step yet, and the step is
+// left to the other server only for peerDelay.
 func (s *session) otherAsks(ctx context.Context, h federation.Pending, now time.Time) (asks, soon bool, err error) {
 	if h.Event.Arrival.Home == "" {
 		return false, false, nil
@@ -244,8 +244,8 @@ func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
 	}
 }
 
-// submitTo sends a step to the server, as TAGMSG. A server shows its users each TAGMSG, also of a
-// step that it has: that one is routed.
+// submitTo sends a step to the server as a TAGMSG. A server shows every TAGMSG to its users, so a
+// step that it already has is not sent again, but routed.
 func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	if p.sent, p.next = true, now; s.link.filed.has(p.held.Event.ID) {
 		return

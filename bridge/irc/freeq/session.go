@@ -19,11 +19,10 @@ import (
 // waits two seconds at most for what the other one can do.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
-// is a line in the log of its operator. The wait for an answer is bounded by [roundTrips.timeout]
-// and, while the link is not up, by answerTimeout. A link that is cut too early costs half a minute
-// if this endpoint id is the larger one: the server keeps the old connection for so long, and
-// refuses the next one.
+// probeEvery is how long a peer may be silent before a liveness probe. Each probe is a line in the
+// log of its operator. The timeout is [roundTrips.timeout], and answerTimeout until the link is up.
+// If this endpoint ID is the larger one, a link cut too early costs half a minute: the server keeps
+// the old connection for that long and refuses a new one.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
@@ -31,7 +30,7 @@ const (
 	answerTimeout = 15 * time.Second
 )
 
-// watchEvery is how often a session looks at its clocks.
+// watchEvery is how often a session checks its timeouts.
 const watchEvery = 500 * time.Millisecond
 
 // busyTimeout is how long an answer may take from a peer that says other things
@@ -65,7 +64,7 @@ type session struct {
 	theirs        *members
 	modes         map[string]*channelState // of our channels, as the peer told them
 	made          map[string]bool          // venues that are channels of the peer
-	missed        map[federation.DID]bool  // readers of deliveries that were not there
+	missed        map[federation.DID]bool  // absent readers of deliveries
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time        // when the port for the peer's dial was last looked after
@@ -76,7 +75,7 @@ type session struct {
 	linked        bool             // rows are taken
 	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
 	proofs        []*proof         // of messages that were written
-	unanswered    bool             // a message without proof was written after the last question
+	unanswered    bool             // a message without proof was written after the last probe
 	cursor        int64            // of the peer's log, in its clock: what it files from now on is not before
 	asked         []question       // that the peer has not answered yet, in the order of the wire
 	answers       []answer         // that we owe the peer, in the order of its questions

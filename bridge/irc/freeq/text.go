@@ -84,9 +84,9 @@ func (l *Link) textRow(ctx context.Context, ev federation.Event) *row {
 	return r
 }
 
-// deliverText queues the lines of private text, once its reader is there: clients read no history
-// of private text unless they ask for it. No log shows lines to a guest, and the answer to a
-// question behind them is their proof.
+// deliverText queues the lines of private text once the reader is present, because clients do not
+// fetch the history of private text unless asked to. Lines to a guest never appear in a log. Their
+// proof is the answer to a probe sent after them.
 func (s *session) deliverText(r *row) {
 	if r.to != "" && s.misses(r) {
 		return
@@ -121,11 +121,11 @@ func (s *session) deliverText(r *row) {
 	}
 }
 
-// maxMissed bounds the absent readers that a session remembers. Deliveries to others are tried
-// again by the clock alone.
+// maxMissed bounds the absent readers that a session remembers. Deliveries to others are only
+// retried by time.
 const maxMissed = 4096
 
-// misses reports whether the reader of a row is not there, and then answers the row.
+// misses reports whether the reader of a row is absent, and answers the row in that case.
 func (s *session) misses(r *row) bool {
 	if s.theirs.online(r.to) {
 		return false
@@ -137,7 +137,7 @@ func (s *session) misses(r *row) bool {
 	return true
 }
 
-// meetAgain has the deliveries tried now whose readers came.
+// meetAgain retries the deliveries whose readers returned.
 func (s *session) meetAgain() {
 	for did := range s.missed {
 		if s.theirs.online(did) {
@@ -147,13 +147,13 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back has the pending deliveries to a DID tried now; "" is all of the link.
+// back retries the pending deliveries to a DID; "" means all of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.deps.Messages == nil {
 		return
 	}
 	s.Running.Go(func() {
-		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // they are tried by the clock too
+		_ = s.link.deps.Messages.Back(s.Asking, s.link.cfg.Name, did) // on an error they are retried by time
 	})
 }
 

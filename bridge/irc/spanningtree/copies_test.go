@@ -21,7 +21,7 @@ func offererHere(t *testing.T, configure func(*spanningtree.Config, *bridgetest.
 	return h, peer
 }
 
-// without waits until a user is not in the channel any more.
+// without waits until a user has left the channel.
 func without(t *testing.T, h house, peer *bridgetest.IRCd, nick string) {
 	t.Helper()
 	peer.Leave(nick, "#ops")
@@ -29,7 +29,7 @@ func without(t *testing.T, h house, peer *bridgetest.IRCd, nick string) {
 	awaitOnline(t, h, federation.Binding{DID: carol, Name: "after-" + nick}, true)
 }
 
-// absent delivers a row whose reader is away, and returns it as it is tried again.
+// absent delivers a row to an absent reader, and returns the row for the next attempt.
 func absent(t *testing.T, h house, d federation.Delivery) federation.Delivery {
 	t.Helper()
 	err := h.link.Deliver(waiting(t), d)
@@ -43,7 +43,7 @@ func absent(t *testing.T, h house, d federation.Delivery) federation.Delivery {
 	return d
 }
 
-// messagesTo returns the commands of what a target was sent of handoffs.
+// messagesTo returns the commands of the handoff messages to a target.
 func messagesTo(peer *bridgetest.IRCd, target string) (commands []string) {
 	for _, m := range peer.Received() {
 		if (m.Command == "TAGMSG" || m.Command == "NOTICE") && m.Params[0] == target {

@@ -39,16 +39,16 @@ type row struct {
 	named []ircmsg.Message // the same as the gateway's own user says it in a channel
 	done  chan error       // has room for the one answer
 
-	owed     []party                              // the parties on this network that the step must reach; nil for text
+	owed     []party                              // parties on this network that must receive the step; nil for text
 	copies   map[federation.DID]map[string]string // tags of the private copies, for parties outside the channel
-	copied   *translate.Step                      // of which the lines of the copies tell
-	open     bool                                 // an offer to anyone, which must reach a member of the channel
-	personal bool                                 // the channel has it: only the copies are written
+	copied   *translate.Step                      // step described by the lines of the copies
+	open     bool                                 // an offer to anyone, which needs a member in the channel
+	personal bool                                 // already in the channel: only the copies are written
 
 	// Set when it was written.
-	uuid    string                    // of the user that spoke
-	whom    []string                  // UUIDs of the recipients of a private one
-	reached map[federation.DID]string // UUIDs of the parties that read it, in the channel or in private
+	uuid    string                    // sending user
+	whom    []string                  // UUIDs of the recipients of a private row
+	reached map[federation.DID]string // UUIDs of the parties that received it, in the channel or in private
 	shown   bool                      // the channel had members
 }
 
@@ -62,23 +62,22 @@ type party struct {
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
-// A step from elsewhere is a TAGMSG from the pseudo-client of its actor; a step that came
-// from here is not repeated in its channel, unless it was a command. Either has one line for people, on the first
-// attempt only: a repeated TAGMSG has the same id, but a repeated line shows twice.
+// A step from elsewhere is a TAGMSG from the pseudo-client of its actor. A step from this network
+// is not repeated in its channel, unless it was a command. The line for people is written only on
+// the first attempt: a repeated TAGMSG has the same ID, but a repeated line would show twice.
 //
-// A party of this network that is not in the channel then gets a copy of the step in private. While
-// it is away the result is a [*bridge.AbsentError]. So it is for an offer to anyone in a channel
+// A party of this network outside the channel gets a private copy of the step. While the party is
+// away, the result is a [*bridge.AbsentError]. The same applies to an offer to anyone in a channel
 // without members.
 //
-// A private step is a TAGMSG to each other party that is here, and a line that says what to
-// type: a link cannot know what clients show. Both are written with each attempt, because
-// the recipient may have had neither. The step waits while no party is here. A private step
-// that came from here goes to the other parties on this network that are logged in to a
-// bound account, or signed steps since the link is up. It waits for a party of this network
-// alone.
+// A private step is a TAGMSG to each other party that is here, with a line that shows the command
+// to type, because a link cannot know what clients display. Both are written on each attempt,
+// because the recipient may have received neither. The step waits while no party is here. A private
+// step from this network goes to the other parties that are logged in to a bound account or have
+// signed steps since the link came up. It only waits for parties of this network.
 //
-// On a server without message tags the line stands for the step. A step whose user may not
-// speak in its channel is refused.
+// On a server without message tags, the line replaces the step. A step is refused if its user may
+// not speak in the channel.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.owed) == 0 {
@@ -145,7 +144,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 		if r.open && r.personal && d.View.State != federation.Open {
 			return nil, federation.Refuse(ev, federation.InvalidTarget, "nobody was in "+r.venue+" while it was open")
 		}
-		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // no member has seen the line of a waiting offer
+		if l.cfg.Summaries && (d.Attempt == 0 || r.open && r.personal) { // no member has seen the line of a waiting offer yet
 			r.line = r.plain
 		}
 	}
@@ -161,7 +160,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	return r, err
 }
 
-// copy renders a step of a channel for each party that is on the network and not in the channel.
+// copy renders a channel step for each party that is on the network but not in the channel.
 func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[federation.DID]map[string]string, error) {
 	s := l.live.Load()
 	if s == nil || len(r.owed) == 0 {
@@ -259,7 +258,7 @@ func (s *session) deliver(ctx context.Context, r *row) {
 			return
 		}
 	}
-	if r.tags == nil && r.lines == nil && s.text(r) == "" && len(r.copies) == 0 { // nothing is left to prove
+	if r.tags == nil && r.lines == nil && s.text(r) == "" && len(r.copies) == 0 { // nothing to prove
 		s.proved(r)
 		return
 	}
@@ -270,8 +269,8 @@ func (s *session) deliver(ctx context.Context, r *row) {
 	s.unproven = append(s.unproven, r)
 }
 
-// reach notes which of the owed parties of a channel step read it, and how. A copy for a party
-// that came into the channel, or that left, is dropped.
+// reach records which of the owed parties of a channel step receive it, and how. It drops the
+// copies for parties that joined the channel or left the network.
 func (s *session) reach(r *row) {
 	ch := s.net.channels[r.venue]
 	if ch == nil {
@@ -292,7 +291,8 @@ func (s *session) reach(r *row) {
 	r.copies = copies
 }
 
-// absent returns the not-now of a row: one for which later rows do not wait, if the channel has it.
+// absent wraps the reason why a row waits. If the channel has the row, later rows do not wait for
+// it.
 func (r *row) absent(err error) error {
 	if r.personal {
 		return &bridge.AbsentError{Err: err}
@@ -300,16 +300,16 @@ func (r *row) absent(err error) error {
 	return err
 }
 
-// owed returns the parties that a row is owed to and that are not known to have it.
+// owed returns the parties that should receive a row and are not known to have it.
 func (s *session) owed(r *row) []party {
 	return slices.DeleteFunc(slices.Clone(r.owed), func(p party) bool { return s.link.had.Has(r.key(p)) })
 }
 
-// key names a step and a party that has it.
+// key identifies a step and a party that received it.
 func (r *row) key(p party) string { return r.event.String() + " " + string(p.did) }
 
-// proved answers a row that the peer has read, or that was not to be written: nil if all parties
-// that it is owed to have it.
+// proved answers a row that was read by the peer, or did not have to be written. The answer is nil
+// if all owed parties have it.
 func (s *session) proved(r *row) {
 	ch := s.net.channels[r.venue]
 	missing := r.open && !r.shown
@@ -319,7 +319,7 @@ func (s *session) proved(r *row) {
 	for _, p := range s.owed(r) {
 		uuid, reached := r.reached[p.did]
 		if reached = reached && s.net.users[uuid] != nil; reached && ch != nil && r.copies[p.did] == nil {
-			reached = ch.members[uuid] // it may have left before the step was read
+			reached = ch.members[uuid] // the party may have left before the step was read
 		}
 		if reached {
 			s.link.had.Add(r.key(p))
@@ -387,7 +387,7 @@ func (s *session) targets(r *row) []string {
 	return uuids
 }
 
-// find returns the UUID of a party, "" for one that is away.
+// find returns the UUID of a party, "" if it is away.
 func (s *session) find(p party) string {
 	if s.link.roster.Has(p.did) {
 		p.nick = ""
@@ -421,7 +421,7 @@ func (s *session) putRow(r *row, from *pseudo, targets []string) error {
 	return nil
 }
 
-// putStep adds the tags of a step and its line for people, each unless it is empty.
+// putStep adds the tags of a step and its line for people, if not empty.
 func (s *session) putStep(r *row, target string, tags map[string]string, text string) error {
 	if tags != nil {
 		if err := s.putMessage(ircmsg.MakeMessage(tags, r.uuid, "TAGMSG", target)); err != nil {

@@ -112,8 +112,8 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 	}
 }
 
-// copyOf returns the channel of a handoff for a private step of one of its parties outside the
-// channel, which gets its steps as private copies. It is the zero place for any other step.
+// copyOf returns the channel of a handoff for a private step by a party outside the channel, which
+// receives the channel's steps as private copies. It returns the zero place for any other step.
 func (s *session) copyOf(ctx context.Context, ev federation.Event, user string) (federation.Place, error) {
 	if ev.Verb == federation.Offer {
 		return federation.Place{}, nil

@@ -74,8 +74,8 @@ const network = "spanningtree"
 // one round trip, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
-// maxHad bounds the steps that a link remembers with a party that has them. A party may get an
-// older step a second time.
+// maxHad bounds the remembered pairs of a step and a party that received it. Beyond it, a party may
+// receive an old step twice.
 const maxHad = 4096
 
 // Deps is what a link needs of the rest of the program.
@@ -100,9 +100,9 @@ type Link struct {
 	chatops   irc.ChatOps
 	replies   irc.Replies
 	channels  irc.Channels
-	relayed   []string   // venues of this federation whose text is exchanged with other links
+	relayed   []string   // channels of this federation whose text is exchanged with other links
 	roster    *roster    // owned by the goroutine in Run
-	had       irc.Recent // steps with parties that read them; owned by the goroutine in Run
+	had       irc.Recent // steps and parties that received them; owned by the goroutine in Run
 
 	presenceEvery time.Duration
 

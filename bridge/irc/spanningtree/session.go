@@ -68,7 +68,7 @@ type session struct {
 	pings       [][]*row                 // sent and unanswered, with the rows that each proves
 	events      *rate.Limiter            // steps of the whole link; nil without a limit
 	rooms       []room                   // that our user opened, in order
-	missed      map[federation.DID]party // recipients that were not here
+	missed      map[federation.DID]party // absent recipients
 	pause       <-chan time.Time         // nothing is read until then; nil while something is
 	unread      []*row                   // text and steps that wait for users of their channel, in order
 	readersDue  <-chan time.Time         // they wait no longer; nil after that

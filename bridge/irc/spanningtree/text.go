@@ -74,18 +74,18 @@ func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	return l.party(ctx, to.DID, nick)
 }
 
-// maxMissed bounds the absent recipients that a session remembers. The deliveries to others are
-// tried again by the clock alone.
+// maxMissed bounds the absent recipients that a session remembers. Deliveries to others are only
+// retried by time.
 const maxMissed = 4096
 
-// miss remembers a recipient that is not here.
+// miss remembers an absent recipient.
 func (s *session) miss(p party) {
 	if len(s.missed) < maxMissed {
 		s.missed[p.did] = p
 	}
 }
 
-// meetAgain has the messages and steps tried now whose recipients came back.
+// meetAgain retries the messages and steps whose recipients returned.
 func (s *session) meetAgain() {
 	for did, p := range s.missed {
 		if s.find(p) != "" {
@@ -95,7 +95,7 @@ func (s *session) meetAgain() {
 	}
 }
 
-// back has the pending messages and steps for a DID tried now; "" is all of the link.
+// back retries the pending messages and steps for a DID; "" means all of the link.
 func (s *session) back(did federation.DID) {
 	if s.link.ports.Messages == nil {
 		return
