@@ -103,8 +103,8 @@ func (*base) Back() <-chan struct{} {
 // Unpin implements [bridge.Pinned].
 func (b *base) Unpin() { b.unpinned.Store(true) }
 
-// pin returns an error if the directory is another one than that of the sessions before. An
-// operator can allow another one.
+// pin returns an error if the directory differs from that of the earlier sessions, unless an
+// operator allowed it.
 func (b *base) pin(root string) error {
 	folder, err := directory.FolderAt(root)
 	if err != nil {
@@ -116,8 +116,8 @@ func (b *base) pin(root string) error {
 	return b.here()
 }
 
-// here returns an error unless the directory is the one that the link knows. The files that are
-// missing in another directory were not deleted: no offer is cancelled for them.
+// here returns an error unless the directory is the pinned one. Files missing in another directory
+// were not deleted, so no offer may be cancelled for them.
 func (b *base) here() error {
 	folder, err := directory.FolderAt(b.root)
 	if err != nil {
@@ -134,7 +134,7 @@ type session struct {
 	*base
 
 	tree    tree
-	folders map[string]directory.Folder // watched, by path
+	folders map[string]directory.Folder // watched folders by path
 	watcher *fsnotify.Watcher
 	changed map[string]bool // notified, and not read yet
 	settle  <-chan time.Time
@@ -142,7 +142,7 @@ type session struct {
 
 // serve runs a link until ctx ends or the directory is away.
 func (b *base) serve(ctx context.Context, up func(), root string, t tree) error {
-	defer b.unpinned.Store(false) // an operator allows another directory while the link is down
+	defer b.unpinned.Store(false) // an operator allows a new directory while the link is down
 	if err := b.pin(root); err != nil {
 		return err
 	}
@@ -219,8 +219,8 @@ func (s *session) serveCall(c call) error {
 	return nil
 }
 
-// note notes a notified file. The file is read after it was quiet for a moment. The end of a
-// watched folder ends the session: nothing watches its successor.
+// note records a notification. The file is read once it has been quiet for a moment. The removal of
+// a watched folder ends the session, because a new folder in its place is not watched.
 func (s *session) note(event fsnotify.Event) error {
 	if _, watched := s.folders[event.Name]; watched && (event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)) {
 		return fmt.Errorf("%s was moved or deleted", event.Name)
@@ -254,8 +254,8 @@ func (s *session) lookAtChanged(ctx context.Context) error {
 	return nil
 }
 
-// rescan reads the whole directory, unless one of its folders was replaced. An error of the record
-// does not end the session: the next rescan tries again.
+// rescan reads the whole directory. It returns an error if one of its folders was replaced, but not
+// for an outage of the record: the next rescan retries.
 func (s *session) rescan(ctx context.Context) error {
 	if err := s.here(); err != nil {
 		return err

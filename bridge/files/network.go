@@ -110,11 +110,11 @@ type base struct {
 	steps  stepbuilder.Builder
 	calls  chan call
 
-	// The directory of all sessions, until an operator allows another one. The goroutine in Run
-	// owns both.
+	// The directory of all sessions, until an operator allows another one. Only the goroutine in
+	// Run uses both fields.
 	root     string
 	folder   directory.Folder
-	unpinned atomic.Bool // the next session may have another directory
+	unpinned atomic.Bool // allow another directory in the next session
 }
 
 func newBase(name string, agents map[string]federation.DID, named []string, deps Deps, p bridge.Ports) *base {

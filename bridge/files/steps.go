@@ -43,7 +43,8 @@ func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss tra
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
 
-// titled returns a text of a file, or "untitled" for one that shows nothing: each offer has a title.
+// titled returns a text of a file, or "untitled" if it shows nothing, because each offer needs a
+// title.
 func titled(text string) string {
 	if strings.TrimSpace(plain(text)) == "" {
 		return "untitled"

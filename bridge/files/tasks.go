@@ -35,10 +35,10 @@ type task struct {
 	digest  [32]byte
 	handoff federation.HandoffID // zero for a record that became no handoff
 	ours    bool                 // the gateway wrote it
-	// The handoff of a record that another gateway has, zero if that is not known.
+	// Handoff of a record claimed by another gateway; zero if unknown.
 	elsewhere federation.HandoffID
-	refused   [32]byte // digest of the content that was counted as not taken
-	again     bool     // the record has to be read again at the next rescan
+	refused   [32]byte // digest of the last content counted as rejected
+	again     bool     // read the record again at the next rescan
 }
 
 func newTasksLink(cfg TasksConfig, b *base) *TasksLink {
@@ -171,7 +171,7 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 	}
 	seen.handoff, seen.ours = view.ID, ours
 	l.found[name] = seen
-	if fed.Gateway == "" && item.Status == taskfile.Offered { // an agent wrote the record again without the note
+	if fed.Gateway == "" && item.Status == taskfile.Offered { // an agent rewrote the record without the note
 		var mine bool
 		if item, mine, err = l.claim(ctx, name, item, view.ID); err != nil || !mine {
 			return err
@@ -190,14 +190,14 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 	return nil
 }
 
-// foreign reports whether another gateway has a record.
+// foreign reports whether another gateway claimed a record.
 func (l *TasksLink) foreign(fed taskfile.Fed) bool {
 	return fed.Gateway != "" && fed.Gateway != string(l.ports.Home)
 }
 
-// claim notes in an offered record that this gateway has it, and the handoff. It returns the record
-// with the note, and false if another program changed the record first: of several gateways, one
-// claims a record.
+// claim writes this gateway and the handoff into the note of an offered record. It returns the
+// changed record, or false if another program changed the record first. So only one of several
+// gateways claims a record.
 func (l *TasksLink) claim(ctx context.Context, name string, item directory.Task, id federation.HandoffID) (directory.Task, bool, error) {
 	if fed := item.Fed(); fed.Gateway == string(l.ports.Home) && fed.ID == id.String() {
 		return item, true, nil

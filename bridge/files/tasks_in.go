@@ -40,7 +40,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	original := string(item.Raw)
 	item, mine, err := l.claim(ctx, name, item, s.Event)
 	if err != nil || !mine {
-		return err // the next look reads the record of the other program
+		return err // read again at the next rescan
 	}
 	replaces, _ := federation.ParseEventID(string(s.Body)) // a first offer replaces none
 	caps, deadline, losses := item.Terms()
@@ -61,7 +61,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 	seen := l.found[name]
 	seen.handoff, seen.ours = s.Event, false
 	l.found[name] = seen
-	_, _, err = l.claim(ctx, name, item, s.Event) // the offer may have a later ID
+	_, _, err = l.claim(ctx, name, item, s.Event) // after a retry the offer may have a later ID
 	return err
 }
 

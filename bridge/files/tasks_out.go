@@ -18,7 +18,7 @@ import (
 	"baton/translate/taskfile"
 )
 
-// claimant returns the name under which the gateway claims records. Each gateway has its own.
+// claimant returns the name under which this gateway claims records, which no other gateway uses.
 func (l *TasksLink) claimant() string {
 	sum := sha256.Sum256([]byte(l.ports.Home))
 	return "baton_" + hex.EncodeToString(sum[:4])
@@ -83,7 +83,7 @@ func (l *TasksLink) recordOf(id federation.HandoffID) string {
 	return ""
 }
 
-// elsewhere reports whether another gateway has a record of a handoff.
+// elsewhere reports whether another gateway claimed a record of a handoff.
 func (l *TasksLink) elsewhere(id federation.HandoffID) bool {
 	for _, seen := range l.found {
 		if seen.elsewhere == id {
@@ -99,7 +99,7 @@ func (l *TasksLink) writeOffer(ctx context.Context, s translate.Step) error {
 	if l.recordOf(s.Event.Handoff) != "" || s.View.Over {
 		return nil
 	}
-	if s.View.Home != l.ports.Home { // another gateway may have it from a record of this directory
+	if s.View.Home != l.ports.Home { // another gateway may have claimed a record of this directory for it
 		if err := l.scan(ctx); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type VoiceLink struct {
 	secrets voiceSecrets
 	found   map[string]sighting             // by path; the goroutine in Run owns it
 	paths   map[federation.HandoffID]string // of files with a handoff on record; as above
-	taken   map[string]string               // paths of claimed files by key, of all gateways; as above
+	taken   map[string]string               // paths of files claimed by any gateway, by key; as above
 	moved   chan struct{}                   // closed when a file has come or moved
 }
 
@@ -44,7 +44,7 @@ type sighting struct {
 	handoff federation.HandoffID // zero for a file that became no handoff
 	to      string               // the recipient of a file whose HMAC is good
 	id      string               // its handoff_id
-	key     string               // its key, if it was claimed
+	key     string               // its key, if claimed
 	again   bool                 // the file has to be read again at the next rescan
 }
 
@@ -87,8 +87,9 @@ func (l *VoiceLink) prepare() ([]string, error) {
 // scan implements tree.
 func (l *VoiceLink) scan(ctx context.Context) error {
 	there := map[string]bool{}
-	// A file moves forward in the order of the folders, so that the scan misses none. Claims are read
-	// before the pending files too, and everything at the start: a file is claimed once.
+	// Files move forward in the order of the folders, so the scan misses none. Claimed files are
+	// read before the pending ones as well, and all folders at the start, so that a file is claimed
+	// only once.
 	folders := append([]string{claimedFolder}, voiceFolders()...)
 	if len(l.found) == 0 {
 		folders = append([]string{claimedFolder, archiveFolder, rejectedFolder}, voiceFolders()...)
@@ -129,7 +130,7 @@ func (l *VoiceLink) forget(path string) {
 // look implements tree.
 func (l *VoiceLink) look(ctx context.Context, path string) error {
 	if !strings.HasSuffix(path, ".json") && !isDotfile(path) || directory.IsTemp(filepath.Base(path)) || filepath.Dir(path) == l.cfg.Dir {
-		return nil // a sidecar, a file that is being written, or one beside the folders
+		return nil // a sidecar, an unfinished file, or one outside the folders
 	}
 	stamp, err := directory.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,15 +213,15 @@ func (l *VoiceLink) see(path string, id federation.HandoffID, file voicefile.Fil
 	l.moved = make(chan struct{})
 }
 
-// took notes that a gateway or a native program claimed a file.
+// took records that a gateway or a native program claimed a file.
 func (l *VoiceLink) took(path, key string) {
 	seen := l.found[path]
 	seen.key = key
 	l.found[path], l.taken[key] = seen, path
 }
 
-// wasTaken reports whether a file with the same key was claimed by another gateway or by a native
-// program, and was not put back.
+// wasTaken reports whether another gateway or a native program claimed a file with the same key and
+// did not put it back.
 func (l *VoiceLink) wasTaken(file voicefile.File) (bool, error) {
 	if path, known := l.taken[file.Key]; known && filepath.Base(path) != file.ClaimName(l.ports.Home) {
 		if _, err := directory.Stat(path); err == nil {

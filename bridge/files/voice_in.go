@@ -49,19 +49,19 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 	return nil
 }
 
-// endsWork reports whether a rejected file was claimed before: its sidecar says how the handoff ended.
+// endsWork reports whether a rejected file was claimed before. Its sidecar then has the outcome of
+// the handoff.
 func endsWork(path string) bool {
 	sidecar, err := directory.Read(path+".reason", voicefile.MaxBytes)
 	ends := []voicefile.Code{voicefile.Declined, voicefile.Failed, voicefile.Cancelled}
 	return err == nil && slices.Contains(ends, voicefile.ReadReason(sidecar).Code)
 }
 
-// namedState is the body of a slot whose file is claimed under a name that says which gateway has it.
+// namedState is the body of a slot whose file is claimed under a name with a hash of its gateway.
 const namedState = "named"
 
-// adopt renames a file that an earlier version claimed under a name without the gateway. Its slot
-// proves the claim. If several gateways have one, the file belongs to the gateway whose rename
-// succeeds.
+// adopt renames a file that an earlier version claimed under a name without its gateway. A slot in
+// the record proves the claim. If several gateways have a slot, the first rename wins.
 func (l *VoiceLink) adopt(ctx context.Context, v voice, file voicefile.File) error {
 	s, err := l.glance(ctx, fileKey(file))
 	if err != nil || s.Digest != sha256.Sum256(v.content) || string(s.Body) == namedState {
@@ -120,9 +120,9 @@ func (l *VoiceLink) pickUp(ctx context.Context, v voice) error {
 	return l.take(ctx, voice{claimed, v.content, v.sealed}, file)
 }
 
-// take offers a file that has just been claimed. Another program may have changed the file
-// between the look and the claim, and another gateway may have claimed a copy of it: then the file
-// is put back. Of two gateways that claim copies, the later one sees the claim of the earlier one.
+// take offers a newly claimed file. It puts the file back if another program changed it before the
+// claim, or if another gateway claimed a copy. If two gateways claim copies, the later one sees the
+// earlier claim.
 func (l *VoiceLink) take(ctx context.Context, v voice, file voicefile.File) error {
 	content, err := directory.Read(v.path, voicefile.MaxBytes)
 	taken, unread := l.wasTaken(file)

@@ -49,7 +49,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 		if _, err := os.Lstat(to); err == nil {
 			continue // another file has the name
 		}
-		if err := directory.Replace(to+".reason", reason.Bytes(), 0o644); err != nil { // an interrupted move may have left one
+		if err := directory.Replace(to+".reason", reason.Bytes(), 0o644); err != nil { // an interrupted move may have left a sidecar
 			return broken(err)
 		}
 		err := directory.Move(v.path, to)
@@ -57,7 +57,7 @@ func (l *VoiceLink) reject(ctx context.Context, v voice, file voicefile.File, wh
 		case errors.Is(err, fs.ErrExist):
 			continue
 		case errors.Is(err, fs.ErrNotExist): // another program took the file
-			if _, err := os.Lstat(to); err != nil { // else another gateway rejected it, and the sidecar stays
+			if _, err := os.Lstat(to); err != nil { // otherwise another gateway rejected it, and the sidecar stays
 				_ = os.Remove(to + ".reason")
 			}
 			l.forget(v.path)

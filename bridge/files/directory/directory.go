@@ -133,8 +133,8 @@ func Create(path string, content []byte, mode fs.FileMode) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Replace is Create for a file that may be there, such as a note about another file: readers see
-// the old one or the new one.
+// Replace is Create for a file that may already exist, such as a note about another file. Readers
+// see the old content or the new one.
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	temp, err := writeTemp(path, content, mode)
 	if err != nil {
@@ -191,9 +191,9 @@ func Move(from, to string) error {
 	return syncFolder(filepath.Dir(from))
 }
 
-// Claim moves a file to a name that only the caller uses. Of many processes that claim one file, on
-// one host or on several, one succeeds: a file system renames a name once. A crash leaves the file
-// under one of the two names, never under both. Errors are as for [Move].
+// Claim moves a file to a name that only the caller uses. If several processes claim one file, on
+// one host or on several, only one succeeds, because a file system renames a name once. A crash
+// leaves the file under one of the two names, never under both. Errors are as for [Move].
 func Claim(from, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
@@ -229,16 +229,15 @@ func syncFolder(path string) error {
 	return nil
 }
 
-// Folder identifies a folder. A folder that is mounted or made in the place of another one has
-// another identity.
+// Folder identifies a folder. A folder mounted or created in its place has another identity.
 type Folder struct {
 	Device, Inode uint64
-	born          int64 // unix nanoseconds; 0 on a file system that does not keep it
+	born          int64 // birth time in Unix nanoseconds; 0 if the file system does not keep it
 }
 
-// Same reports whether two folders are one. A file system may give a new folder the inode of a
-// deleted one, and another device after it is mounted again: the time of birth decides if both
-// have one.
+// Same reports whether two identities are of one folder. It compares the birth times if both are
+// known: a file system may reuse the inode of a deleted folder. Its device number may change when
+// it is mounted again.
 func (f Folder) Same(other Folder) bool {
 	if f.born != 0 && other.born != 0 {
 		return f.Inode == other.Inode && f.born == other.born
@@ -255,5 +254,5 @@ func FolderAt(path string) (Folder, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return Folder{}, fmt.Errorf("%s is no folder", path)
 	}
-	return Folder{uint64(st.Dev), st.Ino, birth(path)}, nil //nolint:unconvert // the type of a device differs between systems
+	return Folder{uint64(st.Dev), st.Ino, birth(path)}, nil //nolint:unconvert // the type of Dev differs between systems
 }

@@ -5,5 +5,5 @@ package directory
 // rename renames a file unless the new name is taken.
 func rename(from, to string) error { return moveByLink(from, to) }
 
-// birth returns 0: the time at which a folder was made is not read here.
+// birth returns 0: this system does not report birth times.
 func birth(string) int64 { return 0 }
