@@ -14,43 +14,44 @@ import (
 )
 
 const (
-	clockStep  = time.Minute // by which the clock may move against the machine's uptime: NTP slews, and steps less
-	clockGap   = time.Hour   // between the last confirmed time and a start
+	clockStep  = time.Minute // tolerance between the clock and the uptime: NTP slews, and steps less than this
+	clockGap   = time.Hour   // largest gap between the last confirmed time and a start
 	clockLook  = time.Second
-	clockMark  = time.Minute // between two notes of the confirmed time
+	clockMark  = time.Minute // interval of the writes of the confirmed time
 	clockAgree = 2 * time.Minute
 )
 
-// Clock is the confirmed time: the time by which handoffs and keys expire and rows are deleted. It is the
-// time of the machine until that moves against the uptime of the machine, or stands more than an hour
-// past the last confirmed time at the start. From then on the confirmed time goes on by the uptime,
-// until another home, NTP or an operator confirms the clock, or the clock comes back. What ends by the
-// clock therefore ends late, and never too early. Its methods may be called concurrently.
+// Clock is the confirmed time: handoffs and keys expire and rows are deleted by it. It follows the
+// wall clock until that jumps against the uptime of the machine, or is more than an hour ahead of
+// the last confirmed time at the start. From then on it advances with the uptime, until another
+// home, NTP or an operator confirms the wall clock, or the wall clock returns. Expiry is therefore
+// late, and never early. Its methods may be called concurrently.
 type Clock struct {
 	cfg ClockConfig
 	log *slog.Logger
 
 	mu     sync.Mutex
-	zero   time.Time // the confirmed time at an uptime of zero
-	doubt  string    // why the clock is not confirmed, "" while it is
-	since  time.Time // of the doubt, by the clock
-	by     string    // who ended the last doubt
-	logged string    // the doubt as last logged
+	zero   time.Time // confirmed time at uptime 0
+	doubt  string    // why the clock is unconfirmed; "" if confirmed
+	since  time.Time // start of the doubt, by the wall clock
+	by     string    // source of the last confirmation
+	logged string    // last logged doubt
 	marked time.Duration
 }
 
-// ClockConfig is what a [Clock] compares.
+// ClockConfig has the time sources of a [Clock].
 type ClockConfig struct {
-	Wall   func() time.Time     // the time of the machine
-	Uptime func() time.Duration // of the machine, also while it sleeps; any zero
-	Synced func() bool          // whether NTP keeps the time of the machine
-	// Others returns how far the clock is ahead of the clock of each other home, as compared since a time.
+	Wall   func() time.Time     // wall clock
+	Uptime func() time.Duration // monotonic, including suspended time; any zero
+	Synced func() bool          // reports whether NTP synchronizes the wall clock
+	// Others returns, for each other home compared since a time, how far the wall clock is ahead of
+	// that home's clock.
 	Others func(since time.Time) []time.Duration
-	Mark   string    // the file with the last confirmed time
-	Newest time.Time // of the rows on record, for a start without that file; zero for none
+	Mark   string    // file with the last confirmed time
+	Newest time.Time // newest time on record, used at a start without that file; zero for none
 }
 
-// NewClock returns a clock as of now.
+// NewClock returns a clock that starts now.
 func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
 	c := &Clock{cfg: cfg, log: log}
 	now, up := cfg.Wall(), cfg.Uptime()
@@ -68,7 +69,7 @@ func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
 	return c
 }
 
-// Now returns the confirmed time. It is never later than the clock.
+// Now returns the confirmed time. It is never later than the wall clock.
 func (c *Clock) Now() time.Time {
 	if c == nil {
 		return time.Now()
@@ -91,7 +92,7 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Doubt returns why the clock is not confirmed, "" while it is.
+// Doubt returns why the clock is unconfirmed, "" if it is confirmed.
 func (c *Clock) Doubt() string {
 	if c == nil {
 		return ""
@@ -102,7 +103,7 @@ func (c *Clock) Doubt() string {
 	return c.doubt
 }
 
-// Accept confirms the clock as it stands, and reports whether it was in doubt.
+// Accept confirms the wall clock, and reports whether it was in doubt.
 func (c *Clock) Accept(by string) bool {
 	if c.Doubt() == "" {
 		return false
@@ -118,7 +119,7 @@ func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
 	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
 }
 
-// run looks for a confirmation, logs each change, and notes the confirmed time, until ctx ends.
+// run looks for a confirmation, logs each change and saves the confirmed time, until ctx ends.
 func (c *Clock) run(ctx context.Context) {
 	if c == nil {
 		return
@@ -151,7 +152,7 @@ func (c *Clock) look(ctx context.Context) {
 	c.announce(ctx)
 }
 
-// announce logs a doubt once, and once its end.
+// announce logs the start and the end of a doubt, each once.
 func (c *Clock) announce(ctx context.Context) {
 	c.mu.Lock()
 	doubt, by, logged := c.doubt, c.by, c.logged
@@ -166,7 +167,7 @@ func (c *Clock) announce(ctx context.Context) {
 	}
 }
 
-// agree reports whether most of the clocks that were compared stand as the clock here does.
+// agree reports whether most of the compared clocks agree with the wall clock.
 func agree(ahead []time.Duration) bool {
 	near := 0
 	for _, each := range ahead {
@@ -177,7 +178,7 @@ func agree(ahead []time.Duration) bool {
 	return 2*near > len(ahead)
 }
 
-// note writes the confirmed time to its file, once in a while.
+// note saves the confirmed time, at most once per clockMark.
 func (c *Clock) note() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +206,8 @@ func (c *Clock) ClockCollector() prometheus.Collector {
 	})
 }
 
-// OtherClocks returns how far the clock is ahead of the clock of each other home, as compared since a time.
+// OtherClocks returns, for each other home compared since a time, how far the wall clock is ahead
+// of that home's clock.
 func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
 	var ahead []time.Duration
 	for home := range able[skewed](l) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime returns a clock of the time since the machine was started, including the time that it slept: the
-// monotonic clock of the Go runtime stands still meanwhile.
+// Uptime returns a clock of the time since boot, including suspended time. The monotonic clock of
+// the Go runtime stops during suspension.
 func Uptime() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {
@@ -19,7 +19,7 @@ func Uptime() func() time.Duration {
 	}
 }
 
-// Synced reports whether NTP keeps the clock of the machine. The kernel takes that back when the clock
+// Synced reports whether NTP synchronizes the wall clock. The kernel clears the flag when the clock
 // is set by hand.
 //
 // spec: adjtimex(2), STA_UNSYNC

@@ -10,5 +10,5 @@ func Uptime() func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// Synced reports whether NTP keeps the clock of the machine: this system does not tell.
+// Synced returns false: this system does not report NTP synchronization.
 func Synced() bool { return false }

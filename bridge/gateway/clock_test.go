@@ -23,7 +23,7 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// machine is the clocks that a gateway compares.
+// machine has the clocks compared by a gateway.
 type machine struct {
 	wall   time.Time
 	up     time.Duration
@@ -32,7 +32,7 @@ type machine struct {
 	mark   string
 }
 
-// newMachine returns a machine that was started an hour ago.
+// newMachine returns a machine that started an hour ago.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	return &machine{wall: federationtest.At(0), up: time.Hour, mark: filepath.Join(t.TempDir(), "clock")}
@@ -81,7 +81,7 @@ func TestClockGoesOnByTheUptimeWhileItIsInDoubt(t *testing.T) {
 	}
 }
 
-// A minute of steps and slews is usual, and a machine that slept has not jumped.
+// Steps and slews of up to a minute are normal, and a suspended machine has not jumped.
 func TestClockIsNotDoubtedForWhatIsUsual(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -145,7 +145,7 @@ func TestClockIsDoubtedAtAStartFarFromTheLastTime(t *testing.T) {
 	}
 }
 
-// asked is a record that keeps the latest time by which each job ends something.
+// asked is a record that keeps the latest expiry time used by each job.
 type asked struct {
 	*federationtest.Memory
 
@@ -179,7 +179,7 @@ func (a *asked) Expire(ctx context.Context, before, now time.Time, limit int) (i
 	return a.Memory.Expire(ctx, before, now, limit)
 }
 
-// No job ends anything by a clock that is not confirmed. NTP and other homes confirm it.
+// No job expires anything by an unconfirmed clock, until NTP or another home confirms it.
 func TestJobsEndNothingByAClockInDoubt(t *testing.T) {
 	for name, confirm := range map[string]func(m *machine){
 		"nobody":             nil,

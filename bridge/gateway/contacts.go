@@ -60,8 +60,8 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	return c, err
 }
 
-// firstDID returns the first DID of the participant that has a DID, or for which the gateway keeps
-// the key of that DID.
+// firstDID returns the first DID of the participant with the DID did, or of its owner if the
+// gateway keeps that key.
 func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
 	did, err := g.Owner(ctx, did)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"baton/federation/lifecycle"
 )
 
-// faulty is a record of which a read of each job panics once.
+// faulty is a record that panics once in a read of each job.
 type faulty struct {
 	*federationtest.Memory
 
@@ -63,7 +63,7 @@ func (f *faulty) Delay(ctx context.Context, before, now time.Time, limit int) (i
 	return f.Memory.Delay(ctx, before, now, limit)
 }
 
-// Each job and a task panic once: they run again, and the gateway goes on.
+// After a panic in each job and in a task, they run again and the gateway goes on.
 func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		record := &faulty{Memory: federationtest.NewMemory(), calls: map[string]int{}}

@@ -43,7 +43,7 @@ type Deps struct {
 	Handoffs     Handoffs
 	Participants Participants
 	Names        Names
-	Sessions     Sessions // nil without APIs that people log in to
+	Sessions     Sessions // nil without APIs with logins
 	Notices      Notices
 	Deliveries   Deliveries
 	Deferred     federation.Deferrals
@@ -56,7 +56,7 @@ type Deps struct {
 	Counts       Counts
 	Messages     Messages
 	Leases       Leases
-	Clock        *Clock // of what expires; nil for the clock of the machine
+	Clock        *Clock // time by which rows expire; nil for the wall clock
 
 	Keys      KeyFetcher
 	Addresses AddressRates

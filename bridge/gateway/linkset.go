@@ -71,7 +71,7 @@ type LinkDeps struct {
 	Log     *slog.Logger
 	// Homes tells which homes a step is delivered to; nil where there are none.
 	Homes Recipients
-	// KeptFor returns the key that the gateway keeps for a DID; nil where it keeps none.
+	// KeptFor returns the key that the gateway keeps for a DID, or nil if it keeps none.
 	KeptFor func(federation.DID) federation.KeptKey
 	// Lost is called with the name of a link whose connection has ended; nil for no call. It
 	// must not block.
@@ -148,7 +148,7 @@ func (l *LinkSet) start(ctx context.Context, r *running) {
 func (l *LinkSet) run(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
-		if l.deps.Metrics.Fault(ctx, l.deps.Log, "link "+r.Link.Name(), err) { // outside of a session, which contains its own
+		if l.deps.Metrics.Fault(ctx, l.deps.Log, "link "+r.Link.Name(), err) { // a session contains its own panics
 			pause(ctx, faultWait)
 		}
 	}
@@ -249,9 +249,8 @@ func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn 
 	return nil
 }
 
-// Authenticate returns the participant whose token a request carries, and false for a request
-// without a token of a link. It blocks on the record, and its error is that of the
-// record.
+// Authenticate returns the participant of the token in a request, and false for a request without a
+// valid token of any link. It blocks on the record and returns its errors.
 func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
 	for issuer := range able[bridge.Authenticator](l) {
 		if who, ok, err = issuer.Authenticate(r); ok || err != nil {

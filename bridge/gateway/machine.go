@@ -61,6 +61,6 @@ type skewed interface {
 	bridge.Hearer
 	// Skew returns by how much the clock of the home is behind. It does not block.
 	Skew() time.Duration
-	// Compared returns when the clocks were compared last, by the clock here. It does not block.
+	// Compared returns the local time of the last clock comparison. It does not block.
 	Compared() time.Time
 }

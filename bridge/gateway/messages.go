@@ -38,8 +38,8 @@ type Messages interface {
 	WithMessageID(ctx context.Context, messageID string) (federation.Event, error)
 	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
 	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
-	// HurryMessages makes due at once what a link is to bring to a DID, messages and steps; "" is
-	// all that waits for the link.
+	// HurryMessages makes the pending messages and steps of a link for a DID due at once; "" means
+	// all of the link.
 	HurryMessages(ctx context.Context, link string, to federation.DID) (int, error)
 	// ExpireMessages ends up to limit waits for messages that were filed at or before a time.
 	ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error)
@@ -78,10 +78,10 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	}
 	if shown, err := g.mayMention(ctx, ev); err != nil {
 		return said, ev, err
-	} else if !shown && ev.Arrival.ReadsInbox { // the author named it, as if it knew of it
+	} else if !shown && ev.Arrival.ReadsInbox { // the author named it without having access
 		return said, ev, federation.Refuse(ev, federation.UnknownHandoff, "")
 	} else if !shown {
-		ev.ReplyTo = "" // an answer to a line stays an answer to its author
+		ev.ReplyTo = "" // the answer still goes to the author of the line
 	}
 	way, err := g.reach(ctx, m.To)
 	if err == nil && way.home != "" && m.Arrival.Home != "" {
@@ -182,8 +182,8 @@ func (g *Gateway) mayWrite(ctx context.Context, ev federation.Event, now time.Ti
 	return refused
 }
 
-// mayMention reports whether a message may name its handoff: one that is not private, or of whose
-// parties the author is one. A handoff that is not on record is not private here.
+// mayMention reports whether a message may name its handoff: the handoff is not private, or the
+// author is a party. Unknown handoffs count as not private.
 func (g *Gateway) mayMention(ctx context.Context, ev federation.Event) (bool, error) {
 	about := ev.About()
 	if about.IsZero() {

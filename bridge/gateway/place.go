@@ -93,8 +93,8 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
-// loggedIn reports whether a DID is logged in on a link other than the named one, and not on that,
-// or has a session of an API. It blocks on the owners of the links and on the record.
+// loggedIn reports whether a DID is logged in elsewhere: on another link but not on the named one,
+// or in a session of an API. It blocks on the owners of the links and on the record.
 func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool) {
 	for _, p := range g.links.Placers() {
 		online := p.Online(ctx, federation.Binding{DID: did})
@@ -110,10 +110,10 @@ func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string)
 	return err == nil && has
 }
 
-// Ours reports whether a DID belongs to a participant of this gateway that is not on a link: the
-// home itself, an agent, a DID with a name that an operator bound on another link, or one that
-// last signed on another link. A DID that never signed is one of them if it is logged in on another
-// link, or to an API of this gateway. A record that cannot be read now knows no DID.
+// Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
+// home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
+// another link. A DID that never signed counts if it is logged in on another link or to an API of
+// this gateway. The result is false if the record is unavailable.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
 	if did == g.home.Load().ID.DID() {
 		return true

@@ -44,10 +44,10 @@ type Participants interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }
 
-// Sessions knows the participants that are logged in to the APIs of this gateway. It blocks on the record, and returns
-// its errors.
+// Sessions reads the sessions of participants logged in to the APIs of this gateway. It blocks on
+// the record and returns its errors.
 type Sessions interface {
-	// HasSession reports whether a participant has a session that has not expired.
+	// HasSession reports whether a participant has a live session.
 	HasSession(ctx context.Context, participant string, now time.Time) (bool, error)
 }
 

@@ -129,7 +129,7 @@ func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
 	return g.home.Load().Moves(v, verb)
 }
 
-// Role returns the part in a handoff that may take a step by a verb, "" for an unknown verb.
+// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
 func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
 	rule, _ := g.home.Load().Kinds.Rule(v, verb)
 	return rule.Who

@@ -65,7 +65,8 @@ func (g *Gateway) runClock(ctx context.Context) {
 // faultWait is the pause after a contained panic before the same code runs again.
 const faultWait = 5 * time.Second
 
-// contain runs a job until it returns. After a panic it logs and counts that, and runs the job again.
+// contain runs a job until it returns. After a panic it logs and counts the panic, and runs the job
+// again.
 func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
 	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
 }
@@ -86,7 +87,7 @@ func (g *Gateway) containAs(ctx context.Context, where string, task Task) error 
 	}
 }
 
-// pause waits, at most until ctx ends.
+// pause sleeps, but returns early if ctx ends.
 func pause(ctx context.Context, length time.Duration) {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
