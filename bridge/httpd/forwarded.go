@@ -14,25 +14,27 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The values of [Config.ForwardedHeader].
+// Values of [Config.ForwardedHeader].
 const (
 	XForwardedFor = "x-forwarded-for"
 	Forwarded     = "forwarded" // RFC 7239
 )
 
-// forwardedLog is the shortest time between two log lines about proxies. Any request can cause one.
+// forwardedLog is the shortest time between two log lines about proxies, because any request can
+// cause one.
 const forwardedLog = time.Minute
 
-// Unforwarded is what trusted proxies sent that names no client.
+// Unforwarded counts requests from trusted proxies without a usable client address.
 type Unforwarded struct {
-	Header     string    // that counts
-	Unreadable int       // requests that were refused with 400
-	Unnamed    int       // requests without the header, to which limits and blocks by address did not apply
-	Last       string    // why the last of them named no client
-	At         time.Time // the last of them
+	Header     string    // configured header
+	Unreadable int       // requests rejected with 400
+	Unnamed    int       // requests without the header, not subject to limits and blocks by address
+	Last       string    // reason for the last one
+	At         time.Time // time of the last one
 }
 
-// forwarding finds the addresses of clients behind trusted proxies. It is safe for concurrent use.
+// forwarding resolves the addresses of clients behind trusted proxies. It is safe for concurrent
+// use.
 type forwarding struct {
 	trusted []netip.Prefix
 	header  string
@@ -43,13 +45,13 @@ type forwarding struct {
 	logged time.Time
 }
 
-// errUnnamed says that a trusted proxy names no client.
+// errUnnamed is returned for a request of a trusted proxy without the header.
 var errUnnamed = errors.New("the header is missing")
 
-// client returns the address of the client of a request, or the zero Addr for a connection without one. The address is
-// that of a trusted proxy, with [errUnnamed], if no header names the client. Any other error is why a header cannot be
-// read. Only entries that trusted proxies added count: the last one, and those before an entry with the address of a
-// trusted proxy.
+// client returns the client address of a request, or the zero Addr for a connection without one. If
+// the header is missing, it returns the address of the trusted proxy with [errUnnamed]. Any other
+// error means that the header cannot be read. Only entries added by trusted proxies count: the last
+// one, and the one before an entry with the address of a trusted proxy.
 func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -80,7 +82,7 @@ func (f *forwarding) client(r *http.Request) (netip.Addr, error) {
 	return addr, errUnnamed
 }
 
-// split cuts a header at a separator that is not inside a quoted string.
+// split cuts a header at a separator outside quoted strings.
 //
 // spec: RFC 9110 §5.6.4
 func split(text string, separator byte) ([]string, error) {
@@ -102,7 +104,7 @@ func split(text string, separator byte) ([]string, error) {
 	return append(parts, strings.TrimSpace(text[start:])), nil
 }
 
-// forOf returns the node that an element of Forwarded is for.
+// forOf returns the "for" node in an element of Forwarded.
 //
 // spec: RFC 7239 §4
 func forOf(element string) (string, error) {
@@ -125,12 +127,12 @@ func forOf(element string) (string, error) {
 	return found, nil
 }
 
-// parseNode reads the address of a client: IPv4, or IPv6 with or without brackets, with or without a port, bare or as a
-// quoted string.
+// parseNode reads a client address: IPv4, or IPv6 with or without brackets, with or without a port,
+// bare or as a quoted string.
 func parseNode(text string) (netip.Addr, error) {
 	node := text
 	if len(node) > 1 && node[0] == '"' && node[len(node)-1] == '"' {
-		node = node[1 : len(node)-1] // no address has characters to escape
+		node = node[1 : len(node)-1] // no address has escaped characters
 	}
 	if with, err := netip.ParseAddrPort(node); err == nil {
 		return with.Addr().Unmap().WithZone(""), nil
@@ -157,8 +159,9 @@ func (f *forwarding) extract(r *http.Request) string {
 	return addr.String()
 }
 
-// admit refuses a request whose client a trusted proxy names in another form. Otherwise limits and blocks by address
-// would not apply to it. A request without the header, such as a health check of the proxy, is answered, and noted.
+// admit rejects a request whose forwarding header cannot be read, because limits and blocks by
+// address would not apply to it. A request without the header, such as a health check of the proxy,
+// is served and counted.
 func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		_, err := f.client(c.Request())
@@ -173,7 +176,7 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// note counts a request, and logs one in a while.
+// note counts a request, and logs at most one per forwardedLog.
 func (f *forwarding) note(r *http.Request, err error) {
 	now := time.Now()
 	f.mu.Lock()
@@ -194,7 +197,7 @@ func (f *forwarding) note(r *http.Request, err error) {
 	}
 }
 
-// Unforwarded returns what trusted proxies sent that names no client.
+// Unforwarded returns the counts of requests without a usable client address.
 func (s *Server) Unforwarded() Unforwarded {
 	s.forwarding.mu.Lock()
 	defer s.forwarding.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"baton/bridge/httpd"
 )
 
-// A trusted proxy names the client in one of several forms, or the request is refused: no request passes without its
-// limits and blocks because of a port.
+// A trusted proxy names the client in one of several forms, or the request is rejected. A port in
+// the header must not bypass limits and blocks.
 func TestForwardedHeaderNamesTheClient(t *testing.T) {
 	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("2001:db8:f::/48")}

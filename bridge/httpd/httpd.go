@@ -62,7 +62,7 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener // nil until Listen
 	log      *slog.Logger
-	gate     *gate // counts connections; nil where nothing limits them
+	gate     *gate // limits connections; nil for no limit
 
 	forwarding *forwarding
 }

@@ -56,10 +56,10 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// remadeEvery is how often a server looks whether its socket still has its name.
+// remadeEvery is the interval between checks of the socket file.
 const remadeEvery = time.Second
 
-// remade is the listener of a unix socket that is made again after its file was deleted: otherwise no
+// remade is a listener on a unix socket that is recreated if its file is deleted. Otherwise no
 // command could reach the gateway until its next start.
 type remade struct {
 	path    string
@@ -116,7 +116,7 @@ func (r *remade) Close() error {
 	return r.current.Close()
 }
 
-// watch makes a deleted socket again until Close.
+// watch recreates a deleted socket until Close.
 func (r *remade) watch(ctx context.Context) {
 	tick := time.NewTicker(remadeEvery)
 	defer tick.Stop()
@@ -152,7 +152,7 @@ func (r *remade) makeAgain(ctx context.Context) (made bool, err error) {
 	old := r.current
 	r.current = listener
 	if unix, ok := old.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false) // the name is that of the new socket
+		unix.SetUnlinkOnClose(false) // the file belongs to the new socket
 	}
 	_ = old.Close()
 	return true, nil
