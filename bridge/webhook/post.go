@@ -22,7 +22,7 @@ import (
 const (
 	firstWait = time.Minute
 	maxWait   = 16 * time.Hour
-	turnWait  = time.Second // if the host must not be called just now
+	turnWait  = time.Second // if the host must not be called yet
 	linkWait  = time.Minute // when no link posts for this agent
 )
 
@@ -62,8 +62,9 @@ func ID(h federation.Webhook, p federation.Push) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// post makes one attempt. Its error ends the turn: it is that of the record, or a [turnEndedError]. An attempt
-// that only comes too soon after another one is not counted: called says that there was one.
+// post makes one attempt. Its error ends the turn: it is an error of the record, or a
+// [turnEndedError]. An attempt is not counted if it only came too soon after another one, as called
+// reports.
 func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.Push, called bool) error {
 	if p.Broken != "" {
 		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
@@ -136,7 +137,7 @@ func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (
 	return answer, nil
 }
 
-// pause returns how long the address is to be left alone after an answer.
+// pause returns how long not to call the address after an answer.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
 func (a Answer) pause() time.Duration {
@@ -192,7 +193,7 @@ func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federati
 	return &turnEndedError{}
 }
 
-// disableOver disables a webhook whose end has come. Its owner is told, and may enable it again.
+// disableOver disables a webhook at its end and notifies its owner, which may enable it again.
 func (h *Hooks) disableOver(ctx context.Context, hook federation.Webhook) error {
 	now := time.Now()
 	if !hook.Over(now) {

@@ -30,11 +30,11 @@ const spare = time.Minute
 // known time: a wake-up may be lost, and another gateway may have died.
 const lookAgain = 30 * time.Second
 
-// duePage is how many due deliveries of a hook are looked at, to choose the sender whose turn it is.
+// duePage is the number of due deliveries of a hook considered for the sender's turn.
 const duePage = 1024
 
-// maxKept bounds the hooks that are remembered between their turns. A forgotten hook begins with the
-// sender whose delivery is due longest.
+// maxKept bounds the hooks remembered between turns. A forgotten hook starts with the sender of its
+// oldest due delivery.
 const maxKept = 4096
 
 // breath is the pause between two scans: a thousand wake-ups a second need fewer scans.
@@ -47,17 +47,17 @@ type turns struct {
 	group fault.Group
 
 	mu   sync.Mutex
-	kept map[federation.WebhookID]*kept // of the hooks that have more due, and no worker
+	kept map[federation.WebhookID]*kept // hooks with more due deliveries and no worker
 }
 
-// kept is the memory of a hook between its turns.
+// kept is the state of a hook between its turns.
 type kept struct {
 	senders bridge.Turns
-	called  bool      // since its address was left alone
-	until   time.Time // its address is left alone
+	called  bool      // called since the last pause
+	until   time.Time // end of the pause
 }
 
-// take returns the memory of a hook, for one worker only.
+// take removes and returns the state of a hook for one worker.
 func (t *turns) take(id federation.WebhookID) *kept {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,7 @@ func (t *turns) take(id federation.WebhookID) *kept {
 	return has
 }
 
-// keep keeps the memory of a hook for the next worker.
+// keep stores the state of a hook for the next worker.
 func (t *turns) keep(id federation.WebhookID, has *kept) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 				}
 				return nil
 			})
-			h.deps.Metrics.Fault(ctx, h.deps.Log, "webhook", err) // the hook is taken again after a minute
+			h.deps.Metrics.Fault(ctx, h.deps.Log, "webhook", err) // retried after a minute
 			t.free <- struct{}{}
 			select {
 			case t.ended <- struct{}{}:
@@ -157,7 +157,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 // turn gives one hook its turn, and reports whether more may be due to it.
 func (h *Hooks) turn(ctx context.Context, hook federation.Webhook, has *kept) (more bool) {
 	err := h.disableOver(ctx, hook)
-	if err == nil && !time.Now().Before(has.until) { // else something was filed while the address is left alone
+	if err == nil && !time.Now().Before(has.until) { // no delivery became due during the pause
 		err = h.postDue(ctx, hook, has)
 	}
 	more = !errors.Is(err, federation.ErrNotFound)
@@ -176,7 +176,7 @@ func (h *Hooks) turn(ctx context.Context, hook federation.Webhook, has *kept) (m
 	return more
 }
 
-// postDue posts what is due to one hook, one after the other.
+// postDue posts the due deliveries of one hook in sequence.
 func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept) error {
 	for end := time.Now().Add(turnLength); ctx.Err() == nil && time.Now().Before(end); {
 		p, sender, err := h.next(ctx, hook, &has.senders)
@@ -198,7 +198,7 @@ func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept)
 	return nil
 }
 
-// next returns the delivery that is next, and its sender. Senders take turns, so that none waits behind
+// next returns the next delivery and its sender. Senders take turns, so that no sender waits behind
 // all deliveries of another one.
 func (h *Hooks) next(ctx context.Context, hook federation.Webhook, senders *bridge.Turns) (p federation.Push, sender string, err error) {
 	now := time.Now()
@@ -216,15 +216,15 @@ func (h *Hooks) next(ctx context.Context, hook federation.Webhook, senders *brid
 		if !errors.Is(err, federation.ErrNotFound) {
 			return p, waiting[i], err
 		}
-		due, waiting = slices.Delete(due, i, i+1), slices.Delete(waiting, i, i+1) // it is over
+		due, waiting = slices.Delete(due, i, i+1), slices.Delete(waiting, i, i+1) // no longer due
 	}
 	return p, "", federation.ErrNotFound
 }
 
-// turnEndedError ends the turn of a hook before its time.
+// turnEndedError ends the turn of a hook early.
 type turnEndedError struct {
 	wait    time.Duration
-	counted bool // the attempt was
+	counted bool // the attempt counts
 }
 
 // Error implements error.

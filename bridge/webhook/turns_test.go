@@ -22,11 +22,11 @@ import (
 
 const cleo = federation.DID("did:plc:cleo00000000000000000000")
 
-// receiver takes posts at a pace, or slowly.
+// receiver accepts posts at a limited rate, or slowly.
 type receiver struct {
-	each  time.Duration                  // between two posts that it takes
-	early func() (webhook.Answer, error) // answers a post that comes too soon
-	takes time.Duration                  // how long a call takes
+	each  time.Duration                  // interval between two accepted posts
+	early func() (webhook.Answer, error) // answer to an early post
+	takes time.Duration                  // duration of a call
 
 	mu   sync.Mutex
 	next time.Time
@@ -55,7 +55,7 @@ func (r *receiver) all() int {
 	return r.took
 }
 
-// receivers are the kinds of receivers that take one post at a time.
+// receivers are receivers that accept one post at a time.
 func receivers() map[string]func() *receiver {
 	return map[string]func() *receiver{
 		"rate of the host": func() *receiver {
@@ -104,7 +104,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("%s: not within a day", what)
 }
 
-// delivered returns the steps that a hook took, in the order of their ends.
+// delivered returns the steps that a hook accepted, in the order of completion.
 func (w *world) delivered(t *testing.T, h federation.Webhook) (refs []string) {
 	t.Helper()
 	all := slices.DeleteFunc(w.pushes(t, h), func(p federation.Push) bool { return p.State != federation.DeliveryDelivered })
@@ -160,7 +160,7 @@ func TestSendersAlternateAtAPacedWebhook(t *testing.T) {
 	}
 }
 
-// What was put back is due together with the steps before it.
+// A postponed step is due together with the steps before it.
 func TestAHandoffKeepsItsOrderWhileSendersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{takes: time.Second}
@@ -218,7 +218,7 @@ func TestSendersTakeTurnsAfterARestart(t *testing.T) {
 	}
 }
 
-// Each host that has no room is asked once a second, whatever waits for it.
+// A host without capacity is called once a second, regardless of the queue.
 func TestAHostWithoutRoomIsAskedOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) { return webhook.Answer{}, webhook.ErrTurn })
@@ -231,7 +231,7 @@ func TestAHostWithoutRoomIsAskedOncePerSecond(t *testing.T) {
 	})
 }
 
-// refsOf returns what the bodies of calls are about.
+// refsOf returns the references in the bodies of calls.
 func refsOf(t *testing.T, calls []call) (refs []string) {
 	t.Helper()
 	for _, c := range calls {
@@ -244,7 +244,7 @@ func refsOf(t *testing.T, calls []call) (refs []string) {
 	return refs
 }
 
-// A sender whose post came too soon has its turn again when the host takes posts.
+// After an early post the sender keeps its turn.
 func TestAPostThatCameTooSoonIsNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := false

@@ -1,24 +1,24 @@
-// Package webhook posts the steps in the inbox of a DID to an address that its owner
-// registered, for agents that neither hold a connection nor poll.
+// Package webhook posts the steps in the inbox of a DID to an address registered by its owner, for
+// agents that neither hold a connection nor poll.
 //
-// The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires:
-// with a secret that the owner shares, and with a key whose public half is public. Each
-// attempt is signed anew and keeps the id of the first one, by which a receiver recognizes
-// repeats. An answer of 2xx is a delivery and removes the step from the inbox. An answer of
-// 410 disables the webhook and notifies its owner, which may enable it again. Every other
-// answer, redirects included, is retried: a minute after the first attempt, then after
-// twice as long each time, up to sixteen hours, as many times as the configuration says.
+// The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires: with a
+// secret shared by the owner, and with a key whose public half is public. Each attempt is signed
+// anew and keeps the ID of the first one, by which a receiver recognizes repeats. A 2xx answer is a
+// delivery and removes the step from the inbox. A 410 answer disables the webhook and notifies its
+// owner, which may enable it again. Every other answer, including a redirect, is retried after one
+// minute, then with doubled delays of up to sixteen hours, for the configured number of attempts.
 // Then the delivery is a dead letter, and the step stays in the inbox.
 //
-// The record keeps the time of the next attempt and the result of the last one, so that
-// both survive a restart. The address is checked at registration, and again after each
-// name lookup before dialling: a private address is never dialled.
+// The record keeps the time of the next attempt and the result of the last one, so that both
+// survive a restart. The address is checked at registration, and again after each name lookup
+// before dialling: a private address is never dialled.
 //
-// A fixed number of workers serves the webhooks of a home. A slow webhook delays only
-// itself, and for one attempt at most, while fewer webhooks are slow than there are workers.
+// A fixed number of workers serves the webhooks of a home. A slow webhook delays only itself, and
+// delays others for at most one attempt, as long as there are more workers than slow webhooks.
 //
-// Senders take turns at each webhook. An address that answers 429, or says when to come again, is
-// left alone for that time. The answer counts as an attempt only if it is the first one after such a pause.
+// Senders take turns at each webhook. An address that answers 429, or sets Retry-After, is not
+// called for that time. The answer counts as an attempt only if it is the first one after such a
+// pause.
 //
 // spec: Standard Webhooks 1.0.0
 package webhook
@@ -85,15 +85,15 @@ type Record interface {
 	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first.
 	// Until LetGo or a moment no other replica gets them.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
-	// LetGo ends that. Nothing that waits for the webhook is due before a time, which may be later
-	// than now.
+	// LetGo ends the lease. Deliveries that already wait for the webhook are not due before at,
+	// which may be in the future.
 	LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error
 	// NextDue returns when the next delivery after a time is due; zero for none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// DuePushes looks at the first limit due deliveries of a webhook, the longest due first, and
-	// returns the first one of each handoff or conversation among them.
+	// DuePushes reads the first limit due deliveries of a webhook, oldest first, and returns the
+	// first one of each handoff or conversation.
 	DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error)
-	// DuePush returns a delivery of a webhook, or [federation.ErrNotFound] for one that is not due.
+	// DuePush returns a delivery of a webhook, or [federation.ErrNotFound] if it is not due.
 	DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error)
 	// PushFailed keeps a failed attempt and when the next one is due.
 	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
