@@ -108,7 +108,7 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns a refusal where the caller may not know of the handoff in which it takes a step.
+// CheckStep returns a refusal if the caller may not know of the handoff.
 func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) error {
 	_, err := a.Access.findFor(ctx, a.Caller, id, verb)
 	return err

@@ -15,7 +15,7 @@ type Agent struct {
 	Caps []string // never nil
 }
 
-// Agent returns what is known of a DID, or of the owner of a kept key's DID.
+// Agent returns the known data of a DID, or of its owner if the gateway keeps that key.
 func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	did, err := a.deps.Gateway.Owner(ctx, did)
 	if err != nil {

@@ -65,7 +65,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 	}
 	claims, err := a.tokens.Read(text, credential.Access, now)
 	switch {
-	case err == nil && claims.Session == "": // from before tokens had one: the client refreshes it
+	case err == nil && claims.Session == "": // issued before tokens named a session: the client refreshes it
 		return Caller{}, credential.ErrTokenExpired
 	case err == nil:
 		session, err := credential.SessionOf(r.Context(), a.deps.Sessions, claims, now)

@@ -44,7 +44,7 @@ type Named struct {
 	Name   string            `json:"name"`
 	Cursor federation.Cursor `json:"cursor,omitempty"` // in an inbox
 	Waits  bool              `json:"waits,omitempty"`  // in an inbox: it is not acknowledged
-	Now    federation.State  `json:"now,omitempty"`    // in an inbox: the state of the handoff
+	Now    federation.State  `json:"now,omitempty"`    // current state of the handoff; inbox only
 }
 
 // named returns a step with the name of its author.

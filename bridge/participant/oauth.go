@@ -91,7 +91,7 @@ func (a *Access) getMetadata(w http.ResponseWriter, _ *http.Request) {
 // assertionAlgorithms returns the algorithms of assertions.
 func assertionAlgorithms() []string { return []string{"EdDSA", "ES256"} }
 
-// fullySpecified is another name of EdDSA, with a key of that curve.
+// fullySpecified is another name for EdDSA with an Ed25519 key.
 //
 // spec: RFC 9864 §2.2
 const fullySpecified = "Ed25519"
@@ -112,7 +112,7 @@ func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 	var token string
 	ends := now.Add(credential.AccessLife).Truncate(time.Second)
 	if err == nil {
-		session.Generation, session.Expires = 0, ends // without a refresh token
+		session.Generation, session.Expires = 0, ends // no refresh token
 		err = a.deps.Sessions.StartSession(r.Context(), session)
 	}
 	if err == nil {
@@ -147,8 +147,9 @@ func (a *Access) oauthErrorOf(ctx context.Context, err error) *oauthError {
 	return told
 }
 
-// assert returns a session of the DID that the assertion of a request proves. An assertion is used up
-// by that. A request for a DID whose keys cannot be fetched now may be repeated with the same assertion.
+// assert returns a new session for the DID proved by the assertion in a request. It consumes the
+// assertion, unless the DID's keys cannot be fetched now: the request may then be repeated with the
+// same assertion.
 func (a *Access) assert(r *http.Request, now time.Time) (federation.Session, error) {
 	var none federation.Session
 	form, err := readForm(r)
@@ -184,14 +185,14 @@ func (a *Access) assert(r *http.Request, now time.Time) (federation.Session, err
 	return Login(did, key, credential.HostOf(r), now), a.spend(r.Context(), did, claims.id, now)
 }
 
-// Login returns the session that begins when a DID proved itself with a key.
+// Login returns a new session for a DID that proved itself with a key.
 func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
 	return credential.NewSession(federation.Session{
 		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,
 	}, now)
 }
 
-// assertion is a client assertion whose signature was not verified.
+// assertion is a client assertion with an unverified signature.
 //
 // spec: RFC 7515 §3.1, RFC 7523 §3
 type assertion struct {
@@ -199,12 +200,12 @@ type assertion struct {
 	issuer, subject, id string
 	audience            []string
 	expires, notBefore  time.Time
-	signed              string // text that the signature covers
+	signed              string // signed text
 	signature           []byte
 }
 
-// NotProved tells the holder of a DID why a signature does not prove it, with what is wrong with the document of the
-// DID, if anything is.
+// NotProved explains why a signature does not prove a DID, including any problem with the DID's
+// document.
 func NotProved(did federation.DID, err error) string {
 	said := "the signature is not that of a key of " + string(did)
 	if err != nil {
@@ -213,7 +214,7 @@ func NotProved(did federation.DID, err error) string {
 	return said
 }
 
-// parseAssertion reads an assertion. Members are found by their exact names.
+// parseAssertion parses an assertion with exact member names.
 func parseAssertion(text string) (assertion, error) {
 	var a assertion
 	parts := strings.Split(text, ".")

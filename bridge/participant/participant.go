@@ -35,11 +35,12 @@ type Deps struct {
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
-	// Ours reports whether a DID signed a step, has a name or is logged in, on another link than the named one.
+	// Ours reports whether a DID signed a step, has a name or is logged in on another link than the
+	// named one.
 	Ours     func(ctx context.Context, did federation.DID, link string) bool
-	Streams  *Streams             // that all networks share
-	Logins   credential.Addresses // counts logins of each address, at all listeners
-	TokenKey []byte               // secret; its holder can write tokens and challenges
+	Streams  *Streams             // shared by all networks
+	Logins   credential.Addresses // counts logins per address, at all listeners
+	TokenKey []byte               // secret; allows forging tokens and challenges
 }
 
 // Access is what participants may ask through one network. Its methods may be called
@@ -63,7 +64,7 @@ func Open(network string, d Deps) *Access {
 type Caller struct {
 	DID      federation.DID
 	Operator bool
-	Session  federation.Session // of the token; zero for an operator
+	Session  federation.Session // zero for an operator
 	// Bound says that an operator acts for the DID, which has proved nothing. The gateway then
 	// signs steps only for its own agents and for DIDs that are bound with vouch.
 	Bound bool

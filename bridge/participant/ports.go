@@ -63,25 +63,25 @@ type Skills interface {
 	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error
 }
 
-// Sessions keeps the sessions behind tokens.
+// Sessions stores the sessions behind tokens.
 type Sessions interface {
-	// StartSession files a session. It returns [federation.ErrSessionEnded] for a key that was
-	// revoked meanwhile.
+	// StartSession files a session. It returns [federation.ErrSessionEnded] if the key was revoked
+	// meanwhile.
 	StartSession(ctx context.Context, s federation.Session) error
-	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
-	// [federation.ErrNotFound] for any other one that has ended.
+	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
+	// [federation.ErrNotFound] if it ended otherwise.
 	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
-	// AdvanceSession moves a session on from a generation, until a moment. It returns
-	// [federation.ErrTokenUsed] for another generation, which ends the session, and
-	// [federation.ErrNotFound] for a session that has ended.
+	// AdvanceSession moves a session to the next generation and extends it to expires. If the
+	// session is at another generation, it ends the session and returns [federation.ErrTokenUsed].
+	// It returns [federation.ErrNotFound] for an ended session.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
 
 // Callers authenticates callers by the tokens that other parts of the gateway issue. It may
 // block on the record.
 type Callers interface {
-	// Authenticate returns the participant whose token of another link a request carries, and
-	// false for a request without one.
+	// Authenticate returns the participant of another link's token in a request, and false without
+	// a valid token.
 	Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
 	// [*federation.UnavailableError] where that is unknown now.

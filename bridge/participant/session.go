@@ -11,8 +11,8 @@ import (
 	"baton/federation/fault"
 )
 
-// CheckSession returns [credential.ErrSession] once the session of a caller has ended, and otherwise
-// nil or the error of the record. An operator has no session.
+// CheckSession returns [credential.ErrSession] if the session of a caller has ended, or the error
+// of the record. An operator has no session.
 func (a *Access) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {
 		return nil
@@ -24,10 +24,10 @@ func (a *Access) CheckSession(ctx context.Context, who Caller) error {
 	return err
 }
 
-// Attend returns a context for a caller that waits. It ends with ctx, and as soon as the session of
-// the caller is ended here or at another replica: its cause is [credential.ErrSession] then. A
-// wake-up may be lost, so what is read for the caller needs [Access.CheckSession] too. The caller of
-// Attend calls leave at the end.
+// Attend returns a context for a blocking caller. The context ends with ctx, or with cause
+// [credential.ErrSession] when the caller's session ends here or at another replica. A wake-up may
+// be lost, so data read for the caller requires [Access.CheckSession] too. The caller must call
+// leave at the end.
 func (a *Access) Attend(ctx context.Context, who Caller) (attended context.Context, leave func()) {
 	attended, cancel := context.WithCancelCause(ctx)
 	if who.Session.ID == "" {

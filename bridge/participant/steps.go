@@ -62,13 +62,13 @@ type Filed struct {
 	Replayed bool `json:"-"`
 }
 
-// Warning says why a filed step may not be delivered.
+// Warning explains why a filed step may not be delivered.
 type Warning struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// NeverSeen is the code of the warning about an offer to a DID of which the gateway knows nothing.
+// NeverSeen is the warning code for an offer to a DID unknown to the gateway.
 const NeverSeen = "never-seen"
 
 // status returns the HTTP status of the answer.

@@ -93,7 +93,7 @@ func (t *Topics[K, P]) join(did federation.DID) *topic[K, P] {
 		wake, stop := t.wakes.Subscribe(bridge.DIDTopic(did))
 		go func() {
 			defer stop()
-			joined.dispatch(wake) // it passes tokens on, and calls no other code
+			joined.dispatch(wake) // only passes tokens on, and calls no other code
 		}()
 	}
 	joined.subscribers++

@@ -43,8 +43,8 @@ func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.
 	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
 }
 
-// findFor returns a handoff in which the caller may take a step. A handoff in which a claim comes too
-// late is shown to a caller that could see it when it was open: its home names the winner.
+// findFor returns a handoff in which the caller may take a step. A late claim gets the handoff if
+// the caller could see it while it was open, because its home names the winner.
 func (a *Access) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
 	return a.find(ctx, who, text, func(v federation.View) federation.View {
 		if verb == federation.Claim && v.Offeree == "" {
@@ -54,7 +54,7 @@ func (a *Access) findFor(ctx context.Context, who Caller, text string, verb fede
 	})
 }
 
-// find returns a handoff that the caller may see as it stands in the view that shown returns.
+// find returns a handoff that the caller may see in the state that shown returns.
 func (a *Access) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
