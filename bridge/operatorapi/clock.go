@@ -6,11 +6,11 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// Clock is the confirmed time of a gateway. Its methods do not block.
+// Clock controls the confirmed time of a gateway. Its methods do not block.
 type Clock interface {
-	// Doubt returns why the clock of the machine is not confirmed, "" while it is.
+	// Doubt returns why the clock is unconfirmed, "" if it is confirmed.
 	Doubt() string
-	// Accept confirms the clock as it stands, and reports whether it was in doubt.
+	// Accept confirms the clock, and reports whether it was in doubt.
 	Accept(by string) bool
 }
 

@@ -49,7 +49,7 @@ func (o *Operator) ExplainEvent(ctx context.Context, req contract.ExplainEventRe
 	return contract.ExplainEvent200JSONResponse(e), nil
 }
 
-// ExplainDID implements [contract.StrictServerInterface]. It may block for the host of the DID.
+// ExplainDID implements [contract.StrictServerInterface]. It may block on the host of the DID.
 func (o *Operator) ExplainDID(ctx context.Context, req contract.ExplainDIDRequestObject) (contract.ExplainDIDResponseObject, error) {
 	did, err := federation.ParseDID(req.DID)
 	if err != nil {

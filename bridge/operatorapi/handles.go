@@ -10,7 +10,7 @@ import (
 )
 
 // ReleaseHandle implements [contract.StrictServerInterface]. The next caller that registers the
-// handle gets its inbox and its consent.
+// handle inherits its inbox and consent.
 func (o *Operator) ReleaseHandle(ctx context.Context, req contract.ReleaseHandleRequestObject) (contract.ReleaseHandleResponseObject, error) {
 	if err := bodyOf(ctx); err != nil {
 		return nil, err

@@ -77,7 +77,8 @@ type Deps struct {
 	Names     bridge.Bindings
 	PublicURL string
 	Limits    bridge.LimitSource
-	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
+	// Document fetches the document of a DID again, within the limits of the directory, and returns
+	// it.
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error

@@ -268,13 +268,12 @@ type Senders interface {
 	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender
 }
 
-// Handles keeps the handles of the registry of agents.
+// Handles manages the handles in the registry of agents.
 type Handles interface {
-	// Agent returns [federation.ErrNotFound] for a handle that no agent registered, as
-	// ReleaseHandle does.
+	// Agent returns [federation.ErrNotFound] for an unknown handle, as ReleaseHandle does.
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
-	// ReleaseHandle ends the keys, sessions and webhooks of a handle, which may be registered again
-	// then. Its inbox and its consent stay. Releasing it again changes nothing.
+	// ReleaseHandle ends the keys, sessions and webhooks of a handle, so that it can be registered
+	// again. Its inbox and consent stay. It is idempotent.
 	ReleaseHandle(ctx context.Context, handle string, now time.Time) error
 }
 
@@ -291,14 +290,14 @@ type Tokens interface {
 	Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error)
 }
 
-// Sessions ends the sessions of participants.
+// Sessions lists and ends the sessions of participants.
 type Sessions interface {
 	// AgentOf returns the agent that has a DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-	// Sessions returns the sessions of some participants, named by handles and DIDs.
+	// Sessions returns the live sessions of some participants, named by handles and DIDs.
 	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)
-	// EndSessions ends the sessions of some participants but one, "" for none, and returns how
-	// many there were.
+	// EndSessions ends the sessions of some participants except one, "" for none, and returns their
+	// number.
 	EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error)
 }
 

@@ -51,7 +51,7 @@ type Probes struct {
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.
 	Guard func(http.Handler) http.Handler
-	// GuardDebug wraps the handlers of profiles instead of Guard; nil for Guard.
+	// GuardDebug replaces Guard for the profile handlers; nil uses Guard.
 	GuardDebug func(http.Handler) http.Handler
 }
 

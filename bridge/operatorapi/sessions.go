@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// EndSessions implements [contract.StrictServerInterface]. The tokens of the sessions are refused from
-// now on, and their streams end.
+// EndSessions implements [contract.StrictServerInterface]. It invalidates the tokens of the
+// sessions and ends their streams at once.
 func (o *Operator) EndSessions(ctx context.Context, req contract.EndSessionsRequestObject) (contract.EndSessionsResponseObject, error) {
 	if err := bodyOf(ctx); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (o *Operator) EndSessions(ctx context.Context, req contract.EndSessionsRequ
 	return contract.EndSessions200JSONResponse(o.acted(ctx, "token revoke", string(did), ask, ended)), nil
 }
 
-// sessionNames returns the names under which the participant with a DID has sessions.
+// sessionNames returns the names of the participant with a DID in the sessions table.
 func (o *Operator) sessionNames(ctx context.Context, did federation.DID) ([]string, error) {
 	names := []string{string(did)}
 	agent, err := o.deps.Sessions.AgentOf(ctx, did)

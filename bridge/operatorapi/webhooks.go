@@ -140,7 +140,7 @@ func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, d
 	if h.Disabled.IsZero() {
 		return 0, nil
 	}
-	h.Ends = time.Time{} // of a key that ended: the operator vouches for the webhook now
+	h.Ends = time.Time{} // the operator now vouches for the webhook, even if its key has ended
 	try := func() error { return o.deps.Hooks.Enable(ctx, h) }
 	if dry {
 		try = func() error { return o.deps.Hooks.Check(ctx, h.URL) }

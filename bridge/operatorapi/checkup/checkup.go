@@ -59,14 +59,14 @@ type Checkup struct {
 	Home        federation.HomeID
 	Key         string            // the did:key that signs now
 	Folder      string            // data_dir
-	RecordFiles []string          // data_dir and the files of the record in it
-	ClockDoubt  string            // why the clock is not confirmed, "" while it is
-	Unfinished  []string          // DIDs whose erasure was cut short
+	RecordFiles []string          // data_dir and its record files
+	ClockDoubt  string            // why the clock is unconfirmed; "" if confirmed
+	Unfinished  []string          // DIDs with an unfinished erasure
 	Secrets     []string          // the files with secrets that the configuration names
 	Keys        string            // the folder of keys
 	Certificate *x509.Certificate // of [tls]; nil without one
 
-	Proxies *Proxies // nil if no proxy is trusted
+	Proxies *Proxies // nil without trusted proxies
 
 	Record    Record
 	Relay     Server
@@ -77,11 +77,11 @@ type Checkup struct {
 	Canary    Canary
 }
 
-// Proxies is what trusted proxies sent that names no client.
+// Proxies counts requests from trusted proxies without a usable client address.
 type Proxies struct {
 	Header     string
-	Unreadable int // requests that were refused
-	Unnamed    int // requests to which limits and blocks by address did not apply
+	Unreadable int // rejected requests
+	Unnamed    int // requests not subject to limits and blocks by address
 	Last       string
 	At         time.Time
 }
@@ -126,7 +126,7 @@ func fails(check, detail, remedy string) contract.Diagnosis {
 	return contract.Diagnosis{Check: check, State: contract.DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
-// diagnose warns of requests whose client no trusted proxy named.
+// diagnose warns of requests for which a trusted proxy named no client.
 func (p Proxies) diagnose() contract.Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
@@ -151,8 +151,8 @@ func (c Checkup) record(ctx context.Context) contract.Diagnosis {
 	return fine("record", "it takes writes")
 }
 
-// writeTest writes a file to a folder, syncs it and removes it. A small write to the record proves
-// little: it may fit into pages that are allocated already.
+// writeTest writes a file to a folder, syncs it and removes it. A small write to the record is no
+// sufficient test, because it may fit into allocated pages.
 func writeTest(folder string) (err error) {
 	file, err := os.CreateTemp(folder, ".write-*")
 	if err != nil {
@@ -160,7 +160,7 @@ func writeTest(folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	text := make([]byte, testBytes)
-	_, _ = rand.Read(text) // never fails; a file system that compresses has to store random bytes
+	_, _ = rand.Read(text) // never fails; random bytes, because a file system may compress
 	if _, err := file.Write(text); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (c Checkup) permissions() contract.Diagnosis {
 	return fine("permissions", fmt.Sprintf("the owner alone reads the %d files with secrets", len(paths)))
 }
 
-// Loose reports whether users other than the owner have access to a file or folder, and its mode.
+// Loose reports whether other users have access to a file or folder, and returns its mode.
 func Loose(path string) (fs.FileMode, bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -360,7 +360,7 @@ func diagnoseLink(check string, s bridge.LinkStatus) contract.Diagnosis {
 	return fails(check, detail, "see baton link show "+s.Link.Name()+" and baton link explain "+s.Link.Name())
 }
 
-// unsigned warns of each registry whose messages count without its signature.
+// unsigned warns of each registry with allowed unsigned messages.
 func (c Checkup) unsigned() []contract.Diagnosis {
 	var all []contract.Diagnosis
 	for _, p := range c.Peers {

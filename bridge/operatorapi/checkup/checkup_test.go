@@ -13,13 +13,13 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// writable is a record whose small writes still fit into its file.
+// writable is a record that accepts small writes even if the disk is full.
 type writable struct{}
 
 // Ready implements [checkup.Record].
 func (writable) Ready(context.Context) error { return nil }
 
-// reached is a relay.
+// reached is a reachable relay.
 type reached struct{}
 
 // Ready implements [checkup.Server].
@@ -31,7 +31,7 @@ type nothing struct{}
 // Get implements [checkup.Documents].
 func (nothing) Get(context.Context, string) ([]byte, error) { return nil, context.Canceled }
 
-// A process whose files may not grow has a full disk.
+// A file size limit on the process simulates a full disk.
 func TestRecordCheckWritesATestFile(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {

@@ -147,7 +147,8 @@ type stepContext struct {
 	file []byte // nil for a text
 }
 
-// contextOf returns the context of a step. It cuts the title of an offer: the context has the full text.
+// contextOf returns the context of a step. If the title of an offer is too long, it cuts the title
+// and adds the full text to the context.
 func contextOf(s *Step) (content stepContext, err error) {
 	if s.Content != nil {
 		content = shortest(s.Content)

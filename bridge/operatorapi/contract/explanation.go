@@ -45,27 +45,27 @@ type ExplainedKey struct {
 	Source string `json:"source"`
 }
 
-// ExplainedDID is what the document of a DID says here.
+// ExplainedDID describes the document of a DID as this gateway sees it.
 type ExplainedDID struct {
 	DID     federation.DID `json:"did"`
-	Source  string         `json:"source,omitempty"`  // address of the document; empty for one that nothing was asked for
-	Fetched Moment         `json:"fetched,omitzero"`  // when the document was fetched
-	Mailbox string         `json:"mailbox,omitempty"` // address of the home that it says has its mailbox
-	Error   string         `json:"error,omitempty"`   // why there is no document
-	Keys    []DocumentKey  `json:"keys"`              // that sign for the DID
-	Skipped []SkippedKey   `json:"skipped"`           // that cannot be used
+	Source  string         `json:"source,omitempty"`  // address of the document; empty if none was requested
+	Fetched Moment         `json:"fetched,omitzero"`  // time of the fetch
+	Mailbox string         `json:"mailbox,omitempty"` // address of the home that has its mailbox, according to the document
+	Error   string         `json:"error,omitempty"`   // reason why there is no document
+	Keys    []DocumentKey  `json:"keys"`              // signing keys
+	Skipped []SkippedKey   `json:"skipped"`           // unusable keys
 }
 
 // DocumentKey is a key in the document of a DID.
 type DocumentKey struct {
 	KeyID  string             `json:"kid"`
-	Kind   federation.KeyKind `json:"kind"`       // ed25519, p256 or secp256k1; only the first signs steps, each of them logs in
+	Kind   federation.KeyKind `json:"kind"`       // ed25519, p256 or secp256k1; only ed25519 signs steps, all can log in
 	Public string             `json:"public_key"` // base64url
 }
 
-// SkippedKey is a key in the document of a DID that cannot be used.
+// SkippedKey is an unusable key in the document of a DID.
 type SkippedKey struct {
-	ID     string `json:"id"` // of its verification method; empty for one without
+	ID     string `json:"id"` // of the verification method; empty for none
 	Reason string `json:"reason"`
 }
 

@@ -12,9 +12,9 @@ type Peer struct {
 	Origin    string `json:"origin"`           // of the mode
 	Source    string `json:"source,omitempty"` // of the peer: configuration, or record where an operator added it
 	URL       string `json:"url,omitempty"`
-	Dialect   string `json:"dialect,omitempty"`  // of a registry
-	Unsigned  string `json:"unsigned,omitempty"` // which messages count as its word without its signature
-	Waiting   int    `json:"waiting"`            // messages that it has not taken, or steps that it has not receipted
+	Dialect   string `json:"dialect,omitempty"`  // registries only
+	Unsigned  string `json:"unsigned,omitempty"` // policy for its unsigned messages
+	Waiting   int    `json:"waiting"`            // undelivered messages, or steps without a receipt
 	Oldest    Moment `json:"oldest,omitzero"`
 	Dead      int    `json:"dead"`
 	Held      bool   `json:"held"`

@@ -126,7 +126,7 @@ func attempts(n contract.Next, now time.Time) []string {
 	return parts
 }
 
-// DID writes what the document of a DID says here.
+// DID prints the document of a DID as this gateway sees it.
 func DID(out io.Writer, e contract.ExplainedDID) error {
 	var d details
 	d.say("did", string(e.DID))
