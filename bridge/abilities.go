@@ -45,11 +45,11 @@ type Returner interface {
 	Back() <-chan struct{}
 }
 
-// Pinned is a [Link] to a place, such as a directory, that another one can replace. It stays down
-// until the earlier place is back.
+// Pinned is a [Link] to a place that another one can replace, such as a directory. The link stays
+// down until the original place is back.
 type Pinned interface {
 	Link
-	// Unpin lets the next Run use the place of that moment. It does not block.
+	// Unpin lets the next Run use the current place. It does not block.
 	Unpin()
 }
 
@@ -179,9 +179,9 @@ type InboxReader interface {
 // links that the HTTP listener serves take such a token too.
 type Authenticator interface {
 	Link
-	// Authenticate returns the participant whose token a request carries, and false for a request
-	// without a valid token of this link, or one whose session has ended. It blocks on the record,
-	// and its error is that of the record.
+	// Authenticate returns the participant of the token in a request. It returns false for a
+	// request without a valid token of this link, and for an ended session. It blocks on the record
+	// and returns its errors.
 	Authenticate(r *http.Request) (who Authenticated, ok bool, err error)
 }
 
@@ -224,8 +224,7 @@ type Peer struct {
 	URL     string
 	Mode    string // what may pass, such as "allow" or "block"
 	Dialect string // that the configuration names; "" for none
-	// Unsigned says which messages count as the word of the peer without its signature; "" for
-	// none.
+	// Unsigned is the policy by which unsigned messages count as from the peer; "" for none.
 	Unsigned string
 }
 

@@ -31,10 +31,11 @@ type Link interface {
 	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
 	// calls up after the peer has authenticated and both bursts are over.
 	Run(ctx context.Context, up func()) error
-	// Deliver makes one delivery. It blocks until the peer has the step, and returns nil then.
-	// An error that wraps [*federation.UnavailableError] means that Deliver is called again
-	// later, and before the later deliveries of the handoff unless it is an [*AbsentError]; after a [*federation.RefusalError] it is never called again with this delivery.
-	// Deliver may be called while Run runs, and concurrently for different handoffs.
+	// Deliver makes one delivery. It blocks until the peer has the step, and then returns nil.
+	// After an error that wraps [*federation.UnavailableError], Deliver is called again later, and
+	// before the later deliveries of the handoff unless the error is an [*AbsentError]. After a
+	// [*federation.RefusalError] it is never called again with this delivery. Deliver may be called
+	// while Run runs, and concurrently for different handoffs.
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
 
@@ -58,7 +59,7 @@ func RulingTopic(home federation.HomeID) string { return "ruling." + string(home
 // DIDTopic is the topic of a DID whose inbox has a new step.
 func DIDTopic(did federation.DID) string { return "did." + string(did) }
 
-// SessionsTopic is the topic of a participant some of whose sessions ended.
+// SessionsTopic is the topic for ended sessions of a participant.
 func SessionsTopic(participant string) string { return "sessions." + participant }
 
 // HandoffTopic is the topic of a handoff that has a new step.
@@ -73,9 +74,8 @@ type KeyError struct {
 // Error implements error.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 
-// AbsentError reports that the channel of a step has the step, and a party that was away has not.
-// The next call of Deliver for the step has [federation.Delivery.Personal] set, and is for that
-// party only.
+// AbsentError reports that a step reached its channel, but not a party that was away. The next call
+// of Deliver for the step has [federation.Delivery.Personal] set, and is only for that party.
 type AbsentError struct{ Err error }
 
 // Error implements error.

@@ -39,8 +39,8 @@ type Messages interface {
 	// Contacts returns up to limit senders that wrote to a participant or that it allowed or
 	// blocked, from after a cursor on, and the cursor to go on from: "" after the last.
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
-	// Back has the pending messages and steps for a DID tried now, because the DID came to a
-	// link; "" is all that waits for the link.
+	// Back makes the pending messages and steps for a DID due now, because the DID came to a link;
+	// "" means all of the link.
 	Back(ctx context.Context, link string, did federation.DID) error
 	// Answered returns the handoff that a message is about which has an ID on its network: that
 	// of the step that it brought, or the one that it names. It returns

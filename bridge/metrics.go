@@ -28,7 +28,7 @@ type Metrics struct {
 	Relays     *prometheus.CounterVec // peer outcome
 	Strangers  *prometheus.CounterVec // reason
 	Chat       *prometheus.CounterVec // network link outcome
-	Faults     *prometheus.CounterVec // where
+	Faults     *prometheus.CounterVec // by place
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -64,16 +64,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
 	m.Faults = counter("faults_total", "Faults of this program that were contained, by what they ended.", "where")
-	m.Faults.WithLabelValues(RequestFault) // there from the start
+	m.Faults.WithLabelValues(RequestFault) // present from the start
 	reg.MustRegister(m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
 }
 
-// RequestFault is where an HTTP request met a fault.
+// RequestFault is the place of a fault in an HTTP request.
 const RequestFault = "request"
 
-// Fault logs and counts a contained panic, and reports whether err is one. Where names what it ended,
-// such as "link lab".
+// Fault logs and counts a contained panic, and reports whether err is one. The label where names
+// the ended connection or job, such as "link lab".
 func (m *Metrics) Fault(ctx context.Context, log *slog.Logger, where string, err error) bool {
 	caught := fault.Of(err)
 	if caught == nil {

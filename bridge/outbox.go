@@ -20,10 +20,10 @@ import (
 
 // Bounds of an outbox worker.
 const (
-	headsPage = 256  // lanes that one read returns
-	maxLanes  = 64   // lanes that deliver at a time
-	lanePage  = 64   // deliveries of one lane, before another lane begins
-	turnsPage = 1024 // lanes among which the senders of a paced link take turns
+	headsPage = 256  // lanes per read
+	maxLanes  = 64   // concurrent lanes
+	lanePage  = 64   // deliveries of one lane before another lane starts
+	turnsPage = 1024 // lanes considered for the turns of a paced link
 )
 
 // idleWait is how often a worker reads the outbox without a wake-up, because a wake-up may be
@@ -68,11 +68,11 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads with the signer of the oldest due delivery of each lane.
+	// Lanes is Heads, with the signer of the oldest due delivery of each lane.
 	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
 	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
-	// party and were not hurried come last. A delivery that cannot be decoded is among them, with the
-	// reason in Broken.
+	// party and were not hurried come last. For a delivery that cannot be decoded, Broken has the
+	// reason.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns the first lane whose first delivery is due after now: a lane of the handoffs
 	// of a DID if there is one, else of any handoff. It returns [federation.ErrNotFound] where
@@ -88,10 +88,10 @@ type Outbox interface {
 	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
 }
 
-// outboxWorker delivers the outbox of a link while the link is up. It delivers many lanes at a
-// time, so that a failing lane delays no other one, and begins due lanes by ascending rank. While
-// the peer takes deliveries at a rate, each begun lane makes one delivery, and senders take turns.
-// The record keeps the time of each next attempt.
+// outboxWorker delivers the outbox of a link while the link is up. It delivers many lanes
+// concurrently, so that a failing lane delays no other one, and starts due lanes by ascending rank.
+// If the peer limits the rate, a started lane makes one delivery and senders take turns. The record
+// keeps the time of each next attempt.
 type outboxWorker struct {
 	link    Link
 	rows    Outbox
@@ -157,7 +157,7 @@ type running struct {
 	waits *backoff.ExponentialBackOff
 	pause <-chan time.Time // no lane begins before it; nil for no pause
 	turns Turns
-	turn  <-chan time.Time // when the peer takes the next delivery; nil for no wait
+	turn  <-chan time.Time // when the peer accepts the next delivery; nil for no wait
 }
 
 // passed is a lane that has ended for now.
@@ -166,10 +166,10 @@ type passed struct {
 	delivered int
 	unnoted   bool // the record could not be read or written
 	probe     bool
-	fault     error // a contained panic, nil for none
+	fault     error // contained panic, or nil
 }
 
-// run delivers until ctx ends or the code of the link panics, and returns after all lanes have ended.
+// run delivers until ctx ends or the link's code panics. It returns after all lanes have ended.
 func (w *outboxWorker) run(ctx context.Context) error {
 	wake, stop := w.wakes.Subscribe(OutboxTopic(w.link.Name()))
 	defer stop()
@@ -223,8 +223,9 @@ func (w *outboxWorker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn begins as many due lanes as the peer takes deliveries now. Senders take turns, so that
-// none waits behind all deliveries of another one. The rank orders the lanes of each sender.
+// fillInTurn starts as many due lanes as the rate of the peer allows now. Senders take turns, so
+// that no sender waits behind all deliveries of another one. Within a sender, lanes are ordered by
+// rank.
 func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if r.turn != nil || len(r.busy) >= maxLanes {
@@ -268,9 +269,9 @@ func (w *outboxWorker) look(ctx context.Context, r *running) {
 	}
 }
 
-// passing is how a lane begins.
+// passing describes how a lane starts.
 type passing struct {
-	paid  bool // the pace has counted its first delivery
+	paid  bool // its first delivery already counts in the pace
 	probe bool
 }
 
@@ -320,9 +321,9 @@ func (w *outboxWorker) tryStuck(ctx context.Context, r *running, did federation.
 	}
 }
 
-// lane delivers one lane in order, up to the first delivery that has to wait: only one delivery while
-// the peer has a rate. It returns how many deliveries ended, and whether the record could not note a
-// result. The pace has counted the first delivery of a paid lane.
+// lane delivers one lane in order, up to the first delivery that has to wait. If the peer limits
+// the rate, it makes only one delivery. It returns the number of finished deliveries, and whether
+// the record failed to save a result. The first delivery of a paid lane already counts in the pace.
 func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID, paid bool) (over int, unnoted bool) {
 	rows, err := w.rows.PendingOf(ctx, w.link.Name(), id, lanePage)
 	if err != nil {
@@ -340,7 +341,7 @@ func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID, paid b
 		if err == nil {
 			over += len(covered)
 			if w.pace.Limited() {
-				return over, false // the next one may be the turn of another sender
+				return over, false // the next one may belong to another sender
 			}
 			continue
 		}
@@ -447,7 +448,7 @@ func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covere
 	}
 	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted, Personal: absent}
 	failed := covered[:1]
-	if absent { // each row waits by itself from now on
+	if absent { // from now on each row waits by itself
 		failed = covered
 	}
 	var unnoted error

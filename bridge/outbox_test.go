@@ -83,7 +83,7 @@ func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 	})
 }
 
-// The channel of a step has the step, and its reader comes back after some minutes.
+// A step has reached its channel, and its reader returns after some minutes.
 func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true

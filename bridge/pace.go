@@ -58,14 +58,14 @@ func (p *Pace) Take(now time.Time) time.Duration {
 	return wait
 }
 
-// Limited reports whether the destination has a rate.
+// Limited reports whether the destination has a rate limit.
 func (p *Pace) Limited() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bucket.Limit() < unlimited
 }
 
-// Wait returns how long to wait before [Pace.Take], 0 for no wait.
+// Wait returns the time until [Pace.Take] succeeds, 0 for no wait.
 func (p *Pace) Wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

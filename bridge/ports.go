@@ -72,8 +72,8 @@ type Gateway interface {
 	// Same reports whether two DIDs belong to one agent. It blocks on the record.
 	Same(ctx context.Context, a, b federation.DID) bool
 	// Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
-	// unchanged. What people write to the DID of a kept key is for its owner. It blocks on the
-	// record, and its error is that of the record.
+	// unchanged. Messages to the DID of a kept key go to its owner. It blocks on the record and
+	// returns its errors.
 	Owner(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Place returns where an offer from a network without channels is written on IRC, and in
 	// which dialect. An offer to a user that is online is private to that user; any other offer
@@ -125,10 +125,9 @@ type Evidence interface {
 
 // Keys proves DIDs by the keys in their documents, and keeps which keys they had.
 type Keys interface {
-	// Proved judges whether a DID signed a message with a key that its document lists now, and
-	// returns the key. It
-	// blocks on the host of the document. Its error states why the verdict is
-	// [federation.Unverifiable].
+	// Proved verifies that a DID signed a message with a key in its current document, and returns
+	// the key. It blocks on the host of the document. Its error is the reason of a
+	// [federation.Unverifiable] verdict.
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error)
 	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
 	// wraps [*federation.UnavailableError] when the record cannot be written now.

@@ -19,7 +19,7 @@ const (
 	CodeFailed       = "failed"       // any other error
 )
 
-// unavailableAfter is when a client may ask again after an outage of unknown length.
+// unavailableAfter is the Retry-After for an outage of unknown length.
 const unavailableAfter = 5 * time.Second
 
 // ProblemError is an error as the HTTP APIs answer it.
@@ -68,8 +68,8 @@ func ProblemOf(err error) ProblemError {
 	return p
 }
 
-// RetryHeader tells the client of an answer when it may come again. Seconds are 0 if that is unknown: the
-// header then has the usual wait of a 503 or a 429, and is absent for another status.
+// RetryHeader sets the Retry-After header of an answer. If seconds is 0, a 503 or a 429 gets the
+// default wait, and other statuses get no header.
 func RetryHeader(h http.Header, status, seconds int) {
 	if seconds <= 0 {
 		seconds = retrySeconds(waitOf(status))
@@ -79,13 +79,13 @@ func RetryHeader(h http.Header, status, seconds int) {
 	}
 }
 
-// waitOf returns the usual wait before a request that got a status may succeed, 0 for none.
+// waitOf returns the default wait after a status, 0 for none.
 func waitOf(status int) time.Duration {
 	switch status {
 	case http.StatusServiceUnavailable:
 		return unavailableAfter
 	case http.StatusTooManyRequests:
-		return time.Minute // the period of most rates
+		return time.Minute // the period of most rate limits
 	}
 	return 0
 }

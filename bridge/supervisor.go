@@ -98,7 +98,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// contained is session for a link whose code may panic: that is an error of the connection.
+// contained is session with panics of the link's code returned as errors of the connection.
 func (s *Supervisor) contained(ctx context.Context, onUp, onLoss func()) error {
 	err := fault.Catch(func() error { return s.session(ctx, onUp, onLoss) })
 	s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
@@ -148,8 +148,8 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	return group.Wait()
 }
 
-// deliver runs the outbox. A link that the HTTP listener serves has no connection that could end: its
-// outbox runs again after a panic.
+// deliver runs the outbox. A link served by the HTTP listener has no connection to end, so its
+// outbox restarts after a panic.
 func (s *Supervisor) deliver(ctx context.Context) error {
 	_, mounted := s.link.(Mounted)
 	for waits := newWaits(); ; {

@@ -12,7 +12,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// paced is a link whose peer takes six deliveries a minute, or any number until it refuses one as one too many.
+// paced is a link whose peer accepts six deliveries a minute, or any number until it refuses one
+// for its rate.
 type paced struct {
 	*link
 	perMinute int
@@ -79,7 +80,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 					time.Sleep(time.Minute)
 					synctest.Wait()
 				}
-				for _, each := range h.link.delivered()[begun:] { // those before went out together
+				for _, each := range h.link.delivered()[begun:] { // the earlier ones went out together
 					if slices.Contains(ann, each.Event) {
 						other = append(other, each.Event)
 					}
@@ -92,7 +93,8 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 	}
 }
 
-// The steps of one handoff, and the messages of one conversation, are one lane: it makes one delivery a turn.
+// The steps of one handoff, and the messages of one conversation, form one lane, which makes one
+// delivery per turn.
 func TestALaneMakesOneDeliveryATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
@@ -100,7 +102,7 @@ func TestALaneMakesOneDeliveryATurn(t *testing.T) {
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()
-		h.offers(t, "eve", 900, 1) // takes the burst
+		h.offers(t, "eve", 900, 1) // uses up the burst
 		h.wakes.Wake()
 		synctest.Wait()
 		offer := federationtest.Offer(1, federationtest.Person("ann"), federationtest.Person("bob"))

@@ -78,8 +78,8 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	})
 }
 
-// addressee returns the DID of the agent that a request is for: the DID in the path, or the owner of
-// a kept key's DID.
+// addressee returns the DID of the agent that a request addresses: the DID in the path, or its
+// owner if the gateway keeps that key.
 func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {

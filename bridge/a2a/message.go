@@ -55,7 +55,8 @@ func parseMessage(text json.RawMessage) (received, error) {
 	return m, nil
 }
 
-// checkParts checks the names of the members of each part. The library decodes parts itself, with encoding/json.
+// checkParts checks the member names of each part, because the library decodes parts itself with
+// encoding/json.
 func checkParts(parts json.RawMessage) error {
 	var list []json.RawMessage
 	if parts == nil {

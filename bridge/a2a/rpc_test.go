@@ -145,7 +145,7 @@ func TestAnOutageIsALimitAndNoVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ada.call(t, "/a2a", "GetTask", fmt.Sprintf(`{"id":%q}`, task.ID))
-	if got.Status != http.StatusServiceUnavailable { // whether the session of the token goes on is unknown
+	if got.Status != http.StatusServiceUnavailable { // the state of the token's session is unknown
 		t.Errorf("answered %d %s", got.Status, got.Text)
 	}
 }

@@ -415,7 +415,7 @@ func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation
 
 func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
 
-// Owner implements [bridge.Gateway]: no key is kept.
+// Owner implements [bridge.Gateway]. No keys are kept.
 func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil
 }

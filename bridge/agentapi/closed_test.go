@@ -8,8 +8,8 @@ import (
 	"baton/bridge/agentapi/contract"
 )
 
-// The generated server decodes bodies with encoding/json, which would read "Title" as "title". The schema of each body
-// refuses members that it does not name, at each depth, before that.
+// The generated server decodes bodies with encoding/json, which would read "Title" as "title". The
+// schema of each body therefore rejects unknown members at each depth.
 func TestBodiesOfTheContractAreClosed(t *testing.T) {
 	t.Parallel()
 	spec, err := contract.GetSpec()
@@ -37,7 +37,7 @@ func checkClosed(t *testing.T, at string, s *openapi3.Schema) {
 		checkClosed(t, at+"[]", s.Items.Value)
 	}
 	if len(s.Properties) == 0 {
-		return // a value that is carried as it is
+		return // a free value
 	}
 	if s.AdditionalProperties.Has == nil || *s.AdditionalProperties.Has {
 		t.Errorf("%s may have other members", at)

@@ -16,8 +16,8 @@ import (
 	"baton/federation"
 )
 
-// A revoked key ends what it logged in to, at every replica: the streams are woken, and what is
-// shown is shown in a session that goes on.
+// A revoked key ends its sessions at every replica. Open streams are woken, and nothing is shown in
+// an ended session.
 func TestRevokedKeyEndsStreamsLeasesAndWebhooks(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)
@@ -103,7 +103,7 @@ func TestRevokedKeyEndsStreamsLeasesAndWebhooks(t *testing.T) {
 	}
 }
 
-// What is read after the end of a session is not shown, even where the wake-up is lost.
+// Entries read after the end of a session are not shown, even if the wake-up is lost.
 func TestStreamShowsNothingAfterItsSession(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(w.mux)

@@ -79,10 +79,9 @@ func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.Look(ctx, place{w.seen, watchPage, true})
 }
 
-// drain passes all pages after what was written to show, which moves seen, while the session of the
-// client lasts. Where the record
-// is unavailable it returns nil: the next heartbeat reads again. Entries that are filed after
-// a page that is not full notify the watcher.
+// drain passes all unread pages to show, which advances seen, while the session of the client
+// lasts. During an outage of the record it returns nil, and the next heartbeat reads again. Entries
+// filed after a partial page notify the watcher.
 func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
 	for {
 		p := w.first

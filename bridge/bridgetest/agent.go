@@ -60,8 +60,8 @@ func NewAgent(baseURL, handle string, seed []byte) *Agent {
 	return &Agent{Handle: handle, Key: key, KeyID: "k_" + hex.EncodeToString(sum[:8]), URL: baseURL}
 }
 
-// Register registers the agent with a proof that names the registry, or gets new tokens for one that
-// is registered. It learns the domain and the key of the registry.
+// Register registers the agent with a proof that names the registry, or gets new tokens for a
+// registered agent. It stores the domain and the key of the registry.
 func (a *Agent) Register(ctx context.Context) error {
 	status, answer, err := a.Call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil)
 	if err != nil || status != http.StatusOK {
@@ -94,7 +94,7 @@ func (a *Agent) Challenge(ctx context.Context) (string, error) {
 	return challenge, nil
 }
 
-// Enter posts a registration, and keeps the tokens of the answer.
+// Enter posts a registration and stores the returned tokens.
 func (a *Agent) Enter(ctx context.Context, registration map[string]any) error {
 	status, answer, err := a.Call(ctx, http.MethodPost, "/register", registration)
 	if err != nil || status != http.StatusCreated && status != http.StatusOK {
@@ -107,8 +107,8 @@ func (a *Agent) Enter(ctx context.Context, registration map[string]any) error {
 	return nil
 }
 
-// RegisterBare registers the agent as the specification says: with a signature of the challenge
-// alone, which names no registry.
+// RegisterBare registers the agent as in the specification: the signature covers only the
+// challenge, and names no registry.
 func (a *Agent) RegisterBare(ctx context.Context) error {
 	challenge, err := a.Challenge(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Agent) RegisterBare(ctx context.Context) error {
 	return a.Enter(ctx, a.Registration(challenge))
 }
 
-// BoundRegistration returns the body that answers a challenge with a signature which names the
+// BoundRegistration returns a registration whose signature covers the challenge and names the
 // registry.
 func (a *Agent) BoundRegistration(challenge string) (map[string]any, error) {
 	body := a.Registration(challenge)
@@ -125,8 +125,8 @@ func (a *Agent) BoundRegistration(challenge string) (map[string]any, error) {
 	return body, err
 }
 
-// Bind adds aud, purpose, timestamp and handle to a request, and a signature over them and over other
-// members.
+// Bind adds aud, purpose, timestamp and handle to a request, and a signature over these and the
+// covered members.
 func (a *Agent) Bind(body map[string]any, purpose, signature string, key ed25519.PrivateKey, covered ...string) error {
 	body["aud"], body["purpose"], body["timestamp"], body["handle"] = a.Domain, purpose, time.Now().Unix(), a.Handle
 	signed := map[string]any{}

@@ -64,8 +64,8 @@ type Freeq struct {
 	users      map[string]*FreeqUser        // by nick
 	gone       map[string]bool              // nicks of users that quit, until they join again
 	moderated  map[string]bool              // channels
-	deaf       map[net.Conn]bool            // connections of before [Freeq.Die]
-	peerName   string                       // as the peer greeted
+	deaf       map[net.Conn]bool            // connections from before [Freeq.Die]
+	peerName   string                       // as in the peer's greeting
 	read       []Line
 	tasks      map[string]*freeqTask
 	log        []freeqRow
@@ -163,7 +163,8 @@ func (f *Freeq) LoseLines(lose bool) {
 	f.loseLines = lose
 }
 
-// Moderate makes a channel moderated, or ends that. It drops each line of the peer's users then.
+// Moderate makes a channel moderated or unmoderated. A moderated channel drops all lines of the
+// peer's users.
 func (f *Freeq) Moderate(channel string, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,8 @@ func (f *Freeq) Cut() {
 	f.drop()
 }
 
-// Die ends the link as the death of the server does: the peer is told nothing, and what it says on
-// the connection is not read. It may connect again at once.
+// Die ends the link as a crash of the server does: the peer gets no notice, and its data on the
+// connection is never read. It may reconnect at once.
 func (f *Freeq) Die() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -138,12 +138,12 @@ func (f *Freeq) act(m map[string]any) {
 	}
 }
 
-// Line is a line for people that a user was shown.
+// Line is a line shown to a user.
 type Line struct {
 	Nick, From, Text, ID string
 }
 
-// Read returns the lines that a user was shown.
+// Read returns the lines shown to a user.
 func (u *FreeqUser) Read() (lines []Line) {
 	u.home.mu.Lock()
 	defer u.home.mu.Unlock()
@@ -155,7 +155,7 @@ func (u *FreeqUser) Read() (lines []Line) {
 	return lines
 }
 
-// shows shows a line to the users that it is for. One that is not there never sees it.
+// shows delivers a line to the recipients that are present. Absent users never see it.
 func (f *Freeq) shows(m map[string]any) {
 	for nick, u := range f.users {
 		if target := text(m, "target"); strings.HasPrefix(target, "#") || target == nick || target == string(u.DID) {
@@ -164,9 +164,9 @@ func (f *Freeq) shows(m map[string]any) {
 	}
 }
 
-// spoken holds a line to what a channel lets in, and a private one to its users. It shows the
-// line, and files it under its message ID, once: a private one if it names the DIDs of both ends. A server
-// finds a DID by a nick only for nicks that are registered.
+// spoken checks a line against the modes of its channel, or a private line against its users. It
+// delivers the line and files it once under its message ID, for a private line only if it names the
+// DIDs of both ends. A server resolves a nick to a DID only for registered nicks.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
@@ -337,7 +337,7 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
 	}
-	if !routed { // also of a step that is on file, or that the rules refuse
+	if !routed { // even for a step on file or an illegal step
 		f.show(m)
 	}
 	row := freeqRow{

@@ -127,7 +127,7 @@ func (p *Participants) owners() mailbox.Owners {
 	return mailbox.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
 }
 
-// keptKeys has no links, and notes the keys that are kept for the parties.
+// keptKeys has no links, and records the kept keys of the parties.
 type keptKeys struct{ of *Participants }
 
 // Route implements [federation.Routes].
@@ -250,7 +250,8 @@ func (w *Topics) Wake(topics ...string) {
 	}
 }
 
-// Waiting returns how many wait for something to read now, and not for the end of a session.
+// Waiting returns the number of waiters for new data. Waiters for the end of a session do not
+// count.
 func (w *Topics) Waiting() (total int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +263,7 @@ func (w *Topics) Waiting() (total int) {
 	return total
 }
 
-// WaitingFor returns how many wait for a topic now.
+// WaitingFor returns the number of current waiters for a topic.
 func (w *Topics) WaitingFor(topic string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

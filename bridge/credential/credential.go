@@ -22,6 +22,6 @@ var (
 	ErrToken = errors.New("credential: not a good token")
 	// ErrTokenExpired is returned for a token that was good.
 	ErrTokenExpired = errors.New("credential: the token has expired")
-	// ErrSession is returned for a token whose session has ended.
+	// ErrSession is returned for a token of an ended session.
 	ErrSession = errors.New("credential: the session of the token has ended")
 )

@@ -25,8 +25,8 @@ const (
 	RefreshLife = 86400 * time.Second
 )
 
-// Leeway is by how much the clock of the author of a time claim may differ. The gateway's own tokens have
-// none: it promises their end.
+// Leeway is the allowed clock skew for time claims by other authors. The gateway's own tokens have
+// none, because their end is exact.
 //
 // spec: RFC 7519 §4.1.4
 const Leeway = time.Minute
@@ -44,8 +44,8 @@ const (
 	Refresh Use = "refresh"
 )
 
-// Claims is what a token says: whose it is, here, until when, for what, and in which session. A
-// refresh token names its place in the session besides.
+// Claims are the contents of a token: subject, issuer, expiry, use and session. A refresh token
+// also has its generation in the session.
 type Claims struct {
 	jwt.RegisteredClaims
 
@@ -114,8 +114,8 @@ func Bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// Read returns what a token says, if it is good for a use: the caller checks that its session has
-// not ended. The error is [ErrToken] or [ErrTokenExpired].
+// Read returns the claims of a token that is valid for a use. The caller checks that its session is
+// live. The error is [ErrToken] or [ErrTokenExpired].
 func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {
 		return c, nil
@@ -145,13 +145,14 @@ func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 
 // Sessions reads the sessions of the record.
 type Sessions interface {
-	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
-	// [federation.ErrNotFound] for any other one that has ended.
+	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
+	// [federation.ErrNotFound] if it ended otherwise.
 	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
 }
 
-// SessionOf returns the session of a token. Its error is [ErrSession] for one that has ended, and
-// otherwise that of Sessions. Sessions are read for each request: an end counts at once, at every replica.
+// SessionOf returns the session of a token. It returns [ErrSession] if the session has ended, and
+// otherwise the error of record. Sessions are not cached, so that an end takes effect at once at
+// every replica.
 func SessionOf(ctx context.Context, record Sessions, c Claims, now time.Time) (federation.Session, error) {
 	s, err := record.Session(ctx, c.Session, now)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && s.Participant != c.Subject {
@@ -160,8 +161,7 @@ func SessionOf(ctx context.Context, record Sessions, c Claims, now time.Time) (f
 	return s, err
 }
 
-// NewSession returns a session that begins now as a participant began it, and whose first refresh
-// token is good.
+// NewSession returns begins as a new session, with an ID, its times and its first refresh token.
 func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id) // never fails
@@ -170,7 +170,7 @@ func NewSession(begins federation.Session, now time.Time) federation.Session {
 	return begins
 }
 
-// HostOf returns the address from which a request comes, without a port.
+// HostOf returns the client address of a request, without a port.
 func HostOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -139,7 +139,7 @@ func (e *engine) commit(ctx context.Context, calls []*call) {
 	b := &batch{writes: map[*live]*federation.JournalWrite{}, later: map[*live]time.Time{}}
 	now := time.Now()
 	for _, c := range calls {
-		c.err = unavailable(errEnded) // as long as it is not judged
+		c.err = unavailable(errEnded) // until it is processed
 		defer close(c.done)           // also after a panic, which ends the engine
 	}
 	for _, c := range calls {

@@ -76,7 +76,7 @@ func (f *filer) run(ctx context.Context) error {
 		group.SetLimit(filers)
 		for _, session := range f.take() {
 			group.Go(fault.Func(func() error {
-				f.look(ctx, session) // logs its error
+				f.look(ctx, session) // look logs its error
 				return nil
 			}))
 		}

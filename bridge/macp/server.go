@@ -76,7 +76,7 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 		defer inFlight.Done()
 		err := fault.Catch(func() error { routes.ServeHTTP(w, r); return nil })
 		if l.ports.Metrics.Fault(r.Context(), l.log, "request", err) {
-			panic(http.ErrAbortHandler) // the client must not take the answer so far for all of it
+			panic(http.ErrAbortHandler) // so that the client does not take the partial answer for a complete one
 		}
 	})
 	server := &http.Server{

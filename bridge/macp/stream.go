@@ -63,7 +63,7 @@ func receive(ctx context.Context, s *bidi) (<-chan *macpv1.StreamSessionRequest,
 				}
 			}
 		})
-		closed <- err // has room for it
+		closed <- err // buffered
 	}()
 	return frames, closed
 }

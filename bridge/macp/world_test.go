@@ -105,7 +105,7 @@ func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.V
 	return g.views[id], nil
 }
 
-// Owner implements [bridge.Gateway]: no key is kept.
+// Owner implements [bridge.Gateway]. No keys are kept.
 func (*gateway) Owner(_ context.Context, did federation.DID) (federation.DID, error) {
 	return did, nil
 }

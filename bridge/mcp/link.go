@@ -128,8 +128,8 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
 }
 
-// attend returns a context that ends with a request, and if the request may take long with the session
-// of its caller too.
+// attend returns a context that ends with a request. If the request may block for long, the context
+// also ends with the caller's session.
 func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
 	if !m.waits() {
 		return ctx, func() {}
@@ -200,11 +200,11 @@ func (m message) isUnknown(r *http.Request) bool {
 	return true
 }
 
-// errAmbiguous is the error of JSON in which two readers could find different values.
+// errAmbiguous rejects JSON that two readers could decode to different values.
 var errAmbiguous = errors.New("the message is not acceptable JSON")
 
-// peek reads the message of a request, and leaves the body as it was. The SDK refuses a body that is no
-// message; it would take the last of two members of one name.
+// peek reads the message of a request without consuming the body. The SDK rejects malformed
+// messages itself, but would accept a repeated member and use the last one.
 func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err error) {
 	if r.Body == nil || r.Method != http.MethodPost {
 		return m, nil
@@ -215,7 +215,7 @@ func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err erro
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if !json.Valid(body) {
-		return m, nil // the SDK tells the client
+		return m, nil // the SDK answers the client
 	}
 	if err := federation.ExactJSON(body); err != nil {
 		return m, fmt.Errorf("%w: %w", errAmbiguous, err)

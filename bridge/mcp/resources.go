@@ -100,7 +100,7 @@ func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " needs a session, and there are none over HTTP"}
 		}
 		var result mcp.Result
-		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // its goroutine is not that of the request
+		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // not the goroutine of the request
 		if fault.Of(err) != nil {
 			s.told(ctx, method, err)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}

@@ -44,8 +44,8 @@ type step struct {
 	HandoffID  string    `json:"handoff_id"`
 	Verb       string    `json:"verb"`
 	From       string    `json:"from"`
-	SignedBy   string    `json:"signed_by,omitempty"` // the DID whose key signed it, if that is not From
-	For        string    `json:"for,omitempty"`       // the same as From, if SignedBy is there
+	SignedBy   string    `json:"signed_by,omitempty"` // DID of the signing key, if it differs from From
+	For        string    `json:"for,omitempty"`       // the same as From if SignedBy is set
 	Time       time.Time `json:"time"`
 	State      string    `json:"state"`
 	Provenance string    `json:"provenance"`

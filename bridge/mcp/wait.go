@@ -38,7 +38,7 @@ func (s *server) wait(ctx context.Context, req *mcp.CallToolRequest, q participa
 			if f.err != nil && waiting.Err() != nil && ctx.Err() == nil && s.still(time.Now()) == nil {
 				return participant.InboxPage{Next: q.Cursor}, nil // ended early, with nothing found
 			}
-			if err := s.still(time.Now()); err != nil { // its session has ended meanwhile
+			if err := s.still(time.Now()); err != nil { // the session may have ended meanwhile
 				return participant.InboxPage{}, err
 			}
 			return f.page, f.err

@@ -72,7 +72,7 @@ type Draft struct {
 	ReplyTo     string // "" for the offer
 }
 
-// Recipient reads the DID that an offer is made to. The home judges whether that DID can exist.
+// Recipient parses the target DID of an offer. The home judges whether that DID can exist.
 func Recipient(text string) (federation.DID, error) {
 	did, err := federation.ParseDID(text)
 	switch {
@@ -108,7 +108,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 	if d.Verb == federation.Offer {
 		d.Title, ev.Context, cut = translate.FitTitle(d.Title, d.Context)
 		if ev.Context != d.Context {
-			ev.ContextHash = "" // it was that of the context without the title
+			ev.ContextHash = "" // it was the hash of the original context
 		}
 		if ev, err = s.opened(ctx, ev, d); err != nil {
 			return federation.Event{}, nil, err
