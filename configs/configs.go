@@ -66,7 +66,7 @@ type HTTP struct {
 	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
-	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to name the address of a client
+	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to name the client address
 
 	ForwardedHeader string `toml:"forwarded_header"` // in which they do: "x-forwarded-for" or "forwarded"
 }

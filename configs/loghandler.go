@@ -8,8 +8,9 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// Handler returns what writes the log: for people, or one JSON object a line. The level may be
-// changed while the handler is in use. The function mask hides secrets in the texts and errors of a line.
+// Handler returns the log handler: text for people, or one JSON object per line. The level may
+// change while the handler is in use. The function mask hides secrets in the texts and errors of a
+// line.
 func (l Log) Handler(out io.Writer, level slog.Leveler, mask func(text string) string) slog.Handler {
 	masked := func(_ []string, a slog.Attr) slog.Attr {
 		text := ""

@@ -16,7 +16,7 @@ import (
 
 const ops = "#ops"
 
-// absentParty is a gateway with a link to a network on which alice offered work to a worker elsewhere.
+// absentParty is a gateway linked to a network on which alice offered work to a worker elsewhere.
 type absentParty struct {
 	*house
 
@@ -67,7 +67,7 @@ func (a *absentParty) does(t *testing.T, verb string) {
 	a.asks(t, &filed, "handoff", verb, a.offer.ID.String(), "--from", string(a.worker), "--note", "I "+verb)
 }
 
-// states waits until the steps of a handoff are delivered to the channel, or wait, as wanted.
+// states waits until the deliveries of a handoff to the channel have the wanted states.
 func (a *absentParty) states(t *testing.T, id string, want ...string) {
 	t.Helper()
 	await(t, "the steps to be "+strings.Join(want, ", "), func() bool {
@@ -84,8 +84,7 @@ func (a *absentParty) states(t *testing.T, id string, want ...string) {
 	})
 }
 
-// stepsTo returns the steps of handoffs, and the lines of them, among messages to a target, each as
-// its command and the verb.
+// stepsTo returns the handoff messages to a target and their lines, each as its command and verb.
 func stepsTo(all []bridgetest.IRCMessage, target string) (steps []string) {
 	for _, m := range all {
 		if len(m.Params) == 0 || !strings.EqualFold(m.Params[0], target) {
@@ -107,7 +106,7 @@ func stepsTo(all []bridgetest.IRCMessage, target string) (steps []string) {
 	return steps
 }
 
-// awaitsWaiting waits until the log says of that many steps of a handoff that their reader is away.
+// awaitsWaiting waits until that many steps of a handoff are logged as waiting for their reader.
 func (a *absentParty) awaitsWaiting(t *testing.T, id string, steps int) {
 	t.Helper()
 	waits := regexp.MustCompile(`"delivery waits".*"event_id":"(\w+)","handoff_id":"` + id + `".*no recipient is there`)

@@ -14,8 +14,8 @@ import (
 )
 
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
-// callers with a token, with the operator page. Beyond loopback, profiles and metrics need a token too; profiles
-// need one on loopback with admin.debug = "token".
+// callers with a token, with the operator page. Beyond loopback, profiles and metrics also require
+// a token. With admin.debug = "token", profiles require one on loopback too.
 func (p *program) mountAdmin() error {
 	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	p.mountProbes(p.socketMux, nil, nil)

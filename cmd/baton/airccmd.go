@@ -7,7 +7,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// aircCommands keep the registry of AIRC agents.
+// aircCommands manage the registry of AIRC agents.
 type aircCommands struct {
 	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
 }
@@ -19,7 +19,7 @@ type aircRelease struct {
 	Handle string `arg:"" help:"The handle. The next caller that registers it gets its inbox and its consent."`
 }
 
-// Run releases it.
+// Run releases the handle.
 func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
 	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ReleaseHandle(ctx, cmd.Handle, cmd.act())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// checked runs config check, and returns what it prints and its exit code.
+// checked runs config check, and returns its output and exit code.
 func (h *house) checked(t *testing.T) (told string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "--config", h.config, "config", "check")

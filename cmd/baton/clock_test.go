@@ -12,7 +12,8 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// The clock stands far past the last confirmed time: nothing expires until the operator confirms it.
+// If the clock is far ahead of the last confirmed time, nothing expires until the operator confirms
+// it.
 func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[retention]\nunanswered = \"1s\"\n")
@@ -36,7 +37,7 @@ func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 		h.asks(t, &shown, "handoff", "show", id)
 		return string(shown.State)
 	}
-	time.Sleep(1500 * time.Millisecond) // the offer is overdue by the clock of the machine
+	time.Sleep(1500 * time.Millisecond) // the offer has expired by the wall clock
 	if got := state(); got != "offered" {
 		t.Errorf("the offer is %s", got)
 	}

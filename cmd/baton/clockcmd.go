@@ -7,7 +7,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// clockCommands are about the clock of the machine.
+// clockCommands confirm the clock of the machine.
 type clockCommands struct {
 	Accept clockAccept `cmd:"" example:"clock accept --reason \"NTP is blocked here\"" help:"Confirm the clock, so that handoffs and keys expire by it again."`
 }
@@ -15,7 +15,7 @@ type clockCommands struct {
 // clockAccept confirms the clock.
 type clockAccept struct{ changeFlags }
 
-// Help says when the clock is not confirmed.
+// Help explains when the clock is unconfirmed.
 func (clockAccept) Help() string {
 	return `The gateway does not trust a clock that moved by more than a minute against the uptime of the machine, or that
 stands more than an hour from the last confirmed time at the start. Until the clock comes back, or NTP, most of the

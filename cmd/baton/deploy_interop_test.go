@@ -16,7 +16,7 @@ import (
 	"baton/federation/relay"
 )
 
-// What stands in deploy runs as it stands, but for its ports.
+// The files in deploy run unchanged, except for ports.
 func TestTheTopologiesInDeployRun(t *testing.T) {
 	for name, variable := range map[string]struct {
 		name  string

@@ -49,20 +49,22 @@ func erasureMarker(file *configs.File, did federation.DID) string {
 	return file.Path(erasurePrefix + hex.EncodeToString(sum[:8]))
 }
 
-// unfinishedErasures returns the DIDs whose erasure was cut short. Running it again completes it.
+// unfinishedErasures returns the DIDs of interrupted erasures. Running an erasure again completes
+// it.
 func unfinishedErasures(file *configs.File) ([]string, error) {
 	markers, err := filepath.Glob(file.Path(erasurePrefix + "*"))
 	var dids []string
 	for _, marker := range markers {
-		text, failed := os.ReadFile(marker) //nolint:gosec // a name of ours
+		text, failed := os.ReadFile(marker) //nolint:gosec // the gateway chose the name
 		err = errors.Join(err, failed)
 		dids = append(dids, strings.TrimSpace(string(text)))
 	}
 	return dids, err
 }
 
-// Copies implements [operatorapi.Eraser]: copies of the record below data_dir that a migration, a
-// restore or a backup left, and the folder of the batches that homes exchange through this gateway.
+// Copies implements [operatorapi.Eraser]. It returns the copies of the record that a migration, a
+// restore or a backup left below data_dir, and the folder of the batches exchanged between homes
+// through this gateway.
 func (e eraser) Copies() ([]string, error) {
 	found, err := backup.Copies(targetOf(e.p.file))
 	if err != nil {

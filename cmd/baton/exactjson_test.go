@@ -22,9 +22,10 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 		"encoding/json", "github.com/go-json-experiment/json", "github.com/go-json-experiment/json/v1",
 		"github.com/segmentio/encoding/json", "github.com/goccy/go-json",
 	}
-	// These libraries decode with encoding/json. Their callers check names with federation.ExactNames first.
+	// These libraries decode with encoding/json. Their callers must check names with
+	// federation.ExactNames first.
 	loose := map[string][]string{
-		"github.com/golang-jwt/jwt/v5":                             {"bridge/participant", "bridge/credential"}, // credential reads only tokens of this gateway
+		"github.com/golang-jwt/jwt/v5":                             {"bridge/participant", "bridge/credential"}, // credential only parses tokens of this gateway
 		"github.com/coreos/go-oidc/v3/oidc":                        {"bridge/airc"},
 		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/a2a"},
 		"github.com/oapi-codegen/runtime":                          {"bridge/agentapi/contract", "bridge/operatorapi/contract"}, // of closed schemas
@@ -45,7 +46,7 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 			return filepath.SkipDir
 		case !strings.HasSuffix(file, ".go"), strings.HasSuffix(file, "_test.go"), file == "federation/json.go", slices.Contains(walkers, file):
 			return nil
-		case strings.HasPrefix(file, "deploy/"), folder == "cmd/baton/bench": // programs that talk to their own gateway
+		case strings.HasPrefix(file, "deploy/"), folder == "cmd/baton/bench": // programs that only talk to their own gateway
 			return nil
 		}
 		if may, _ := allowed(folder); slices.Equal(may, kit) {
@@ -55,7 +56,7 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		imported := map[string]bool{} // by the name in this file
+		imported := map[string]bool{} // by local name
 		for _, spec := range source.Imports {
 			from, _ := strconv.Unquote(spec.Path.Value)
 			if folders, known := loose[from]; known && folders != nil && !slices.Contains(folders, folder) {

@@ -22,11 +22,11 @@ import (
 	"baton/federation/federationtest"
 )
 
-// panicVar has a text of a log line: a program of this binary panics once for each link that such a
-// line is of, in the goroutine that logs it. The program knows nothing of it.
+// panicVar holds a text of a log line. A program in this test binary panics once for each link with
+// such a line, in the goroutine that logs it. Production code does not know the variable.
 const panicVar = "BATON_TEST_PANIC"
 
-// panicWriter is a writer of a log that panics.
+// panicWriter is a log writer that panics.
 type panicWriter struct {
 	io.Writer
 
@@ -52,7 +52,7 @@ func (w *panicWriter) Write(line []byte) (int, error) {
 	return w.Writer.Write(line)
 }
 
-// linked returns a gateway with a link of each network, and the names of its links.
+// linked returns a gateway with a link to each network, and the names of the links.
 func linked(t *testing.T) (*house, []string) {
 	t.Helper()
 	h := newHouse(t)
@@ -116,7 +116,7 @@ trusted = ["scanner"]
 	return h, []string{"lab", "fq", "client", "airc", "rest", "mcp", "a2a", "macp", "calls", "research"}
 }
 
-// Each link panics when it comes up. Its connection ends, it is dialled again, and nothing else ends.
+// Each link panics once when it comes up. Only its connection ends, and it is dialled again.
 func TestFaultEndsOnlyTheConnectionOfItsLink(t *testing.T) {
 	t.Parallel()
 	h, links := linked(t)
@@ -143,7 +143,8 @@ func TestFaultEndsOnlyTheConnectionOfItsLink(t *testing.T) {
 	ada.offer(t, map[string]any{"title": "after it", "to": string(bob.did)})
 }
 
-// A step panics in the code of the caller's network, and so does a request.
+// A panic in a network's code for a step ends only that step, and a panic in a request only that
+// request.
 func TestFaultOfAStepEndsOnlyThatStep(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
@@ -160,8 +161,8 @@ func TestFaultOfAStepEndsOnlyThatStep(t *testing.T) {
 	}
 }
 
-// contained are the ways in which production code may start goroutines: each of them catches panics.
-// A "go" statement is allowed for the functions here, with a reason.
+// bareGoroutines are functions that may use a "go" statement, with the reason. All other production
+// code starts goroutines with the functions that catch panics.
 var bareGoroutines = map[string]string{
 	"bridge/airc/relay_couriers.go":           "fault.Catch",
 	"bridge/outbox.go":                        "fault.Catch",
@@ -184,7 +185,7 @@ var bareGoroutines = map[string]string{
 	"federation/store/engine/replicalease.go": "executes fixed statements",
 }
 
-// A goroutine that panics ends the process: each one has to catch panics.
+// A panic in a goroutine ends the process, so every goroutine has to catch panics.
 func TestGoroutinesCatchPanics(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -248,7 +249,7 @@ func checkGoroutines(t *testing.T, path, name string, used map[string]bool) {
 	})
 }
 
-// source returns the text of a node.
+// source returns the source text of a node.
 func source(t *testing.T, path string, n ast.Node, files *token.FileSet) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -78,7 +78,7 @@ trusted = ["scanner"]
 	return s
 }
 
-// run starts all gateways, and returns after each is ready.
+// run starts all gateways and waits until they are ready.
 func (s *sharers) run(t *testing.T) {
 	t.Helper()
 	for _, h := range s.homes {
@@ -89,7 +89,7 @@ func (s *sharers) run(t *testing.T) {
 	}
 }
 
-// offers returns the titles of the handoffs of all gateways, by the name of the gateway.
+// offers returns the titles of the handoffs at each gateway.
 func (s *sharers) offers(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -103,8 +103,8 @@ func (s *sharers) offers(t *testing.T) map[string][]string {
 	return found
 }
 
-// awaitOnce waits until each of some titles is that of a handoff, and checks that none is offered twice. It
-// returns the gateway of each.
+// awaitOnce waits until all titles are offered, and checks that none is offered twice. It returns
+// the gateway of each.
 func (s *sharers) awaitOnce(t *testing.T, titles []string) map[string]string {
 	t.Helper()
 	slices.Sort(titles)
@@ -140,8 +140,8 @@ func claimName(t *testing.T, content []byte, home string) string {
 	return fmt.Sprintf("%s-%.8x-%.4x.json", said.Caller, sha256.Sum256([]byte(said.HMAC)), sha256.Sum256([]byte(home)))
 }
 
-// Native writers put files into a directory that two gateways serve. Each file is claimed by one of the
-// two, also if a writer puts a copy there, and the name in "claimed" says by which.
+// Native writers put files into a directory served by two gateways. Only one gateway claims each
+// file, even if a writer adds a copy, and the name in "claimed" identifies the gateway.
 func TestVoiceClaimIsThatOfOneGateway(t *testing.T) {
 	t.Parallel()
 	s := newSharers(t)
@@ -170,7 +170,7 @@ func TestVoiceClaimIsThatOfOneGateway(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 	}
-	for _, h := range s.homes { // after a restart, no gateway takes a file of the other one
+	for _, h := range s.homes { // after a restart, no gateway claims a file of the other one
 		h.kill(t)
 	}
 	s.run(t)
@@ -203,8 +203,8 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// A gateway that was killed after its rename offers the file at its next start, and no other one does. A file
-// under the name of an earlier version belongs to the gateway whose record has it.
+// A gateway killed after its rename offers the file at its next start, and no other gateway does. A
+// file under the name of an earlier version belongs to the gateway with a record of it.
 func TestVoiceClaimSurvivesACrashAndAnUpgrade(t *testing.T) {
 	t.Parallel()
 	s := newSharers(t)
@@ -251,8 +251,8 @@ func TestVoiceClaimSurvivesACrashAndAnUpgrade(t *testing.T) {
 	}
 }
 
-// Two gateways trust the writer of a ".handoffs" directory. Each record is claimed by one of the two, which its
-// note names.
+// Two gateways trust the writer of a ".handoffs" directory. Each record is claimed by the gateway
+// named in its note.
 func TestTaskRecordClaimIsThatOfOneGateway(t *testing.T) {
 	t.Parallel()
 	s := newSharers(t)
@@ -294,7 +294,7 @@ func TestTaskRecordClaimIsThatOfOneGateway(t *testing.T) {
 	}
 }
 
-// A directory in the place of another one is not used until an operator allows it.
+// A replaced directory is not used until an operator allows it.
 func TestSwappedDirectoryTakesTheLinkDown(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
@@ -329,7 +329,7 @@ func TestSwappedDirectoryTakesTheLinkDown(t *testing.T) {
 		if err := os.RemoveAll(dir.path); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Mkdir(dir.path, 0o755); err != nil { // it may get the inode of the one before
+		if err := os.Mkdir(dir.path, 0o755); err != nil { // it may reuse the inode of the earlier one
 			t.Fatal(err)
 		}
 		down("the link to stay down in a third folder")

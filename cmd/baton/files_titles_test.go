@@ -26,7 +26,8 @@ func taskRecord(t *testing.T, id, description string, context map[string]any) []
 	return text
 }
 
-// A title of any network is one line of 300 bytes, and the context of a title that was cut has all of it.
+// On every network a title is one line of at most 300 bytes, and the context of a truncated title
+// has the full text.
 func TestOfferTitleIsWholeInTheContextAtEveryEntryPoint(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
@@ -96,7 +97,7 @@ func TestOfferTitleIsWholeInTheContextAtEveryEntryPoint(t *testing.T) {
 				t.Errorf("%s: the title is %q, want %q", entry.name, step.Title, want)
 			}
 			var context struct{ Description *string }
-			if strings.HasPrefix(step.Context, h.url()) { // it exceeds what a step can hold
+			if strings.HasPrefix(step.Context, h.url()) { // the context is too long for a step
 				_, step.Context = get(t, step.Context)
 			}
 			if step.Context != "" {

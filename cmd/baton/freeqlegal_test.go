@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// followed checks that a freeq server follows a handoff of this gateway to its end, while a party
-// takes each step, and shows each step once.
+// followed checks that a freeq server follows a handoff of this gateway to its end, shows each step
+// once, and accepts each step from the same party.
 func followed(t *testing.T, server *bridgetest.Freeq, handoff, takes string, step func(verb string)) {
 	t.Helper()
 	id, err := federation.ParseEventID(handoff)
@@ -43,7 +43,7 @@ func followed(t *testing.T, server *bridgetest.Freeq, handoff, takes string, ste
 	}
 }
 
-// A server takes an accept only from the DID that the offer names: the key that signs it.
+// A server accepts an accept only from the DID named by the offer, which has to be the signing key.
 func TestAHandoffBetweenAgentsOverHTTPIsLegalOnFreeq(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []string{"accept", "decline"} {

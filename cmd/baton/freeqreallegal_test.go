@@ -12,12 +12,12 @@ import (
 	"baton/federation"
 )
 
-// quitGrace is how long a server keeps a user that left, before it tells its peers.
+// quitGrace is how long a server keeps a departed user before it notifies its peers.
 //
 // spec: freeq-s2s "Must send or handle", quit
 const quitGrace = 32 * time.Second
 
-// shows logs what the web API of a real server tells of a handoff.
+// shows logs the view of a handoff in the web API of a real server.
 func (u *realUser) shows(t *testing.T, when string, id federation.HandoffID) {
 	t.Helper()
 	_, body := u.home.Get(t.Context(), "/api/v1/actions/"+id.String(), u.bearer)
@@ -66,7 +66,7 @@ func TestAHandoffBetweenAgentsOverHTTPIsLegalOnARealServer(t *testing.T) {
 	user.shows(t, "declined", id)
 }
 
-// A user that was away when a private offer was made is shown the offer and its line on return.
+// A user that was away during a private offer sees the offer and its line after returning.
 func TestAPrivateOfferWaitsForAUserOfARealServer(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
@@ -114,7 +114,7 @@ func TestAPrivateOfferWaitsForAUserOfARealServer(t *testing.T) {
 	back.shows(t, "back", id)
 }
 
-// A server that is killed is noticed while a step waits for its proof.
+// A killed server is noticed while a step waits for its proof.
 func TestTheDeathOfARealServerIsNoticed(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {

@@ -48,7 +48,7 @@ type house struct {
 	binary        string   // what is run; [program] where it is empty
 	secure        bool     // it speaks TLS, where [house.configure] is told of a certificate
 	death         string   // where the process is to end itself, see [deathVar]
-	fault         string   // the log lines at which the process panics, see [panicVar]
+	fault         string   // log lines that panic, see [panicVar]
 	operator      *client.Client
 }
 

@@ -48,7 +48,8 @@ func newDirectory(file *configs.File, client *identity.Client, homes identity.Di
 	}, client, own...)
 }
 
-// noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
+// noteFetched logs why the document of a DID, or a key in it, is unusable. It does not log an
+// outage of the host.
 func (p *program) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
@@ -63,7 +64,7 @@ func (p *program) noteFetched(ctx context.Context, did federation.DID, document 
 	}
 }
 
-// endKeys ends the sessions that began with keys which the document of a DID lists no more.
+// endKeys ends the sessions begun with keys that the document of a DID no longer lists.
 func (p *program) endKeys(ctx context.Context, did federation.DID, keyIDs []string) error {
 	if err := p.record.EndKeys(ctx, did, keyIDs, time.Now()); err != nil {
 		return err

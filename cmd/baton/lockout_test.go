@@ -129,8 +129,8 @@ func (c ircLines) login(t *testing.T, nick string) string {
 	return did
 }
 
-// withinTime fails if something takes longer than a client may wait, each of three times: a flood
-// delays each one, and other work of the machine one or two.
+// withinTime fails if an operation exceeds a client's timeout in each of three attempts. A flood
+// delays all of them, other load on the machine only one or two.
 func withinTime(t *testing.T, what string, do func(try int)) {
 	t.Helper()
 	var took [3]time.Duration

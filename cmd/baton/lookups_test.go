@@ -19,8 +19,8 @@ import (
 
 // The contract of these tests.
 const (
-	othersWait = 3 * time.Second  // at most, for a step of a user while lookups for others hang, for five seconds and more
-	relinkWait = 5 * time.Second  // at most, until a peer that is back is linked again
+	othersWait = 3 * time.Second  // limit for a step of a user while other lookups block for five seconds or more
+	relinkWait = 5 * time.Second  // limit for relinking a returned peer
 	stopWait   = 10 * time.Second // at most, from SIGTERM to the end of the process
 )
 

@@ -20,7 +20,7 @@ func (c *caller) declares(t *testing.T, capability string) {
 	c.must(t, http.StatusOK, http.MethodPut, "agents/"+url.PathEscape(string(c.did)), map[string]any{"caps": []string{capability}}, nil)
 }
 
-// claims claims a handoff, and returns the code and the sentence of the answer.
+// claims claims a handoff, and returns the code and the detail of the answer.
 func (c *caller) claims(t *testing.T, id string) (code, detail string) {
 	t.Helper()
 	response, err := http.DefaultClient.Do(c.request(t, http.MethodPost, "handoffs/"+id+"/claim", map[string]any{}))
@@ -39,8 +39,8 @@ func (c *caller) claims(t *testing.T, id string) (code, detail string) {
 	return problem.Code, problem.Detail
 }
 
-// A claim of claimed work is refused with the name of the winner on each network, while the winner
-// works and long after. A caller that never could see the offer is told nothing.
+// The refusal of a late claim names the winner on each network, during the work and long after it.
+// A caller without access to the offer learns nothing.
 func TestLostClaimNamesWinner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)

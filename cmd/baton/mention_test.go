@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A message may name a private handoff only if its author is a party. A stranger is answered as if
-// there were no such handoff.
+// A message may name a private handoff only if its author is a party. For a stranger, the handoff
+// does not exist.
 func TestMessageNamesPrivateHandoffOfParties(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "[limits]\n"+anyAddress)

@@ -356,7 +356,7 @@ func TestMessagesThatNameAHandoffAreShownWithItAndInNoPassport(t *testing.T) {
 	b.lab.Send("@+freeq.at/ref=" + id + " :" + b.lab.UUID("alice") + " PRIVMSG " + m.Source + " :my answer to it")
 	b.httpReads(t, "my answer to it")
 	shown := b.prints(t, "handoff", "show", id)
-	for text, want := range map[string]bool{"about the offer": true, "my answer to it": false} { // alice is no party of it
+	for text, want := range map[string]bool{"about the offer": true, "my answer to it": false} { // alice is not a party
 		if strings.Contains(shown, text) != want {
 			t.Errorf("handoff show has %q: %v, want %v:\n%s", text, !want, want, shown)
 		}

@@ -34,9 +34,9 @@ func authorities(file *configs.File) []byte {
 	return text
 }
 
-// clientAuthorities returns the authorities of client certificates, in PEM, by the file that the
-// configuration names, for all registries and for one. It adds mistakes to the mistakes
-// of the file.
+// clientAuthorities returns the authorities of client certificates in PEM, for all registries or
+// for a single one, by the configured file. It appends problems to the mistakes of the
+// configuration.
 func clientAuthorities(file *configs.File) map[string][]byte {
 	all := map[string][]byte{}
 	t, table := file.Table("airc"), airc.DefaultConfig()
@@ -62,7 +62,7 @@ func clientAuthorities(file *configs.File) map[string][]byte {
 	return all
 }
 
-// clientPools returns the authorities of client certificates by their files.
+// clientPools returns the authorities of client certificates by their configured file.
 func clientPools(file *configs.File) map[string]*x509.CertPool {
 	pools := map[string]*x509.CertPool{}
 	for name, text := range clientAuthorities(file) {
@@ -72,9 +72,9 @@ func clientPools(file *configs.File) map[string]*x509.CertPool {
 	return pools
 }
 
-// listenerTLS returns the TLS configuration of the public listener. If registries show
-// certificates, a certificate that a client shows must be valid. Package airc decides which
-// clients must show one, and by which authority.
+// listenerTLS returns the TLS configuration of the public listener. If registries use client
+// certificates, any certificate presented must be valid. Package airc decides which clients must
+// present one, and by which authority.
 func listenerTLS(file *configs.File) *tls.Config {
 	config := file.TLSConfig()
 	if all := clientAuthorities(file); len(all) > 0 {

@@ -22,7 +22,7 @@ func TestAUserThatNeverTookAStepIsReachedByTheDIDThatItsServerProved(t *testing.
 	b.write(t, string(didOf(seeded("nobody"))), "are you there?", http.StatusNotFound)
 }
 
-// The handoff stays on the link of finn after finn left. Its steps wait for finn's return.
+// The handoff stays on the link of finn after finn has left. Its steps wait for finn's return.
 func TestAnOfferToAUserThatLeavesIsServedOnItsReturn(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)

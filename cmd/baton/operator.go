@@ -47,7 +47,7 @@ func (p *program) openOperator(ctx context.Context) error {
 	if p.file.Admin.Socket == "" {
 		return nil
 	}
-	server := httpd.New(httpd.Config{Socket: p.file.Path(p.file.Admin.Socket), Panicked: p.handlerPanicked}, p.socketMux, p.log) //nolint:contextcheck // each request has its own
+	server := httpd.New(httpd.Config{Socket: p.file.Path(p.file.Admin.Socket), Panicked: p.handlerPanicked}, p.socketMux, p.log) //nolint:contextcheck // each request has its own context
 	if err := server.Listen(ctx); err != nil {
 		return err
 	}

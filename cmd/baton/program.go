@@ -94,13 +94,13 @@ type program struct {
 	resolving *prometheus.HistogramVec
 
 	skippedKeys *prometheus.CounterVec
-	ended       chan struct{} // closed when the gateway begins to end
-	changing    sync.Mutex    // one at a time: a configuration read again, or a key rotated
+	ended       chan struct{} // closed when shutdown begins
+	changing    sync.Mutex    // serializes configuration reloads and key rotations
 	limited     *configs.File
 	hups        <-chan os.Signal
-	reloads     *gateway.Reloads[contract.Reloaded] // nil where there is no file
-	reread      func() (*configs.File, error)       // the configuration
-	levels      *configs.LogLevels                  // of the log; nil where the log has one for good
+	reloads     *gateway.Reloads[contract.Reloaded] // nil without a configuration file
+	reread      func() (*configs.File, error)       // reads the configuration
+	levels      *configs.LogLevels                  // log levels; nil if they cannot change
 	relevel     func(configs.Log)
 }
 
@@ -223,10 +223,10 @@ func (p *program) openRecord(ctx context.Context) error {
 	return err
 }
 
-// clockFile has the last confirmed time, below data_dir.
+// clockFile is the file below data_dir with the last confirmed time.
 const clockFile = "clock"
 
-// openClock opens the confirmed time, by which own keys end their overlap too.
+// openClock opens the confirmed time, by which the overlaps of the gateway's own keys also end.
 func (p *program) openClock(ctx context.Context) error {
 	newest, err := p.record.NewestFiled(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (p *program) openClock(ctx context.Context) error {
 	return nil
 }
 
-// warn logs what a start finds in data_dir that an operator has to act on.
+// warn logs problems in data_dir that require an operator.
 func (p *program) warn(ctx context.Context) error {
 	for _, path := range recordFiles(p.file) {
 		if mode, loose := checkup.Loose(path); loose {
@@ -255,12 +255,12 @@ func (p *program) warn(ctx context.Context) error {
 	return err
 }
 
-// caughtAt returns what logs and counts a contained panic of a part of the gateway.
+// caughtAt returns a function that logs and counts a contained panic in a part of the gateway.
 func (p *program) caughtAt(where string) func(ctx context.Context, err error) {
 	return func(ctx context.Context, err error) { p.counters.Fault(ctx, p.log, where, err) }
 }
 
-// handlerPanicked counts a request whose handler panicked. The HTTP server logs it.
+// handlerPanicked counts a panic in a request handler. The HTTP server logs it.
 func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current

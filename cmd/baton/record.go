@@ -27,8 +27,8 @@ func locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the record of a configuration. It makes no record in an empty database beside a
-// record in a file: a copy that was cut short leaves both.
+// openRecord opens the configured record. It refuses to create a record in an empty database if
+// there is also a record in a file, because an interrupted copy leaves both.
 func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer) (*registry.Record, error) {
 	at, err := locate(file)
 	if err != nil {
@@ -46,7 +46,7 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 	return at.Open(ctx, reg)
 }
 
-// recordFiles returns the paths that only the owner may have access to: data_dir and the files of the
+// recordFiles returns the paths that only the owner may access: data_dir and the files of the
 // record.
 func recordFiles(file *configs.File) []string {
 	paths := []string{file.Path(".")}

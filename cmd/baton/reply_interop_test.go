@@ -58,8 +58,8 @@ func TestReplyOfIRCUsersReachesItsAuthor(t *testing.T) {
 	})
 }
 
-// A freeq user writes to the DID that freeq shows as an agent's: the key that the gateway keeps for
-// the agent. The agent takes the offer, as the act-to of the offer is that key.
+// A freeq user writes to the DID shown for an agent on freeq, which is the key that the gateway
+// keeps for the agent. The agent accepts the offer, because act-to of the offer is that key.
 func TestReplyOfAFreeqUserReachesItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t, "[limits]\n"+anyAddress)
@@ -95,7 +95,8 @@ func TestReplyOfAFreeqUserReachesItsAuthor(t *testing.T) {
 	}
 }
 
-// signerOf returns the DID that the gateway writes as that of the offerer of a handoff, "" before it does.
+// signerOf returns the DID written by the gateway for the offerer of a handoff, "" before the offer
+// is written.
 func (w *freeqWorld) signerOf(id federation.HandoffID) federation.DID {
 	for _, m := range w.server.Said() {
 		if tags, _ := m["tags"].(map[string]any); tags["+freeq.at/eventid"] == id.String() {
@@ -106,7 +107,7 @@ func (w *freeqWorld) signerOf(id federation.HandoffID) federation.DID {
 	return ""
 }
 
-// offersSigned has a new caller offer with a signature of its own.
+// offersSigned lets a new caller make an offer with its own signature.
 func offersSigned(t *testing.T, h *house, to, title string) {
 	t.Helper()
 	p := newPerson(t)

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// listedHandoff is a handoff as the list of a caller has it.
+// listedHandoff is an entry in a caller's list of handoffs.
 type listedHandoff struct{ ID, State, Title, Offerer, Offeree, Assignee string }
 
-// lists waits for a handoff with a title in the list of a caller.
+// lists waits for a handoff with a title in a caller's list.
 func (c *caller) lists(t *testing.T, title string) (found listedHandoff) {
 	t.Helper()
 	await(t, "the caller to have "+title, func() bool {
@@ -28,7 +28,7 @@ func (c *caller) lists(t *testing.T, title string) (found listedHandoff) {
 	return found
 }
 
-// received waits for an offer with a title in the inbox of a caller.
+// received waits for an offer with a title in a caller's inbox.
 func (c *caller) received(t *testing.T, title string) (found map[string]any) {
 	t.Helper()
 	await(t, "the caller to read "+title, func() bool {
@@ -46,7 +46,7 @@ func (c *caller) received(t *testing.T, title string) (found map[string]any) {
 	return found
 }
 
-// works has a caller do the work of an offer that it received, and checks the passport of that.
+// works lets a caller do the work of a received offer, and checks its passport.
 func (h *house) works(t *testing.T, who *caller, title string) {
 	t.Helper()
 	offer := who.lists(t, title)
@@ -66,8 +66,8 @@ func (h *house) works(t *testing.T, who *caller, title string) {
 	}
 }
 
-// introduced returns two callers, and the DID of the key that the gateway keeps for the first one,
-// as the inbox of the second one shows it.
+// introduced returns two callers, and the DID of the key kept for the first one, as the second
+// one's inbox shows it.
 func introduced(t *testing.T, h *house) (author, reader *caller, kept string) {
 	t.Helper()
 	author, reader = logIn(t, h.url()), logIn(t, h.url())
@@ -80,7 +80,7 @@ func introduced(t *testing.T, h *house) (author, reader *caller, kept string) {
 	return author, reader, kept
 }
 
-// Whatever a participant sends to the DID of a kept key reaches its owner, at each entry point.
+// Everything a participant sends to the DID of a kept key reaches its owner, at each entry point.
 func TestReplyReachesItsAuthor(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)

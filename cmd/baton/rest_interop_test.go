@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// restingKiB is the memory that an idle gateway may hold. The pages of the program itself do
-// not count: how many of them are resident depends on the other caches of the machine, which
-// takes them back at any time.
+// restingKiB is the memory limit of an idle gateway. The pages of the program file do not count:
+// their residency depends on the page cache of the machine.
 const restingKiB = 16 << 10
 
-// The program is built as it ships: this binary has the tests in it, and may have the
-// race detector.
+// The test builds the program as shipped, because the test binary contains the tests and possibly
+// the race detector.
 func TestAGatewayAtRestHoldsLittleMemory(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -29,7 +29,7 @@ func backedUp(t *testing.T) (h *house, archive string) {
 	return h, archive
 }
 
-// run runs a command of a house, and returns its exit code and what it wrote to stderr.
+// run runs a command of a house, and returns its exit code and stderr.
 func (h *house) run(t *testing.T, args ...string) (code int, told string) {
 	t.Helper()
 	_, err := h.command(t, args...).Output()
@@ -43,7 +43,7 @@ func (h *house) run(t *testing.T, args ...string) (code int, told string) {
 	return 0, ""
 }
 
-// serves returns what serve wrote if it ended with an error at once, and ends it otherwise.
+// serves returns the stderr of serve if it fails at once. Otherwise it stops serve.
 func (h *house) serves(t *testing.T) (refused string) {
 	t.Helper()
 	before := len(h.told(t))
@@ -59,7 +59,7 @@ func (h *house) serves(t *testing.T) (refused string) {
 	return ""
 }
 
-// A restore reads from a pipe here, so that it is killed at a known byte.
+// The restore reads from a pipe, so that it is killed at a known byte.
 func TestServeRefusesAfterAKilledRestore(t *testing.T) {
 	t.Parallel()
 	source, archive := backedUp(t)
@@ -81,7 +81,7 @@ func TestServeRefusesAfterAKilledRestore(t *testing.T) {
 		if err := restore.Start(); err != nil {
 			t.Fatal(err)
 		}
-		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once the restore has opened it
+		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the restore opens it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,13 +89,13 @@ func TestServeRefusesAfterAKilledRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = restore.Process.Kill()
-		_ = restore.Wait() // it was killed
+		_ = restore.Wait() // the restore was killed
 		_ = w.Close()
 		h.refusesUntilRestored(t, archive, server)
 	}
 }
 
-// The moves of a restore, and the states between them.
+// The states between the renames of a restore.
 func TestServeRefusesBetweenTheMovesOfARestore(t *testing.T) {
 	t.Parallel()
 	source, archive := backedUp(t)
@@ -127,8 +127,8 @@ func TestServeRefusesBetweenTheMovesOfARestore(t *testing.T) {
 	}
 }
 
-// refusesUntilRestored checks that nothing starts in a data_dir until a restore has run to its end,
-// and that the gateway then has the keys of the backup.
+// refusesUntilRestored checks that no command starts in a data_dir until a restore completes, and
+// that the gateway then has the keys of the backup.
 func (h *house) refusesUntilRestored(t *testing.T, archive string, server []byte) {
 	t.Helper()
 	const want = "a restore was cut short: run baton restore again"
@@ -154,7 +154,7 @@ func (h *house) refusesUntilRestored(t *testing.T, archive string, server []byte
 	}
 }
 
-// A rotation is killed after the old key is listed as retired, and before the new one is there.
+// A rotation is killed after the old key is listed as retired and before the new key exists.
 func TestServeKeepsTheKeyOfAKilledRotation(t *testing.T) {
 	t.Parallel()
 	h, archive := backedUp(t)
@@ -214,7 +214,7 @@ func TestServeNamesAKilledErasure(t *testing.T) {
 	}
 }
 
-// What killed backups, restores and migrations leave below data_dir.
+// The leftovers of killed backups, restores and migrations below data_dir.
 func TestServeRemovesWhatKilledBackupsLeft(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -88,7 +88,7 @@ func TestNewDIDsComeLaterOnceTooManyCame(t *testing.T) {
 			h.stop(t)
 			h.start(t)
 			h.ready(t)
-			if status, _ := registers(t, h.newcomer("after_restart")); status != http.StatusCreated { // in place of one whose address a restart forgets
+			if status, _ := registers(t, h.newcomer("after_restart")); status != http.StatusCreated { // instead of one whose address is lost in a restart
 				t.Errorf("the first agent after a restart is answered %d", status)
 			}
 			h.wantLater(t, "too_many_again")

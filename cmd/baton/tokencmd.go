@@ -67,7 +67,7 @@ func (cmd tokenRevoke) Validate() error {
 	return nil
 }
 
-// Run ends it, or them.
+// Run ends the token or the sessions.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DID != "" {
 		return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {

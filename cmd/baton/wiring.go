@@ -45,7 +45,7 @@ func (p *program) limit(file *configs.File) {
 	})
 }
 
-// owners resolves the DIDs of the keys that the gateway keeps.
+// owners resolves the DIDs of the keys kept by the gateway.
 func (p *program) owners() mailbox.Owners {
 	return mailbox.Owners{Record: p.record, Kept: p.keyring.Kept, DIDKey: identity.ParseKeyDID}
 }

@@ -52,7 +52,8 @@ func New(address, handle string) (*Agent, error) {
 	return &Agent{url: address, handle: handle, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
 }
 
-// Register registers the agent with a proof that names the registry, and learns the key of the registry.
+// Register registers the agent with a proof that names the registry, and stores the key of the
+// registry.
 func (a *Agent) Register(ctx context.Context) error {
 	var asked struct {
 		Challenge string `json:"challenge"`
@@ -129,7 +130,7 @@ func (a *Agent) Consent(ctx context.Context, handle string) error {
 
 // Message is as much of a message as the agent reads.
 type Message struct {
-	Arrived time.Time `json:"-"` // when the agent had read it
+	Arrived time.Time `json:"-"` // time at which the agent read it
 	ID      string    `json:"id"`
 	From    string    `json:"from"`
 	Payload struct {

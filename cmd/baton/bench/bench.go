@@ -38,7 +38,7 @@ type Sizes struct {
 	Relayed   int           // steps from one home to another one
 	Record    []int         // steps in the record at which its cost is measured; the first is the small record
 	Probes    int           // of each of these costs
-	ProbeTime time.Duration // over which the probes of a cost are spread
+	ProbeTime time.Duration // period over which the measurements of a cost are spread
 	Starts    int           // after a kill
 	Floor     time.Duration // of each measurement of a bare rate
 	Limit     time.Duration // after which no record grows any more; 0 is none

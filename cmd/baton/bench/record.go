@@ -18,9 +18,9 @@ const (
 	fillBatch = 4000
 	// A page is how much of a list or an inbox is read at a time.
 	page = 50
-	// The probeTime is how long a cost is measured: a step takes longer for a second of each five while a
-	// gateway tells signers that their offers were not read for five minutes, and in a shorter time
-	// that may be all of it or none.
+	// The probeTime is the duration of a measurement. While a gateway sends notices for offers that
+	// were not read for five minutes, steps are slower for one second in five. A shorter
+	// measurement might cover only that second, or miss it.
 	probeTime = 2 * time.Second
 	// The number replayed is how many steps wait for the agent that comes back.
 	replayed = 1000
@@ -172,7 +172,7 @@ func (r *run) probe(ctx context.Context, a, b cost) (ofA, ofB time.Duration, err
 	}
 	for range r.Probes {
 		for i, c := range []cost{a, b} {
-			time.Sleep(r.ProbeTime / time.Duration(2*r.Probes)) // before each: what follows a pause takes longer
+			time.Sleep(r.ProbeTime / time.Duration(2*r.Probes)) // pauses before each probe: an operation after a pause takes longer
 			request, err := c.request(ctx)
 			if err != nil {
 				return 0, 0, err
