@@ -17,8 +17,8 @@ import (
 // delay a step by the timeout of a fetch.
 const awayFor = 5 * time.Second
 
-// refetchEvery is the shortest time between two requests for one DID that the cache would have answered. A stranger
-// can cause such a request, with a proof that fails.
+// refetchEvery is the shortest time between two forced refreshes of one DID. Any caller can force
+// one, with a proof that fails.
 const refetchEvery = 30 * time.Second
 
 // maxDocuments bounds each cache. A document, reduced to its keys, is some 200 bytes,
@@ -43,7 +43,7 @@ type answers struct {
 type flight struct {
 	done    chan struct{} // closed when found is set
 	found   answer
-	waiting int // callers; guarded by the mutex of answers, as is again
+	waiting int // number of callers; guarded by the mutex of answers, as is again
 	again   bool
 	cancel  context.CancelFunc
 }
@@ -54,7 +54,7 @@ type answer struct {
 	err      error
 	asked    time.Time
 	until    time.Time
-	again    time.Time // when the host was asked although the cache had an answer; zero for never
+	again    time.Time // last forced refresh; zero for never
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
@@ -83,8 +83,8 @@ func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok boo
 	return known, ok && now.Before(known.until)
 }
 
-// refresh asks the host again, unless it did not answer a moment ago, or was asked again within [refetchEvery].
-// The request that first brought the document does not count.
+// refresh fetches the document again, unless the host did not answer a moment ago or the last
+// refresh was within [refetchEvery]. The first fetch of the document does not count.
 func (a *answers) refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if known, ok := a.recent(did, now); ok {
 		return known.document, known.err
@@ -98,7 +98,7 @@ func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bo
 	if !ok {
 		return known, false
 	}
-	tried := known.asked.After(known.document.Fetched) // in vain, or the DID does not exist
+	tried := known.asked.After(known.document.Fetched) // failed, or the DID does not exist
 	return known, tried && now.Before(known.asked.Add(awayFor)) || now.Before(known.again.Add(refetchEvery))
 }
 
@@ -148,7 +148,7 @@ func (a *answers) leave(did federation.DID, f *flight) {
 // the host.
 func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
 	err := fault.Catch(func() error { f.found = a.judge(ctx, did, now); return nil })
-	if err != nil { // a document that this program cannot read says nothing about its DID
+	if err != nil { // a panic is no verdict on the DID
 		if a.cfg.Caught != nil {
 			a.cfg.Caught(ctx, err)
 		}
@@ -196,7 +196,8 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
 }
 
-// removed returns the ids of the keys that the earlier document of a DID lists and the later one does not.
+// removed returns the IDs of the keys listed in the earlier document of a DID but not in the later
+// one.
 func removed(earlier, later federation.Document) []string {
 	listed := keyIDs(later)
 	return slices.DeleteFunc(keyIDs(earlier), func(id string) bool { return slices.Contains(listed, id) })

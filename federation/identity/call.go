@@ -94,5 +94,6 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// shown names an address that a participant gave: its path is often a secret.
+// shown returns only the scheme and host of an address given by a participant, because its path is
+// often a secret.
 func shown(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }

@@ -49,7 +49,7 @@ var ErrNotAllowed = errors.New("address not allowed")
 // [ErrNotAllowed].
 var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
 
-// ErrRedirect is wrapped in errors of [Client] for a redirect that is not followed. It wraps [ErrNotAllowed].
+// ErrRedirect is wrapped in errors of [Client] for a rejected redirect. It wraps [ErrNotAllowed].
 var ErrRedirect = fmt.Errorf("%w: a redirect to another host, or a second one", ErrNotAllowed)
 
 // Client fetches documents at addresses that strangers chose. Without AllowPrivate it uses HTTPS alone

@@ -52,8 +52,8 @@ func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
 	return key.Bytes, nil
 }
 
-// CheckDID returns why a DID can never be proved: a did:key, did:plc or did:web that its method does not
-// allow, or a did:key of a kind that this program does not know. It asks no host.
+// CheckDID returns the reason why a DID can never be proved: a did:key, did:plc or did:web that
+// violates its method, or a did:key of an unsupported kind. It makes no request.
 func CheckDID(did federation.DID) error {
 	var err error
 	switch did.Method() {

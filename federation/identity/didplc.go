@@ -41,7 +41,7 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	return current.document(did), nil
 }
 
-// errNoPLC says that a DID cannot be one of the directory.
+// errNoPLC is the error for a malformed did:plc.
 var errNoPLC = errors.New("not 24 characters of base32 after the method")
 
 // isPLC reports whether the part after the method is 24 characters of lower-case

@@ -21,18 +21,18 @@ type DirectoryConfig struct {
 	// Web returns the address, without a path, that an operator configured for a host of did:web;
 	// nil for no such host.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each answer of a host about a DID, or with the reason why there is no document,
-	// before the callers that wait for it continue. It may block on the record. Nil for none.
+	// Fetched is called with each fetched document, or with the reason why there is none, before
+	// the waiting callers continue. It may block on the record. It may be nil.
 	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error)
-	// Removed is called with the ids of the keys that a document lists no more, before the callers that wait for
-	// the document continue. It may block on the record. After an error the earlier document serves, and the host
-	// is asked again soon. Nil for none.
+	// Removed is called with the IDs of the keys that a new document no longer lists, before the
+	// waiting callers continue. It may block on the record. After an error the earlier document
+	// stays in use, and is fetched again soon. It may be nil.
 	Removed func(ctx context.Context, did federation.DID, keyIDs []string) error
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
-	// Caught is called with the panic of a look-up, which fails; nil for no call.
+	// Caught is called with a panic in a look-up, which then fails; it may be nil.
 	Caught func(ctx context.Context, err error)
 }
 
@@ -74,9 +74,9 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.get(ctx, did, now)
 }
 
-// Refresh is [Directory.Resolve] for a caller that needs a key which the cached document does not list.
-// It asks the host again, at most once in 30 seconds. A document that was fetched only once is asked for again at any
-// time.
+// Refresh is [Directory.Resolve] for a caller that needs a key missing in the cached document. It
+// fetches the document again, at most once in 30 seconds. The first fetch of a document does not
+// count.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err

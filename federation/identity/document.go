@@ -16,18 +16,19 @@ import (
 	"baton/federation"
 )
 
-// maxKeys bounds the keys of one DID. Further keys are skipped. No person and no server needs as many.
+// maxKeys bounds the keys of one DID. Further keys are skipped.
 const maxKeys = 64
 
-// maxReasonBytes bounds the id and the reason of a skipped key in memory, in logs and in answers.
+// maxReasonBytes bounds the ID and the reason of a skipped key in memory, logs and answers.
 const maxReasonBytes = 128
 
-// byteOrderMark is what some editors put before a text in UTF-8.
+// byteOrderMark is written by some editors at the start of a UTF-8 text.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// ParseDocument reads a DID document and returns the Ed25519 keys that sign for the DID: the keys that
-// the document lists for assertion or authentication, or all keys if it lists none. It skips keys that it cannot
-// read. The document must be that of the DID, and JSON without repeated names.
+// ParseDocument parses a DID document and returns the Ed25519 keys that sign for the DID. They are
+// the keys listed for assertion or authentication, or all keys if the document has neither list.
+// Unreadable keys are skipped. The document must belong to the DID and must be JSON without
+// repeated names.
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
@@ -35,7 +36,7 @@ func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error)
 	return document.Keys, err
 }
 
-// parseDocument is [ParseDocument] with the keys of other kinds and the skipped ones.
+// parseDocument is [ParseDocument] with keys of other kinds and the skipped keys.
 func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
 	var members map[string]json.RawMessage
 	if err := federation.DecodeJSON(bytes.TrimPrefix(body, []byte(byteOrderMark)), &members); err != nil {
@@ -55,7 +56,7 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 	return document, nil
 }
 
-// addKey adds the key of a method once, to the keys of its kind, or notes why it cannot.
+// addKey adds the key of a method to the keys of its kind, once, or records why it is skipped.
 func addKey(document *federation.Document, m method) {
 	if m.err == nil && len(document.Keys)+len(document.Others) >= maxKeys {
 		m.err = fmt.Errorf("more than %d keys", maxKeys)
@@ -75,7 +76,7 @@ func addKey(document *federation.Document, m method) {
 	}
 }
 
-// cut returns the beginning of a text of another program, without control characters.
+// cut truncates an untrusted text and removes its control characters.
 func cut(text string) string {
 	if len(text) > maxReasonBytes {
 		text = strings.ToValidUTF8(text[:maxReasonBytes], "") + "…"
@@ -83,7 +84,7 @@ func cut(text string) string {
 	return federation.PlainText(text)
 }
 
-// method is one verification method with its key, or why it has none.
+// method is one verification method, with its key or the reason why the key is unusable.
 type method struct {
 	id  string
 	key federation.PublicKey
@@ -115,8 +116,8 @@ func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]me
 	return chosen, nil
 }
 
-// parseList reads a list of methods, each embedded or referred to by its id. Some documents have one of them without
-// a list.
+// parseList parses a list of methods, each embedded or referenced by ID. Some documents have a
+// single method instead of a list.
 func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
 	if list == nil {
 		return nil, nil, nil
@@ -138,7 +139,7 @@ func parseList(did federation.DID, list json.RawMessage) (methods []method, refe
 	return methods, references, nil
 }
 
-// parseMethod reads one verification method.
+// parseMethod parses one verification method.
 func parseMethod(did federation.DID, item json.RawMessage) method {
 	var fields map[string]json.RawMessage
 	if err := federation.DecodeJSON(item, &fields); err != nil {
@@ -181,7 +182,7 @@ func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, er
 	}
 }
 
-// parseBase58 reads the 32 bytes of an Ed25519 key.
+// parseBase58 decodes a 32-byte Ed25519 key.
 func parseBase58(text string) (federation.PublicKey, error) {
 	if len(text) > maxMultibaseBytes {
 		return federation.PublicKey{}, errors.New("publicKeyBase58: too long")
@@ -196,7 +197,7 @@ func parseBase58(text string) (federation.PublicKey, error) {
 	return federation.PublicKey{Kind: federation.Ed25519, Bytes: raw}, nil
 }
 
-// parseJWK reads the public members of an octet key pair, or of a point on P-256 or secp256k1.
+// parseJWK parses the public members of an octet key pair, or of a point on P-256 or secp256k1.
 //
 // spec: RFC 8037 §2, RFC 7518 §6.2.1, RFC 8812 §3.1
 func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {

@@ -11,9 +11,9 @@ import (
 	"baton/federation"
 )
 
-// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal for
-// the program that carries the link. The first call makes the key, whose id starts with 00: it is
-// smaller than most ids, and such a key is found at once.
+// OpenEndpoint returns the endpoint key in an existing folder of keys, with its seed in hexadecimal
+// for the transport program. The first call makes the key. Its ID starts with 00, which makes it
+// smaller than most IDs, and such a key is found quickly.
 //
 // spec: freeq-s2s "Endpoint id and key file"
 func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
@@ -32,7 +32,7 @@ func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error
 	return signingKey(secret), hex.EncodeToString(secret), nil
 }
 
-// makeEndpoint makes the endpoint key unless there is one.
+// makeEndpoint creates the endpoint key if there is none.
 func makeEndpoint(root *os.Root) error {
 	if _, err := root.Lstat(string(EndpointKey)); !errors.Is(err, fs.ErrNotExist) {
 		return err

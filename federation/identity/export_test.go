@@ -60,7 +60,7 @@ func Publish(c *Client, hostPort, at string) {
 
 func (c *Client) transport() *http.Transport { return c.http.Transport.(*http.Transport) }
 
-// ParseWholeDocument is ParseDocument with the keys of other kinds and the skipped ones.
+// ParseWholeDocument is ParseDocument, with keys of other kinds and skipped keys.
 func ParseWholeDocument(did federation.DID, body []byte) (federation.Document, error) {
 	return parseDocument(did, body)
 }

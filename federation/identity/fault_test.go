@@ -11,7 +11,7 @@ import (
 	"baton/federation/identity"
 )
 
-// panics is a web whose first answer panics.
+// panics is a fetcher whose first answer panics.
 type panics struct{ left int }
 
 // Get implements [identity.Fetcher].
@@ -22,7 +22,7 @@ func (p *panics) Get(context.Context, string) ([]byte, error) {
 	return []byte(`{"id":"did:web:ada.example","verificationMethod":[]}`), nil
 }
 
-// The look-up of a DID runs in a goroutine that all its callers share.
+// The look-up of a DID runs in a goroutine shared by its callers.
 func TestResolveContainsAFaultOfTheLookUp(t *testing.T) {
 	t.Parallel()
 	var caught error

@@ -49,11 +49,11 @@ type Keyring struct {
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
 	retired []retiredKey     // oldest first
-	ends    func() time.Time // the time by which an overlap ends; nil for that of each call
+	ends    func() time.Time // time by which overlaps end; nil uses the time of each call
 }
 
-// EndBy sets the time by which retired keys end their overlap, if it is earlier than the time of a call.
-// Call it before the keyring is used.
+// EndBy sets the clock by which the overlap of retired keys ends, unless the time of a call is
+// later. Call it before the keyring is used.
 func (k *Keyring) EndBy(confirmed func() time.Time) { k.ends = confirmed }
 
 // ownKey is a key of the gateway itself, which signs now.

@@ -90,7 +90,7 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	if q.KeyID == "" || found.standing != federation.KeyUnknown || s.misses.has(q, now) {
 		return found.result()
 	}
-	if err != nil || document.Fetched.Before(now) { // not fetched for this query
+	if err != nil || document.Fetched.Before(now) { // from the cache
 		document, err = s.directory.Refresh(ctx, q.DID, now)
 	}
 	if errors.Is(err, ErrNotAtHand) {

@@ -12,12 +12,13 @@ import (
 	"baton/federation"
 )
 
-// Proved judges whether a DID signed a message with a key of any kind that its document
-// lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s, where s may
-// be the lower or the higher one: a login is good once, so that a second signature that is made
-// without the key proves nothing more. It returns the key. A key that was revoked for the DID proves nothing. If the document does not list
-// the key, it is fetched again, within the bounds of the directory. The error says why the verdict is
-// [federation.Unverifiable], or what is wrong with the document of a DID whose verdict is [federation.Invalid].
+// Proved verifies that a DID signed a message with a key of any kind listed in its document at a
+// time, and returns the key. The signature is Ed25519 over the message, or ECDSA over its SHA-256
+// as r and s. Both the lower and the higher s are accepted: a login is valid once, so a second
+// signature derived without the key proves nothing more. A key revoked for the DID proves nothing.
+// If the document does not list the key, it is fetched again, within the limits of the directory.
+// The error is the reason of a [federation.Unverifiable] verdict, or the problem with the document
+// of an [federation.Invalid] one.
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
 func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
@@ -26,7 +27,7 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	if verdict != federation.Invalid || err != nil || !document.Fetched.Before(now) {
 		return key, verdict, why
 	}
-	document, err = s.directory.Refresh(ctx, did, now) // its owner may have replaced the key
+	document, err = s.directory.Refresh(ctx, did, now) // the owner may have replaced the key
 	if key, verdict, why = s.proved(ctx, document, err, message, signature, now); verdict != federation.Invalid || err != nil {
 		return key, verdict, why
 	}
@@ -36,22 +37,22 @@ func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, sig
 	return federation.PublicKey{}, federation.Invalid, why
 }
 
-// errNotRefetched is why a proof that fails with an old document is not invalid.
+// errNotRefetched is the reason why a failed proof against an old document is not invalid.
 var errNotRefetched = errors.New("its document cannot be fetched again now")
 
-// proved judges a proof by a document, or by the reason why there is none.
+// proved verifies a proof with a document, or with the reason why there is none.
 func (s *KeySource) proved(
 	ctx context.Context, document federation.Document, absent error, message, signature []byte, now time.Time,
 ) (key federation.PublicKey, verdict federation.Verdict, err error) {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	switch {
-	case errors.Is(absent, ErrRedirect): // steps wait: it may be a mistake of a day
+	case errors.Is(absent, ErrRedirect): // the redirect may be a temporary mistake, so steps wait
 		return key, federation.Invalid, absent
 	case away:
 		return key, federation.Unverifiable, absent
 	case errors.Is(absent, ErrNotAllowed):
-		return key, federation.Invalid, ErrNotAllowed // and nothing about addresses inside this network
-	case absent != nil: // the DID does not exist, or has no document that can be read
+		return key, federation.Invalid, ErrNotAllowed // must not reveal addresses inside this network
+	case absent != nil: // the DID does not exist, or its document is unreadable
 		return key, federation.Invalid, absent
 	}
 	listed := slices.Clone(document.Others)
@@ -77,7 +78,7 @@ func (s *KeySource) proved(
 	return listed[signer], federation.Valid, nil
 }
 
-// skipped names the keys of a document that cannot be read, nil for none.
+// skipped returns an error with the unreadable keys of a document, or nil.
 func skipped(document federation.Document) error {
 	if len(document.Skipped) == 0 {
 		return nil

@@ -74,8 +74,8 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 	}
 }
 
-// A login with a key that its owner has just put into the document is accepted, and one with the key that it replaced
-// is not, once the document was fetched again. Proofs that fail cause one request in 30 seconds.
+// A login with a key just added to the document is accepted. A login with the replaced key is
+// rejected once the document was fetched again. Failed proofs cause one request in 30 seconds.
 func TestProvedFetchesAReplacedDocumentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, oldPrivate, err := ed25519.GenerateKey(rand.Reader)

@@ -28,7 +28,8 @@ type Logins struct {
 	total int
 }
 
-// Proved is [KeySource.Proved] within the bounds. A proof that the cached document decides does not count.
+// Proved is [KeySource.Proved] within the limits. A proof decided by the cached document does not
+// count.
 func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.PublicKey, federation.Verdict, error) {
 	key, verdict, err := s.without(s.directory.Offline()).Proved(ctx, did, message, signature, now)
 	if !errors.Is(err, ErrNotAtHand) {

@@ -28,7 +28,7 @@ const maxFailures = 4096
 // caller. Lookups of the same key through the same link are one lookup. Make one with [NewLookups]; it is
 // safe for concurrent use.
 type Lookups struct {
-	// Caught is called with the panic of a lookup, which fails. Set it before the first lookup.
+	// Caught is called with a panic in a lookup, which then fails. Set it before the first lookup.
 	Caught func(ctx context.Context, err error)
 	// found is called with each DID whose lookup ended with an answer of its host.
 	found   func(federation.DID)

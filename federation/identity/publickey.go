@@ -111,7 +111,7 @@ func checkPoint(key federation.PublicKey) error {
 	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
-// checkCoordinate refuses a second coordinate that is not the one of a point in compressed form.
+// checkCoordinate rejects a y coordinate that differs from that of the compressed point.
 func checkCoordinate(key federation.PublicKey, y []byte) error {
 	var same bool
 	switch key.Kind {

@@ -29,8 +29,7 @@ func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 	return seconds
 }
 
-// NewSkippedKeys returns the metric of keys in DID documents that cannot be used, by the method of the DID,
-// registered.
+// NewSkippedKeys returns the registered metric of unusable keys in DID documents, by DID method.
 func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
 	skipped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "baton", Name: "did_keys_skipped_total", Help: "Keys in fetched DID documents that cannot be used.",
