@@ -22,7 +22,7 @@ const (
 // first comparison. It includes the time that the last question took to arrive over HTTPS.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
-// Compared returns when the clocks were compared last, by the clock here; zero before.
+// Compared returns the local time of the last clock comparison; zero for none.
 func (p *Peer) Compared() time.Time {
 	if at := p.compared.Load(); at != 0 {
 		return time.Unix(0, at)

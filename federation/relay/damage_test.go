@@ -21,7 +21,7 @@ import (
 	"baton/federation/relay"
 )
 
-// damages are the ways in which a file of a stream, of its index or of its reader is damaged at the hub.
+// damages are ways to damage a file of a stream, of its index or of its reader at the hub.
 var damages = map[string]func(text []byte) []byte{
 	"flipped": func(text []byte) []byte { text[len(text)/2] ^= 1; return text },
 	"start":   func(text []byte) []byte { text[1] ^= 1; return text },
@@ -29,7 +29,7 @@ var damages = map[string]func(text []byte) []byte{
 	"cut":     func(text []byte) []byte { return text[:len(text)/2] },
 }
 
-// damagedFiles returns the files below a folder that hold the stream from a home to b.
+// damagedFiles returns the files below a folder with the stream from a home to b.
 func damagedFiles(t *testing.T, dir string, from federation.HomeID) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -48,8 +48,8 @@ func damagedFiles(t *testing.T, dir string, from federation.HomeID) map[string]s
 	return found
 }
 
-// The files of a stream and its reader, each damaged in each way while the server is down: the stream
-// from each home has another damage. The server comes back, and so does what goes through it.
+// The files of a stream and of its reader are damaged while the server is down, for each home in
+// another way. After the restart, messages arrive again.
 func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	hub := hubServer(t, dir, -1)
@@ -108,7 +108,7 @@ func (h smallStreams) config(federation.HomeID) relay.HubConfig {
 	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{string(h)}}, MaxBytes: 1 << 20}
 }
 
-// meetOne is meet for homes that have one peer in common, and no other one.
+// meetOne is meet for homes with exactly one common peer.
 func meetOne(t *testing.T, at place, one *gate, others ...*gate) {
 	t.Helper()
 	for _, g := range append([]*gate{one}, others...) {
@@ -145,10 +145,11 @@ func damageFile(t *testing.T, path string, damage func([]byte) []byte) {
 	}
 }
 
-// The accounts of a hub let no home delete a stream: the server in a gateway removes damaged files itself.
+// The accounts of a hub do not allow a home to delete a stream, so the server inside a gateway
+// removes damaged files itself.
 func TestHostRemovesDamagedFilesOfReaders(t *testing.T) {
 	for how, damage := range damages {
-		if how == "flipped" || how == "end" { // the server reads over these
+		if how == "flipped" || how == "end" { // the server tolerates these
 			continue
 		}
 		t.Run(how, func(t *testing.T) {
@@ -197,7 +198,8 @@ func TestHostRemovesDamagedFilesOfReaders(t *testing.T) {
 	}
 }
 
-// A server of another operator, which lets no home delete a stream: relay check names cause and remedy.
+// The server of another operator allows no home to delete a stream. The output of relay check has
+// the cause and the remedy.
 func TestCheckNamesDamagedFilesOfReaders(t *testing.T) {
 	dir := t.TempDir()
 	accounts, seeds := writeAccounts(t, t.TempDir(), "a.test", "b.test")

@@ -56,11 +56,11 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 	return &Host{s}, nil
 }
 
-// removeUnread removes the files of readers that the server could not recover: while they are there, it
-// makes no reader of that name. A home makes its reader again within a second, and what that did not
-// acknowledge is handed out again.
+// removeUnread deletes the files of readers that the server could not recover, because the server
+// cannot create a reader of that name while they exist. A home recreates its reader within a
+// second, and receives unacknowledged messages again.
 func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.Logger) error {
-	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // before the server is asked: a reader may be made meanwhile
+	folders, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", "*", "obs", "*")) // listed before asking the server: a reader may be created meanwhile
 	if err != nil || len(folders) == 0 {
 		return err
 	}

@@ -43,7 +43,7 @@ const (
 	hubPull     = 2 * time.Second     // of one request for messages; then the next request may reach another server of the cluster
 	hubLook     = time.Second         // between two looks for streams to read
 	hubPending  = 1024                // batches that were handed out and are not judged
-	hubRenew    = time.Minute         // between two tries to make a damaged stream again
+	hubRenew    = time.Minute         // interval of attempts to recreate a damaged stream
 	hubConsumer = "home"              // the durable consumer of each stream
 )
 
@@ -73,10 +73,10 @@ type Hub struct {
 
 	mu      sync.Mutex
 	waiting map[string]chan Envelope    // by the SHA-256 of the batch
-	read    map[federation.HomeID]bool  // homes whose streams are read, which bring answers too
-	unread  map[federation.HomeID]error // why the streams of other homes are not read
+	read    map[federation.HomeID]bool  // homes whose streams are read, which also carry answers
+	unread  map[federation.HomeID]error // reasons why the streams of other homes are not read
 	renewed map[federation.HomeID]time.Time
-	cut     chan struct{} // closed when the connection breaks, and then replaced
+	cut     chan struct{} // closed and replaced when the connection breaks
 }
 
 // OpenHub begins to connect, and keeps trying until [Hub.Close]. It does not wait for a connection.

@@ -39,7 +39,7 @@ func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Pee
 type hubReader struct {
 	hub     *Hub
 	handler *PeerHandler
-	takes   fault.Group // messages that are being judged
+	takes   fault.Group // messages being processed
 	streams map[federation.HomeID]jetstream.ConsumeContext
 	told    map[federation.HomeID]string // why a stream is not read, as logged last
 	warned  bool
@@ -107,7 +107,7 @@ func (h *Hub) noteRead(from federation.HomeID, is bool) {
 	h.read[from] = is
 }
 
-// noteUnread notes why the stream from a home is not read; nil once it is.
+// noteUnread records why the stream from a home is not read; nil once it is read.
 func (h *Hub) noteUnread(from federation.HomeID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *Hub) noteUnread(from federation.HomeID, err error) {
 }
 
 // listen reads the stream from another home.
-func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *fault.Group) (jetstream.ConsumeContext, error) { //nolint:ireturn // the type of NATS
 	stream, err := h.stream(ctx, from)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	}
 	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubBatches), lookups: make(chan struct{}, hubLookups)}
 	sort := func(m jetstream.Msg) {
-		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // the goroutine is the client's
+		if err := fault.Catch(func() error { in.sort(ctx, m); return nil }); err != nil { // a goroutine of the client
 			handler.caught(ctx)(err)
 		}
 	}
@@ -142,9 +142,9 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 		}))
 }
 
-// renew deletes the stream from another home whose reader the server cannot make, because the files of an
-// earlier one are damaged. The next look makes the stream again, and the other home sends again what was
-// in it. It returns why the stream is not read now.
+// renew deletes the stream from another home if its reader cannot be created because of damaged
+// files. The next poll recreates the stream, and the other home sends its messages again. The error
+// is the reason why the stream is not read now.
 func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) error {
 	name := streamName(h.home, from)
 	damaged := fmt.Errorf("the files of its reader are damaged at the hub (%w)", cause)
@@ -166,7 +166,7 @@ func (h *Hub) renew(ctx context.Context, from federation.HomeID, cause error) er
 	return fmt.Errorf("%w: the stream is made again, and nothing is lost", damaged)
 }
 
-// caught returns what is called with a contained panic.
+// caught returns a handler for contained panics.
 func (h *PeerHandler) caught(ctx context.Context) func(err error) {
 	return func(err error) {
 		if h.Deps.Caught != nil {

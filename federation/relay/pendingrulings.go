@@ -125,7 +125,7 @@ func (p *Peer) askRuling(ctx context.Context, pending federation.Pending) (over 
 	}
 	ev := pending.Event
 	if view.Named != "" && ev.Actor() == view.Offeree && ev.From != view.Named {
-		ev.Arrival.Party = view.Named // the other home knows the offeree by the kept key alone
+		ev.Arrival.Party = view.Named // the other home knows the offeree only by the kept key
 	}
 	ev, err = p.deps.vouch(ctx, ev)
 	if err != nil {

@@ -137,8 +137,8 @@ type Deps struct {
 	// BadInput counts a refused message of another home, by a reason from a closed set. The home is
 	// "" over HTTPS. Nil counts nothing.
 	BadInput func(home federation.HomeID, reason string)
-	// Caught is called with a panic that ended the judgement of one message of a hub, which hands the
-	// message out again; nil for no call.
+	// Caught is called with a panic in the processing of a hub message, which the hub delivers
+	// again; it may be nil.
 	Caught func(ctx context.Context, err error)
 	// Linked is called once the link to another home is up; nil for no call. It may block on
 	// the disk.
