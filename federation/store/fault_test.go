@@ -12,7 +12,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Writes of many callers share a transaction: a panic in one of them is that of its caller.
+// Writes of several callers share a transaction. A panic in one write reaches only its caller.
 func TestWriteThatPanicsFailsAloneInItsBatch(t *testing.T) {
 	t.Parallel()
 	db, err := engine.Open(t.Context(), filepath.Join(t.TempDir(), "baton.db"), nil, prometheus.NewRegistry())

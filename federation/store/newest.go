@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// NewestFiled returns when the newest step on record was filed; zero for a record without steps.
+// NewestFiled returns the filing time of the newest step on record; zero for an empty record.
 func (s *Record) NewestFiled(ctx context.Context) (time.Time, error) {
 	var filed int64
 	err := s.db.Reads().Row(ctx, `SELECT filed FROM event ORDER BY seq DESC LIMIT 1`, nil, &filed)

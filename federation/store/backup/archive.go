@@ -69,15 +69,15 @@ func (s Source) first() string {
 	return recordMember
 }
 
-// member is one file of a backup that is about to be written.
+// member is one file of a backup to be written.
 type member struct {
 	Member
 
 	write func(w io.Writer) error
 }
 
-// write writes a backup as of now. It copies the record to a draft first, a file that is not
-// there yet; the caller removes what is left of the draft.
+// write writes a backup as of now. It first copies the record to a new file, draft. The caller
+// removes any remainder of the draft.
 func write(ctx context.Context, w io.Writer, from Source, draft string, now time.Time) (Manifest, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
 	source := from.Config
@@ -102,8 +102,8 @@ func write(ctx context.Context, w io.Writer, from Source, draft string, now time
 	return made, writeMembers(w, made, members)
 }
 
-// withKeys returns the members of a backup, and lists them in its manifest. The keys are read after
-// the record: the other way round, the record could name a key that the backup does not have.
+// withKeys returns the members of a backup and lists them in its manifest. The keys are read after
+// the record; in the reverse order, the record could name a key missing in the backup.
 func withKeys(made *Manifest, first member, folder string) ([]member, error) {
 	names, err := keyFiles(folder)
 	if err != nil {
@@ -142,7 +142,7 @@ func describe(name, from string) (member, error) {
 	return measure(name, func(w io.Writer) error { return copyFile(w, from) })
 }
 
-// measure returns a member with the size and the SHA-256 of its bytes, which it writes once for that.
+// measure returns a member with its size and SHA-256, which requires writing it once.
 func measure(name string, write func(io.Writer) error) (member, error) {
 	size, sum := &counter{}, sha256.New()
 	err := write(io.MultiWriter(size, sum))
@@ -186,7 +186,7 @@ func header(name string, size int64, made time.Time) *tar.Header {
 }
 
 func copyFile(w io.Writer, from string) error {
-	f, err := os.Open(from) //nolint:gosec // the configuration names the path
+	f, err := os.Open(from) //nolint:gosec // path from the configuration
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import "path/filepath"
 // asidePrefix begins the name of a folder, beside the record, of files that a restore replaced.
 const asidePrefix = "replaced-"
 
-// Copies returns the copies of the record of a target: the copies that a migration or a restore left
-// beside it, the drafts of a restore that was cut short, and the leftovers of killed backups.
+// Copies returns the copies of the record of a target: copies left beside it by a migration or a
+// restore, drafts of an interrupted restore, and leftovers of killed backups.
 func Copies(of Target) ([]string, error) {
 	r := restoration{to: of}
 	patterns := []string{r.recordDraft(), filepath.Join(of.Dir, leftoverPrefix+"*", recordMember), filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+"*")}

@@ -14,7 +14,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// leftoverPrefix begins the names of the folders in data_dir in which earlier versions made backups.
+// leftoverPrefix is the name prefix of the folders in data_dir in which earlier versions made
+// backups.
 const leftoverPrefix = ".backup-"
 
 // Save writes a backup to a file, whole or not at all, and never over another file. The caller's
@@ -56,9 +57,9 @@ func Receive(path string, from io.Reader) (made Manifest, err error) {
 	return Check(f)
 }
 
-// Stream returns a backup of a source. It makes no copy: the pages of the record are read while the
-// caller reads the backup, so that a full disk can be backed up to another one. When ctx ends, the
-// backup is cut short. The caller closes it.
+// Stream returns a backup of a source. It makes no copy, so that a full disk can be backed up to
+// another one: the pages of the record are read as the caller reads the backup. When ctx ends, the
+// backup is truncated. The caller closes it.
 func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	made := Manifest{Format: archiveFormat, Home: from.Home, Made: time.Now().UTC()}
 	if from.Record == "" {
@@ -80,7 +81,7 @@ func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
 	return stream(made, first, from.Keys, pages.Close)
 }
 
-// stream returns a reader of a backup, which ends with a call of end.
+// stream returns a reader of a backup, and calls end when it is closed.
 func stream(made Manifest, first member, keys string, end func() error) (io.ReadCloser, error) {
 	members, err := withKeys(&made, first, keys)
 	if err != nil {
@@ -89,12 +90,12 @@ func stream(made Manifest, first member, keys string, end func() error) (io.Read
 	reader, writer := io.Pipe()
 	go func() {
 		err := fault.Catch(func() error { return errors.Join(writeMembers(writer, made, members), end()) })
-		_ = writer.CloseWithError(err) // it never fails
+		_ = writer.CloseWithError(err) // never fails
 	}()
 	return reader, nil
 }
 
-// RemoveLeftovers removes the folders that killed backups of earlier versions left in data_dir. No
+// RemoveLeftovers deletes the folders left in data_dir by killed backups of earlier versions. No
 // gateway may run there.
 func RemoveLeftovers(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))

@@ -19,8 +19,8 @@ import (
 // together.
 const restoreMarker = "restore-unfinished"
 
-// CheckRestored returns an error if a restore to a target was cut short. The folder for the drafts
-// of keys shows that until the first file moves, and from then on the marker does.
+// CheckRestored returns an error if a restore to a target was interrupted. The evidence is the
+// folder of the key drafts until the first file is moved, and from then on the marker.
 func CheckRestored(to Target) error {
 	r := restoration{to: to}
 	const again = "a restore was cut short: run baton restore again"
@@ -37,7 +37,7 @@ func CheckRestored(to Target) error {
 	return err
 }
 
-// exists reports whether there is a file.
+// exists reports whether a file exists.
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,13 +130,13 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// begin makes the folder for the drafts of keys before any other file, and empties one that a
-// killed restore left. From then on [CheckRestored] fails, until clear.
+// begin creates the folder of the key drafts before any other file, or empties the folder left by a
+// killed restore. From then on [CheckRestored] fails, until clear.
 func (r *restoration) begin() error {
 	if err := os.MkdirAll(r.keysDraft(), 0o700); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(r.keysDraft(), 0o700), SyncFolder(filepath.Dir(r.keysDraft())), os.RemoveAll(r.recordDraft())); err != nil { //nolint:gosec // a folder
+	if err := errors.Join(os.Chmod(r.keysDraft(), 0o700), SyncFolder(filepath.Dir(r.keysDraft())), os.RemoveAll(r.recordDraft())); err != nil { //nolint:gosec // a directory needs execute permission
 		return err
 	}
 	left, err := os.ReadDir(r.keysDraft())
@@ -146,7 +146,7 @@ func (r *restoration) begin() error {
 	return err
 }
 
-// clear removes the drafts of this restore, the folder of the keys last.
+// clear removes the drafts of this restore, and last the folder of the keys.
 func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }

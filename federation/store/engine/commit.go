@@ -35,7 +35,7 @@ type item struct {
 	done  chan struct{}
 }
 
-// run calls apply. A panic is an error of this write, and goes on in its caller.
+// run calls apply. A panic fails this write with an error, and continues in its caller.
 func (it *item) run(ctx context.Context, q Tx) error {
 	return fault.Catch(func() error { return it.apply(ctx, q) })
 }

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// The two bytes of a database file that name its journal mode, and their offset: the pages need no
-// write-ahead log.
+// Value and offset of the two bytes that name the journal mode in a database file: the copied pages
+// have no write-ahead log.
 //
 // spec: SQLite "Database File Format" §1.3.3
 const (
@@ -17,19 +17,19 @@ const (
 	journalModeAt = 18
 )
 
-// Pages are the pages of a record in a file at one moment, as a database file of their own. They are
-// read from the record itself, so that a backup needs no room beside it. Until Close the
-// write-ahead log keeps what is written meanwhile.
+// Pages is a snapshot of the pages of a record in a file, which form a database file of their own.
+// They are read from the record itself, so a backup needs no space beside it. The write-ahead log
+// grows until Close.
 type Pages struct {
-	Bytes   int64 // of all pages
-	Version int   // of the schema
+	Bytes   int64 // total size
+	Version int   // schema version
 
 	snapshot *ReadSnapshot
 	tx       *sql.Tx
 }
 
-// OpenPages opens the pages of the record at a path. It reads all of them, and returns an error for a
-// damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
+// OpenPages opens a snapshot of the record at a path. It reads all pages once, and returns an error
+// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
 // [*federation.UnavailableError] if the disk cannot be read now.
 func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	p := &Pages{}
@@ -44,7 +44,7 @@ func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	if p.tx, err = p.snapshot.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
 		return nil, Failure(err)
 	}
-	if p.Version, err = schemaVersion(ctx, p.tx); err != nil { // a backup of another program's file is useless
+	if p.Version, err = schemaVersion(ctx, p.tx); err != nil { // rejects a database of another program
 		return nil, err
 	}
 	var sound string
@@ -58,7 +58,7 @@ func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
 	return p, Failure(err)
 }
 
-// WriteTo writes all pages. It may be called again, and writes the same bytes.
+// WriteTo writes all pages. Each call writes the same bytes.
 func (p *Pages) WriteTo(ctx context.Context, w io.Writer) error {
 	found, err := p.tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage ORDER BY pgno")
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Pages) WriteTo(ctx context.Context, w io.Writer) error {
 	return Failure(found.Err())
 }
 
-// Close ends the reading.
+// Close releases the snapshot.
 func (p *Pages) Close() error {
 	var errs []error
 	if p.tx != nil {

@@ -78,7 +78,7 @@ type SQL struct {
 	Waiting string
 	// ItemStep is the seq of the event that the item ?1 carries, or NULL.
 	ItemStep string
-	// ItemSender is the sender of the item p.item, or NULL.
+	// ItemSender is the SQL expression for the sender of p.item, or NULL.
 	ItemSender string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string

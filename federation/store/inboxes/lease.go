@@ -9,10 +9,10 @@ import (
 	"baton/federation/store/engine"
 )
 
-// withdrawn reports whether an event e is an offer of a handoff that is over.
+// withdrawn selects events e that are offers of closed handoffs.
 const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over = 1)`
 
-// waits finds the entries of an inbox that wait.
+// waits selects the waiting entries of an inbox.
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
@@ -77,8 +77,8 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] for a session that has ended before the transaction
-// of a write. No session, "", has not.
+// HasSession returns [federation.ErrSessionEnded] if a session ended before the transaction of a
+// write. It returns nil for the empty ID.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {
 		return nil

@@ -11,12 +11,11 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// A lane is what a link is owed of one handoff, in order: only its first row has a time in the
-// column next, 0 until it was tried. A row that waits for a party has a time of its own, and no
-// other row waits behind it.
+// A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
+// before the first attempt. A row that waits for a party has its own time, and blocks no other row.
 
-// due reads no more of an outbox than it returns, however much is due and however much waits for its
-// time: what was never tried, by rank, and what is due again, by its time.
+// due reads no more rows than it returns, regardless of the size of the outbox: first the untried
+// rows by rank, then the rows due again by time.
 const due = `(SELECT handoff, min(rank) AS rank, min(event) AS event FROM (
 		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
 		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) each
@@ -52,8 +51,8 @@ func (s *Outboxes) Lanes(ctx context.Context, link string, now time.Time, limit 
 	return due, nil
 }
 
-// rowOrder is the order of the rows of a lane. Rows that wait for a party come last: they never
-// fill a page.
+// rowOrder orders the rows of a lane. Rows that wait for a party come last, so that they never fill
+// a page.
 const rowOrder = `CASE WHEN f.rank = ` + rankPersonal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.event`
 
 // PendingOf implements [federationtest.Outbox].
@@ -117,8 +116,8 @@ func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 	return nil
 }
 
-// HurryMessages makes due at once what a link is to bring to a DID, messages and steps, and
-// returns how many rows that are; "" is all that waits for the link.
+// HurryMessages makes the pending messages and steps of a link for a DID due at once, and returns
+// their number; "" means all of the link.
 func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
 	const which = `link = ?1 AND next IS NOT NULL AND next > 0
 		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`

@@ -60,7 +60,7 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 			return federation.Push{}, err
 		}
 		p := s.read()
-		if unread := federation.DecodeJSON(body, &p.Notice); unread != nil { // one bad row stops no other
+		if unread := federation.DecodeJSON(body, &p.Notice); unread != nil { // one bad row must not stop the others
 			p.Broken = unread.Error()
 		}
 		p.Notice.Cursor = inboxes.NoticePositions(h.DID).At(place)
@@ -123,8 +123,8 @@ func (s *Outboxes) contentPushes(ctx context.Context, q engine.Tx, h federation.
 	return found, err
 }
 
-// duePushes reads the first waiting row of each order key among the first due rows. Rows that were put
-// back are due together with the rows before them.
+// duePushes selects the first waiting row of each order key among the first due rows. Postponed
+// rows become due together with the rows before them.
 const duePushes = `SELECT p.item, coalesce(%s, '') FROM (SELECT min(item) AS item, min(next) AS next
 		FROM (SELECT item, order_key, next FROM push WHERE webhook = ?1 AND next <= ?2 ORDER BY next, item LIMIT 0 + ?3) due
 		GROUP BY order_key) p ORDER BY p.next, p.item`

@@ -24,9 +24,9 @@ type Row struct {
 	Filed   int64
 }
 
-// Put writes a row. It waits behind the older rows of its handoff, except rows that wait for a
-// party. The sum and the concatenations are expressions that no index has: without statistics of the
-// tables, a planner searches by the link or by the signer, and reads all of their rows.
+// Put writes a row. The row waits behind the older rows of its handoff, except rows that wait for a
+// party. The sum and the concatenations keep the planner from using an index: without table
+// statistics it would search by the link or by the signer, and read all of their rows.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
 	return q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
 		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND event - e.seq < 0 AND rank <> `+rankPersonal+`) THEN NULL ELSE 0 END
@@ -122,7 +122,7 @@ func (e *ending) endTries(ctx context.Context, q engine.Tx, how federation.Settl
 	return q.Put(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, e.link, e.row)
 }
 
-// advanceOutbox makes the next row of a handoff due. See Put for the concatenation.
+// advanceOutbox makes the next row of a handoff due. For the concatenation see [Put].
 func advanceOutbox(ctx context.Context, q engine.Tx, link, handoff string) error {
 	return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
 		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND rank <> `+rankPersonal+`)`, handoff, link)
@@ -210,7 +210,7 @@ func (s *Outboxes) ExpireMessages(ctx context.Context, before, now time.Time, li
 	})
 }
 
-// The ranks of [federation.RankMessage] and [federation.RankPersonal] in a query.
+// SQL values of [federation.RankMessage] and [federation.RankPersonal].
 const (
 	rankMessage  = `4`
 	rankPersonal = `5`

@@ -58,7 +58,7 @@ func verbIn(body []byte) federation.Verb {
 	var ev struct {
 		Verb federation.Verb `json:"verb"`
 	}
-	_ = federation.DecodeJSON(body, &ev) // baton verify tells of it
+	_ = federation.DecodeJSON(body, &ev) // reported by baton verify
 	return ev.Verb
 }
 

@@ -82,7 +82,8 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 	return nextDue(ctx, q, h.ID, 0)
 }
 
-// nextDue notes when the next delivery to a webhook, or its end, is due, at a time or later.
+// nextDue updates the time, now or later, at which the next delivery to a webhook or its end is
+// due.
 func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int64) error {
 	return q.Put(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM (SELECT next FROM push WHERE webhook = ?1 AND next IS NOT NULL UNION ALL SELECT ends FROM webhook WHERE id = ?1 AND ends > 0) AS due)

@@ -76,8 +76,8 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey notes the owner of a kept key. No other program has such a key, so the owner
-// replaces the key's own DID, which an earlier step may have noted.
+// KeepKey records the owner of a kept key. No other program has such a key, so the owner overwrites
+// the key's own DID, which an earlier step may have recorded.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
 		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)

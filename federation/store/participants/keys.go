@@ -69,8 +69,8 @@ func scanWindow(row engine.Scanner) (federation.KeyWindow, error) {
 	return w, err
 }
 
-// PutWindow notes in the history of a DID when a key was good. The end of a revoked key ends what
-// the DID began with it.
+// PutWindow records the validity period of a key in the history of a DID. If the key is revoked, it
+// also ends everything that the DID began with the key.
 func PutWindow(ctx context.Context, q engine.Tx, w federation.KeyWindow) error {
 	err := q.Put(ctx, `INSERT INTO key_window (did, key_id, origin, via, since, seen, until, public)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)

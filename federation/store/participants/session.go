@@ -29,8 +29,8 @@ func (s *Participants) StartSession(ctx context.Context, session federation.Sess
 	return nil
 }
 
-// StartSession begins a session in the transaction of a write. It is also where expired sessions
-// are deleted, of all participants.
+// StartSession begins a session in the transaction of a write. It also deletes the expired sessions
+// of all participants.
 func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error {
 	if err := sweepSessions(ctx, q, s.Created); err != nil {
 		return err
@@ -58,18 +58,18 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	return err
 }
 
-// live is a condition: a session has not ended at ?1.
+// live is the condition for a live session at ?1.
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
-// sweepSessions deletes the sessions that have expired. One whose key has ended stays until then, so
-// that its client is told why.
+// sweepSessions deletes expired sessions. A session whose key has ended stays until it expires, so
+// that its client gets the reason.
 func sweepSessions(ctx context.Context, q engine.Tx, now time.Time) error {
 	_, err := endSessions(ctx, q, `expires <= ?1`, engine.Stamp(now))
 	return err
 }
 
-// endSessions deletes the sessions that a condition names, ends their leases, and returns how
-// many sessions there were.
+// endSessions deletes the sessions selected by a condition and ends their leases. It returns the
+// number of sessions.
 func endSessions(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
 	ended, err := engine.Rows(ctx, q, engine.ScanOne[string], `DELETE FROM session WHERE `+which+` RETURNING id`, args...)
 	if err != nil || len(ended) == 0 {
@@ -134,7 +134,7 @@ func (s *Participants) AdvanceSession(ctx context.Context, id string, generation
 		if err == nil && ended == 0 {
 			err = federation.ErrNotFound
 		}
-		return federation.Session{}, err // no error where it ended one, which would undo the end of the session
+		return federation.Session{}, err // not an error of the transaction, which would undo the end of the session
 	})
 	if err == nil && session.ID == "" {
 		err = federation.ErrTokenUsed
@@ -228,11 +228,13 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 	return ended, nil
 }
 
-// ofThem is a condition: a webhook is of one of the participants ?2, a JSON array of names and DIDs.
+// ofThem is the condition for a webhook of one of the participants in ?2, a JSON array of names and
+// DIDs.
 const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
 
-// endWebhooks has the webhooks that a condition names disabled at a time, which is ?1 of the
-// condition: the worker that takes a webhook after its end disables it, and tells its owner.
+// endWebhooks schedules the end of the webhooks selected by a condition. The time of the end is ?1
+// in the condition. The worker that takes a webhook after its end disables it and notifies its
+// owner.
 func endWebhooks(ctx context.Context, q engine.Tx, end time.Time, which string, args ...any) error {
 	return q.Put(ctx, `UPDATE webhook SET ends = ?1, due = CASE WHEN due < ?1 THEN due ELSE ?1 END
 		WHERE disabled = 0 AND (ends = 0 OR ends > ?1) AND `+which, append([]any{engine.Stamp(end)}, args...)...)
@@ -244,10 +246,11 @@ func EndSessions(ctx context.Context, q engine.Tx, participant string) error {
 	return endForKey(ctx, q, `participant = ?1`, participant)
 }
 
-// endedByKey is the end of a session whose key was revoked: it has come by the clock of each replica.
+// endedByKey is the end of a session with a revoked key: it has passed by the clock of every
+// replica.
 const endedByKey = `1`
 
-// endForKey ends the sessions that a condition names with their leases.
+// endForKey ends the sessions selected by a condition, and their leases.
 func endForKey(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	err := q.Put(ctx, `UPDATE inbox SET device = NULL, until = 0, session = NULL WHERE session IN (SELECT id FROM session WHERE `+which+`)`, args...)
 	if err != nil {
@@ -262,9 +265,9 @@ func DropSession(ctx context.Context, q engine.Tx, id string) error {
 	return err
 }
 
-// EndKey ends, in the transaction of a write, what participants, named by names and DIDs, began
-// with a key: at once their sessions if the end has come, else their sessions and leases at the end, and
-// their webhooks. A revoked key also ends what began with an unknown key.
+// EndKey ends, in the transaction of a write, everything that participants, given as names and
+// DIDs, began with a key. If end has passed, their sessions and webhooks end at once, and so does
+// everything begun with an unknown key. Otherwise sessions, leases and webhooks end at that time.
 func EndKey(ctx context.Context, q engine.Tx, participants []string, key string, end, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -288,7 +291,7 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	return endWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
-// EndKeys ends what began with some keys of a DID, after they left its document: see [EndKey].
+// EndKeys ends everything begun with some keys of a DID after they left its document: see [EndKey].
 func (s *Participants) EndKeys(ctx context.Context, did federation.DID, keyIDs []string, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, key := range keyIDs {
@@ -304,7 +307,7 @@ func (s *Participants) EndKeys(ctx context.Context, did federation.DID, keyIDs [
 	return nil
 }
 
-// RestoreKey takes an end of a key back that was to come: see [EndKey].
+// RestoreKey cancels a scheduled end of a key: see [EndKey].
 func RestoreKey(ctx context.Context, q engine.Tx, participants []string, end time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {

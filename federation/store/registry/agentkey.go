@@ -123,7 +123,7 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endKeys ends the keys of an agent that have no end yet, or a later one.
+// endKeys ends the keys of an agent that have no end yet or a later one.
 func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.Time) error {
 	for _, key := range a.Keys {
 		if !key.Revoked.IsZero() && !key.Revoked.After(until) {
@@ -139,7 +139,7 @@ func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.T
 	return nil
 }
 
-// endUse ends a key of an agent, and what the agent began with it.
+// endUse ends a key of an agent, and everything the agent began with it.
 func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
 	if err := endKey(ctx, q, key, end, now); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"baton/federation/store/participants"
 )
 
-// ReleaseHandle ends what the agent of a handle has here, but for its DID, inbox and consent: its
-// keys, sessions, skills and webhooks. The handle may be registered again. Releasing it again
-// changes nothing. ReleaseHandle returns [federation.ErrNotFound] for an unknown handle.
+// ReleaseHandle ends the keys, sessions, skills and webhooks of the agent with a handle. Its DID,
+// inbox and consent stay. The handle can be registered again. ReleaseHandle is idempotent, and
+// returns [federation.ErrNotFound] for an unknown handle.
 func (s *Registry) ReleaseHandle(ctx context.Context, handle string, now time.Time) error {
 	err := s.change(ctx, func(ctx context.Context, q engine.Tx) error {
 		a, err := oneAgent(ctx, q, `handle = ?1`, handle)

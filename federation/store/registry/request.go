@@ -104,14 +104,15 @@ func checkRequest(ctx context.Context, q engine.Tx, c agents.Consent, now time.T
 	return nil
 }
 
-// crowd is a full list of first contacts, or none, and the source of the entry that is dropped.
+// crowd is a full list of first contacts, with the source of the entry to drop. The zero crowd is a
+// list with room.
 type crowd struct {
 	full   bool
 	source string
 }
 
-// checkFirstContact refuses a message that would be held where too many are held already, and
-// none may be dropped for it. A request whose messages are gone counts as one.
+// checkFirstContact rejects a message to be held if the list is full and no entry may be dropped
+// for it. A request without remaining messages counts as one entry.
 //
 // spec: airc-v0.1.1 §9.6; airc-shapes "Sessions and proofs"
 func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string, limits federation.InboxLimits) (crowd, error) {
@@ -121,7 +122,7 @@ func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string
 	type share struct {
 		source       string
 		entries, own int
-		asked        int // 1 if the sender asked from here
+		asked        int // 1 if the sender asked from this source
 	}
 	scan := func(row engine.Scanner) (s share, err error) {
 		err = row.Scan(&s.source, &s.entries, &s.own, &s.asked)
@@ -145,8 +146,8 @@ func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string
 	return crowd{limits.Events > 0 && held.Entries >= limits.Events, heaviest}, limits.CheckFirstContact(held, yields)
 }
 
-// drop drops the newest entry of the source with the largest share, if the list is full. A
-// request without messages left is withdrawn, and its sender may ask again.
+// drop drops the newest entry of the source with the largest share, if the list is full. A request
+// without remaining messages is withdrawn, and its sender may ask again.
 func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) error {
 	if !c.full {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"baton/federation/store/participants"
 )
 
-// RevokeAgent implements the port Keys of bridge/airc. An agent that never had a key gets its
-// recovery key as a revoked one: no caller registers the handle again.
+// RevokeAgent implements the port Keys of bridge/airc. For an agent that never had a key it stores
+// the recovery key as a revoked key, so that no caller can register the handle again.
 func (s *Registry) RevokeAgent(ctx context.Context, handle, by, reason string, now time.Time) error {
 	_, err := s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
 		if len(a.Keys) == 0 && a.Recovery != nil {
@@ -43,7 +43,7 @@ func (s *Registry) RevokeAgent(ctx context.Context, handle, by, reason string, n
 	return err
 }
 
-// RecoveryKey returns a recovery key as a key of its agent.
+// RecoveryKey returns a recovery key in the form of an agent key.
 func RecoveryKey(public ed25519.PublicKey, now time.Time) agents.Key {
 	return agents.Key{ID: "recovery_" + federation.KeyID(public), Public: public, Created: now}
 }
