@@ -11,11 +11,10 @@ import (
 // ask for an entry, the record decides which one has it, and whose Ack counts. Its promises
 // are in [Store].
 type Leases interface {
-	// Lease gives a device up to limit entries that wait and that no device has at that
-	// moment, oldest first, until a time. Before that it ends the waiting of each offer of a handoff
-	// that is over, whether a device has it or not and whatever the limit: it expires.
-	// A lease ends with its session, "" for none. Lease returns [federation.ErrSessionEnded] for one
-	// that has ended.
+	// Lease gives a device up to limit waiting entries without a lease, oldest first, until a time.
+	// Before that, regardless of the limit, it expires every waiting offer of a closed handoff,
+	// with or without a lease. A lease ends with its session, "" for none. Lease returns
+	// [federation.ErrSessionEnded] for an ended session.
 	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
 	// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out,
 	// as long as the entry was not given out again: once it was, Ack returns [federation.ErrLeaseLost].

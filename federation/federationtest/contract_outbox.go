@@ -18,10 +18,10 @@ type Outbox interface {
 	// after a failure, the ones that became due first are returned. It returns none of a link that
 	// is held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads with the signer of the oldest due row of each handoff.
+	// Lanes is Heads, with the signer of the oldest due row of each handoff.
 	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
 	// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
-	// were not hurried come last. An unreadable row is among them, as Broken.
+	// were not hurried come last. An unreadable row is included, as Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
 	// order of Heads, where it has any, else the one that is due next. Of a DID with hundreds of
@@ -31,8 +31,9 @@ type Outbox interface {
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.
 	Attempt(ctx context.Context, link string, rows []int64) error
-	// Failed notes that an attempt on a row came to nothing, and when the next one is. A row that
-	// waits for a party from then on is a first row by itself, and the row behind it is due.
+	// Failed records a failed attempt on a row, and the time of the next one. If the row waits for
+	// a party from then on, it is no longer the first row of its handoff, and the row behind it is
+	// due.
 	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
 	// Hurry makes the first row of every handoff on a link due at once. Attempts stay
 	// counted.

@@ -24,7 +24,7 @@ type PeerOutboxes interface {
 	// Relays returns up to limit rows of a peer after one, in the order in which they
 	// were queued; after 0 from the first.
 	PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error)
-	// PeerQueue is PeerDeliveries without the documents.
+	// PeerQueue is PeerDeliveries without documents.
 	PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error)
 	// Attempted notes that a row is about to be sent under an id, by which replies may
 	// name its message.

@@ -83,8 +83,8 @@ type Bindings interface {
 	// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at
 	// least ten. It returns [federation.ErrNotFound] when none or more than one fits.
 	BindingByHash(ctx context.Context, prefix string) (federation.Binding, error)
-	// KeyOwner returns the DID whose key has this [federation.KeyID]: the key of a signer of
-	// a filed step, a key that a network's tables noted, or a key that the gateway keeps for the
-	// DID. It returns [federation.ErrNotFound] for an unknown key.
+	// KeyOwner returns the DID of the key with this [federation.KeyID]: the key of a signer of a
+	// filed step, a key in the tables of a network, or a key kept by the gateway for the DID. It
+	// returns [federation.ErrNotFound] for an unknown key.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }

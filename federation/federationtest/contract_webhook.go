@@ -31,30 +31,28 @@ type Webhooks interface {
 	// [federation.NoticeDisabled]. Its pending deliveries are refused; their entries stay in
 	// the inbox. A second call changes nothing.
 	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
-	// EnableWebhook resumes the deliveries to a disabled webhook. It queues the entries that
-	// wait in the inbox, with new counts; dead deliveries stay dead. The webhook has
-	// the Key, Unbound and Ends of h from then on. It changes nothing of a webhook that is not
-	// disabled. It returns [federation.ErrNotFound] for an unknown id.
+	// EnableWebhook resumes the deliveries to a disabled webhook. It queues the waiting entries of
+	// the inbox, with new counts; dead deliveries stay dead. The webhook gets the Key, Unbound and
+	// Ends of h. It does not change an enabled webhook. It returns [federation.ErrNotFound] for an
+	// unknown ID.
 	EnableWebhook(ctx context.Context, h federation.Webhook) error
-	// TakeWebhooks returns up to limit webhooks with a due delivery, or whose end has come, the longest waiting first,
-	// for the caller alone: no other caller gets one before it is let go, or before the time
-	// until.
+	// TakeWebhooks leases up to limit webhooks with a due delivery or a past end to the caller,
+	// longest waiting first. No other caller gets them until LetGo or the time until.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
-	// LetGo ends that. Nothing that waits for the webhook is due before a time, which may be later
-	// than now; what is filed after it is. A webhook with a delivery that is due then comes after the
-	// webhooks that wait.
+	// LetGo ends the lease. Deliveries that already wait for the webhook are not due before at,
+	// which may be in the future; later ones are. A webhook with deliveries due at that time goes
+	// behind the waiting webhooks.
 	LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error
 	// NextDue returns when the next delivery to any webhook is due, after a time; zero for
 	// none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// DuePushes looks at the first limit due deliveries to a webhook, the longest due first, and
-	// returns the first one of each handoff or conversation among them: none
-	// to a webhook whose end has come.
+	// DuePushes reads the first limit due deliveries to a webhook, oldest first, and returns the
+	// first one of each handoff or conversation. It returns none after the end of the webhook.
 	DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error)
-	// DuePush returns a delivery to a webhook, or [federation.ErrNotFound] for one that is not due, or if the
-	// end of the webhook has come.
+	// DuePush returns a delivery to a webhook, or [federation.ErrNotFound] if it is not due or the
+	// webhook has ended.
 	DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error)
-	// PushFailed notes that an attempt came to nothing, and when the next one is.
+	// PushFailed records a failed attempt, and the time of the next one.
 	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
 	// PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
 	// [Inboxes.Read]. A step that was given up becomes a dead letter without a notice: it

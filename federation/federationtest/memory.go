@@ -54,7 +54,7 @@ type Memory struct {
 	messages   []*memoryMessage                 // in the order of filing
 	consents   map[edge]agents.Consent
 	sessions   map[string]federation.Session
-	sources    map[edge]string       // where the sender of an edge asked from
+	sources    map[edge]string       // source of the first contact on an edge
 	awaiting   []federation.Pending  // in the order of waiting
 	deferred   []federation.Deferred // in the order of arrival
 	shown      map[string]int        // the position up to which a handle was handed its messages
@@ -83,7 +83,7 @@ type inboxRow struct {
 	looked   bool   // whether it takes long
 	slow     bool   // its signer was told that
 	device   string // that has it leased, or had
-	session  string // in which it was leased
+	session  string // session of the lease
 	delivery int
 	until    time.Time
 }

@@ -68,8 +68,8 @@ func (m *Memory) MayAsk(ctx context.Context, from, to, source string, firstConta
 	return err
 }
 
-// checkFirstContact refuses a message that would be held where too much is held already, or
-// returns what makes room for it.
+// checkFirstContact rejects a message to be held if the list is full, or returns the function that
+// makes room for it.
 func (m *Memory) checkFirstContact(waits edge, source string, limits federation.InboxLimits) (drop func(), err error) {
 	var held federation.InboxUse
 	shares := map[string]int{}
@@ -89,7 +89,7 @@ func (m *Memory) checkFirstContact(waits edge, source string, limits federation.
 	return func() { m.dropFirstContact(waits.to, heaviest) }, limits.CheckFirstContact(held, yields)
 }
 
-// heldOn returns what the sender of an edge has held on it, in order.
+// heldOn returns the held messages of the sender of an edge, in order.
 func (m *Memory) heldOn(e edge) []*memoryMessage {
 	var held []*memoryMessage
 	for _, on := range m.messages {

@@ -22,7 +22,7 @@ func (m *Memory) PendingOf(ctx context.Context, link string, id federation.Hando
 	return found[:min(max(limit, 0), len(found))], err
 }
 
-// waitsForParty is 1 for a row that goes behind the others, else 0.
+// waitsForParty is 1 for a row that is sorted behind the others, else 0.
 func waitsForParty(d federation.Delivery) int {
 	if d.Personal && !d.Next.IsZero() {
 		return 1

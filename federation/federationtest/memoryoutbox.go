@@ -36,7 +36,7 @@ func (r inboxRow) at(of federation.DID) federation.Entry {
 	return entry
 }
 
-// at is [inboxRow.at] with the state of the handoff now.
+// at is [inboxRow.at], with the current state of the handoff.
 func (m *Memory) at(r inboxRow, of federation.DID) federation.Entry {
 	entry := r.at(of)
 	entry.Now = m.views[entry.Event.Handoff].State

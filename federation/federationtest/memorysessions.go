@@ -52,7 +52,7 @@ func (m *Memory) sessionsOf(participants []string) []federation.Session {
 	return of
 }
 
-// hasSessionID reports whether a session has not ended. No session has not.
+// hasSessionID reports whether a session is live. The empty ID is live.
 func (m *Memory) hasSessionID(id string) bool {
 	s, has := m.sessions[id]
 	return has && !s.Ends.Equal(endedByKey()) || id == ""
@@ -62,7 +62,7 @@ func (m *Memory) sweepSessions(now time.Time) {
 	m.endSessions(func(s federation.Session) bool { return !now.Before(s.Expires) })
 }
 
-// endSessions ends some sessions with their leases, and returns how many there were.
+// endSessions ends some sessions and their leases, and returns the number of sessions.
 func (m *Memory) endSessions(which func(federation.Session) bool) (ended int) {
 	for id, s := range m.sessions {
 		if !which(s) {
@@ -81,7 +81,7 @@ func (m *Memory) endSessions(which func(federation.Session) bool) (ended int) {
 	return ended
 }
 
-// endedByKey is the end of a session whose key was revoked.
+// endedByKey is the end of a session with a revoked key.
 func endedByKey() time.Time { return time.Unix(0, 1) }
 
 // endForKey ends some sessions as the end of their key does.
@@ -210,7 +210,7 @@ func (m *Memory) EndSessions(ctx context.Context, participants []string, except 
 	}), nil
 }
 
-// endWebhooks has some webhooks of participants disabled at a time.
+// endWebhooks schedules the end of some webhooks of participants.
 func (m *Memory) endWebhooks(participants []string, end time.Time, which func(*memoryWebhook) bool) {
 	for _, h := range m.webhooks {
 		of := slices.Contains(participants, string(h.DID)) || h.Participant != "" && slices.Contains(participants, h.Participant)
@@ -220,7 +220,7 @@ func (m *Memory) endWebhooks(participants []string, end time.Time, which func(*m
 	}
 }
 
-// endKeyUse ends what participants began with a key.
+// endKeyUse ends everything begun by participants with a key.
 func (m *Memory) endKeyUse(participants []string, key string, end, now time.Time) {
 	if !end.After(now) {
 		m.endForKey(func(s federation.Session) bool {
@@ -239,7 +239,7 @@ func (m *Memory) endKeyUse(participants []string, key string, end, now time.Time
 	m.endWebhooks(participants, end, func(h *memoryWebhook) bool { return h.Key == key })
 }
 
-// keepKey takes back an end that was to come.
+// keepKey cancels a scheduled end.
 func (m *Memory) keepKey(participants []string, end time.Time) {
 	for id, s := range m.sessions {
 		if slices.Contains(participants, s.Participant) && s.Ends.Equal(end) {

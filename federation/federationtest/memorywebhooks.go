@@ -15,7 +15,7 @@ type memoryWebhook struct {
 	federation.Webhook
 
 	pushes []*memoryPush
-	due    time.Time // since when one of them is, and not before; zero for what is due of itself
+	due    time.Time // when the waiting pushes are due, set by LetGo; zero for their own times
 	taken  time.Time
 }
 
@@ -105,7 +105,7 @@ func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, orderKey string)
 	h.push(&memoryPush{Push: p, orderKey: orderKey})
 }
 
-// push queues a delivery, which is due at once behind no other one.
+// push queues a delivery, which is due at once unless an earlier one is queued.
 func (h *memoryWebhook) push(p *memoryPush) {
 	if !slices.ContainsFunc(h.pushes, func(on *memoryPush) bool { return on.orderKey == p.orderKey && on.State == federation.DeliveryWaiting }) {
 		h.due = time.Time{}

@@ -11,10 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// NamesRead checks that a decoder of peer input reads the members of a document by their exact names. For each member
-// at any depth, it decodes the document with the name in another case, alone and beside the exact member, and
-// expects what an unknown name gives. It expects an error if the member is there twice. The function decode returns
-// what the decoder read, without the text of the document. The values of free members are carried as they are.
+// NamesRead checks that a decoder of peer input matches member names exactly. For each member at
+// any depth, it decodes the document with the name in another case, instead of the exact member or
+// beside it. The result must be the same as for an unknown name, and a repeated member an error.
+// The function decode returns the decoded value, without the text of the document. Values of free
+// members are arbitrary JSON.
 func NamesRead(t *testing.T, document string, decode func(text []byte) (any, error), free ...string) {
 	t.Helper()
 	if _, err := decode([]byte(document)); err != nil {
@@ -42,7 +43,7 @@ func NamesRead(t *testing.T, document string, decode func(text []byte) (any, err
 	}
 }
 
-// otherCases returns spellings of a name that encoding/json takes for it.
+// otherCases returns other spellings of a name that encoding/json accepts.
 func otherCases(name string) []string {
 	cases := []string{strings.ToUpper(name), strings.ReplaceAll(name, "s", "ſ"), strings.ReplaceAll(name, "k", "\u212a")}
 	for i, r := range name {
@@ -60,8 +61,8 @@ func otherCases(name string) []string {
 	return others
 }
 
-// each calls f for each member of each object in a value that is not free. The function rebuilt returns the whole value with the value of
-// that member under each of some names instead.
+// each calls f for each member of each object, except inside free values. The function rebuilt
+// returns the whole value with that member renamed to each of some names.
 func each(value jsontext.Value, free []string, f func(name string, rebuilt func(members ...string) string)) {
 	switch value.Kind() { //nolint:exhaustive // other values have no members
 	case '{':
@@ -76,7 +77,7 @@ func each(value jsontext.Value, free []string, f func(name string, rebuilt func(
 			text := name.String()
 			part, err := decoder.ReadValue()
 			if err != nil {
-				panic(err) // a mistake in the test
+				panic(err) // mistake in the test
 			}
 			members = append(members, struct {
 				name  string
@@ -112,7 +113,7 @@ func each(value jsontext.Value, free []string, f func(name string, rebuilt func(
 	case '[':
 		var items []jsontext.Value
 		if err := json.Unmarshal(value, &items); err != nil {
-			panic(err) // a mistake in the test
+			panic(err) // mistake in the test
 		}
 		for i, item := range items {
 			each(item, free, func(name string, inner func(...string) string) {

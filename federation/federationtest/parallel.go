@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// RunParallel lets up to n parallel tests of this package run at a time, unless the command line
-// has -parallel. The default is one for each processor, which is too few for tests that wait. Call
-// it in TestMain.
+// RunParallel allows n parallel tests of this package at a time, unless the command line sets
+// -parallel. The default of one per processor is too low for tests that wait. Call it in TestMain.
 func RunParallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)

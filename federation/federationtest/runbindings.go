@@ -130,7 +130,7 @@ func (s suite) testKeyOwner(t *testing.T) {
 func (s suite) testKeptKey(t *testing.T) {
 	record := s.open(t)
 	id := federation.KeyID(Key(ada))
-	before := Vouch(Offer(1, ada, bob), "original") // of a gateway that did not note whose key it was
+	before := Vouch(Offer(1, ada, bob), "original") // from a gateway that did not record the owner of the key
 	before.Signature.Key = Key(ada)
 	mustAppend(t, record, File(before, federation.View{}))
 	for n, filing := range []federation.Filing{File(Offer(2, cleo, bob), federation.View{}), File(Offer(3, cleo, bob), federation.View{})} {

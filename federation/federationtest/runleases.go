@@ -372,7 +372,7 @@ func (s suite) testWithdrawnInHand(t *testing.T) {
 			t.Errorf("Read: %v", err)
 		}
 		waiting(t, record, 1)
-		leased(t, record, "phone", 110, n) // while the other device has the only one that waits
+		leased(t, record, "phone", 110, n) // while the other device has the only waiting entry
 		waiting(t, record, 0)
 	}
 	lost(t, "of a withdrawn offer", record, holds[0], false)

@@ -169,7 +169,7 @@ func knockFrom(t *testing.T, record Registry, n int, from, source string, limits
 	return err
 }
 
-// requesters returns the senders that wait for a decision, the oldest first.
+// requesters returns the senders waiting for a decision, oldest first.
 func requesters(t *testing.T, record Registry, to string) []string {
 	t.Helper()
 	pending, err := record.Pending(t.Context(), to, 1000)

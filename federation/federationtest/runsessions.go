@@ -9,7 +9,7 @@ import (
 	"baton/federation/agents"
 )
 
-// begin files a session of a participant that began with a key.
+// begin files a session of a participant, begun with a key.
 func begin(t *testing.T, record Sessions, id, participant, key string, began federation.Began, change ...func(*federation.Session)) {
 	t.Helper()
 	s := federation.Session{
@@ -24,7 +24,7 @@ func begin(t *testing.T, record Sessions, id, participant, key string, began fed
 	}
 }
 
-// live returns which of some sessions go on at a time.
+// live returns the sessions that are live at a time.
 func live(t *testing.T, record Sessions, now int, ids ...string) (all []string) {
 	t.Helper()
 	for _, id := range ids {

@@ -130,7 +130,7 @@ func (s suite) testReadInOrder(t *testing.T) {
 		unread(t, record, n+1)
 	}
 	delays(t, record, offers, offers)
-	leases, err := record.Lease(t.Context(), bob, "desk", "", At(500), At(501), offers/2) // where a record writes those anew they come last
+	leases, err := record.Lease(t.Context(), bob, "desk", "", At(500), At(501), offers/2) // a rewritten row may come last
 	if err != nil || len(leases) != offers/2 {
 		t.Fatal(leases, err)
 	}

@@ -352,7 +352,7 @@ func (s suite) testLetGoUntil(t *testing.T) {
 		t.Errorf("due next at %v, %v, want %v", due, err, At(50))
 	}
 	mustAppend(t, record, File(Offer(2, ada, bob), federation.View{}))
-	letGo() // due at once by what was filed
+	letGo() // new deliveries are due at once
 	if got := taken(t, record, 50, 1); len(got) != 1 {
 		t.Error("it is not due at its time")
 	}
