@@ -121,12 +121,12 @@ type Blobs interface {
 	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 
-// capabilityMarks are the texts in front of capabilities: in the address of a blob, and in that of the evidence of a
-// private step.
+// capabilityMarks are the texts that precede capabilities, in the address of a blob and of the
+// evidence of a private step.
 func capabilityMarks() []string { return []string{BlobPath, "?k="} }
 
-// MaskCapabilities returns a text without the capabilities in its addresses: a capability gives access to the content
-// behind it. Logs are read by more people than private contexts.
+// MaskCapabilities replaces the capabilities in the addresses of a text. A capability gives access
+// to a private context, and a log has more readers than the context.
 func MaskCapabilities(text string) string {
 	for _, mark := range capabilityMarks() {
 		if !strings.Contains(text, mark) {

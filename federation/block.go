@@ -34,15 +34,15 @@ const maxBlockBytes = MaxDIDBytes
 // all that the gateway notes of an address.
 const SubnetBits = 64
 
-// The parts of an address that name the network of one site.
+// Prefix lengths of the network of one site.
 const (
 	siteBits4 = 24
 	siteBits6 = 48
 )
 
-// Site returns the network that shares are given to, of an address or a subnet in CIDR form: the
-// /24 of IPv4, or the /48 of IPv6, which providers assign to one site. It returns "" for any
-// other text, as for an unknown address.
+// Site returns the network of an address or a CIDR subnet that limits count as one site: the IPv4
+// /24, or the IPv6 /48, which providers assign to one site. It returns "" for any other text, such
+// as an unknown address.
 func Site(subnet string) string {
 	network, err := netip.ParsePrefix(subnet)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	RankOffer                // it opened its handoff
 	RankProgress             // a report on work
 	RankMessage              // private text
-	RankPersonal             // its channel has it, and a party that was away has not
+	RankPersonal             // delivered to its channel, but not to a party that was away
 )
 
 // RankOf returns the rank of a step. The view is that after it.
@@ -32,7 +32,7 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// Lane is the pending deliveries of one handoff, or of one conversation, to a link.
+// Lane is the pending deliveries of one handoff or conversation on a link.
 type Lane struct {
 	Handoff HandoffID
 	Sender  DID // signer of the oldest due delivery
@@ -47,7 +47,7 @@ type Delivery struct {
 	Attempt int       // how often it was handed to the link before
 	Next    time.Time // when the first row of its handoff is tried; zero for at once
 	Reason  string    // why the last attempt failed; "" before one did
-	// Personal says that the channel has it, and that it waits for a party that was away. Later
+	// Personal marks a delivery that has reached its channel and waits for an absent party. Later
 	// rows of the handoff do not wait for it.
 	Personal bool
 	// Skipped counts the earlier reports of progress that this one replaces. The outbox
@@ -78,7 +78,7 @@ type Failure struct {
 	Next   time.Time // when to try again
 	// Counted says that Attempt was called for it before.
 	Counted bool
-	// Personal makes the delivery one that waits for a party, as [Delivery] says.
+	// Personal makes the delivery wait for an absent party: see [Delivery].
 	Personal bool
 }
 

@@ -153,8 +153,8 @@ type Arrival struct {
 	// Party is the party of the handoff that made the step, where it signed as another of its
 	// DIDs.
 	Party DID `json:"party,omitempty"`
-	// Recipient is the party that an offer is for, if To is the DID of a key that this gateway keeps
-	// for that party.
+	// Recipient is the party to which an offer is made, if To is the DID of a key that this gateway
+	// keeps for that party.
 	Recipient DID `json:"recipient,omitempty"`
 	// Command says that a user of the link took the step by a command to the gateway, so that its
 	// network has the command and not the step.
@@ -232,8 +232,8 @@ func (e Event) Actor() DID {
 	return e.From
 }
 
-// Offeree returns the DID that an offer is for: the recipient that the home found, else the DID
-// that the signer named; "" for an open offer.
+// Offeree returns the DID to which an offer is made: the recipient resolved by the home, else the
+// DID named by the signer; "" for an open offer.
 func (e Event) Offeree() DID { return cmp.Or(e.Arrival.Recipient, e.To) }
 
 // Time returns the clock that deadlines use: that of the signed id, else of

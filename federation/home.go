@@ -28,8 +28,8 @@ type Fanout struct {
 	Effects []Effect
 	// Topics are woken once the step is filed, because of what the Effects changed.
 	Topics []string
-	// Kept is the keys that the gateway keeps for the parties. Other networks may show their DIDs
-	// from now on, so the record remembers the owners.
+	// Kept lists the keys that the gateway keeps for the parties. Other networks may show their
+	// DIDs from now on, so the record stores the owners.
 	Kept []KeptKey
 }
 

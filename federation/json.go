@@ -22,12 +22,12 @@ const maxJSONDepth = 64
 // maxExact is the greatest integer up to which an IEEE 754 double holds every one.
 const maxExact = 1 << 53
 
-// DecodeJSON decodes a JSON document of another program. It matches the names of members exactly and refuses an
-// object that repeats one, so that no other reader finds other values in the same bytes. It ignores unknown members.
-// In everything else it is json.Unmarshal, which would read "Status" as "status".
+// DecodeJSON decodes an untrusted JSON document. It matches member names exactly and rejects
+// repeated members, so that no other reader finds other values in the same bytes. It ignores
+// unknown members. Otherwise it behaves like json.Unmarshal, which would read "Status" as "status".
 func DecodeJSON(text []byte, into any) error { return decodeJSON(text, into, false) }
 
-// DecodeStrictJSON is [DecodeJSON], but it refuses members that into has no place for.
+// DecodeStrictJSON is [DecodeJSON], but rejects unknown members.
 func DecodeStrictJSON(text []byte, into any) error { return decodeJSON(text, into, true) }
 
 func decodeJSON(text []byte, into any, strict bool) error {
@@ -44,8 +44,8 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
-// MistypedMember returns the path of the member whose value has another type than the target of a
-// failed [DecodeJSON], and what the value is, such as "number". It returns "" for any other error.
+// MistypedMember returns the path of the member that made [DecodeJSON] fail because of its type,
+// and the type of its value, such as "number". It returns "" for any other error.
 func MistypedMember(err error) (member, value string) {
 	if wrong, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
 		return wrong.Field, wrong.Value
@@ -53,8 +53,8 @@ func MistypedMember(err error) (member, value string) {
 	return "", ""
 }
 
-// ExactNames reports why an object must not be passed to a library that matches the names of members in any case: a
-// member is there twice, or its name differs from one of names only in case.
+// ExactNames returns an error if an object must not be passed to a library that matches member
+// names without case: a member is repeated, or its name differs from one of names only in case.
 func ExactNames(text []byte, names ...string) error {
 	var members map[string]jsontext.Value
 	if err := DecodeJSON(text, &members); err != nil {

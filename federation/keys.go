@@ -30,10 +30,10 @@ type Document struct {
 	Mailbox string              // address of the home that it says has its mailbox; "" where it says nothing
 	Source  string              // where it was read; empty where nothing had to be
 	Fetched time.Time
-	Skipped []SkippedKey // its keys that cannot be used here
+	Skipped []SkippedKey // keys unusable here
 }
 
-// SkippedKey is a key of a document that cannot be used, with the reason.
+// SkippedKey is an unusable key in a document, with the reason.
 type SkippedKey struct{ ID, Reason string }
 
 // KeyKind is the algorithm of a public key.

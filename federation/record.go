@@ -47,7 +47,7 @@ type View struct {
 	Partial  []string  `json:"partial,omitempty"`    // links whose network lacks a step that moved it, which was a command there
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
-	Named    DID       `json:"named,omitempty"`    // the DID of a key kept for Offeree, if the offer names that one
+	Named    DID       `json:"named,omitempty"`    // DID of a key kept for Offeree, if the offer names that DID
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
 
 	Title    string    `json:"title"`
@@ -96,8 +96,8 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
-// Addressee returns the DID that the offer names, "" for an open offer: [View].Offeree, or the DID
-// of a key that is kept for it.
+// Addressee returns the DID named by the offer, "" for an open offer: [View].Offeree, or the DID of
+// a key kept for it.
 func (v View) Addressee() DID { return cmp.Or(v.Named, v.Offeree) }
 
 // Filing is one step with all that its filing changes: the event with its evidence, the view,

@@ -5,49 +5,48 @@ import (
 	"time"
 )
 
-// The errors of [federationtest.Sessions].
+// Errors of the session store.
 var (
 	// ErrTokenUsed is returned by AdvanceSession for a refresh token that was used before.
 	ErrTokenUsed = errors.New("federation: refresh token used before")
-	// ErrSessionEnded is returned for a session that cannot begin: its key has ended.
+	// ErrSessionEnded is returned for a session whose key has ended.
 	ErrSessionEnded = errors.New("federation: the key of the session has ended")
 )
 
-// Began says how a session began.
+// Began is the method that began a session.
 type Began string
 
-// The ways in which a session begins.
+// Methods that begin a session.
 const (
-	BeganChallenge Began = "challenge" // with a signed challenge, which names no gateway
-	BeganBound     Began = "bound"     // with a signed document that names this gateway
-	BeganDID       Began = "did"       // with a login with a DID
-	BeganHeader    Began = "header"    // with a signed request, which names no gateway
-	BeganKeyless   Began = "keyless"   // without a signature
-	BeganRefresh   Began = "refresh"   // before sessions had a key on record
+	BeganChallenge Began = "challenge" // a signed challenge without the gateway's name
+	BeganBound     Began = "bound"     // a signed document with the gateway's name
+	BeganDID       Began = "did"       // a login with a DID
+	BeganHeader    Began = "header"    // a signed request without the gateway's name
+	BeganKeyless   Began = "keyless"   // no signature
+	BeganRefresh   Began = "refresh"   // a refresh token from before sessions recorded their key
 )
 
-// Session is what one login of a participant started. Every token of it is invalid once it has
-// ended.
+// Session is one login of a participant. All its tokens become invalid when it ends.
 type Session struct {
 	ID          string
 	Participant string // a name on a link, or a DID
-	Generation  uint64 // of the refresh token that is good now; 0 for a session without one
+	Generation  uint64 // of the valid refresh token; 0 without one
 	Expires     time.Time
-	Ends        time.Time // when its key ends, at the latest; zero for no end
+	Ends        time.Time // latest end, set by the end of its key; zero for none
 	Began       Began
-	Key         string // [KeyID] of the key that it began with; "" for none, and for an unknown one
-	// Bound says that the participant made a proof that names this gateway with that key.
+	Key         string // [KeyID] of the key that began it; "" for none or an unknown one
+	// Bound means that the participant proved that key to this gateway by name.
 	Bound   bool
 	Created time.Time
-	Used    time.Time // when it got its last token
-	Address string    // from which it began
+	Used    time.Time // last issue of a token
+	Address string    // client address at its start
 }
 
-// MaxSessions is how many sessions one participant has at a time. Clients that log in for each
-// request fill the record otherwise.
+// MaxSessions is the maximum number of sessions per participant. Clients that log in for each
+// request would otherwise fill the record.
 const MaxSessions = 256
 
-// Unbound returns the ID of a session that is not bound, else "".
+// Unbound returns the ID of an unbound session, else "".
 func (s Session) Unbound() string {
 	if s.Bound {
 		return ""
@@ -55,7 +54,7 @@ func (s Session) Unbound() string {
 	return s.ID
 }
 
-// Live reports whether the tokens of a session are good at a time.
+// Live reports whether the tokens of a session are valid at a time.
 func (s Session) Live(at time.Time) bool {
 	return at.Before(s.Expires) && (s.Ends.IsZero() || at.Before(s.Ends))
 }

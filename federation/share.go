@@ -71,8 +71,9 @@ func (l InboxLimits) Free(u InboxUse) (whole, share Free) {
 	return whole, share
 }
 
-// CheckFirstContact refuses one more message to a recipient that has not consented to its
-// sender, by what is held for that recipient. In a full list another entry may yield its place.
+// CheckFirstContact rejects one more message to a recipient that has not consented to its sender,
+// if the recipient's list or the sender's share is full. A full list still admits the message if
+// another entry yields its place.
 func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	whole, share := l.Free(held)
 	switch {
@@ -84,9 +85,9 @@ func (l InboxLimits) CheckFirstContact(held InboxUse, yields bool) error {
 	return nil
 }
 
-// Heaviest returns the source with the largest of some shares, and whether it yields a place to
-// another source: with that place the share of the other one stays below the largest. So no
-// place goes from one source to another and back.
+// Heaviest returns the source with the largest share, and whether it yields a place to the source
+// other. It does if the share of other then stays below the largest, so that two sources never take
+// a place from each other in turn.
 func Heaviest(shares map[string]int, other string) (source string, yields bool) {
 	largest := 0
 	for each, n := range shares {

@@ -34,24 +34,25 @@ type Webhook struct {
 	// posted from then on, until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
-	// Key is the [KeyID] of the key that began the session which made the webhook, "" for none. The
-	// webhook is disabled at the end of that key.
+	// Key is the [KeyID] of the key that began the session of the webhook, "" for none. The webhook
+	// is disabled at the end of that key.
 	Key string `json:"-"`
-	// Session is the ID of the session that makes or enables the webhook, "" for none. It is not kept.
+	// Session is the ID of the session that makes or enables the webhook, "" for none. It is not
+	// stored.
 	Session string `json:"-"`
-	// Unbound is the ID of the session that made the webhook while that is not bound, else "". A
+	// Unbound is the ID of the session of the webhook while that session is unbound, else "". A
 	// bound proof of the participant disables the webhook.
 	Unbound string    `json:"-"`
-	Ends    time.Time `json:"-"` // when it is to be disabled; zero for no end
+	Ends    time.Time `json:"-"` // when to disable it; zero for never
 }
 
-// In returns a webhook as one that a session makes or enables.
+// In returns a webhook as made or enabled by a session.
 func (h Webhook) In(s Session) Webhook {
 	h.Session, h.Key, h.Unbound, h.Ends = s.ID, s.Key, s.Unbound(), s.Ends
 	return h
 }
 
-// Over reports whether the end of a webhook has come: it is to be disabled.
+// Over reports whether a webhook has to be disabled at a time.
 func (h Webhook) Over(at time.Time) bool { return !h.Ends.IsZero() && !at.Before(h.Ends) }
 
 // Push is one delivery to a webhook, pending or ended: a step, a notice, or content that a
@@ -72,10 +73,10 @@ type Push struct {
 	Broken string
 }
 
-// DuePush is a push that is due, without its content.
+// DuePush is a due push without its content.
 type DuePush struct {
 	Item   int64
-	Sender string // signer of the step, sender of the message; "" for a notice
+	Sender string // signer of the step, or sender of the message; "" for a notice
 }
 
 // Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].

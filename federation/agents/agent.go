@@ -20,12 +20,13 @@ type Agent struct {
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // of DID
 	Shows        Shows
-	Account      Account   // by which it registered; zero where by none
-	Released     time.Time // when an operator released its handle, which may be registered again; zero for a handle in use
-	// Began says how it registered first; "" for an agent from before, which proved its first key.
+	Account      Account   // account used for the registration; zero for none
+	Released     time.Time // when an operator released its handle, which is then available again; zero for a handle in use
+	// Began is the method of the first registration; "" for an older agent, which proved its first
+	// key.
 	Began federation.Began
-	// Recovery is the key that may replace and revoke the keys of the agent; nil for none. It is
-	// never shown.
+	// Recovery is the key that may replace and revoke the agent's keys; nil for none. It is never
+	// shown.
 	Recovery ed25519.PublicKey
 	// Bound is the binding of its handle, zero where an operator made none. It is no
 	// part of what is kept of an agent.
@@ -37,9 +38,8 @@ type Agent struct {
 // spec: airc-v0.1.1 §11.4
 type Account struct {
 	Issuer, Subject string
-	// Since refuses a registration of an account that registered another agent since then. It is
-	// the issue time of a token that names no registration, and zero for any other. It is no
-	// part of what is kept of an agent.
+	// Since rejects a registration if its account registered another agent since then. It is the
+	// issue time of a token without a nonce, and zero otherwise. It is not stored.
 	Since time.Time
 }
 

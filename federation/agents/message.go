@@ -62,8 +62,8 @@ type Posting struct {
 	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only a
 	// message that asks for something new has one: a step that is on file always finds room.
 	FirstContacts federation.InboxLimits
-	// Source is where From asks from: a site, a link or a registry; "" if that is not known. In a
-	// full list of first contacts the newest entry of the source with the largest share is dropped.
+	// Source is the origin of From: a site, a link or a registry; "" if unknown. If the list of
+	// first contacts is full, the newest entry of the source with the largest share is dropped.
 	Source string
 	// Blob is one that the message refers to, kept as long as its handoff; "" for none.
 	Blob federation.Capability

@@ -2,9 +2,8 @@ package agents
 
 import "baton/federation"
 
-// Begin returns a session of the agent with the end of its key, or
-// [federation.ErrSessionEnded] for a key that is not good any more. An agent whose keys have all
-// ended begins no session.
+// Begin returns a session of the agent with the end of its key, or [federation.ErrSessionEnded] if
+// the key is no longer valid. An agent whose keys have all ended cannot begin a session.
 func (a Agent) Begin(s federation.Session) (federation.Session, error) {
 	if s.Key == "" && (len(a.Keys) == 0 || a.Primary(s.Created).Signs(s.Created)) {
 		return s, nil

@@ -98,7 +98,7 @@ type Config struct {
 	// Ended is called with each step whose wait ended, before the step is forgotten. After an error
 	// it is called again later.
 	Ended func(ctx context.Context, r Ruling) error
-	// Confirmed returns the time by which steps are given up; nil for the time of each call.
+	// Confirmed returns the time by which steps expire; nil uses the time of each call.
 	Confirmed func() time.Time
 }
 

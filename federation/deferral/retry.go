@@ -177,7 +177,7 @@ func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (out
 	return waits, p.cfg.Rows.DeferAgain(ctx, w.Row, next, why)
 }
 
-// ends returns the time by which steps are given up.
+// ends returns the time by which steps expire.
 func (p *pass) ends() time.Time {
 	if p.cfg.Confirmed == nil {
 		return p.now

@@ -1,10 +1,11 @@
-// Package fault contains panics. A fault in the code of one connection, request or job ends that one
-// with an error; the rest of the gateway goes on.
+// Package fault contains panics. A fault in the code of one connection, request or job ends only
+// that one, with an error.
 //
-// A goroutine that panics ends the process, whatever its starter defers. Each goroutine of the gateway
-// therefore runs in a [Group], in [Func] or in [Catch]. The contained panic travels on as an error, or
-// with [Again] as a panic of the waiting goroutine, up to the one place that logs and counts it: the
-// supervisor of a link, the HTTP server, or the runner of a job.
+// A panic in a goroutine ends the process, regardless of deferred calls in the goroutine that
+// started it. Each goroutine of the gateway therefore runs in a [Group], in [Func] or in [Catch].
+// The contained panic is passed on as an error, or by [Again] as a panic of the waiting goroutine,
+// to the one place that logs and counts it: the supervisor of a link, the HTTP server, or the
+// runner of a job.
 package fault
 
 import (
@@ -17,14 +18,14 @@ import (
 
 // Error is a contained panic.
 type Error struct {
-	Value any    // of the panic
-	Stack []byte // of its goroutine
+	Value any    // value of the panic
+	Stack []byte // stack of its goroutine
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("a fault of this program: %v", e.Value) }
 
-// LogValue implements [slog.LogValuer]: the log has the stack.
+// LogValue implements [slog.LogValuer]. It includes the stack.
 func (e *Error) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("fault", e.Error()), slog.String("stack", string(e.Stack)))
 }
@@ -34,7 +35,7 @@ func Catch(do func() error) (err error) {
 	defer func() {
 		switch value := recover().(type) {
 		case nil:
-		case *Error: // of another goroutine
+		case *Error: // from another goroutine
 			err = value
 		default:
 			err = &Error{Value: value, Stack: debug.Stack()}
@@ -43,19 +44,19 @@ func Catch(do func() error) (err error) {
 	return do()
 }
 
-// Func returns a function that catches the panics of do.
+// Func returns a function that calls do and catches its panics.
 func Func(do func() error) func() error {
 	return func() error { return Catch(do) }
 }
 
-// Of returns the contained panic in the tree of an error, nil if there is none.
+// Of returns the contained panic in the tree of an error, or nil.
 func Of(err error) *Error {
 	caught, _ := errors.AsType[*Error](err)
 	return caught
 }
 
-// Again panics with a contained panic, so that it counts as one of the calling goroutine. It does
-// nothing for other errors.
+// Again panics with the contained panic in err, so that it counts as a panic of the calling
+// goroutine. It does nothing for other errors.
 func Again(err error) {
 	if caught := Of(err); caught != nil {
 		panic(caught)
@@ -66,15 +67,15 @@ func Again(err error) {
 type Group struct {
 	sync.WaitGroup
 
-	// Caught is called with each panic, in the goroutine that panicked; it must not wait for the
-	// group. Without it, Wait panics with the first one.
+	// Caught is called with each panic, in the goroutine that panicked. It must not wait for the
+	// group. If it is nil, Wait panics with the first one.
 	Caught func(err error)
 
 	mu    sync.Mutex
 	first error
 }
 
-// Go calls do in a goroutine of the group.
+// Go calls do in a new goroutine of the group.
 func (g *Group) Go(do func()) {
 	g.WaitGroup.Go(func() {
 		err := Catch(func() error { do(); return nil })
@@ -92,7 +93,7 @@ func (g *Group) Go(do func()) {
 	})
 }
 
-// Wait blocks until the goroutines have ended.
+// Wait blocks until all goroutines have ended.
 func (g *Group) Wait() {
 	g.WaitGroup.Wait()
 	g.mu.Lock()

@@ -17,7 +17,8 @@ type Rules struct {
 	TagPrefix string
 	Policy    Policy
 	Limits    Limits
-	// CheckDID returns why no party can ever prove a DID; nil accepts each. It is pure.
+	// CheckDID returns the reason why no party can ever prove a DID; a nil function accepts all
+	// DIDs. It is pure.
 	CheckDID func(did federation.DID) error
 }
 
@@ -168,7 +169,7 @@ func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.
 	if limit := r.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
 		return s.View, federation.Refuse(ev, federation.InvalidTag, r.TagPrefix+"handoff-deadline, at most "+limit.String()+" from now")
 	}
-	if ev.To != "" && ev.Arrival.Home == "" && r.CheckDID != nil { // another home answers for its own offers
+	if ev.To != "" && ev.Arrival.Home == "" && r.CheckDID != nil { // another home judges its own offers
 		if err := r.CheckDID(ev.To); err != nil {
 			return s.View, federation.Refuse(ev, federation.InvalidTarget, err.Error())
 		}

@@ -41,8 +41,8 @@ func drawn(t *rapid.T, d federation.Dialect, signer person, id federation.EventI
 	return ev
 }
 
-// Whatever a codec, a link or a bug fills in beside the signed document, the members of a filed step
-// are the ones in the document, and its passport verifies.
+// Regardless of the members that a codec, a link or a bug sets beside the signed document, a filed
+// step has the members of the document, and its passport verifies.
 func TestSubmitFilesWhatIsSigned(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -75,7 +75,7 @@ func TestSubmitFilesWhatIsSigned(t *testing.T) {
 			rt.Fatalf("%s: %v", sealed.Signature.Document, err)
 		}
 		if err != nil {
-			return // an unknown kind is refused before the signature is looked at
+			return // an unknown kind is rejected before the signature is verified
 		}
 		got := judged.Entry.Event
 		got.Provenance, got.Signature, got.Evidence, got.Arrival = want.Provenance, want.Signature, want.Evidence, want.Arrival
@@ -88,8 +88,8 @@ func TestSubmitFilesWhatIsSigned(t *testing.T) {
 	})
 }
 
-// A signature of each scheme of a step opens to what each codec reads from its document, and to
-// nothing for any other scheme.
+// For each signature scheme of a step, Open reads the same members as the codec. For all other
+// schemes it reads nothing.
 func TestOpenReadsEveryScheme(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

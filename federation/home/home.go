@@ -56,7 +56,7 @@ type Home struct {
 	Offers    Offers                                              // nil where no offer is kept back
 	Same      func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
-	// unchanged; nil where it keeps no keys.
+	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Member reports whether an offer may be written in its channel; nil where any may.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
@@ -66,9 +66,10 @@ type Home struct {
 	Strangers     *Strangers
 	Acquaintances Acquaintances
 	Write         FieldWriter
-	// Read returns the step of a signed document; nil where codecs read members from nothing else.
+	// Read parses the signed document of a step; nil if all codecs read members only from the
+	// document.
 	Read    signing.Reader
-	Entropy io.Reader // for the ids of steps that came without one; safe for concurrent use
+	Entropy io.Reader // for the IDs of steps received without one; safe for concurrent use
 }
 
 // Submit judges one step and files it with its inboxes and deliveries. A nil error
@@ -120,7 +121,7 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	return judged, err
 }
 
-// open verifies a step, and takes its members from the signed document.
+// open verifies a step and reads its members from the signed document.
 func (h *Home) open(ctx context.Context, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if h.Read == nil {
 		return signing.Verify(ctx, h.Keys, ev)

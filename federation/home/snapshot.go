@@ -61,8 +61,8 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// addressed returns an offer with its recipient, if the offer names the DID of a key that this
-// gateway keeps for the recipient. The signed document stays as it is.
+// addressed returns an offer with its recipient if the offer names the DID of a key that this
+// gateway keeps for the recipient. The signed document stays unchanged.
 func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	ev.Arrival.Recipient = ""
 	if ev.Verb != federation.Offer || ev.To == "" || h.Owner == nil {
@@ -75,8 +75,8 @@ func (h *Home) addressed(ctx context.Context, ev federation.Event) (federation.E
 	return ev, err
 }
 
-// party returns the party of a handoff that made a step, where the signer is another DID of
-// that party; else "". A vouched step counts as that of the DID whose key signed it, if the handoff
+// party returns the party of a handoff that made a step, if the signer is another DID of that
+// party, else "". A vouched step counts as a step by the DID of the signing key if the handoff
 // names its author by that key.
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
 	said, parties := ev.Arrival.Party, v.Others("")
@@ -90,7 +90,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	switch {
 	case !ev.Arrival.Abroad:
 		return ""
-	case said != "" && said == v.Named: // its home knows the offeree by the kept key alone
+	case said != "" && said == v.Named: // its home knows the offeree only by the kept key
 		return v.Offeree
 	}
 	return said

@@ -43,14 +43,14 @@ type Strangers struct {
 	met        []newcomer // oldest first
 	newcomers  map[federation.DID]struct{}
 	from       map[string]int // by address
-	shares     map[string]int // by site, of the newcomers that the total limit counts
-	counted    int            // sum of the shares
+	shares     map[string]int // DIDs per site in the total count
+	counted    int            // sum of all shares
 	acquainted map[federation.DID]struct{}
 	growth     int64
 }
 
-// newcomer is a DID that the record met within the hour; its address is empty if that is not
-// known. One that was displaced does not count in the limit of all.
+// newcomer is a DID first recorded within the hour, with an empty address if unknown. A displaced
+// newcomer is not part of the total count.
 type newcomer struct {
 	did           federation.DID
 	address, site string
@@ -65,8 +65,8 @@ func NewStrangers() *Strangers {
 	}
 }
 
-// Count notes that the record met a DID. With a limit of DIDs, 0 for none, the newest one of the
-// site with the largest share does not count any more if there are too many.
+// Count records a new DID. If the total exceeds limit, 0 for no limit, the newest DID of the site
+// with the largest share is displaced.
 func (s *Strangers) Count(did federation.DID, address string, at time.Time, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time, limi
 	}
 }
 
-// displace takes the newest newcomer of a site out of the count.
+// displace removes the newest newcomer of a site from the total count.
 func (s *Strangers) displace(site string) {
 	for i := len(s.met) - 1; i >= 0; i-- {
 		if each := &s.met[i]; each.site == site && !each.displaced {
@@ -173,9 +173,10 @@ func (s *Strangers) remember(did federation.DID) {
 	s.acquainted[did] = struct{}{}
 }
 
-// check refuses a stranger that is one too many. While too many came, a site with a smaller
-// share than another one still gets in: with one DID more its share stays below the largest. One that the record met within the hour
-// is refused for the growth of the record alone: it was counted when it came.
+// check rejects a new DID over a limit. Over the limit of all DIDs, a site with a smaller share
+// than another one is still admitted: with one more DID its share stays below the largest. A DID
+// recorded within the hour is rejected only because of the growth of the record, since it was
+// counted before.
 func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.T
 	return nil
 }
 
-// yields reports whether one more DID from an address takes the place of another one.
+// yields reports whether one more DID from an address displaces another one.
 func (s *Strangers) yields(address string) bool {
 	_, yields := federation.Heaviest(s.shares, federation.Site(address))
 	return yields

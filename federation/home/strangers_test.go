@@ -137,7 +137,7 @@ func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// meets reports whether a DID that is new from an address gets in now.
+// meets reports whether a new DID from an address is admitted now.
 func (b bench) meets(did, address string) bool {
 	b.t.Helper()
 	_, err := b.home.Admit(b.t.Context(), federation.DID(did), address, b.now)
@@ -155,7 +155,7 @@ func (b bench) meets(did, address string) bool {
 
 func TestStrangersShareTheHourBySite(t *testing.T) {
 	const limit, perAddress = 100, 3
-	floods := map[string]func(n int) string{ // the address of the n-th DID
+	floods := map[string]func(n int) string{ // address of the n-th DID
 		"34 subnets of one IPv6 site":   func(n int) string { return fmt.Sprintf("2001:db8:7:%x::/64", n/perAddress) },
 		"addresses of one IPv4 network": func(n int) string { return fmt.Sprintf("192.0.2.%d/32", n/perAddress) },
 		"four IPv4 networks":            func(n int) string { return fmt.Sprintf("192.0.%d.%d/32", n%4, n/perAddress) },
@@ -200,7 +200,7 @@ func TestStrangersShareTheHourBySite(t *testing.T) {
 	}
 }
 
-// Where all sites have equal shares, no place goes from one to another and back.
+// If all sites have equal shares, no place is taken from one for another.
 func TestStrangersKeepEqualShares(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{DIDs: 10})
 	for n := range 10 {

@@ -9,9 +9,9 @@ import (
 	"baton/federation"
 )
 
-// Locate returns where the mailbox of a DID is and the source of that. The location names no
-// home where none is known. For the DID of a key that this gateway keeps it is the mailbox of the
-// owner. The error is that of the record.
+// Locate returns the location of the mailbox of a DID and its source. If none is known, the
+// location names no home. For the DID of a key that this gateway keeps, it is the mailbox of the
+// owner. It returns the errors of the record.
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	did, err := l.owners.Owner(ctx, did)
 	if err != nil {

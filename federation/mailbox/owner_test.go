@@ -27,7 +27,7 @@ func (o keyOwners) KeyOwner(_ context.Context, keyID string) (federation.DID, er
 	return owner, nil
 }
 
-// broken is the owner of a key that the record cannot read.
+// broken is a key owner whose record cannot be read.
 const broken = federation.DID("did:web:broken")
 
 var errBroken = errors.New("the disk is away")
@@ -46,11 +46,11 @@ func TestOwnerResolvesKeptKeys(t *testing.T) {
 	note := func(kept federation.KeptKey) { record[kept.ID] = kept.Owner }
 	kept := keptKey("person:" + string(ada)).DID
 	note(owners.KeptFor(ada))
-	note(owners.KeptFor(kept)) // a rendition of a step that is signed with the kept key
+	note(owners.KeptFor(kept)) // a rendered step signed with the kept key
 	own, unknown, unread := keptKey("own"), keptKey("unknown"), keptKey("unread")
 	record[federation.KeyID(own.Public)] = own.DID
 	foreign := keptKey("kept by another home")
-	record[federation.KeyID(foreign.Public)] = ada // only our own keys are kept for others here
+	record[federation.KeyID(foreign.Public)] = ada // only the gateway's own keys are kept for others here
 	record[federation.KeyID(unread.Public)] = broken
 	for name, test := range map[string]struct {
 		did, want federation.DID

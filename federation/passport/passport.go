@@ -75,10 +75,10 @@ type Step struct {
 	Seq   federation.Version `json:"seq"` // position in the log, from 1
 	ID    federation.EventID `json:"event_id"`
 	Verb  federation.Verb    `json:"verb"`
-	From  federation.DID     `json:"from"`  // the signer
-	Actor federation.DID     `json:"actor"` // the party that made the step
-	// Recipient is the party that an offer is for, if the document names it by the DID of a key that
-	// the home keeps for that party.
+	From  federation.DID     `json:"from"`  // signer
+	Actor federation.DID     `json:"actor"` // party of the step
+	// Recipient is the party to which an offer is made, if the document names it by the DID of a
+	// key that the home keeps for it.
 	Recipient  federation.DID        `json:"recipient,omitempty"`
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`

@@ -149,20 +149,20 @@ func escapedASCII(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// BoundRegistration is the scheme of a registration whose signature names the registry. Its message
-// is the request.
+// BoundRegistration is the signing scheme of a registration that names the registry. Its message is
+// the request.
 //
 // spec: airc-shapes "Sessions and proofs"
 func BoundRegistration() Scheme {
 	return boundScheme("airc-bound-register", "aud", "challenge", "handle", "publicKey", "purpose", "timestamp")
 }
 
-// BoundRotation is [BoundRegistration] for another key.
+// BoundRotation is [BoundRegistration] for a key rotation.
 func BoundRotation() Scheme {
 	return boundScheme("airc-bound-rotate", "aud", "handle", "newKid", "newPublicKey", "purpose", "timestamp")
 }
 
-// BoundRevocation is [BoundRegistration] for the end of a key.
+// BoundRevocation is [BoundRegistration] for a key revocation.
 func BoundRevocation() Scheme {
 	return boundScheme("airc-bound-revoke", "aud", "handle", "kid", "purpose", "reason", "timestamp")
 }
@@ -171,7 +171,8 @@ func boundScheme(name string, covered ...string) Scheme {
 	return Scheme{Name: name, Document: canonicalOf(covered...), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// canonicalOf returns the document that is some members of the message, all of which it must have.
+// canonicalOf returns a function that builds the canonical document from some members of the
+// message, all of them required.
 func canonicalOf(covered ...string) func([]byte) ([]byte, error) {
 	return func(message []byte) ([]byte, error) {
 		members, err := readObject(message)

@@ -167,8 +167,7 @@ func makers() []maker {
 	}, boundMakers()...)
 }
 
-// boundMakers are the makers of the proofs that name their registry. A program in Python made the same
-// six vectors.
+// boundMakers make the proofs that name their registry. A Python program made the same six vectors.
 func boundMakers() []maker {
 	request := func(purpose string, members ...map[string]any) map[string]any {
 		made := map[string]any{"aud": "gw.example", "handle": "bob", "purpose": purpose, "timestamp": 1790000000}
@@ -184,7 +183,7 @@ func boundMakers() []maker {
 		return map[string]any{"kid": kid, "reason": "laptop \"x230\" lost\n"}
 	}
 	rotation := map[string]any{"newKid": "k_d2f381d7b0b5f1d3", "newPublicKey": "yFOtDwzSthmuqSzuxP1Wok1kmdWEznklfkXP2BObYKc"}
-	// Names in other case, names of the other proofs, and nested names are not covered.
+	// Names in another case, names of other proofs, and nested names are not covered.
 	besideRegistration := map[string]any{
 		"challengeSignature": "s", "Handle": "eve", "recoveryKey": "r", "metadata": map[string]any{"name": "naïve 😀"},
 		"capabilities": map[string]any{"payloads": []any{"at.freeq:handoff"}, "handle": "eve"},

@@ -8,14 +8,14 @@ import (
 	"baton/federation"
 )
 
-// Reader returns the step of a canonical document. Its error is a [*federation.RefusalError] for a
-// document that is no step.
+// Reader parses the step in a canonical document. It returns a [*federation.RefusalError] if the
+// document is not a step.
 type Reader func(document string) (federation.Event, error)
 
-// Open verifies a step as [Verify] does, and reads the members of a valid one from its document.
-// What a codec filled in beside the document is discarded. A step that its codec could not name
-// keeps the id of its home, and each step keeps its provenance, evidence and arrival, which no
-// signature covers.
+// Open verifies a step as [Verify] does, and reads the members of a valid step from its document.
+// It discards members set by a codec but missing in the document. If the document has no ID,
+// the step keeps the ID set by its home. Provenance, evidence and arrival are not signed and stay
+// as they are.
 func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	ev, verdict, err := Verify(ctx, keys, ev)
 	if err != nil {
@@ -25,7 +25,7 @@ func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federa
 	return ev, verdict, err
 }
 
-// Signed returns a step whose signature is known to be valid with the members of its document.
+// Signed returns a step with a verified signature, with the members of its document.
 func Signed(read Reader, ev federation.Event) (federation.Event, error) {
 	signed, err := read(ev.Signature.Document)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
