@@ -11,11 +11,10 @@ import (
 	"baton/federation"
 )
 
-// titleMember is the member of a context that has the full text of a title that was cut.
+// titleMember is the context member for the full text of a truncated title.
 const titleMember = "description"
 
-// OneLine returns a text with a space for each control character and line end, and without space
-// around it.
+// OneLine replaces each control character and line end with a space, and trims the text.
 func OneLine(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
@@ -25,9 +24,9 @@ func OneLine(text string) string {
 	}, text))
 }
 
-// FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleBytes]. If the
-// title is cut, the member "description" of the context gets the full text. A context
-// that is not JSON, such as a reference, stays as it is.
+// FitTitle returns a text as the title of an offer: [OneLine], cut to [MaxTitleBytes]. If the title
+// is cut, the context gets the full text as "description". A context that is not JSON, such as a
+// reference, stays unchanged.
 func FitTitle(text, context string) (title, fitted string, losses []Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)
@@ -47,8 +46,8 @@ func FitTitle(text, context string) (title, fitted string, losses []Loss) {
 	return title, describe(text, context), []Loss{{Field: "title", Fate: Cut, Why: why}}
 }
 
-// describe adds the full text of a title to an inline context. A context that is a list, or that
-// uses the member for another text, becomes the member "context" beside it.
+// describe adds the full text of a title to an inline context. If the context is a list, or uses
+// the member for another text, the old context becomes the member "context" of the new one.
 func describe(text, context string) string {
 	var members map[string]json.RawMessage
 	if context == "" {
@@ -70,7 +69,7 @@ func describe(text, context string) string {
 	return `{"context":` + context + "," + member(titleMember, text) + "}"
 }
 
-// member returns a text as a member of a JSON object.
+// member encodes a text as a member of a JSON object.
 func member(name, text string) string {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

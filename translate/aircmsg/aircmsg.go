@@ -118,8 +118,8 @@ type Step struct {
 
 	Title    string
 	Caps     []string
-	Deadline time.Time            // zero where it names none
-	Replaces federation.HandoffID `json:",omitzero"` // the handoff that is offered again; zero for none
+	Deadline time.Time            // zero for none
+	Replaces federation.HandoffID `json:",omitzero"` // the earlier handoff offered again; zero for none
 	Priority string
 	Channel  string // where it asks to be written; may be empty
 

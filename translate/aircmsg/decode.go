@@ -34,10 +34,10 @@ type data struct {
 	} `json:"handoff"`
 }
 
-// Decode reads the step that a payload requests. It returns [translate.ErrNotHandoff] for
-// a payload about another subject, and a [*federation.RefusalError] that names the member for
-// an unreadable one, with the members that could be read. The registry and the home find the handoff of the
-// message ids and check that the sender may take the step.
+// Decode reads the step requested by a payload. It returns [translate.ErrNotHandoff] for a payload
+// about another subject. For an unreadable payload, it returns the readable members with a
+// [*federation.RefusalError] that names the bad one. The registry and the home look up the handoff
+// of the message IDs and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
 	if err := federation.DecodeJSON(payload, &e); err != nil || e.Type == "" {
@@ -49,7 +49,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	members := e.members(payload)
 	s := Step{Explicit: e.Type == TypeHandoff}
 	var d data
-	err := unreadable(federation.DecodeJSON(members, &d)) // which reads the other members all the same
+	err := unreadable(federation.DecodeJSON(members, &d)) // the other members are still decoded
 	s.Proof = d.Handoff.Proof
 	if verb := s.readVerb(e.Type, d); err == nil {
 		err = verb
@@ -242,8 +242,8 @@ func compact(text []byte) string {
 	return b.String()
 }
 
-// unreadable returns the refusal of a payload whose JSON has another shape, and names the
-// member. It returns nil for nil.
+// unreadable returns a refusal with the name of the mistyped member of a payload, or nil for a nil
+// error.
 func unreadable(err error) error {
 	if err == nil {
 		return nil

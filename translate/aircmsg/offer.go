@@ -22,7 +22,7 @@ type terms struct {
 	Summary     string          `json:"summary"`
 	Text        string          `json:"text"`
 	Priority    string          `json:"priority"`
-	Deadline    json.RawMessage `json:"deadline"` // see readDeadline
+	Deadline    json.RawMessage `json:"deadline"` // see [Step.readDeadline]
 	Context     json.RawMessage `json:"context"`
 	Files       json.RawMessage `json:"files"`
 	Todos       json.RawMessage `json:"todos"`
@@ -69,7 +69,7 @@ func (s *Step) readOffer(members json.RawMessage) error {
 		return err
 	}
 	if s.Context != content {
-		s.ContextHash = "" // it was that of the context without the title
+		s.ContextHash = "" // it was the hash of the original context
 	}
 	s.Channel = t.Handoff.Channel
 	if err := s.readReplaces(t.Handoff.Replaces); err != nil {
@@ -104,7 +104,7 @@ func (s *Step) readPriority(text string) error {
 	return nil
 }
 
-// readReplaces reads the ID of the handoff that is offered again.
+// readReplaces reads the ID of the handoff to offer again.
 func (s *Step) readReplaces(text string) error {
 	if text == "" {
 		return nil
@@ -129,7 +129,7 @@ func (s *Step) readCaps(caps []string) error {
 	return nil
 }
 
-// readDeadline reads a deadline: a whole number of unix seconds, or a time of RFC 3339.
+// readDeadline reads a deadline: a whole number of Unix seconds, or an RFC 3339 time.
 func (s *Step) readDeadline(member string, value json.RawMessage) error {
 	if !there(value) {
 		return nil

@@ -21,12 +21,12 @@ func FromDocument(document string) (federation.Event, error) {
 	return fromDocument(document, Decode)
 }
 
-// Read is FromDocument that also reads the receipts of homes.
+// Read is [FromDocument], and also reads the receipts of homes.
 func Read(document string) (federation.Event, error) {
 	return fromDocument(document, decodeFromHome)
 }
 
-// decodeFromHome is [Decode] that also reads receipts.
+// decodeFromHome is [Decode], and also reads receipts.
 func decodeFromHome(m translate.Tagged) (federation.Event, error) {
 	ev, err := handofftag.Codec{}.DecodeFromHome(m)
 	if errors.Is(err, translate.ErrNotHandoff) {

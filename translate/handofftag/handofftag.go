@@ -115,8 +115,8 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	return ev, nil
 }
 
-// DecodeFromHome reads one message as [Codec.Decode] does. Of the receipt of a home it also reads the
-// confirmed event.
+// DecodeFromHome decodes one message as [Codec.Decode] does. From the receipt of a home it also
+// reads the confirmed event.
 //
 // spec: handofftag "Confirm"
 func (c Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

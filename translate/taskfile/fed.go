@@ -14,8 +14,8 @@ import (
 // for.
 type Fed struct {
 	Version  int      `json:"v"`
-	ID       string   `json:"id"`                // of the handoff
-	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that has the record: no other one takes it
+	ID       string   `json:"id"`                // handoff ID
+	Gateway  string   `json:"gateway,omitempty"` // home of the gateway that claimed the record: no other gateway may claim it
 	Home     string   `json:"home,omitempty"`
 	State    string   `json:"state,omitempty"` // of the handoff, such as cancelled
 	Rev      uint64   `json:"rev,omitempty"`   // steps so far

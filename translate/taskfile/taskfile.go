@@ -102,8 +102,7 @@ func Read(text []byte) (Record, error) {
 	return r, nil
 }
 
-// split returns the members of one JSON object in their order. It refuses an object with a
-// member that is there twice, at any depth.
+// split returns the members of one JSON object in order. It rejects repeated members at any depth.
 func split(text []byte) ([]member, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -200,8 +199,8 @@ func (r Record) Context() string {
 	return string(compact(join(members)))
 }
 
-// Terms returns the caps and the deadline that the context names, each zero if it names none. The
-// members stay in the context. A member that cannot be read is reported: a context is free in form.
+// Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
+// context. Unreadable members are reported as losses, because the context has no fixed form.
 func (r Record) Terms() (caps []string, deadline time.Time, losses []translate.Loss) {
 	members, err := r.context()
 	if err != nil {
@@ -225,7 +224,8 @@ func (r Record) Terms() (caps []string, deadline time.Time, losses []translate.L
 	return caps, deadline, losses
 }
 
-// readCaps reads a list of capabilities, or a text with commas: a command line writes texts only.
+// readCaps reads a list of capabilities, or a comma-separated text, because a command line only
+// writes texts.
 func readCaps(raw json.RawMessage) ([]string, error) {
 	var list []string
 	var line string
@@ -245,8 +245,8 @@ func readCaps(raw json.RawMessage) ([]string, error) {
 	return ev.Caps, err
 }
 
-// readDeadline reads RFC 3339 or unix seconds, as a number or as a text. A fraction of a second is cut:
-// Python writes one.
+// readDeadline reads an RFC 3339 time, or Unix seconds as a number or a text. It truncates
+// fractions of a second, which Python writes.
 func readDeadline(raw json.RawMessage) (time.Time, error) {
 	said := string(raw)
 	if federation.DecodeJSON(raw, &said) == nil {

@@ -26,7 +26,7 @@ func TestTermsReadsCapsAndDeadlineOfTheContext(t *testing.T) {
 		`{"deadline":"2026-08-29T12:40:00.75+02:00"}`:                    {deadline: deadline},
 		`{"deadline":1788000000}`:                                        {deadline: deadline},
 		`{"deadline":1788000000.75}`:                                     {deadline: deadline},
-		`{"deadline":"1788000000"}`:                                      {deadline: deadline}, // of a command line
+		`{"deadline":"1788000000"}`:                                      {deadline: deadline}, // from a command line
 		`{"caps":"web-search, go"}`:                                      {caps: []string{"web-search", "go"}},
 		`{"caps":[]}`:                                                    {},
 		`{"caps":""}`:                                                    {},

@@ -295,16 +295,15 @@ func CallerHash(caller string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ClaimName returns the name of a file in the folder of claimed files. The name says which gateway
-// claimed the file: it ends with a hash of the gateway's home. No text of the author but the checked
-// caller_hash is part of the name.
+// ClaimName returns the name of a file in the folder of claimed files. It ends with a hash of the
+// home of the claiming gateway. The checked caller_hash is the only part chosen by the author.
 func (f File) ClaimName(home federation.HomeID) string {
 	sum := sha256.Sum256([]byte(home))
 	return f.Caller + "-" + f.Key + "-" + hex.EncodeToString(sum[:4]) + ".json"
 }
 
-// SharedClaimName returns the name that earlier versions gave a claimed file. It does not say which
-// gateway claimed the file.
+// SharedClaimName returns the name that earlier versions gave a claimed file, without the claiming
+// gateway.
 func (f File) SharedClaimName() string { return f.Caller + "-" + f.Key + ".json" }
 
 // ArchiveName returns the name of a file in the archive.
