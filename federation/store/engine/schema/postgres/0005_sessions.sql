@@ -1,5 +1,4 @@
--- Version 5 of the record in PostgreSQL. The version in the folder above says what the columns
--- are for.
+-- Version 5 of the record in PostgreSQL. The version in the parent folder describes the columns.
 
 ALTER TABLE session
     ADD COLUMN ends    bigint NOT NULL DEFAULT 0,

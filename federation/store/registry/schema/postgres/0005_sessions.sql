@@ -1,4 +1,4 @@
--- Version 5 of the tables of a registry. The version in the folder above explains it.
+-- Version 5 of the tables of a registry. The version in the parent folder describes it.
 
 ALTER TABLE agent
     ADD COLUMN began    text COLLATE "C" NOT NULL DEFAULT '',
@@ -13,9 +13,9 @@ SELECT 'api:' || handle, handle, 0, (extract(epoch FROM now())::bigint + 2592000
 WHERE handle NOT LIKE '%@%' AND (NOT EXISTS (SELECT 1 FROM agent_key k WHERE k.handle = agent.handle)
     OR EXISTS (SELECT 1 FROM agent_key k WHERE k.handle = agent.handle AND (k.revoked = 0 OR k.revoked > extract(epoch FROM now())::bigint * 1000000000)));
 
--- An account registers one agent by a token that names no registration.
+-- With tokens that have no nonce, an account can register one agent.
 CREATE INDEX agent_account ON agent (issuer, subject) WHERE issuer <> '';
 
--- See the version in the folder above.
+-- See the version in the parent folder.
 ALTER TABLE agent ADD COLUMN released bigint NOT NULL DEFAULT 0;
 ALTER TABLE consent ADD COLUMN source text COLLATE "C" NOT NULL DEFAULT '';
