@@ -538,14 +538,14 @@ type ClientInterface interface {
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	Unblock(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire again
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
 	AcceptClockWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire again
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -590,7 +590,7 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDead(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	// ExplainDID Explain the document of a DID: its keys, and its unusable keys
 	//
 	// Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
 	ExplainDID(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -648,14 +648,14 @@ type ClientInterface interface {
 	// Corresponds with POST /operator/v1/feeds/{id}/{verb} (the `ChangeFeed` operationId).
 	ChangeFeed(ctx context.Context, id string, verb string, params *ChangeFeedParams, body ChangeFeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseHandleWithBody Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandleWithBody Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
 	ReleaseHandleWithBody(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandle Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1133,7 +1133,7 @@ func (c *Client) Unblock(ctx context.Context, what string, params *UnblockParams
 	return c.Client.Do(req)
 }
 
-// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire by it again
+// AcceptClockWithBody Confirm the clock of the machine, so that handoffs and keys expire again
 //
 // Takes any type of body and a specified content type.
 //
@@ -1150,7 +1150,7 @@ func (c *Client) AcceptClockWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire again
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1265,7 +1265,7 @@ func (c *Client) SettleDead(ctx context.Context, id string, verb string, body Se
 	return c.Client.Do(req)
 }
 
-// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+// ExplainDID Explain the document of a DID: its keys, and its unusable keys
 //
 // Corresponds with GET /operator/v1/dids/{did}/explain (the `ExplainDID` operationId).
 func (c *Client) ExplainDID(ctx context.Context, did string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1423,7 +1423,7 @@ func (c *Client) ChangeFeed(ctx context.Context, id string, verb string, params 
 	return c.Client.Do(req)
 }
 
-// ReleaseHandleWithBody Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+// ReleaseHandleWithBody Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 //
 // Takes any type of body and a specified content type.
 //
@@ -1440,7 +1440,7 @@ func (c *Client) ReleaseHandleWithBody(ctx context.Context, handle string, conte
 	return c.Client.Do(req)
 }
 
-// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+// ReleaseHandle Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5427,14 +5427,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /operator/v1/blocks/{what} (the `Unblock` operationId).
 	UnblockWithResponse(ctx context.Context, what string, params *UnblockParams, reqEditors ...RequestEditorFn) (*UnblockResponse, error)
 
-	// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire again
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /operator/v1/clock/accept (the `AcceptClock` operationId).
 	AcceptClockWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptClockResponse, error)
 
-	// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire again
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5483,7 +5483,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/dead/{id}/{verb} (the `SettleDead` operationId).
 	SettleDeadWithResponse(ctx context.Context, id string, verb string, body SettleDeadJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleDeadResponse, error)
 
-	// ExplainDIDWithResponse Explain the document of a DID: its keys, and the keys that cannot be used
+	// ExplainDIDWithResponse Explain the document of a DID: its keys, and its unusable keys
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5553,14 +5553,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/feeds/{id}/{verb} (the `ChangeFeed` operationId).
 	ChangeFeedWithResponse(ctx context.Context, id string, verb string, params *ChangeFeedParams, body ChangeFeedJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeFeedResponse, error)
 
-	// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /operator/v1/handles/{handle}/release (the `ReleaseHandle` operationId).
 	ReleaseHandleWithBodyWithResponse(ctx context.Context, handle string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseHandleResponse, error)
 
-	// ReleaseHandleWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandleWithResponse Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8694,7 +8694,7 @@ func (c *ClientWithResponses) UnblockWithResponse(ctx context.Context, what stri
 	return ParseUnblockResponse(rsp)
 }
 
-// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+// AcceptClockWithBodyWithResponse Confirm the clock of the machine, so that handoffs and keys expire again
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8707,7 +8707,7 @@ func (c *ClientWithResponses) AcceptClockWithBodyWithResponse(ctx context.Contex
 	return ParseAcceptClockResponse(rsp)
 }
 
-// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire by it again
+// AcceptClockWithResponse Confirm the clock of the machine, so that handoffs and keys expire again
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8798,7 +8798,7 @@ func (c *ClientWithResponses) SettleDeadWithResponse(ctx context.Context, id str
 	return ParseSettleDeadResponse(rsp)
 }
 
-// ExplainDIDWithResponse Explain the document of a DID: its keys, and the keys that cannot be used
+// ExplainDIDWithResponse Explain the document of a DID: its keys, and its unusable keys
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8928,7 +8928,7 @@ func (c *ClientWithResponses) ChangeFeedWithResponse(ctx context.Context, id str
 	return ParseChangeFeedResponse(rsp)
 }
 
-// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+// ReleaseHandleWithBodyWithResponse Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8941,7 +8941,7 @@ func (c *ClientWithResponses) ReleaseHandleWithBodyWithResponse(ctx context.Cont
 	return ParseReleaseHandleResponse(rsp)
 }
 
-// ReleaseHandleWithResponse Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+// ReleaseHandleWithResponse Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11444,7 +11444,7 @@ type ServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(w http.ResponseWriter, r *http.Request, what string, params UnblockParams)
-	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire again
 	// (POST /operator/v1/clock/accept)
 	AcceptClock(w http.ResponseWriter, r *http.Request)
 	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
@@ -11459,7 +11459,7 @@ type ServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(w http.ResponseWriter, r *http.Request, id string, verb string)
-	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	// ExplainDID Explain the document of a DID: its keys, and its unusable keys
 	// (GET /operator/v1/dids/{did}/explain)
 	ExplainDID(w http.ResponseWriter, r *http.Request, did string)
 	// Examine Check the gateway, its links and its peers
@@ -11483,7 +11483,7 @@ type ServerInterface interface {
 	// ChangeFeed Hold or release a destination; retry, fail or drop the deliveries of an event
 	// (POST /operator/v1/feeds/{id}/{verb})
 	ChangeFeed(w http.ResponseWriter, r *http.Request, id string, verb string, params ChangeFeedParams)
-	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandle Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	// (POST /operator/v1/handles/{handle}/release)
 	ReleaseHandle(w http.ResponseWriter, r *http.Request, handle string)
 	// ListHandoffs List handoffs, the newest movement first
@@ -16563,7 +16563,7 @@ type StrictServerInterface interface {
 	// Unblock End a block
 	// (DELETE /operator/v1/blocks/{what})
 	Unblock(ctx context.Context, request UnblockRequestObject) (UnblockResponseObject, error)
-	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire by it again
+	// AcceptClock Confirm the clock of the machine, so that handoffs and keys expire again
 	// (POST /operator/v1/clock/accept)
 	AcceptClock(ctx context.Context, request AcceptClockRequestObject) (AcceptClockResponseObject, error)
 	// ReloadConfig Read the configuration again, and apply what may change while the gateway runs
@@ -16578,7 +16578,7 @@ type StrictServerInterface interface {
 	// SettleDead Replay or drop one dead letter, or with the id "all" every one
 	// (POST /operator/v1/dead/{id}/{verb})
 	SettleDead(ctx context.Context, request SettleDeadRequestObject) (SettleDeadResponseObject, error)
-	// ExplainDID Explain the document of a DID: its keys, and the keys that cannot be used
+	// ExplainDID Explain the document of a DID: its keys, and its unusable keys
 	// (GET /operator/v1/dids/{did}/explain)
 	ExplainDID(ctx context.Context, request ExplainDIDRequestObject) (ExplainDIDResponseObject, error)
 	// Examine Check the gateway, its links and its peers
@@ -16602,7 +16602,7 @@ type StrictServerInterface interface {
 	// ChangeFeed Hold or release a destination; retry, fail or drop the deliveries of an event
 	// (POST /operator/v1/feeds/{id}/{verb})
 	ChangeFeed(ctx context.Context, request ChangeFeedRequestObject) (ChangeFeedResponseObject, error)
-	// ReleaseHandle Release a handle of the AIRC registry: its keys, sessions and webhooks end, and it may be registered again
+	// ReleaseHandle Release a handle of the AIRC registry: end its keys, sessions and webhooks, and allow a new registration
 	// (POST /operator/v1/handles/{handle}/release)
 	ReleaseHandle(ctx context.Context, request ReleaseHandleRequestObject) (ReleaseHandleResponseObject, error)
 	// ListHandoffs List handoffs, the newest movement first
@@ -18331,191 +18331,191 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1tk9s2sij8V1A6T9Xu1qFn7Oxmz7PjTxM7vvFZJ/a1vSdVN+OyIbIlIaIABgAl67r832+hGyApCaBI",
-	"WxpnvPmSjEUSL41Gv798mORqVSkJ0prJ1YdJxTVfgQWN/3pUa6O0+6sAk2tRWaHk5Gry8wI0MC6VXYBm",
-	"FZ8DA1lAcTHJJsK98FsNejvJJpKvYHI1yWmcbGLyBay4G9BuK/fEWC3kfPLxYzZ5JlbCHs71g9qwFZdb",
-	"JiysTMa+vc82OL2wTBi2EsYIOU/NXOKg3YlX/L1Y1avJ1bf372eTlZD0rwdZWJKQFuagJx+zyft7c3XP",
-	"/XzPLEV1T+GaeHmvUu4lPbma8dLAx2zyM7f5wo3Oy1Jtvl9Vdvs/vKxhcmV1Ddnelq6l2YBm//3q+U+s",
-	"FBIMq6UVJbMLYHkpQFpWAl+DSe1qg9P1gHPw0j9mEw2mUtIAnvgTLspag/szV9KCxBPhVVWKnLshLiut",
-	"piWs/vNX4/byobOG/0/DbHI1+Y/LFqUu6am5fEFfTT66GfeRacuksheIBP59N9x1vsS5i0LQ2l9oVYG2",
-	"wq0UV38A13zpUMKBcaqKLVMzxiXj+VKqTQnFHFYgrYNp1RnpQ8DOGBQLWIscoo80cA+BQ1TW8FstNBST",
-	"q1/C6G8a/FLTXyG3bojr3I7eISL9ZsHtzjZhDXrL8gWXc2ArvmULvoaMcVkwXjrE4patlLHuXbuAFT4/",
-	"hESht291LQ8v4WO9fVlLxs3ST75RdVmwqSMCDpehoMloBcad58LfSr/rqVIlcHkMcjEYOTh+OAQEFA4U",
-	"i0AecELDeIDChhu24gUwqzKmNNsIu2B+H2H1EVzAj4vO4jrkoAOe/V3tH7ofJnrqWot1dE/0wO1KSWDG",
-	"QsWEdCgs5FS970Pc3YH4zIJmSPcO0BbWIO1bUURxeiZKWljfVf5RuWuEr2u1Opx9s1AmrN5ha2wVCy4L",
-	"NZul1kFkLvZA2fiDSqs1SC4Tl9VYTh/uLpVuA/OrYX1ws8KW8bHXoKeDycDO1jun4YfxMPUQCOsOB7Oz",
-	"zR7UesHnuNRdbEH+ufNH3ykHLG3vJNeab/EQ4L19m/eKBg6qpTCWzRU4bH7IwPFED2F8yo1Fln5xCO09",
-	"0NF6d+eN7t6MZhjmkGEg5l4xYQ1bwWoK2iD5cO8UKq8d7hM9dQTGiLmEAkmf+8D9k9taxwgLr3aBf4hh",
-	"e2B2NERCGcVaLpmazUA/ZDeTm4kXiNwS59zChm9xV4rlC6UMxNAZmfv7iLjlhBLcMGcaZqBB5o6EJm6F",
-	"H+btgpvF4ViP6OkP3CwIzBwZEDIQ/4wmcYu9YjcTs+DffPv3q5sJQvTvf2MLeM8LyMWKl6wQc2HNRWwZ",
-	"BfDCCVLjSdcoCqNmA8QcNdvlcbsgmXlUKtV8HJWxaggiuOG53CoZPfQNjwnYjoOWSs7dKbs3WFijrksh",
-	"5yRFkaS/UCvImKnzBeOG3Uz+et/cTB6yIFxwthKytl7wwAUJJwvgsNFrfnCHvxOyGHmJ3SeHt3gqZOEl",
-	"kD0ZJ8FzvrDsk03WqiYd4ohs4TbwJgE6N9TBBvwDByPOHGOhm2gsl4UhlGGPnz4eDqo0ewa7UXoZfaa0",
-	"mIv4zo3wfHvY3R0KqLCahpsWxGjx82ZBPaA8BR8Np3KH+Oh3pSLVaw+N3M+EREbVOvdo5ChQBZpbpdnU",
-	"vUJmgF2YwftKaDDDz3jp6cBwtWs0Grm7fFxuw7f8eprZw1xZs7EkHMcLJeEzojh0PRGwX0pfm0V1DFbU",
-	"Gi0CnvWQCYOMMhpWao0C6yEbrfUcYpe392jDWe2uwQCwF1wbIIzNhhxl8qBOctlxHXftqsd0Uf+Arjti",
-	"Xyv0olb9a20sk2pDunVSn+5RmbMTUgXEqqOa6wt6625RkUdccr2NCNf4Ox1QUGCdVMvsAs0iKxTbg+Sm",
-	"JGRssxD5gs7R7akEC4ZNt051gXJ2eHhzDZA4Oj/jERK9bxhozbZSWUbDx6RgpZZ9FOco+ofVZZNmDjdk",
-	"FLxIASPgJSuSMMyoFSB1POR3hYjwOp7bhDWxD+tqWlFU9BerkyMkjpn5tWYBP8MqmqWmIXYKculhf4fo",
-	"5aMFxEQj/LkxzDoaOVO1LJiqLeNT918lgTUsdt/k6MeMqLWWi3KUQWuZsQ3X0hHlJ9dPnx3dOE3eGpr8",
-	"lMm9n+bY4W5xyUdqVXEdY5PhSdA/NZi6tKSB5vhMGOVUdLYQxiotwJAhuqtRR1AiOaGnbB2jasc+XSpj",
-	"B5/CM2VM7BCM9/nE5yUHQmAwaMwhngKsYTSs5Cg7GAuVITlzwQ35HaTaRJa+j5Rh+341fmexo3kMvHgG",
-	"Fj1aB0Jw84y4ZAGlQD9JI8nMxRokq6sL9lQyToglLK5WKsatdchlcAdSMc03bLq15Jbbo/n0atxtEMY5",
-	"XGGDr94tM8mGnd1rvY0d3VSrJcT5SyHGGPaPOAnex3g7t+h4mgIrHA4Q2YtbDY9Y/+nnmdIrx8kcJP/+",
-	"tzi+c2PfgtYJdlsKGaerKzCGx5i+KPxJMP+KZ/lMw1wYq7eINWqTUG0ghoXhpochYl/+VkM95nw03ySO",
-	"oDVKH1qtkSr5jT1kU27g739j+0LZv14/uff/x9bYI7xoqEq+HbOBxlA+xqOCDwqRR8iTkrjVZlgn64J0",
-	"20JmLEoodkzlwrKcS7ffqSPavDjOK3YE9w7mNfd70pyjv2799OoUnLRD/e4QO33s6XCMYnsKHUSpKeSc",
-	"+Az5ZZiS6GjZ8K3TbpDZCLmMcdAi7u9Dt0ZtoCCVyCmvi21AlMAPYvjfSFyfKZ/HDPnktJZQBsdLLipB",
-	"nO/wDgieYCRCLjN2M9nAdKHU8mbiBruZoO/4ZnL09Kya0OBhq9GjE3wulRERXtY8OpSF3DGhoBmoa6Gc",
-	"3nEiUVjDCoptgh5axQoVsJruvrd1eReZ51e9Jw6yXjkQKScpO/F6kk1mu2LyOPG6WXQvjE9CIZoDu0sE",
-	"wnOsf0KMRrQPSaxbuj9khNVFfRrLhNARTEu7k0HxzbffPvhHxqpvvv27u08Gcvfn8sFDpmS5xVlnQhuL",
-	"vMcEmRd4vmhibUo1N0zIuDV0Wor87TK2UWLQtS6PwnWJzMkblzpDxmFbT20MqvW0DS3iJN4bLsi3veEk",
-	"HEyhFIAhKvIQsgiG8ba83XWslcghYysuyql6nzU+SI2QjYHQ4d8I6itWYOJi+max7ZHQvcHk2EHgEdAk",
-	"mYeIXyJNEDsSDBccG7kgvSUf1Uknavtghc4t7MyguYHxnojwWeuJcOAAzU2tPVOuQBsl74yXdaArFTce",
-	"wU76vb0msgEG4JPWGB6TSDDgIcI5jVUaCta8EFN1clUFyEYZv8mYUz9IV3WX14dbOMh5sQZJk1ugVwFM",
-	"V9s8Go2SPFBPcmP7ouCY5g2HMbQIt0gNOQinXRPtNk0YVhwA/Y6EtSjAm+33JD508vLSsCkshCwYen+D",
-	"cSI6k9MWIruZQqk2rOCWvy2EDsb0EGuJNwMDWowVZXlFFpHGTgxka9/X8Y9CvQFJlGL9qmrt9hYx1zTW",
-	"JgdzMEYo6TECsYUtAaqMTFGNaYcOYhUFSoMzB1NVWqy5pc1nQcDTkCtNvMP/Yvm0pOV4t3wc+KoC2WN9",
-	"InWchDim1qAfdsU5uoTuZEo8EA34LpfbUUBHff1wEVJZkYPJ2BIq66mSyZgXt03GCshLTh6K+OZ0LWU0",
-	"QmP3hOZOsSFqh9e3hJllZEDbug2N2syGCxud01vDhNsR6ggMpKV/FjADrX1cWwUUPeIlmwJ4wUrUOc1x",
-	"Sx5FXHQudksuOjjVucDZpEMGw9rDkXQwvqGI4b5GyXiSLIQnRMqDoBuIBbG2LqVgImL0o2i16Ck4qe0o",
-	"9yHRzo8SXf/7quRCQvH46ePIHjpPd4LCD6RgZvjWMLfN4Yy6MavtK1Vbf7MosivMFZPMZmAdAKOOwD15",
-	"Ha00/vXISEvYRnkfJ7G7EU0cnAaaULs6RuTaeAE0oqoXhQZjAlkjP6tbiLAezNxQ8KgfIaZYLkVVxQBD",
-	"rtnGMFUbBMeg/byiMRPboYCdo7sJ5xG0PAdX8lxx2xBad1bcLKFwj4+KxEQB8ADbjfcie1Tr6z4NBgan",
-	"+OHKHBmbiSAhNha+xg83XAv8RH2sC+AhqlpnmubTJEwk+bzjIKGHqAiHPA9h2FKqjQyWFzTmRy5+uLnR",
-	"29/nAOhKW30o2ZDfVAzRfqZA1tBi3tijg1kX9J+imQTxHIT2q0/wPyxUFaE2wexoFJtxnTFVFmAsCzre",
-	"oEv6g6pit9OByQobwbmn/klD372LBTVz9L7tQvAiQT2PHlX38nnLUMKituBVBdI0eidns1qjh8Nr6IMg",
-	"8ZObIAKKI3kcWtUWhlu/XrrXo/TQvZBIFel1TXx+IgmO8FaqzbFRosbfAZ6R2DMTpSCVMoLIhwxB6Q/Z",
-	"fR9y6PWzLqObZEO8clE7ipIeVzdOL3AD+hUzDcaao2ykkyizk0AT9rafP9NcqR2UauFEy2zl0Un34Bv8",
-	"oLvTmm/bs/NUwt+UGO1+EnKpdgGBPwcO5k04VgX3RuOZRpdVxqTaOI19CjOlwXv08A2fCbFH0mtK04SU",
-	"ltxD1PF8I8m3KwiLRVGHDtFb5ZDKumXjehzeZG0aglQSouQosYAQvBAz4od5crQJObaQc623rbb5Ww27",
-	"VPioXpR25yTvGO4yYijHzaPs56XjoDLgSvEk2RbslfeyKskKYZYkrPxaF3OnaM25kEw5jcQbtA2J2Rfs",
-	"+0YS6+KI8ChyMcxxeZhn1ngkGpzpibJ44oP691BZ6eVu/GETD+INyBbK0jC7UW34ywX7TtkF6uVOj46Y",
-	"kZ3ENtyg2xeImCR87gqFuJUtq7i2Q0hbMsiwJUK0+BgIf2jXuXfFPOx2AIk6hM/QiAenoDoeCUQxKPZE",
-	"rjJJ9ERJKC06h8pmjLO85GKFnkfJ+IbrqAo2Pn9tfFJWIXiZCoKExiQ7EC9Ugr8f8f+kgkUiF/9H/yQQ",
-	"yK4lzKtMnAyxDU/fFRsv2E+KVdyYSmnrFceLoRKUnz2qvKr1GFD1ugGdoEZlIHZtJWTIRVOVj6zYdQlG",
-	"ST+mqsWQ00v65FVoNE5HLCuQFMecSmqjMeMRQO7rMZBQulpw+TYdwLwNNBxfdBzaEeYKVFXGF+ffOxzr",
-	"uX9CjMNbEIzPsNuN2vbOtwVwXXhGUPAtSgMOZxzVDsb9mcegQ+af5ndkCR8qUr9yQn4E5/ryo2UNx+jz",
-	"WOLb9XgGVtaSYS+s0swtXWmRJazX07UGU8Ld6aHgp/DKB2Zwh3zyTnWNiIdVW62ALBGUk5qwOYyLlPnE",
-	"SJeHeEdI7OpoLgNzilDtWePNJhHc3TK16YaPYqmbq/Bv944PKcoYJXIUZCaPT6oS1go3qm4jnZrwvSYY",
-	"iJ6FVcQH38Zii3B1vPyTYbkqRsQ8xXNYKETI7cNHPsWwJWrD65juyACGkhdty8m8Xpr3KexJU3VUZzag",
-	"13FjTyGKuD3v6JcgC6yW87Zn3vBO1O4yNn12kPXxIWpWHlEg1xC3Moio3+Plk0fsr3/96z92I6K4t5Wh",
-	"V7CxrY4LgsP0v0TEXWOodfimlRvjeMClz9klg2k6Iu2fsD0FRU7YzX+v1PgZrKH0AR27iwpPutmjpfst",
-	"XK9SzUem6eHn3Ti4Aqb1HEtTzVQbEUceozexKCeeL+Px1mg1KAvQbVWBqRbFHC6Fzi9nGuC3ri+Cl+Wo",
-	"0OQ96NJGovD0oeJ7sBTSK7iO4+wqZdHKQRLKkUrSsRB29xgFv+FsE0ueHU//EHL5jN7sz+ifKyu4r8EU",
-	"jx1Kb7MFcF9lAER2J6ONUFmUfZtzrX1Wwwjf/tRYnkcDPNDURBSw9Y07ZtlEqmB6pdPXyCk9YlZU+kaE",
-	"xy9h89ZArmQRi0TZeuuFqjXLm6z8xY7IIevVlOyxaZqdjA0gbSK4NcV+ykNKKPcku627ECTz1pHfwffU",
-	"PXzW4O/hbaRnnThFvJglYBjRBfs/oJV3TOMtOLyl7v23KJ2atxVoD+R4eE1tQHffpeImsXf3HfvxD7PU",
-	"7ClInIKxIWW7S5xNzZGFxRAgPELrIc5P//x8znYotJQl82xrL+rIQSSR/+Pf/xxKGeVYnaHjIDNRaBlz",
-	"YJ1t8/T28/e43TMmHILymNuUr6GXlOxNvuBmmEMpacbtjO1OxyHtp9tx9/1JuJ0YuH9MZY/5Bw7oKVNg",
-	"cxgRu3eqIlXKXxIVWQLNxrSZaVSGD7z+AOcdZeW1XaioNhTKhZ0k/WWAy8I78jAtxTMW3HIWctdtyvP2",
-	"o8/9GRHp7D45rCHlK0mqGVup4ouVy1z57UTkpk3cloA1njoF1zr5i93QCooS2XYVyE+IocblxY9hFU0l",
-	"vsZY+owJyYI6SoGoK1GWwks9+Phfrx91pf+kR/FHtR5/4OvIgXtHIrMKzSKMhyiubimNeMr27eBC0qsx",
-	"9LRwgPhpRWuS4s+NvBWS8RwWDQ8ljLuWQ5hWEylHaLmJ0h6+jIUF+4DVEOkuLeOlkvN4VEJK1t0ZxLER",
-	"DOAOzGRYfKu3MOIq26liYP4JNq9VdDPhCfFsi3/GS+5EdE8NQUUbmOA9tvJOUkE0uapSFQuj+7SqLKiE",
-	"gKKQjEFmIJoma3babiFMFId2LIzJ/RrM1r6wi2J59FZ3U/cjSRnxQmnP22zVNnbmylf3biop6VoaLBBi",
-	"FyAvUplNR9Lb354sKzWo0tFwXxL0PTDYjPtqtMNyU593zdZUWLWxaWf4T7Lno/jh4U0kkfyMTo4KEr6Q",
-	"ywv2egHIQgL9dipF+LIxm+OPhQjB3KgndplfXV0MdwrchGj5m0nGbiYYtOH+9HPhWTdaeRMrA7IwxwK6",
-	"vD9gkOW9QcYYqr+IFh9wvyJB2StCQBVe+xka8FQZ7NZNH02vTtc5KFQ9tSOSVzFXMaK8zjB/5NCLDJvR",
-	"IZkY2hLLvIGySCiNpzfZraLZ6thLICNLRsYWjm6GGovD5Xp3qwq14kLimQcf84Wnq+NKeI40Y7UlP6O+",
-	"E9x1VI+2i5hjruRb9MZZW5l4WP0nWs2YV37yXdB2TGiJ8Hm/kQpAX7FcyZmY+xJlmTccKh0C0rt1w3hR",
-	"OKnK9rpYolMRHVNM2CtWVxlSuJAhW6hNNMm4lpSJFyPvmMMW4lhyVUvLfP4CBmqGIN+d4tbROXQ5zsTY",
-	"TBo01oUPc0ApKgsZv4fPvTX2k+yRHuM8Xnbtkt5fi7c+RV5PYY5DMn2HzHFuvTHMod97S57tFo2mzIyO",
-	"DuGUNTlnMSNt3pQ87C0jRm9hpXTIlyeoPxYK+Bw/wD1o4ofNOlJw9PdghJbqv+pVVHlRHOHkyEfeepNU",
-	"RB93j194g1UbjbSTwLqUatP5PaQNoaoSbF1NPRVPM14/exVXYr94pW1PrNLVKTXwfOFma5MckCllAzL6",
-	"oqdf8hj7wJ/bsLpQy73d9kYLa8HnggrpGZiXv/xaqYYJUfiYTp4OqUwFZu1taj+KKrpBVYo8ErVAv+9k",
-	"J4YOBShEGzbdxpw0wQM0jKbiJNQ+KnKrdR119/mcB6ULJyLLbkAwuhecQvSwJatOWUTMQMC4W/hLhfO+",
-	"GSpp0jJf1mUkZnMP5LTkxpWbhniiZ1bnYVB0OwE2mIrNfqHB38QKeZTJ+GEffggzXpe2J9kopq1GBr2f",
-	"GrBr/qdGWgfScUhY3xW8jtfowMgWGpSShyd+dWkw46EloOyeNQhOIosEDD0juWUmrLlg19Jza+TgM9R1",
-	"yzIN+xPCD+tCjPOSN/r56O8QzqlSEFnIqc6aZFIsjiDjsUYYETdyBWvQ01GfHBA7930A2g4k2hW1Gx2A",
-	"QL7x2YHcGK9Q9hrxuQDWlirjJbLV2onLCLh7KGllrJbkrRH/1wciT0VROG6huYV7eL2BXltzUbpLn3nb",
-	"TaKJSk+JLau3b1HQjOQoSuaVrodstzdfLdHFcBFFS6fn1AnDWiqYeO+w/BBtMG9TXisnQb+77sThUE+X",
-	"MTKZ+8a3QaACJ+7Sk1WqyWd3ygovy1CUh8H7HCrLHvkqb46dv0T5ZGRe7k5y4gE99FUQN0Ift6tGE9+i",
-	"MGpKq+/BAX8nnbEJx8A67BQgi5sstKqq/ro4PXYmX4Yi/rRbGiXiA0W7HLWpWKCGPwMd1RkzihuOT9JN",
-	"/ogUK6lt4st9bUtSJYBOxYtmc43u6Ufr7Cx2HC+hVLyIHUh40omO0fhT4Ps7fNIL0f0li0jOHp4bANam",
-	"koH6wjASTG8PiJ7ShkVFgaNskyw/4kqHzzoxk16hWkJEPFVr0CWv+ntiNF2VGsFXlQVKYZ5qCMPmShVj",
-	"4xkje65jWh3+3NEtMNa6EQFDSMhesYqQgN9qkxRr05Dxz3H4+fKrogQmFVnIm1IFVlEVJdEfzDwwei5h",
-	"rXNHslMhYWDxiqTP9BXKA4cT0e+7XlOMHXSC+OOnj7NGgVY6Ub90mmrM4cvwlGouJBXSypWUkNu2flDH",
-	"0vgn45t3+AyFKP3DmtZJi2NbvstNFmo/MB8jFcpoDanWTAJJzLJLBVmnkPPahMpNWPrIKoXdPaMDJn2S",
-	"YbPxLe10xNsRSCBW96Gpq4ELonzdwabHAJ4W/AEKWXPE4QDSGHYKw6PH1TtkegzcJHK98EFXs6W0dFTq",
-	"AmOL2MHi8is37PXzH5/tpkSE+jLeW2jAXastW6m4+ZvSakeOHRL7TDyFA2azqJcNmzE7+cqiBz1j021D",
-	"A3xSPnoJdrR9LoFa9Uy3KBcYS0nPIaTfD0oaDw2Gf9N7b06m6DepIL2ATd0q0t09sDN/oH7KBmBRXFrw",
-	"KrIq/LnpIlzni7aSAaJWAcYK6R06DnLzmHk1mhy8VbWc4+Xgkj1YZezbVcYeLDL2zd8WZM/DvIdIGHlX",
-	"DxrulEzVuh/rsws28BFdfUJSLK4uJs6ojRkgJONr2cTLx0lPDJ7ZSSgi4sRdIohtia9DTG6eHS+KzCJl",
-	"xg7ROpH05q4H1duifvBsBXahiv2KYd5w/jnZOt2K+1FwWIjI4K986Q23CMoBRfU8onb67M0RxfZ95mUE",
-	"ZSBRMBa9ytRHf6cT9tCqLJ9UamtkE+/fU2Wu5ZFg54FBD00QrOeBZCcLzQNaf3Bf9ENPXHUITT5Zd/Km",
-	"GtWBi4K8EqLb2CPeN3hUYvXo/hq1pDuPsgQpyKHaqpJw1S3CitVKm3oGjW2J5U5tHlXoKdoRvT283Wjw",
-	"SIf0brWntqCTIJNLuP1xyqKiTm/6/bB4U7jhvlkMXpsV31Jva/dCNGjTBzC+5WMSw5qSowdyJqn1ZhGa",
-	"T2EV1YFNtYdHdPSVMM26W4rBNRH52oa9dkJkMKizdcCiJEvvJZoV/g5jYMeGsiZhNr50e/ismwaM8DsE",
-	"XJyE3kxuJhSziutF3DFqBT0Y09feMB0lbMs+Q1rWaS6+Ba4fsv/65v5xRzzNl4TnKcRHQuY7JD6+jnXc",
-	"eU3NdrBjlw/vRSrW+on2iFYy7tFHyyX8OcPZ0/6loWEbOp/OHf05FWrmH8SawAnjw/0pimLFCxjZ3I3K",
-	"yqfbfvlaDRh36Y2ueOghSDXZWjWZZud1wP3pWtK5UGVBZt2O/hqdqq+wxRrrAHd7hnWkvyAaGpaIOfzU",
-	"1myh8Og4ZfX8HdcSIlNMZWmagLV9wTyS7PUNS6q4HmFPQaXCpbhDdOpnquoTWRM98JJCMKHbboVIjAnh",
-	"0he05xpYpYyFglkVNdykWl2WkO1UIpuDpUndJ38y3RYaET962qEZygokVJZPiF/3QOlTTpOtO4Rx8nwx",
-	"pkAfffHWVxoamqu6h2qfbaQa6RAaEJw8pNwYeYO8yOs7d+9FEPfgc7rr3d4Le6lJpFNsWtxXm+C15WM7",
-	"kaJjfnRtzRQnOkLjx5FyNUu14wzlxHDPCX4ULw04lsiPrgm7hyVq1ql5cdAVsgc3TkLpPdm8M5QeQ7zy",
-	"Wgu7fYXaOTk+gesYU7/e1w0vWq3+KnzVzLGwtpp8/PjR1yiK5CDjZi1fgmHv0Cf3DlWcd7TcdxfsZ2EX",
-	"7N2G23zxLnT7kQAFij/oacpCVdameoL740ZWXPMVOLj5JjHsv189/4mVQoLJKJDUwgp7xGUM62b53ECs",
-	"8lYCX4O58l3l3AMEpzdludHnkGHSIHWZw7GamwBYLzq4wNh1EylOXadZuzZUCSk+qeGhNzJX0mqeW1Yo",
-	"8GUn+dpHvqIL84J97248xQVUFNzW8RH/+eWTR+wff/v2v/5ycSNv5Lv391AVexeMJqRMeqJGCj0C9Yq9",
-	"08CLdxl7R8cM79wK3/FiJeS7C/bcN3hV+RJsA4sQSyxVMA5Q8CUUFzfYplXkIA2QORukFTPhcGtyXfF8",
-	"Afe+ubgfDEs7v2E//tUKcxAmP2MSvUc9wwz42Lwwd5PYgKHDK7710L9o4tKuJs8D5l6/eNopMnE1eRCq",
-	"lPJKTK4mf714gEuquF3gbbgME1+uH1zyuqBg3zng/+iZUPJpgeVxjL3GN9z3/pTN5OqXSIgh9ocvuQV9",
-	"1eTgX7AnDuBWVe8cYgcFnE15vqToBak2Gf31YOUUpgcLLFbrxvytppKEHpaBOxJtihLOgyxR2aYbpIbl",
-	"uUXBuXfYGI1s4XEZwsSPvkhFb4e8+bOjEZOPb9BfWilpiJJ9c/9+0/eN5Ex0spLb5PJXbypp99KfsuJQ",
-	"CtmEI2r7A5W7I+31CXFUwhGfIFggxaDufd6huQ/Gj9lBe0gJFz4mDwONE+ttAHD5hIuy1rTc9jI5JKXb",
-	"0t6oJhAtIgJbPjfonkbEfpNNPD3BqBFe4Og7d8Rha41uocrXk9+9Jd/R81FH9f6e5XoXwk24y1RgEtIt",
-	"gvCRqrb7PdZ8RIHpQAz/uQMwJKURiAns72V6Cct34aUD2nLq63bOW+R34a/ReZE8uKC8gopVA9EO+/jp",
-	"4+45NeAfgtz+3csP3gvy8fKDm+Ojd2gCSa+7x/cv6T77iWzPvYwB6X9BXJgzsuY6OtFt+fawWxkna7se",
-	"hg5ceFFDJa4YDW9aqPcScUxZw84H/0PZH1bXkR6o6IDhpVhCJy+smxYWW0EIRe1ZgjuKubrnfr1nlqK6",
-	"pyqyu9/DYq9OhkCr+1mxldrCnhFPv5cF48wj1VGU9OTjAIcQxD47zkO49dG1WgEdYO+hx0YitB0+zJts",
-	"UtUxut/eAS8Rf6eoafjJKAsd1e5SP56fmp0TQ9wUjJMrHZvUUIO9QYhyQLxKRZk5ccaMvtXvSjUdIL5i",
-	"EAuFKPxWK8tDdDs6YX1CwiwtRqoNRR/0YtEwLFG5BXvPWA189QkSwjFkeXAyZPEu7Qiu/Ig+j8/HFZyh",
-	"9TwjR/AZ/KrxhHeQp5vl0CKPV/6i6ONzvNNCCr1yt0UUt4dbEVB8+LFPktkRSQiOEYEkS0nVvnDGWUir",
-	"G/vaLG+dvPrw7Mg5XLNCb5muJR7GKa9pz6Snuqc4BeP+3H1hBmEXbe4WKWjCMuMbu/bgxZH7evnBjXVM",
-	"PvXY84dweneE0+vcxtH0xMJpqMgzBAWHiKa+lNYIgXIfsbFI0CV1z0qLM9f4/NEZ6eI12tBvlSSe/dAf",
-	"KTkTetUplRdKRfF8ISRkzKhgbfcd4d3VWsLW+NYrbIrR6NhPr4M3hULT4RA5lbIkLyl1Mn3AlG2JC55/",
-	"PSfcZJee8ZBfOop9mI+KR0bsyK1/2/a79ZSzaevfmN51LbtyC9XjGHTIwUeflCUfU07uXWFJ+/JJBZBU",
-	"f3yxon8/I7o702d4LF+JIb2LaL3m8xCbcMzA6N67/CCKj8m78b8gXI1bOKazUyHK8WqASHJwtw7pABgO",
-	"kTp8KssnyxzNuVx+WIOe4vGcfNa4Bc4H4Y+zwMUtPGBtCQ32/CERDUPType9LLSq9hG2qbdGcQIFu3HK",
-	"yc2EAQYS+bCYJAInlbdCFObyQ+EQDqgzfJIg+M7xZBg8ny089Kd385xT66B54nlzVLvYCZvZjtctlk93",
-	"1NA1nHgUn009SPhNnyBfUQLt+Ui64HOpjDDntmxhaceujNgWmCZVwf0r1HbqUw767V0eZM9l+fUBzvBQ",
-	"rpOKEXJG5TiZVRRw5OXHPuglCQtobmqfdJMArebmXF4aHPsLmBK/p+zQxPFRLe4dk+LnUjE3345TBBv9",
-	"YMwV5v8qtaTemztKcpxQJTQo6mJFQslAHvH9muyJ5+USPt3hFpgEtb2F6iokRRci9xXtkfJsmqC89/aE",
-	"/OBz2cEMoOh3pDzBN45ov9dN5ZqYkumTM29Vad0fr+25rkOv1pCK8/RxaqK2Vv+Iuf43RvgyjtGbxjKj",
-	"qPYTn6urTixd0iHpK0H8+6nk3UyXu6+PV4D+8E77yM61p2s3QAnHFy9NqFjSe0uxhsUdd3m2BT3Oalmu",
-	"ZeyA2HTbzZIj8+McPv3c7rqWTpGmDrfuGAN484dRYehl+MG3EtHg2BVgVmxzBR4yrJpKpWIbwwMqxJ2u",
-	"uG1aTv9VSWoClGVnLj/QHx8v/WKGXRr66DQY/5Im/qE75B9YNMQ0FbCHTiP46q6fvnzU5N52bSYGjMEq",
-	"hRhyQOlKxkllvr49eXum4D/GBhP7jjyPNoNUlG6F2CQX/SG8dJTaPU4LjWSiGUXrmr5WYZXJXAqfTzZq",
-	"9KUgWffY4EtKSx41tm903nZs/w9VJSfwL4+eg1d8Kkpht51mFGSO8PUskhM2X46b8/eZFXMt2dPHoW8T",
-	"ZuAZ8d6dgOa5Q1T3aKU0pqJhYVEs5quLpicyZiAlFwRc54t/S8XDX/uvRPEI13zHCbhSa0D79b438IgB",
-	"Isokn7vL90OjG5+FRw41zJ0u3O4JFo3qC7b75v4355/tdegh2FafpAp+Svt/6JqafM3aBm4nwJ3n3sDb",
-	"6U/4acG54fWjvuMWg+6wwho2cRve6VAzBvVSpC4BCUJp4d+LWXEHBy6VrhZcXgKVxjn97EnPjCye49Rf",
-	"jyB/C+hGwZZNUXgsv43pFaFRPysVZv9/qrdgFzkqbkyltO2jFC/CO6Mgu5bFxZRbJS/CHP95COwvmLzZ",
-	"xL7NKJaNW4YFC80IKvylrvQdNmq95kvAcrF/SC5fh+TiDtRX2rxiFIudsQLyEoOE85KLVeZu1lyDMRlz",
-	"I5dgoTVq5VzmqJZ+osSDBabAB8n0Ghie+t4vvdaFV5Zr29TYFYYVsBbYGzBpcsAX/i11t2utxRqKr0R3",
-	"w8gtLFcW4oxCtZm9NpdMyF0O7HHwi8UV7dyBS06t8M8wb5bMsViGy3UeUW95+zbb5Tnx7TpfSrUpoZhD",
-	"BO1YXVGSr6/YdATRhpHGy5Vawy3jxY9qDedEDDf+bWOGm/Os1nw3gU+1wVZQnW4Baqe/8DG8SGgAWI+k",
-	"j0/+k+qX3GG7wD9he2ulRap6Woocg7gaWy/Govq/m/BHrSy3VKbdML5S1CFm1VspJu7fdu/5eiOXNOqw",
-	"e/1JNRzinjqc9Z/YBOYcF7tpH3fLl9vt6Nwx5DkEyXwHQT6lYhBG0/be5Wf4xtkv8+9CGnV7/UpE0dIf",
-	"W8AI+vcA0oAvdmoRpYw6zygo5KxncStm2dB74higsrPQxz7wjzLTjJ76dqKPGjT5IxBjCFY+FrzEUqRy",
-	"Sd7oQhjfw40Jy/5cqI38C7qGQfq+5H+uq7/0429SvC/V/LKENZQ9tXzAPlPzZ/jSeY4Rx/4CkfxhW+a8",
-	"uRg+35nCx0s1n1Mf71ApVsJ7rCin7ZHs5+QhOrlR5KLiGMOPitqH5gxjxOPQ7NcZwtdzza256nYY66Zq",
-	"GzGXaB/00djc+p8wXz90dDmBVhinUM3eesdqmiG2evIkm3BsIJQvAEs5FJAL7C0ekh6yTsj4og0malo+",
-	"o+KWTTB6BUWirl8D9BpteF4QW2JJ8YUSJtJy8ZDuN539k4LYC5/qdIe1KreFW1GrdppGCKAwNeyB3L1l",
-	"CNARgRPXRfGCQlfPQQfd0IOriZ32TM7L055KUzn+1bU8YNtkJiyFCxqgmMGQn9Z/SAlVBt8cUETzJbh7",
-	"7A/yjzpFd6dOER7ZWTUChxiMk6d8v/22Q9idXOA0ZmZpT3ggH3cWRF5p2ksc7SOlt6A0da8+bofrWzdo",
-	"PaJpz8ggvoC+4zd15kJROAdbCGMVMmvqb9DhFqQKNZwi1LQreb48wtDTUnMXZVaquHV8eUXU4EdVwNl8",
-	"GwV8CWnirG4vxwczhl0+MuyOho3QfR3E41QpJTuUPIfeECZ8YWA5W2QdqCQkXf6+Eeq4oPZddYxi6AVq",
-	"Yt2WzVxuEdjxibFu65fNETirjIDndEYEfCKQAIEGFA7wDDaqLgs2BbbRwlqQA8O+DpCQtP4+LKQ3zgk/",
-	"muE2wuZ0XXrFDG+zL72CVxrJfVMLB5vtNHi/Zbnq9G3usZjEoayh5GkgY+2Ml/jKnda0cR/nVrV96RQq",
-	"NQJ67XQP6wNeUNlmKwA7REzcP6SQXhYKF0VDjyNJXcEj1jFoXfkER2z354hjiF97/PSxOZGhqi+E+ZXf",
-	"yh9G8HEhzGXZJhl6P1pzph2Uwl5Rw5i8f7XPxvaaXrnTV7/tinx2K9tOEzcT6fCNjcJWBsr1juUtdmj9",
-	"prdH2GCb+jSf5yI1zblvOfr3J9j49tPnqxNO0Dvsyf4596gJH4G1Wt5++AjOek58+DrTvB3UTocH1RFi",
-	"Wh3TmApRZE33X6V7q1BM72gW8FcZKfMKZPHV1N4l+dVtyLRax0oZe5CYl26nsX85Qk2E3hvyc3jpzAUL",
-	"7pL40m2je/buhS38wwk3P40446OpsqGf752WK5umxLfgXggtsg9TZaP1uPoO7TaS63YQ4e5XjEqi61nL",
-	"qPgaRFgGg5qCP0QtEA0/My5KCIY3gbE0K2FMj1dTzf4oMXWqW+kvHaWUeGT3QWh8WsJuKlP8MraOmE6v",
-	"cESq0CX8lzfuUMiOROiGvf4nl5OPbz7+vwAAAP//",
+	"7L1tk9s2sij8V1A6T9Xu1qFn4uxmz7PjTxPP+sZnndjX9p5U3R2XDZEtCREFMAAoWdfl/34L3QBJSQBF",
+	"2tI4482XZCySeGk0+v3lwyRXq0pJkNZMrj5MKq75Cixo/NfjWhul3V8FmFyLygolJ1eTnxeggXGp7AI0",
+	"q/gcGMgCiotJNhHuhV9r0NtJNpF8BZOrSU7jZBOTL2DF3YB2W7knxmoh55OPH7PJM7ES9nCuH9SGrbjc",
+	"MmFhZTL23Tdsg9MLy4RhK2GMkPPUzCUO2p14xd+LVb2aXH33zTfZZCUk/ethFpYkpIU56MnHbPL+wVw9",
+	"cD8/MEtRPVC4Jl4+qJR7SU+uZrw08DGb/MxtvnCj87JUm7+vKrv9H17WMLmyuoZsb0vX0mxAs/9+9fwn",
+	"VgoJhtXSipLZBbC8FCAtK4GvwaR2tcHpesA5eOkfs4kGUylpAE/8CRdlrcH9mStpQeKJ8KoqRc7dEJeV",
+	"VtMSVv/5i3F7+dBZw/+nYTa5mvzHZYtSl/TUXL6gryYf3Yz7yLRlUtkLRAL/vhvuOl/i3EUhaO0vtKpA",
+	"W+FWiqs/gGu+dCjhwDhVxZapGeOS8Xwp1aaEYg4rkNbBtOqM9CFgZwyKBaxFDtFHGriHwCEqa/i1FhqK",
+	"ydW/wuhvGvxS018gt26I69yO3iEi/WbB7c42YQ16y/IFl3NgK75lC76GjHFZMF46xOKWrZSx7l27gBU+",
+	"P4REobdvdS0PL+GN3r6sJeNm6SffqLos2NQRAYfLUNBktALjznPhb6Xf9VSpErg8BrkYjBwcPxwCAgoH",
+	"ikUgDzihYTxAYcMNW/ECmFUZU5pthF0wv4+w+ggu4MdFZ3EdctABz/6u9g/dDxM9da3FOroneuB2pSQw",
+	"Y6FiQjoUFnKq3vch7u5AfGZBM6R7B2gLa5D2rSiiOD0TJS2s7yr/qNw1wte1Wh3OvlkoE1bvsDW2igWX",
+	"hZrNUusgMhd7oGz8QaXVGiSXictqLKcPd5dKt4H51bA+uFlhy/jYa9DTwWRgZ+ud0/DDeJh6CIR1h4PZ",
+	"2WYPar3gc1zqLrYg/9z5o++UA5a2d5Jrzbd4CPDevs17RQMH1VIYy+YKHDY/YuB4oocwPuXGIku/OIT2",
+	"HuhovbvzRndvRjMMc8gwEHOvmLCGrWA1BW2QfLh3CpXXDveJnjoCY8RcQoGkz33g/sltrWOEhVe7wD/E",
+	"sD0wOxoioYxiLZdMzWagH7Hbye3EC0RuiXNuYcO3uCvF8oVSBmLojMz9fUTcckIJbpgzDTPQIHNHQhO3",
+	"wg/zdsHN4nCsx/T0B24WBGaODAgZiH9Gk7jFXrHbiVnwb7/769XtBCH617+wBbznBeRixUtWiLmw5iK2",
+	"jAJ44QSp8aRrFIVRswFijprt8rhdkMw8KpVqPo7KWDUEEdzwXG6VjB76hscEbMdBSyXn7pTdGyysUdel",
+	"kHOSokjSX6gVZMzU+YJxw24nf/7G3E4esSBccLYSsrZe8MAFCScL4LDRa35wh78Xshh5id0nh7d4KmTh",
+	"JZA9GSfBc76w7JNN1qomHeKIbOE28CYBOjfUwQb8AwcjzhxjoZtoLJeFIZRhN09vhoMqzZ7BbpReRp8p",
+	"LeYivnMjPN8edneHAiqspuGmBTFa/LxZUA8oT8FHw6ncIz76falI9dpDI/czIZFRtc49GjkKVIHmVmk2",
+	"da+QGWAXZvC+EhrM8DNeejowXO0ajUbuLh+X2/Atv55m9jBX1mwsCcfxQkn4jCgOXU8E7JfS12ZRHYMV",
+	"tUaLgGc9ZMIgo4yGlVqjwHrIRms9h9jl7T3acFa7azAA7AXXBghjsyFHmTyok1x2XMd9u+oxXdQ/oOuO",
+	"2NcKvahV/1Iby6TakG6d1Kd7VObshFQBseqo5vqC3rpfVOQxl1xvI8I1/k4HFBRYJ9Uyu0CzyArF9iC5",
+	"KQkZ2yxEvqBzdHsqwYJh061TXaCcHR7eXAMkjs7PeIRE7xsGWrOtVJbR8DEpWKllH8U5iv5hddmkmcMN",
+	"GQUvUsAIeMmKJAwzagVIHQ/5XSEivI7nNmFN7MO6mlYUFf3F6uQIiWNmfq1ZwM+wimapaYidglx62N8j",
+	"evl4ATHRCH9uDLOORs5ULQumasv41P1XSWANi903OfoxI2qt5aIcZdBaZmzDtXRE+cn102dHN06Tt4Ym",
+	"P2Vy76c5drhfXPKxWlVcx9hkeBL0Tw2mLi1poDk+E0Y5FZ0thLFKCzBkiO5q1BGUSE7oKVvHqNqxT5fK",
+	"2MGn8EwZEzsE430+8XnJgRAYDBpziKcAaxgNKznKDsZCZUjOXHBDfgepNpGl7yNl2L5fjd9Z7GhugBfP",
+	"wKJH60AIbp4RlyygFOgnaSSZuViDZHV1wZ5KxgmxhMXVSsW4tQ65DO5AKqb5hk23ltxyezSfXo27DcI4",
+	"hyts8NW7ZSbZsLN7rbexo5tqtYQ4fynEGMP+ESfB+xhv5xYdT1NghcMBIntxq+ER6z/9PFN65TiZg+Rf",
+	"/xLHd27sW9A6wW5LIeN0dQXG8BjTF4U/CeZf8SyfaZgLY/UWsUZtEqoNxLAw3PQwROzLX2uox5yP5pvE",
+	"EbRG6UOrNVIlv7FHbMoN/PUvbF8o++frJw/+/9gae4QXDVXJt2M20BjKx3hU8EEh8gh5UhK32gzrZF2Q",
+	"blvIjEUJxY6pXFiWc+n2O3VEmxfHecWO4N7BvOZ+T5pz9Netn16dgpN2qN89Yqc3ng7HKLan0EGUmkLO",
+	"ic+QX4YpiY6WDd867QaZjZDLGAct4v4+dGvUBgpSiZzyutgGRAn8IIb/jcT1mfJ5zJBPTmsJZXC85KIS",
+	"xPkO74DgCUYi5DJjt5MNTBdKLW8nbrDbCfqObydHT8+qCQ0etho9OsHnUhkR4WXNo0NZyB0TCpqBuhbK",
+	"6R0nEoU1rKDYJuihVaxQAavp7ntbl3eReX7Ve+Ig65UDkXKSshOvJ9lktismjxOvm0X3wvgkFKI5sPtE",
+	"IDzH+gfEaET7kMS6pftDRlhd1KexTAgdwbS0OxkU33733cO/Zaz69ru/uvtkIHd/Lh8+YkqWW+ZfQM5j",
+	"Gom3LB17YaWaMyHjVtBpKfK3y9gGiTHXujwKzyUyJW9U6gwZh2k9tTFo1tM2pIiTWG+4IJ/2hpNQMIVS",
+	"AIamyEOIzoQmtWOcDW93HWslcsjYiotyqt5nje9RI0xjIHR4N4LqihWYuHi+WWx7JHNvKDl2EHgENEnm",
+	"IeKXSBPEjgTDBMdGLEhvwUc10onYPkihc/s6M2huYLwHInzWeiAcOEBzU2vPjCvQRsl7410d6ELFjUew",
+	"k35vr4lsgAH4pDWCxyQRDHSIcExjlYaCNS/EVJxcVQGyUYZvMubUDtJR3eX1YRYOcl6cQaLkFuhFf9PV",
+	"Mo9GoSQP1JPa2L4oKKZ5w2EMLcItUkMOwmnVRLNNE34VB0C/A2EtCvDm+j1JD527vDRsCgshC4Ze32CU",
+	"iM7ktITIbqZQqg0ruOVvC6GDET3EWOLNwEAWY0VZXpElpLEPA9nY93X7o1BvQBKlWL+oWru9Rcw0jZXJ",
+	"wRyMEUp6jEBsYUuAKiMTVGPSoYNYRYHS4MzBVJUWa25p81kQ7DTkShPv8L9YPi1pOd4dHwe+qkD2WJ1I",
+	"DSfhjak16EddMY4uoTuZEg9EA77L5XYU0FFPP1yEVFbkYDK2hMp6qmQy5sVsk7EC8pKTZyK+OV1LGY3M",
+	"2D2huVNoiNrh9S1hZhkZzrZuQ6M2s+HCRuf0VjDhdoS6AQNp6Z8FzEBrH89WAUWNeJmmAF6wEnVNc9yC",
+	"R5EWnYvdkosOTnUucDbpkMGw9nAkHYxvKGK4r1EyniQL4QmR8iDgBmJBrK1LKZiIGPsoSi16Ck5qO8p9",
+	"SLTzo0TX/74quZBQ3Dy9ieyh85TRoynRmEP5l9BHmCYu0AAYJuxwxt2Y13YXQZwWdWe6cBToFRYQE9hm",
+	"YB1cI7xMkIrvdoAvxb5ewjbBahyS4tOBxtOudhG5OF4EjSjpRaHBmLBS8rC6e7vghsJFg/DKc0cFBYXU",
+	"dc8lqmUuRVXFwFLL2jjiOWpzr2i0xN4obufo1sJyg7InZkw6Hd6pAw6RwVg4bjEjGuAXH3bZi+5Rfa/7",
+	"NJgWnMqHoHeEbCaCjNjY9hoP3HD97xM1si5MhyhrnWmaT5MwkeTtjoOEHqIKHDI8hGFLqTYy2FzQjB+5",
+	"6gEbo/e9z/Tflbf6sLAhwKnoof0cgayhxryxRAeDLug/RHMI4tkH7Vef4HlYqCpCZILB0Sg24zpjqizA",
+	"WBa0vEH38gdVxS6kA5MVNoJzT/2TRunwzhXUzdHvtgvBiwTRPHpU3cvnbUIJW9qCVxVI02ienM1qjb4N",
+	"r6MPgsRPboIIKI5kcGhVWxhu93rpXo+SQPdCIkmk1ynx+SkkOMJbqTbHRomafQf4RGLPTJSCVMoIIh8y",
+	"hKM/Yt/4YEOvoXUZ3SQb4o+LWlJQSnC4unGagRvQr5hpMNYcZSOdFJmd1Jmwt/3MmeZK7aBUCydaZiuR",
+	"TroH3+AH3Z3WcNuenacS/qbEaPeTkEW1Cwj8OXAwb8SxKjg2Gp80OqsyJtXG6exTmCkN3peHb/gciD2S",
+	"XlOCJqT05B6ijucbSbtdQVgsijp0iN4uh1TWLRvX4/AmaxMQnKwQJUeJBYSwhZj5PsyTo1XIsYWca71t",
+	"9U2URkZpRmlHTvKO4S4jJnLcvOFbEwThoDTgSvEk2RbslfevKskKYZYkrPxSF3Onas25kEw5ncSbsg1J",
+	"1BcM7YP+TrY4IjyKXAxzWR5mmDW+iAZneuIrnvhw/j1UVnq5G3nYRIJ4E7KFsjTMblQb+HLBvld2gZq5",
+	"06QjhmQnsQ036faFICYJn7tCIWJlyyqu7RDSlgwvbIkQLT4Gwh/ade5dMQ+7HUCiLuFzM+JhKaiQR0JQ",
+	"DIo9katMQjxREkqIzqGyGeMsL7lYoc9RMr7hOhrWMD5zbXw6ViF4mQp/hMYoOxAvVIK/H/H8pMJEIhf/",
+	"R/8kEMiuLYxuqeQrr5P7g90VGy/YT4pV3JhK6aBAXgyVoPzsUeVVrceAqtcB6AQ1KgCxay0hUy4aq3xM",
+	"xa4zMEr6MUkthpxe0ie/AkVJEpFTFUiKYE6ls9GY8dgf9/UYSChdLbh8mw5d3gYaji86Du0IcwWqKuOL",
+	"8+8djvXcPyHGQdu1xufW7cZre/fbArguPCMo+BalAYczjmoH8/7MY9Ah80/zO7KFDxWpXzkhP4JzfZnR",
+	"soZj9Hks8e36PAMra8mwF1Zp5pautMgS1uvpWoMp4e70UPBT+OMDM7hH3ninukbEw6qtU0CWCMpGTdgc",
+	"xsXIfGKMyyO8IyR2dTSXgdlEqPas8WaTCO5umdp0A0exyM1V+Ld7xwcTZYxSOAoylMcnVQlrhRtVtzFO",
+	"TeBeEwZEz8Iq4oNvY1FFuDpe/sGwXBUjop3i2SsUHOT24WOeYtgSteF1THdkAEPJi7blZF4vzXsjddI4",
+	"HdWZDeh13NhTiCJuzzv6JcgC6+S87Zk3vBO1u4xNnB1kfXxEVlhCFMg1xK0MIur5ePnkMfvzn//8t91Y",
+	"KO5tZegXbGyr48LfMPEvEWvXGGrRdKzcGMcNxz5blwym6Vi0f8D2FBQ5YSr/rVLjZ7CG0od07C4qPOnm",
+	"jZbut3C9SjUfmaCHn3cj4AqY1nMsSjVTbSwc+YjexOKceL6MR1qj1aAsQLf1BKZaFHO4FDq/nGmAXwM8",
+	"cStlOSooeQ+6tJEoPH2Q+B4shfQKruM4u0pZtGaQhHKkknQseN09RsFvONvEYmfHEz+EXD6jN/tz+efK",
+	"Cu6rL8Wjh9LbbAHcVxMAkd3JaCNUFmXf5lxrn88wwrs/NZbn0RAPNDURBWy9445ZNrEqmFjp9DVyS4+Y",
+	"FZW+EYHxS9i8NZArWcRiUbbeeqFqzfImH3+xI3LIejUle2yaZiejA0ib8EoJSng7yQ4podyT7LbiQpDM",
+	"W1d+B99T9/BZg7+Ht5GedSIV8WKWgIFEF+z/gFbeB4234PCWuvffonRq3lagPZDjATa1Ad19l8qaxN7d",
+	"d+3HP8xSs6cgcQrGhpTtPnE2NUcWFkOA8Aithzg//fPzOduh0FKWzLOtvbgjB5FE5o9//3MoZZRjdYaO",
+	"g8xEoWXMgXW2zdDbz9zzEQytMeEQlMfcpnwNvaRkb/IFN8McSkkzbmdsdzoOaT/djrvvT8LtxMD9Yypv",
+	"zD9wQE+ZApvDiNi9U7WoUv6SqMgSaDYmzEyjMnzg9Qc47ygrr+1CRbWhUCjsJIkvA1wW3pGHCSmeseCW",
+	"s5C1blOetx991s+IWGf3yWH1KF9DUs3YShVfrFDmym8nIjdt4rYErO7UKbXWyVzshlZQlMi2q0B+QhQ1",
+	"Li9+DKtoEvE1RtNnTEgW1FEKRV2JshRe6sHH/3z9uCv9Jz2KP6r1+ANfRw7cOxKZVWgWYTxEc3WLaMST",
+	"te8GF5JejaGnhQPETytajRR/buStkIbnsGh48GDctRzCtJqIOULLTZT28GUsMNiHrIZYd2kZL5Wcx6MS",
+	"UrLuziCOjWAId2AmwyJcvYURV9lOFQPzT7B5raKbCU+IZ1v8M15sJ6J7aggq2sDU7rE1d5IKoslVlapV",
+	"GN2nVWVB0aiKQjIGmYFomqzZabuFMFEc2rEwJvdrMFv7ki6K5dFb3U3aj6RlxEukPW/zVNvYmStf17up",
+	"oaRrabA0iF2AvEjlNh1JbH97snzUoEoferwaQd8Dg824r0M7LCv1eddsTSVVG5t2hv8kez6KHx7eRBLJ",
+	"z+jkqCDhC7m8YK8XgCwk0G+nUoQvG7M5/liIEM6NemKX+dXVxXCnwG2Il7+dZOx2gkEb7k8/F551o5U3",
+	"sTIgC3MsoMv7AwZZ3htkjKH6i2jZAfcrEpS98gNU27WfoQFPFcBu3fTRxOp0hYNC1VM7Im0VsxUjyusM",
+	"M0gOvciwGR2SiaEtsdwbKIuE0nh6k90qmqeOXQQysmRkbOHoZqiuOFyud7eqUCsuJJ558DFfeLo6rnjn",
+	"SDNWW+wz6jvBXUf1aLuIOeZKvkVvnLWVicfQf6LVjHnlJ98FbceEloiY9xupAPQVy5WcibkvTpZ5w6HS",
+	"ISC9WzGMF4WTqmyviyU6FdExxYS9YnWVIYULObKF2kTTjGtJuXixANBS5CRcu/2HF7s5ggOTW3oErDBY",
+	"Y09c+IAGlJeykN17+NzbXT/J8uhxy2Ng1wLpPbN4v1OE9BSGNyTI98jw5tYbwxH6vbes2W5haMrB6GgL",
+	"Ti2T82i+Ud6UNewtFUZvYTV0yJcnqDEWivQcP8A9aOKHzTpScPT3YIQ+6r/qVUl5URzh2cgx3nrjU0Tz",
+	"do9feNNUG3e0k6y6lGrT+T3kBKFSEqxaTc0UnwLw+tmruLr6xatpe2KVrkCpgecLN1ubzoDsJxuQvRc9",
+	"/ZLHGAX+3AbQhXrt7bY3WlgLPu9TSM+qvKTl10p1SohEx7TvdPBkKgRrb1P78VLRDSLLiOyQWEm3LU3I",
+	"NkRx2bDpNuaOCb6eYTQVJ6EWUZFbreuoY89nNyhdOGFYdkN/0ZHgVJ9HLVl1aqGgFDdBAYn/Ij75ZqhM",
+	"Sct8WZeR6Mw9kNOSG6dtGuKJvlidh0Gl7YTSYNo1+xcN/iZWtKNMRgr7QEOY8bq0PWlFMb00Mug3qQG7",
+	"hn5qlnUgB4fk9F0R63g9DoxhoUEpUXjiV5cGMx5aAsruWYPgJLJIwCAzkltmwpoLdi09t0YOPkOttizT",
+	"sD8h/LAGxDh/eKOJj/4O4Zwq+5CF/OmsydDHQggyHlWEsW8jV7AGPR31yQGxc98HoO1Aol1Ru9EBCOSb",
+	"mx3IjfEqZK8RnwtgbTkyXiJbrZ24jIB7gJJWxmpJfhnxf33I8VQUheMWmlt4gNcb6LU1F6W79Jm30iQa",
+	"pfSU0bJ6+xYFzUg2omRevXrEdvvv1RKdCRdRtHQaTZ0woaXChvcOyw/Rhu02JbRyEvS7604cDvVtGSOT",
+	"uW98qwPSi9ylJ/tTk2PvlBVelqEAD4P3OVSWPfaV3Bw7f4nyycgM3J00xAN66CsdboQ+bkGNprhFYdSU",
+	"T9+DA/7OclVL2wReYK11CoXFTRZaVVV/DZwei5IvORF/2i2DEvF2ogWOWlEsUJefgY7qjBlFCMcn6aZ5",
+	"RAqT1Dbx5b62hTPsVLdoNtfonn60zs5ix/ESSsWL2IGEJ504GI0/Bb6/wye9EN1fnojk7OFZAGBtKu2n",
+	"L+AiwfT2gOgpbVhUFDjKNmnxI650+KwTHekVqiVExFO1Bl3yqr/vRdM5qRF8VVmgFOaphjBsrlQxNnIx",
+	"suc6ptXhzx3dAqOqGxEwBH8clKegt1ttkqJqGjL+Oa49X2JVlMCkIlt4U5TAKqqYJPrDlgfGySXscu5I",
+	"dmohDCxTkfSOvkJ54HAi+n3XP4pRgk4Qv3l6kzUKtNKJGqXTVPMNX3KnVHMhqWhWrqSE3La1gjo2xT8Y",
+	"36DD5yJE6R/WrU7aFttSXW6yUOWB+WioUDJrSEVmEkhiNlwqujqFnNcmVGnCMkdWKezgGR0w6X0Mm41v",
+	"aafr3Y5AArEKD00FDVwQZeYONj0G8LTgD1DImiMOB5DGsFMYHj2u3iPTY+AmkeuFD7qaLSWgo1IXGFvE",
+	"DhaXX7lhr5//+Gw3+SFUkvF+QQPuWm3ZSumoc4ISaEeOHVL4TDxZA2azqD8NGy47+cqirzxj021DA3z6",
+	"PfoDdrR9LoHa8Uy3KBcYS+nNIXjfD0oaDw2Gf9N7b06m6DdJH72ATd0q0t09sDN/oH7KBmBRXFrwKrIq",
+	"/LnpFFzni7ZmAaJWAcYK6V03DnLzmHk1mga8VbWc4+Xgkj1cZey7VcYeLjL27V8WZM/DDIdIwHhXDxru",
+	"fkzVsx/rnQs28BGde0L6K64uJs6ojRkgJONr2cTLx0lPDJ7ZSSgi4sR9Ioht/a5DTG6ekWOfdSuEjSiB",
+	"3JPURvW0qNM7W4FdqGI/Du9z0nC6RfSju7cQEblf+Zoa7rZScidq4xEt06dljqif71MqIxgCiVqw6C6m",
+	"1vg7za2Hllv5pBpaI/ty/5ZKbi2PRDEPjGZools9ppJZLPQDaN2/fWENPQHTIeb4ZA3HmzJTBx4JckKI",
+	"bq+OeCvgURnTo1tm1JIuOxIQ0odDIVUl4apbXxULkTaFChpTEsudljyqglO0yXl7eLth3pGm590yTm2l",
+	"JkEWlnD745RFRX3c9PthVaZww33/F7w2K76ldtXuhWg0po9MfMvHZHw11UQPxErS4s0i9JPCAqkD+2QP",
+	"D+Doq06adbcUg2sipLWNZ+3EvmC0ZutvRcGV3kv0H/wNBreOjVFNwmx8VfbwWTe/F+F3CLg4Cb2d3E4o",
+	"GBXXi7hj1Ap6MKavY2E6/NeWfXazrNMvfAtcP2L/9e03x/3uNF8SnqeQFgmZ75G0+DrWROc19c/BJlw+",
+	"bhepWOsW2iNayYBGHwaXcN8MZ0/7l4aGbeh8Oin051RkmX8Q6+smjI/jp6CJFS9gZL82qhif7uTlizBg",
+	"QKW3seKhh+jTZLfUZP6cV/n2p2tJ50KVBVlxO+pqdKq+ihVrrOnbbQPWkf6CaGhYIpjwU7uthYqi43TT",
+	"8zdRS4hMMZWl6evVtvrySLLXCiyp0XqEPQWVCpfiHtGpn6lcT2RN9MBLCsFibrulHzEEhEtfq55rYJUy",
+	"FgpmVdROk+peWUK2U2JsDpYmdZ/8wfRGvvb5L0O9gITK8gmB6R4ofcppsiuHQINAMabyHn3x1pcQGpqE",
+	"uodqn22TGun/GRCLPKSOGDl/vMjrm3HvBQz34HO6kd3eC3s5R6RTbFrcV5vgpOVjm4uiH3500cwUJzpC",
+	"48eRcjVLddgMdcJwzwl+FLc0jSXyo4u97mGJmnWKWRw0euzBjZNQek827w2lx4iuvNbCbl+hdk5+TuA6",
+	"xtSv93XDi1arvwpfNXMsrK0mHz9+9MWHIsnFuFnLl2DYO3TBvUMV5x0t990F+1nYBXu34TZfvAuNfCRA",
+	"geIPOpayUG61KYvg/riVFdd8BQ5uvv8L++9Xz39ipZBgMoobtbBiwPNFxrAglk/6w/JtJfA1mCviAvgA",
+	"welNWW70OWSYDYgj0FjNTQAsBB08Xuy6CQynRtKsXRuqhBSO1PDQW5kraTXPLSsU+HqSfO0DXdFjecH+",
+	"7m48hQFUFMvWcQn/8eWTx+xvf/nuv/50cStv5bv3D1AVexeMJqRMeqJGCj0C9Yq908CLdxl7R8cM79wK",
+	"3/FiJeS7C/bc92xV+RJsA4sQOixVMA5QrCUUF7fYeVXkIA2QHRukFTPhcGtyXfF8AQ++vfgmGJZ2fsMW",
+	"+6sVphxMfsbseI96hhnwoXhh7iaPASOFV3zroX/RhKFdTZ4HzL1+8bRTPeJq8jCUH+WVmFxN/nzxEJdU",
+	"cbvA23AZJr5cP7zkdUGxvXPA/9EzoeTTAuveGHuNb7jv/SmbydW/IhGF2PK95Bb0VZNcf8GeOIBbVb1z",
+	"iB0UcDbl+ZKCFaTaZPTXw5VTmB4usAqtG/PXmmoNelgG7ki0KUo4D9I/ZZtdkBqW5xYF595hYzSyhcdl",
+	"iAo/+iJVsx3y5s+ORkw+vkH3aKWkIUr27TffNC3dSM5Enyr5Sy5/8aaSdi/9GSoOpZBNOKK2P1C5O9Je",
+	"AxBHJRzxCYIFUgxqzOf9l/tg/JgddH6UcOFD8DCuOLHeBgCXT7goa03LbS+TQ1K6Le2NauLOIiKw5XOD",
+	"3mhE7DfZxNMTaipU4Og7d8Rha41uocoXit+9Jd/T81FH9f6B5XoXwk10y1RgztEdgvCxqrb77dN8AIHp",
+	"QAz/uQMwJKURiAls3WV6Ccv34aUD2nLq63bOW+R34a/ReZE8uKC8gorlANEOe/P0pntODfiHILd/9/KD",
+	"94J8vPzg5vjoHZpA0uvu8f1Tus9+IttzL2NA+l8QF+bMN+1Ss51ubo+6JW+ytqFh6PuJFzWU2IrR8KYr",
+	"ei8Rxww1bGnwP5TsYXUdaW+KDhheiiV00sC6WWCxFYTI054luKOYqwfu1wdmKaoHqiK7+wOs4upkCLS6",
+	"nxVbqePrGfH077JgnHmkOoqSnnwc4BCC2CfDeQi3PrpWK6AD7D302EiEtsOHeZNNqjpG99s74CXi7xX1",
+	"AT8ZZaGj2l3qx/NTs3NiiJuCcXKlY/eZm6c3QxHlgHiVihJx4owZfavfl2o6QHzFZoUUovBrrSwPwezo",
+	"hPX5B7O0GKk2FH3Qi0XDsETlFuwDYzXw1SdICMeQ5eHJkMW7tCO48iP6PD4fV3CG1vOMHMEn7KvGE95B",
+	"nm5SQ4s8XvmLoo9P6U4LKfTK/RZR3B7uREDx0cY+J2ZHJCE4RgSSLCVV+4oYZyGtbuxrs7xz8uqjsSPn",
+	"cM0KvWW6lngYp7ymPZOe6p7iFIz7c/d1GIRdtKlapKAJy4zvQtqDF0fu6+UHN9Yx+dRjz+/C6f0RTq9z",
+	"G0fTEwunodTOEBQcIpr6GlkjBMp9xMbqP5fUFistzlzj88dnpIvXaEO/U5J49kN/rORM6FWnBl6oAcXz",
+	"hZCQMaOCtd03e3dXawlb43uqUIu8DsYUCo2GQyRUSoe8pBzJ9NFSWiUudf71nG2TRnrG433paPVh4ike",
+	"GTEit/5t28LW08ymV39jdNe17EosVHhj0CEH73xSiryh5Nv7woz2JZMKIKn4+KpE/37mc3emz/BYvhIT",
+	"ehfReg3nISrhmGnRvXf5QRQfk3fjf0G4GndwTGenQpTM1QCRJOBuadEBMBwib/gklk+WNppzufywBj3F",
+	"4zn5rHHbmw+/H2d7i9t2wNoSGuz5XRYahqaVr2RZaFXtI2xTWI0iBAp269SS2wkDDCHyATFJBE6qbYUo",
+	"zOWHwiEcULP3JEHwzeDJJHg+K3hoOe/mOae+QfPE0+KoHLETM33lNayC2ebTmaN2reEUo/hskkESb/rY",
+	"+IrSY89HxwWfS2WEObchCws3dgXDtlC0aQ4qVG7q0wj6zVseZM9l+fUBzvBQjJNKDXJGxTaZVRRf5IXG",
+	"PuglqQlobmqfY5MArebmXE4ZHPsLWA7/TsmgieOjmto7FsTPJV1uvh0fCDbswRCrm6c3zCq1pB6aO5px",
+	"nFAl1CbqRkWSyEDG8Pc1mQ/Pyxp8dsMdcAZqXwsVMQOfWkgEBynPponBe29PyA8+lx3MAIp+v8kTfOOI",
+	"ynvd1KWJaZY+F/NONdX98dre6Tr0XA2ZN5TYHpuorbk/Yq7/jQG9jGOwprHMKKrsxOfqqhM6l/Q/+joP",
+	"/356eDex5f4r4RWg+7vTBrJz7enaDdC88cVLE+qR9N5SrFBxzz2cbbmOsxqSaxk7IDbddpPiyOY4h08/",
+	"t/uumlNgqcOte8YA3vxuSRh6GX7wLUE0OHYFmATbXIFHDGuiUiHYxtqAWnCnu22bhdN/VZKaACXVmcsP",
+	"9MfHS7+YYZeGPjoNxr+kiX/oDvk7Fg2xRwXsodMIrrnrpy8fN6m2Vyh1tcYSA8ZgHUKMMqAMJW9DQS86",
+	"45iy4j9vEpU7onMJwxSUbvXXJA/9Ibx0lNbdpEVGMtCMonRNd6qwymTihE8eGzX6UpCke2zwJeUgjxrb",
+	"tytv+67/h6qSE/iXR8/BKz4VpbDbTqMJMkb44hXJCZsvx83520yBuZbs6U3ovoTpdka8dyegee4Q1T1a",
+	"KY15Z1g0FAv16qLpbIzpRskFAdf54t9S7fDX/itRO8I13/H7rdQa0GS97wA8Yn6Issjn7vL90GjGZ+GQ",
+	"Q81yp4ute4IVovoi67795tvzz/Y6dAJsK0tSFUyl/T90Ta26Zm0bthPgznNv3u10Gfy0SNzw+lF3cYtB",
+	"91hdDZu4C4d0KBCD4hFSl4AEoWzwb8WouIMDl0pXCy4vgergnH72pF9GFs9x6q9HjL8DdKPIyqbgO5bW",
+	"xlyK0G6fuvsL+6m+gl3kqLgxldK2j1K8CO+MguxaFhdTbpW8CHP85yGwv2CmZhPuNqPwNW4ZVic0I6jw",
+	"l7rS99ik9ZovAWvD/i65fB2SiztQX1bzilHgdcYKyEuMCM5LLlaZu1lzDcZkzI1cgoXWpJVzmaNa+okS",
+	"D1aTAh8X02tgeOr7uvRaF15Zrm1TUFcYVsBaYN+/pMkBX/i31N2utRZrKL4S3Q2DtbA2WQgtCqVl9lpY",
+	"MiF3ObDHwS8WVbRzBy45NbQ/w7xZMqFiGS7XeUS95d1bbJfnxLfrfCnVpoRiDhG0Y3VFGb2+PNMRRBtG",
+	"Gi9Xag13jBc/qjWcEzHc+HeNGW7Os9ry3QQ+rwbbPLVo4XCi0zv4GF4kNAAMiezjk/+gmMl7bBf4B2zv",
+	"rI5IVU9LkWMIV2PrxZwn/3cT/KiV5ZZqshvGV4q6v6x6y8LEvdvuPV9c5JJGHXavP6lgQ9xPh7P+Axu8",
+	"nONiN63h7vhyux2dO2w8hyCZ7yDIp5QHwlja3rv8DN84+2X+TUijbq9fiSha+mMLGEH/HkAa8MVO4aGU",
+	"UecZhYSc9SzuxCwbGk0cA1R2FvrYB/5RZprRU99N7FGDJr+HYQzByhvBS6w7KpfkjS6E8f3ZmLDsj4Xa",
+	"yD+haxik7zn+x7r6Uz/+JsX7Us0vS1hD2VO4B+wzNX+GL53nGHHsLxDHH7ZlzpuJ4VOcKXi8VPM59egO",
+	"ZWElvMfycdoeSXhOHqKTG0UuKo4R/KiofWjOMEY8Ds1+nSF88dbcmqugM4SgjZCdbcRcon3Qx2Jz63+a",
+	"bjvtW06gFcYpVLO33rGaRoetnjzJJhy7BeULwLoNBeQC+4aHlIesEzC+aIOJmnbOqLhlE4xeQZGo69cA",
+	"vUYbnhfEllg/fKGEibRTPKT7Tdf+pCD2wic63WOtym3hTtSqnQ4RAihADfsbd28ZAnRE4MR1UbygwNVz",
+	"0EE39ODSYac9k/PytKfSVI5/dS0P2BKZCUvBgobCCpvstP5DSqgy+OaAipkvwd1jf5C/FyW6P0WJ8MjO",
+	"qhE4xGCcPOX7rbUdwlJ3vqOYmaU94YF83FsQeaVpL220j5TegdLUvfq4Ha7v3KD1mKY9I4P4AvqO39SZ",
+	"q0LhHGwhjFXIrKmZQYdbkCrUcIpQwK7k+fIIQ09LzV2UWanizvHlFVGDH1UBZ/NtFPAlpImzur0cH8wY",
+	"tvTIsBUaNjn3RQ+PU6WU7FDyHHpDmPCFgbVrkXWgkpB0+fuup+OC2nfVMYqhF6iJdRszc7lFYMcnxiKt",
+	"XzZH4KwyAp7TGRHwiUACBBpQOMAz2Ki6LNgU2EYLa0EODPs6QELS+vuwkN44J/xohrsIm9N16RUzvM2+",
+	"kj5eaST3Tfkb7KzT4P2W5arTpLnHYhKHsoaSp4GMlTNe4iv3WtPGfZxb1faFU6jQCOi10z2sD3hBZZut",
+	"AOwQMXH/kEJiWahVFA09jiR1BY9Yx6B15dMbsbefI44hfu3m6Y05kaGqL4T5ld/K70bwcSHMZdmmF3o/",
+	"WnOmHZTCxlDDmLx/tc/G9ppeuddXv22BfHYr207HNhNp541dwVYGyvWO5S12aP2mt8fYTZuaMp/nIjWd",
+	"uO84+vcn2Phe0+crCk7QO2zA/jn3qAkfgbVa3n34CM56Tnz4OpO8HdROhwfVEWJaHdOYClFkTatfpXtr",
+	"UEzvaRbwVxkp8wpk8dWU2yX51W3ItFrHShl7kJiX7p2xfzlCNYTeG/JzeOnMBQvuk/jS7Zl79laFLfzD",
+	"CTc/jTjjo6myoXnvvZYrmw7Ed+BeCP2wD1Nlo9W4+g7tLpLrdhDh/teLSqLrWcuo+ApEWAaDOoA/Qi0Q",
+	"DT8zLkoIhjeBsTQrYUyPV1PNfi8wdapb6S8dpZR4ZPdBaFgjeSeVKX4ZW0dMpzE4IlVoCf6vN+5QyI5E",
+	"6IaN/SeXk49vPv6/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
