@@ -63,7 +63,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, reason := range federation.StrangerReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
-	m.Faults = counter("faults_total", "Faults of this program that were contained, by what they ended.", "where")
+	m.Faults = counter("faults_total", "Contained panics, by the part of the program that they ended.", "where")
 	m.Faults.WithLabelValues(RequestFault) // present from the start
 	reg.MustRegister(m.Faults, m.Strangers, m.Chat, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m

@@ -197,7 +197,7 @@ func (c *Clock) note() error {
 // ClockCollector returns the metric of the clock.
 func (c *Clock) ClockCollector() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "baton", Name: "clock_unconfirmed", Help: "1 while nothing expires because the clock moved and nobody confirmed it, else 0.",
+		Namespace: "baton", Name: "clock_unconfirmed", Help: "1 while the clock is unconfirmed and nothing expires, else 0.",
 	}, func() float64 {
 		if c.Doubt() != "" {
 			return 1

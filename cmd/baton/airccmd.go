@@ -9,14 +9,14 @@ import (
 
 // aircCommands manage the registry of AIRC agents.
 type aircCommands struct {
-	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
+	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: end its keys, sessions and webhooks, and allow a new registration."`
 }
 
 // aircRelease releases a handle.
 type aircRelease struct {
 	changeFlags
 
-	Handle string `arg:"" help:"The handle. The next caller that registers it gets its inbox and its consent."`
+	Handle string `arg:"" help:"The handle. Its next owner inherits the inbox and the consent."`
 }
 
 // Run releases the handle.

@@ -9,7 +9,7 @@ import (
 
 // clockCommands confirm the clock of the machine.
 type clockCommands struct {
-	Accept clockAccept `cmd:"" example:"clock accept --reason \"NTP is blocked here\"" help:"Confirm the clock, so that handoffs and keys expire by it again."`
+	Accept clockAccept `cmd:"" example:"clock accept --reason \"NTP is blocked here\"" help:"Confirm the clock, so that handoffs and keys expire again."`
 }
 
 // clockAccept confirms the clock.
@@ -17,10 +17,10 @@ type clockAccept struct{ changeFlags }
 
 // Help explains when the clock is unconfirmed.
 func (clockAccept) Help() string {
-	return `The gateway does not trust a clock that moved by more than a minute against the uptime of the machine, or that
-stands more than an hour from the last confirmed time at the start. Until the clock comes back, or NTP, most of the
-linked homes or this command confirm it, nothing expires by it: neither handoffs nor keys nor rows on record. Compare the
-clock with another one first: what has expired does not come back. baton doctor says whether the clock is confirmed.`
+	return `The gateway does not trust a clock that jumped by more than a minute against the uptime of the machine, or that
+is more than an hour from the last confirmed time at the start. Handoffs, keys and rows on record then do not expire until
+the clock returns, or until NTP, most of the linked homes or this command confirm it. Compare the clock with another one
+first: expired handoffs and keys cannot be restored. baton doctor reports whether the clock is confirmed.`
 }
 
 // Run confirms the clock.

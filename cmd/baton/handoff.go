@@ -139,8 +139,8 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 
 // explainCommand explains one event, or the document of a DID.
 type explainCommand struct {
-	Event string `arg:"" help:"The id of an event; of an offer also its last six characters or more. Or did, before a DID."`
-	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID whose document is explained."`
+	Event string `arg:"" help:"The id of an event, or at least the last six characters of an offer's id; or did, followed by a DID."`
+	DID   string `arg:"" optional:"" name:"did" help:"After did: the DID to explain."`
 }
 
 // Help says what is explained, with an example.
@@ -148,8 +148,8 @@ func (explainCommand) Help() string {
 	return `Prints what was signed, with which key and the source of that key, why it counts, how it got where it is, and
 what happens next if no party acts.
 
-Before a DID, the word did asks for its document: where it was read, its keys, and the keys that cannot be used, with
-the reason. The document is fetched again, at most once in 30 seconds.
+With the word did and a DID, prints the source of the document of the DID, its keys, and its unusable keys with the
+reasons. The document is fetched again, at most once in 30 seconds.
 
 Example:
 

@@ -17,7 +17,7 @@ import (
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
 	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without the tokens themselves."`
-	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"End a token at once, or with --did all sessions of a participant."`
+	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant with --did."`
 }
 
 // tokenCreate makes a token.
@@ -55,7 +55,7 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 type tokenRevoke struct {
 	changeFlags
 
-	DID  string `help:"End all sessions of the participant with this DID: its tokens, streams and leases." name:"did" placeholder:"DID" xor:"what"`
+	DID  string `help:"End all sessions of the participant with this DID, with their tokens, streams and leases." name:"did" placeholder:"DID" xor:"what"`
 	Name string `arg:"" optional:"" help:"As in token list." xor:"what"`
 }
 

@@ -32,7 +32,7 @@ func NewResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 // NewSkippedKeys returns the registered metric of unusable keys in DID documents, by DID method.
 func NewSkippedKeys(reg prometheus.Registerer) *prometheus.CounterVec {
 	skipped := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "baton", Name: "did_keys_skipped_total", Help: "Keys in fetched DID documents that cannot be used.",
+		Namespace: "baton", Name: "did_keys_skipped_total", Help: "Unusable keys in fetched DID documents.",
 	}, []string{"method"})
 	reg.MustRegister(skipped)
 	return skipped
