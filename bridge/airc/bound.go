@@ -28,7 +28,7 @@ func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
 	aud, named := o.text("aud"), o.text("purpose")
 	var seconds int64
 	if federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
-		o.fail("timestamp is missing or no whole number of seconds")
+		o.fail("timestamp is missing or not a whole number of seconds")
 	}
 	switch {
 	case o.err != nil:
@@ -90,7 +90,7 @@ func (l *Link) authorized(change keyChange, purpose, covered string, document []
 		return agents.Key{}, err
 	}
 	if named := change.first("handle"); named != "" && named != change.agent.Handle {
-		return agents.Key{}, refuse(codeInvalidSignature, "handle is not that of the token")
+		return agents.Key{}, refuse(codeInvalidSignature, "handle does not match the token")
 	}
 	return authority(change.agent, document, signature, change.now, bound)
 }

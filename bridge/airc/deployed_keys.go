@@ -52,7 +52,7 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 		return keyProof{}, err
 	}
 	if named := p.signedHandle(); named != "" && named != p.agent.Handle {
-		return keyProof{}, refuse(codeNotYourHandle, "the proof is of another handle")
+		return keyProof{}, refuse(codeNotYourHandle, "the proof names another handle")
 	}
 	return p, l.pace(p.agent, p.now)
 }
@@ -170,7 +170,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if does := named.first("action", "operation"); p.signed != nil && does != "" && does != "rotate" {
-		return answer{}, refuse(codeInvalidSignature, "the proof is not of a rotation")
+		return answer{}, refuse(codeInvalidSignature, "the proof is not for a rotation")
 	}
 	if err := l.checkRevoked(c.Context(), public, p.now); err != nil {
 		return answer{}, err

@@ -85,7 +85,7 @@ func checkApproved(digest, to, text string) error {
 		return nil
 	}
 	return &problem{
-		code: codeApprovedMismatch, message: "approved_sha256 is of another recipient or text: nothing was sent",
+		code: codeApprovedMismatch, message: "approved_sha256 does not match the recipient and text: nothing was sent",
 		approval: &approval{Reason: "content_differs", Text: text, SHA256: hex.EncodeToString(kept[:])},
 	}
 }

@@ -63,7 +63,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	}
 	var seconds int64
 	if !o.has("timestamp") || federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
-		o.fail("timestamp is missing or no whole number of seconds")
+		o.fail("timestamp is missing or not a whole number of seconds")
 	}
 	e.timestamp = time.Unix(seconds, 0)
 	if o.has("body") && federation.DecodeJSON(o.members["body"], &e.body) != nil {

@@ -19,7 +19,7 @@ func (l *Link) checkCertified(r *http.Request, domain string) error {
 	if l.cfg.MTLS.CAFile == "" || l.certified(r, l.cfg.MTLS.CAFile, domain) {
 		return nil
 	}
-	return refuse(codeFederationBlocked, "here a registry shows a client certificate for its domain, which "+domain+" did not")
+	return refuse(codeFederationBlocked, "a registry must present a client certificate for its domain here, which "+domain+" did not")
 }
 
 // certified reports whether a client presented a certificate for a domain, issued by one of the

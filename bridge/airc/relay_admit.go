@@ -101,7 +101,7 @@ func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
 		return err
 	}
 	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate does not replace a signature
-		return refuse(codeInvalidRegistrySignature, "here a registry signs its relays, beside its certificate")
+		return refuse(codeInvalidRegistrySignature, "a registry must sign its relays here, in addition to its certificate")
 	}
 	m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
 	if vouched {

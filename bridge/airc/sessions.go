@@ -59,7 +59,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 }
 
 func errKeyEnded() error {
-	return refuse(codeKeyRevoked, "the key with which this session began was revoked, or has expired")
+	return refuse(codeKeyRevoked, "the key of this session was revoked or has expired")
 }
 
 func errSessionEnded() error { return refuse(codeUnauthorized, "the session of this token has ended") }
@@ -225,7 +225,7 @@ func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error
 	err := l.deps.Registry.Sessions.EndSession(c.Context(), participantsOf(agent), id, time.Now())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return answer{}, refuse(codeNotFound, "you have no session of this id")
+		return answer{}, refuse(codeNotFound, "you have no session with this id")
 	case err != nil:
 		return answer{}, err
 	}
