@@ -326,7 +326,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 	}
 	lines, err := o.submit(ctx, c, ev, now)
 	if err == nil && len(losses) > 0 {
-		lines = append(lines, fmt.Sprintf("The title is cut at %d bytes; the whole text is in the context.", translate.MaxTitleBytes))
+		lines = append(lines, fmt.Sprintf("The title is cut at %d bytes; the context has the full text.", translate.MaxTitleBytes))
 	}
 	return lines, err
 }

@@ -212,7 +212,7 @@ func TestAnAddressLogsInSoOften(t *testing.T) {
 	}
 	first, second := h.come(t, "192.0.2.1:1"), h.come(t, "192.0.2.1:2")
 	for i, p := range []*peer{first, first, second, second} {
-		if got := attempt(p); !strings.HasSuffix(got, "904 * :SASL authentication failed: that is no signature of the DID's") {
+		if got := attempt(p); !strings.HasSuffix(got, "904 * :SASL authentication failed: the signature is not by a key of the DID") {
 			t.Errorf("attempt %d is answered %q", i, got)
 		}
 	}

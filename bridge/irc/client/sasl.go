@@ -198,9 +198,9 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 		return did, string(did), nil
 	case federation.Invalid:
 		if err != nil {
-			return "", "", loginError("that is no signature of the DID's: " + err.Error())
+			return "", "", loginError("the signature is not by a key of the DID: " + err.Error())
 		}
-		return "", "", loginError("that is no signature of the DID's")
+		return "", "", loginError("the signature is not by a key of the DID")
 	case federation.Unverifiable:
 		return "", "", fmt.Errorf("the keys of %s cannot be had: %w", did, err)
 	default:

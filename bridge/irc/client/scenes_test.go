@@ -377,7 +377,7 @@ func TestLogins(t *testing.T) {
 			ada > AUTHENTICATE ATPROTO-CHALLENGE
 			ada < AUTHENTICATE *
 			ada > ` + bad + `
-			ada < :gw.example 904 * :SASL authentication failed: that is no signature of the DID's`,
+			ada < :gw.example 904 * :SASL authentication failed: the signature is not by a key of the DID`,
 		"nobody logs in as the gateway": `
 			ada > AUTHENTICATE ATPROTO-CHALLENGE
 			ada < AUTHENTICATE *

@@ -44,7 +44,7 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 	if len(takes) == 0 {
 		return written, losses, federation.Refuse(written, federation.IllegalStep, "the server lacks the step that assigned it")
 	}
-	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(takes[0])+
+	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server accepts it only if signed by "+string(takes[0])+
 		" itself, in act tags for "+d.View.Venue)
 }
 

@@ -106,7 +106,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	if !has {
 		tags := d.View.Home != l.Home() || !moves
 		if d.View.Home != l.Home() && !introduces && !l.peers.expects(l.endpoint(d.View.Home)) {
-			r.ends, tags = federation.Refuse(ev, federation.IllegalStep, "the server takes the rulings on this handoff only from "+
+			r.ends, tags = federation.Refuse(ev, federation.IllegalStep, "the server accepts rulings on this handoff only from "+
 				string(d.View.Home)+", which is not its peer now"), false
 		}
 		if err := l.write(ctx, r, d, step, tags); err != nil {

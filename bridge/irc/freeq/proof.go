@@ -27,9 +27,9 @@ const (
 
 // Reasons why a delivery waits although the peer answers.
 var (
-	errNotFiled = errors.New("the server answers and does not file the step: it files none whose key it cannot fetch; " +
+	errNotFiled = errors.New("the server answers but does not file the step: it files only steps whose key it can fetch; " +
 		"check the entry for this gateway in its s2s-peer-api")
-	errTextNotFiled = errors.New("the server answers and does not file the text: the channel may be moderated, or closed to its author")
+	errTextNotFiled = errors.New("the server answers but does not file the text: the channel may be moderated, or closed to its author")
 )
 
 // errOtherBytes is the detail of the refusal of a step whose id another step has there.
