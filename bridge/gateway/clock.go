@@ -64,7 +64,7 @@ func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
 	c.zero = now.Add(-up)
 	if gap := now.Sub(last); !last.IsZero() && gap.Abs() > clockGap {
 		c.zero = last.Add(-up)
-		c.doubt, c.since = fmt.Sprintf("it stands %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)), now
+		c.doubt, c.since = fmt.Sprintf("it is %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)), now
 	}
 	return c
 }
@@ -84,7 +84,7 @@ func (c *Clock) Now() time.Time {
 	case moved.Abs() <= clockStep:
 		c.zero = now.Add(-up)
 	case c.doubt == "":
-		c.doubt, c.since = fmt.Sprintf("it moved by %s", moved.Round(time.Second)), now
+		c.doubt, c.since = fmt.Sprintf("it jumped by %s", moved.Round(time.Second)), now
 	}
 	if confirmed := c.zero.Add(up); confirmed.Before(now) {
 		return confirmed
@@ -142,7 +142,7 @@ func (c *Clock) look(ctx context.Context) {
 	switch {
 	case c.Doubt() == "":
 		if err := c.note(); err != nil {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "confirmed time not noted", slog.Any("err", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "confirmed time not saved", slog.Any("err", err))
 		}
 	case c.cfg.Synced():
 		c.Accept("NTP")
@@ -163,7 +163,7 @@ func (c *Clock) announce(ctx context.Context) {
 	case "":
 		c.log.LogAttrs(ctx, slog.LevelInfo, "clock confirmed", slog.String("by", by))
 	default:
-		c.log.LogAttrs(ctx, slog.LevelWarn, "clock not confirmed: nothing expires by it until another home, NTP or baton clock accept confirms it", slog.String("why", doubt))
+		c.log.LogAttrs(ctx, slog.LevelWarn, "clock not confirmed: nothing expires until another home, NTP or baton clock accept confirms it", slog.String("why", doubt))
 	}
 }
 

@@ -62,7 +62,7 @@ func TestClockGoesOnByTheUptimeWhileItIsInDoubt(t *testing.T) {
 	}
 	m.wall = m.wall.Add(jump)
 	m.passes(10 * time.Second)
-	if got := c.Now(); !got.Equal(start.Add(10*time.Second)) || c.Doubt() != "it moved by 9600h0m0s" {
+	if got := c.Now(); !got.Equal(start.Add(10*time.Second)) || c.Doubt() != "it jumped by 9600h0m0s" {
 		t.Errorf("after the jump it is %s, in doubt: %q", got, c.Doubt())
 	}
 	if n := testutil.ToFloat64(c.ClockCollector()); n != 1 {
