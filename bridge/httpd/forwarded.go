@@ -99,7 +99,7 @@ func split(text string, separator byte) ([]string, error) {
 		}
 	}
 	if quoted {
-		return nil, errors.New("a quoted string does not end")
+		return nil, errors.New("unterminated quoted string")
 	}
 	return append(parts, strings.TrimSpace(text[start:])), nil
 }
@@ -116,13 +116,13 @@ func forOf(element string) (string, error) {
 	for _, pair := range pairs {
 		if name, value, _ := strings.Cut(pair, "="); strings.EqualFold(strings.TrimSpace(name), "for") {
 			if found != "" {
-				return "", fmt.Errorf("%q has for twice", element)
+				return "", fmt.Errorf("%q has a second for parameter", element)
 			}
 			found = strings.TrimSpace(value)
 		}
 	}
 	if found == "" {
-		return "", fmt.Errorf("%q is for nobody", element)
+		return "", fmt.Errorf("%q has no for parameter", element)
 	}
 	return found, nil
 }
@@ -140,12 +140,12 @@ func parseNode(text string) (netip.Addr, error) {
 	if inner, ok := strings.CutPrefix(node, "["); ok {
 		node, ok = strings.CutSuffix(inner, "]")
 		if !ok || !strings.Contains(node, ":") {
-			return netip.Addr{}, fmt.Errorf("%q is no address", text)
+			return netip.Addr{}, fmt.Errorf("%q is not an address", text)
 		}
 	}
 	addr, err := netip.ParseAddr(node)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%q is no address", text)
+		return netip.Addr{}, fmt.Errorf("%q is not an address", text)
 	}
 	return addr.Unmap().WithZone(""), nil
 }
@@ -172,7 +172,7 @@ func (f *forwarding) admit(next echo.HandlerFunc) echo.HandlerFunc {
 		if errors.Is(err, errUnnamed) {
 			return next(c)
 		}
-		return c.JSONBlob(http.StatusBadRequest, []byte(`{"error":"bad_forwarded","message":"the proxy in front of this gateway names no address of a client"}`))
+		return c.JSONBlob(http.StatusBadRequest, []byte(`{"error":"bad_forwarded","message":"the proxy in front of this gateway sent no client address"}`))
 	}
 }
 

@@ -22,7 +22,7 @@ func TestForwardedHeaderNamesTheClient(t *testing.T) {
 			_, _ = io.WriteString(w, bridge.SubnetOf(r.RemoteAddr).String())
 		}))
 	}
-	const refused = `{"error":"bad_forwarded","message":"the proxy in front of this gateway names no address of a client"}`
+	const refused = `{"error":"bad_forwarded","message":"the proxy in front of this gateway sent no client address"}`
 	for _, tt := range []struct{ header, value, want string }{
 		{httpd.XForwardedFor, "203.0.113.5", "203.0.113.5/32"},
 		{httpd.XForwardedFor, "203.0.113.5:4711", "203.0.113.5/32"},
@@ -71,7 +71,7 @@ func TestForwardedHeaderNamesTheClient(t *testing.T) {
 		t.Errorf("the other header is answered %s, %v", other.body, err)
 	}
 	for header, want := range map[string]httpd.Unforwarded{
-		httpd.XForwardedFor: {Header: httpd.XForwardedFor, Unreadable: 9, Unnamed: 2, Last: `"b" is no address`},
+		httpd.XForwardedFor: {Header: httpd.XForwardedFor, Unreadable: 9, Unnamed: 2, Last: `"b" is not an address`},
 		httpd.Forwarded:     {Header: httpd.Forwarded, Unreadable: 5, Unnamed: 2, Last: "the header is missing"},
 	} {
 		s := servers[header]

@@ -130,9 +130,9 @@ func (r *remade) watch(ctx context.Context) {
 		made, err := r.makeAgain(ctx)
 		switch {
 		case err != nil && !failing:
-			r.log.LogAttrs(ctx, slog.LevelError, "socket was deleted, and is not made again", slog.Any("err", err))
+			r.log.LogAttrs(ctx, slog.LevelError, "deleted socket not recreated", slog.Any("err", err))
 		case made:
-			r.log.LogAttrs(ctx, slog.LevelWarn, "socket was deleted, and is made again", slog.String("path", r.path))
+			r.log.LogAttrs(ctx, slog.LevelWarn, "deleted socket recreated", slog.String("path", r.path))
 		}
 		failing = err != nil
 	}
