@@ -124,7 +124,7 @@ func (b *base) here() error {
 		return broken(err)
 	}
 	if !folder.Same(b.folder) {
-		return broken(fmt.Errorf("%s is another folder than before: put the earlier one back, or run \"baton link dial %s\" to use this one", b.root, b.name))
+		return broken(fmt.Errorf("%s was replaced by another folder: restore the earlier one, or run \"baton link dial %s\" to use this one", b.root, b.name))
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (s *session) rescan(ctx context.Context) error {
 		if folder, err := directory.FolderAt(path); err != nil {
 			return err
 		} else if !folder.Same(was) {
-			return fmt.Errorf("%s is another folder than before", path)
+			return fmt.Errorf("%s was replaced by another folder", path)
 		}
 	}
 	return s.tree.scan(ctx)

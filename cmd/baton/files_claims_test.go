@@ -310,7 +310,7 @@ func TestSwappedDirectoryTakesTheLinkDown(t *testing.T) {
 					Error string `json:"last_error"`
 				}
 				h.asks(t, &shown, "link", "show", dir.link)
-				return shown.State != "up" && strings.Contains(shown.Error, dir.path+" is another folder than before") && strings.Contains(shown.Error, "baton link dial "+dir.link)
+				return shown.State != "up" && strings.Contains(shown.Error, dir.path+" was replaced by another folder") && strings.Contains(shown.Error, "baton link dial "+dir.link)
 			})
 		}
 		if err := os.Rename(dir.path, dir.path+".away"); err != nil {
