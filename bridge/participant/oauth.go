@@ -237,7 +237,7 @@ func parseAssertion(text string) (assertion, error) {
 	}
 	header, claims := members[0], members[1]
 	if header["crit"] != nil {
-		return a, errors.New("crit names an extension that is unknown here")
+		return a, errors.New("crit names an unknown extension")
 	}
 	var err error
 	if a.signature, err = signing.DecodeBase64URL(parts[2]); err != nil {
@@ -263,7 +263,7 @@ func parseAssertion(text string) (assertion, error) {
 	case federation.DecodeJSON(claims["aud"], &one) == nil:
 		a.audience = []string{one}
 	case federation.DecodeJSON(claims["aud"], &a.audience) != nil:
-		return a, errors.New("aud is no string and no list of strings")
+		return a, errors.New("aud is neither a string nor a list of strings")
 	}
 	var issued time.Time
 	for name, into := range map[string]*time.Time{"exp": &a.expires, "nbf": &a.notBefore, "iat": &issued} {

@@ -133,9 +133,9 @@ func (p Proxies) diagnose() contract.Diagnosis {
 		return fine(check, p.Header+" names every client")
 	}
 	return warns(check,
-		fmt.Sprintf("%d requests refused for their %s, %d without it had no limits and blocks by address; the last at %s: %s",
+		fmt.Sprintf("%d requests refused for an unreadable %s, %d without it not subject to limits and blocks by address; the last at %s: %s",
 			p.Unreadable, p.Header, p.Unnamed, p.At.UTC().Format(time.RFC3339), p.Last),
-		"have each proxy in http.trusted_proxies add the address of its client to "+p.Header+", or set http.forwarded_header")
+		"configure each proxy in http.trusted_proxies to add its client's address to "+p.Header+", or set http.forwarded_header")
 }
 
 func (c Checkup) record(ctx context.Context) contract.Diagnosis {
@@ -143,7 +143,7 @@ func (c Checkup) record(ctx context.Context) contract.Diagnosis {
 		return fails("record", oneLine(err), "look at the disk and the log, and run baton verify")
 	}
 	if err := writeTest(c.Folder); err != nil {
-		return fails("record", fmt.Sprintf("no test file of %d KiB can be written beside it: %s", testBytes>>10, oneLine(err)), "free some of the disk of "+c.Folder)
+		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, oneLine(err)), "free space on the disk of "+c.Folder)
 	}
 	if len(c.Unfinished) > 0 {
 		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "run baton erase "+c.Unfinished[0]+" again")
@@ -229,7 +229,7 @@ func (c Checkup) permissions() contract.Diagnosis {
 	}
 	for _, path := range c.RecordFiles {
 		if mode, loose := Loose(path); loose {
-			return warns("permissions", fmt.Sprintf("others have access to %s (mode %04o)", path, mode), "chmod go= "+path)
+			return warns("permissions", fmt.Sprintf("other users can access %s (mode %04o)", path, mode), "chmod go= "+path)
 		}
 	}
 	return fine("permissions", fmt.Sprintf("the owner alone reads the %d files with secrets", len(paths)))

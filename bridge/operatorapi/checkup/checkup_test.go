@@ -49,7 +49,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 	if got := check(before.Cur); got.State != contract.DiagnosisOK {
 		t.Errorf("with room: %+v", got)
 	}
-	if got := check(60 << 10); got.State != contract.DiagnosisFail || !strings.Contains(got.Detail, "no test file of 64 KiB can be written") {
+	if got := check(60 << 10); got.State != contract.DiagnosisFail || !strings.Contains(got.Detail, "cannot write a test file of 64 KiB") {
 		t.Errorf("without room: %+v", got)
 	}
 }
@@ -61,9 +61,9 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 		{Check: "proxies", State: contract.DiagnosisOK, Detail: "forwarded names every client"}: {Header: "forwarded"},
 		{
 			Check: "proxies", State: contract.DiagnosisWarn,
-			Detail: `2 requests refused for their x-forwarded-for, 3 without it had no limits and blocks by address; the last at 2026-11-26T12:00:00Z: "b" is no address`,
-			Remedy: "have each proxy in http.trusted_proxies add the address of its client to x-forwarded-for, or set http.forwarded_header",
-		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is no address`, At: at},
+			Detail: `2 requests refused for an unreadable x-forwarded-for, 3 without it not subject to limits and blocks by address; the last at 2026-11-26T12:00:00Z: "b" is not an address`,
+			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header",
+		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
 		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: writable{}, Relay: reached{}, Documents: nothing{}, Proxies: proxies}
 		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {

@@ -141,7 +141,7 @@ func DID(out io.Writer, e contract.ExplainedDID) error {
 		d.say("skipped", cmp.Or(key.ID, "a method without an id")+": "+key.Reason)
 	}
 	if len(e.Keys) == 0 && e.Error == "" {
-		d.say("next", "no key in the document can be used: no proof for this DID holds")
+		d.say("next", "the document has no usable key: no proof for this DID is valid")
 	}
 	return d.print(out)
 }
