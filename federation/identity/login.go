@@ -84,7 +84,7 @@ func skipped(document federation.Document) error {
 		return nil
 	}
 	first := document.Skipped[0]
-	return fmt.Errorf("keys in its document that cannot be used: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
+	return fmt.Errorf("unusable keys in its document: %d, such as %s: %s", len(document.Skipped), cmp.Or(first.ID, "one without an id"), first.Reason)
 }
 
 // Revoked reports whether a key was revoked for a DID at a time. Its error is that of the

@@ -152,7 +152,7 @@ func TestProvedNamesWhatIsWrongWithTheDocument(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a key that cannot be read": {page: document(unreadable), want: "keys in its document that cannot be used: 1, such as did:web:alice.example#u: want a key in base58btc, which starts with z"},
+		"a key that cannot be read": {page: document(unreadable), want: "unusable keys in its document: 1, such as did:web:alice.example#u: want a key in base58btc, which starts with z"},
 		"no JSON":                   {page: "<html>", want: "resolve did:web:alice.example: parse document of did:web:alice.example: invalid character '<' looking for beginning of value"},
 		"another document":          {page: `{"id":"did:web:bob.example"}`, want: `resolve did:web:alice.example: parse document of did:web:alice.example: it is that of "did:web:bob.example"`},
 		"a redirect": {
