@@ -179,7 +179,7 @@ func TestHostRemovesDamagedFilesOfReaders(t *testing.T) {
 			damageFile(t, damagedFiles(t, dir, "a.test")["home/o.dat"], damage)
 			host, log := open(strings.TrimPrefix(url, "nats://"))
 			defer host.Close()
-			if !strings.Contains(log.String(), "files of a reader were damaged and are removed") {
+			if !strings.Contains(log.String(), "damaged files of a reader removed") {
 				t.Errorf("the log says %q", log)
 			}
 			_, second := a.take("alice", federation.Offer, to("bob"))

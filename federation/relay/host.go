@@ -51,7 +51,7 @@ func OpenHost(ctx context.Context, cfg HostConfig, log *slog.Logger) (*Host, err
 		return nil, fmt.Errorf("open host: %w", lines.failure())
 	}
 	if err := removeUnread(ctx, s, options.StoreDir, log); err != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "files of the host not looked at", slog.Any("err", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "files of the host not checked", slog.Any("err", err))
 	}
 	return &Host{s}, nil
 }
@@ -84,7 +84,7 @@ func removeUnread(ctx context.Context, s *server.Server, dir string, log *slog.L
 		if err := os.RemoveAll(folder); err != nil {
 			return err
 		}
-		log.LogAttrs(ctx, slog.LevelWarn, "files of a reader were damaged and are removed: its home makes it again, and nothing is lost", slog.String("path", folder))
+		log.LogAttrs(ctx, slog.LevelWarn, "damaged files of a reader removed: its home recreates the reader, and nothing is lost", slog.String("path", folder))
 	}
 	return nil
 }
