@@ -40,7 +40,7 @@ func FitTitle(text, context string) (title, fitted string, losses []Loss) {
 	title = strings.TrimSpace(title[:end])
 	why := fmt.Sprintf("longer than %d bytes", MaxTitleBytes)
 	if context != "" && (!federation.InlineContext(context) || !json.Valid([]byte(context))) {
-		why += ", and the context is not JSON, which has no place for the full text"
+		why += ", and the context is not JSON and cannot hold the full text"
 		return title, context, []Loss{{Field: "title", Fate: Cut, Why: why}}
 	}
 	return title, describe(text, context), []Loss{{Field: "title", Fate: Cut, Why: why}}

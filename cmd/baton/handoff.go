@@ -165,7 +165,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 		}, text.DID, cmd.DID)
 	}
 	if cmd.DID != "" {
-		return &usageError{errors.New("one event at a time; before a DID, the word did")}
+		return &usageError{errors.New("want one event, or did and a DID")}
 	}
 	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ExplainEvent(ctx, cmd.Event)

@@ -55,11 +55,11 @@ func (p *program) noteFetched(ctx context.Context, did federation.DID, document 
 	switch {
 	case errors.Is(err, federation.ErrNotFound), away && !errors.Is(err, identity.ErrRedirect):
 	case err != nil:
-		p.log.LogAttrs(ctx, slog.LevelInfo, "document of a did not used", slog.String("did", string(did)), slog.Any("err", err))
+		p.log.LogAttrs(ctx, slog.LevelInfo, "did document not used", slog.String("did", string(did)), slog.Any("err", err))
 	case len(document.Skipped) > 0:
 		first := document.Skipped[0]
 		p.skippedKeys.WithLabelValues(did.Method()).Add(float64(len(document.Skipped)))
-		p.log.LogAttrs(ctx, slog.LevelInfo, "keys of a did not used", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
+		p.log.LogAttrs(ctx, slog.LevelInfo, "unusable keys in a did document", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
 			slog.String("key", first.ID), slog.String("reason", first.Reason))
 	}
 }
@@ -69,7 +69,7 @@ func (p *program) endKeys(ctx context.Context, did federation.DID, keyIDs []stri
 	if err := p.record.EndKeys(ctx, did, keyIDs, time.Now()); err != nil {
 		return err
 	}
-	p.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", keyIDs))
+	p.log.LogAttrs(ctx, slog.LevelInfo, "keys removed from a did document, sessions ended", slog.String("did", string(did)), slog.Any("keys", keyIDs))
 	return nil
 }
 

@@ -245,7 +245,7 @@ func (p *program) openClock(ctx context.Context) error {
 func (p *program) warn(ctx context.Context) error {
 	for _, path := range recordFiles(p.file) {
 		if mode, loose := checkup.Loose(path); loose {
-			p.log.LogAttrs(ctx, slog.LevelWarn, "others have access to the record: take it away", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+			p.log.LogAttrs(ctx, slog.LevelWarn, "other users can access the record: restrict its mode", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
 		}
 	}
 	unfinished, err := unfinishedErasures(p.file)

@@ -279,7 +279,7 @@ func TestDoctorWarnsOfARecordThatOthersReach(t *testing.T) {
 		}
 		h.stop(t)
 		h.start(t)
-		if told := h.told(t); !strings.Contains(told, `"msg":"others have access to the record: take it away","path":"`+path+`"`) {
+		if told := h.told(t); !strings.Contains(told, `"msg":"other users can access the record: restrict its mode","path":"`+path+`"`) {
 			t.Errorf("the log says nothing of %s", path)
 		}
 		if err := os.Chmod(path, before.Mode().Perm()); err != nil {

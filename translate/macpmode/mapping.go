@@ -98,7 +98,7 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	switch {
 	case len(d.Content) > 0 && len(losses) > 0:
 		d.Context, losses = "", nil
-		lose("title", translate.Cut, "longer than 300 bytes, and the context is stored as it was sent; the evidence has all of it")
+		lose("title", translate.Cut, "longer than 300 bytes; the context is stored as sent, and the evidence has the full text")
 	case d.Title != title && len(losses) == 0:
 		lose("title", translate.Cut, "it was not one line")
 	}
