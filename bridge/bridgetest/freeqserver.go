@@ -76,7 +76,7 @@ func MeshServers(servers ...*FreeqServer) {
 	}
 }
 
-// PartServers ends what MeshServers made, at the next start of each server.
+// PartServers removes the peerings made by MeshServers, from the next start of each server.
 func PartServers(servers ...*FreeqServer) {
 	for _, f := range servers {
 		for _, other := range servers {

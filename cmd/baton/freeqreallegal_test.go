@@ -142,7 +142,7 @@ func TestTheDeathOfARealServerIsNoticed(t *testing.T) {
 	t.Logf("delivered after %s", time.Since(start).Round(time.Millisecond))
 }
 
-// A user offers to the DID that the server shows as that of an agent: its kept key.
+// A user offers to the DID shown by the server for an agent, which is the kept key of the agent.
 func TestAUserOfARealServerOffersToAKeptDID(t *testing.T) {
 	m, user := newRealPair(t)
 	if m == nil {
@@ -214,7 +214,7 @@ func TestRealServersThatPartGetEachStep(t *testing.T) {
 		m.servers[i], m.users[i].stepTaker = user, user
 	}
 	agent := logIn(t, m.url())
-	for i, user := range m.users { // the gateway notices the restarts, as something is pending
+	for i, user := range m.users { // pending deliveries let the gateway notice the restarts
 		agent.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": user.did, "text": "are you there?"}, nil)
 		back, _ := m.servers[i].(*realUser)
 		clientReads(t, back.IRCClient, "are you there?")

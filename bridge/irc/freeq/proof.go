@@ -98,8 +98,8 @@ func (r *row) answer(err error) {
 	}
 }
 
-// queueProved queues a message that the log of the peer has to show, unless it did. A step that was
-// written for a ruling may have a delivery before the log is read: the log is read first then.
+// queueProved queues a message to be proved by the peer's log, unless the log already has it. A step
+// written for a ruling may get a delivery before the log is read. In that case the log is read first.
 func (s *session) queueProved(at priority, p *proof, about string) {
 	if s.settled(p) {
 		return

@@ -58,7 +58,7 @@ func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
 }
 
 // The ruling on an earlier step files the next one, which then has a delivery while its submission is
-// under way.
+// in flight.
 func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

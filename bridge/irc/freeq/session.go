@@ -81,7 +81,7 @@ type session struct {
 	answers       []answer         // that we owe the peer, in the order of its questions
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // under way
-	written       irc.Recent       // steps, each of which is written again only if the log lacks it
+	written       irc.Recent       // steps to rewrite only if the log lacks them
 	earlyReceipts []*inbound       // of steps that have not come yet
 	taken         irc.Recent       // steps that were judged, which a replay leaves out
 	keyless       gap              // steps that could not be judged for want of a key
