@@ -40,6 +40,17 @@ func (m Message) About() federation.HandoffID { return m.Handoff }
 // Place implements [federation.Content]: the position in its thread.
 func (m Message) Place() uint64 { return m.Seq }
 
+// Unverified begins the handle of a sender that no registry signed for. The marked address is
+// another address than the plain one: consent to one is no consent to the other.
+const Unverified = "?"
+
+// Held is a message of an unverified sender that waits for the consent of its recipient, with its
+// number in the record.
+type Held struct {
+	ID int64
+	Message
+}
+
 // Posting is one message with what its filing changes beside it. It is the
 // [federation.Effect] of a registry.
 type Posting struct {

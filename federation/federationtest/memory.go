@@ -52,6 +52,7 @@ type Memory struct {
 	paused     map[string]federation.PeerOutbox // by name
 	agents     []agents.Agent                   // in the order of registration
 	messages   []*memoryMessage                 // in the order of filing
+	numbered   int64                            // messages
 	consents   map[edge]agents.Consent
 	sessions   map[string]federation.Session
 	sources    map[edge]string       // source of the first contact on an edge

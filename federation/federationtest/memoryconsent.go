@@ -114,14 +114,20 @@ func (m *Memory) dropFirstContact(to, source string) {
 			newest, at = e, came
 		}
 	}
-	held := m.heldOn(newest)
-	if len(held) > 1 {
-		last := held[len(held)-1]
-		m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool { return on == last })
-		return
+	var last *memoryMessage
+	if held := m.heldOn(newest); len(held) > 0 {
+		last = held[len(held)-1]
 	}
-	m.discard(newest.from, newest.to)
-	m.setConsent(newest.from, newest.to, agents.ConsentNone, at)
+	m.dropHeld(newest, last, at)
+}
+
+// dropHeld deletes a message that is held on an edge, and withdraws the request of its last one.
+func (m *Memory) dropHeld(e edge, held *memoryMessage, now time.Time) {
+	m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool { return on == held })
+	if len(m.heldOn(e)) == 0 {
+		m.discard(e.from, e.to)
+		m.setConsent(e.from, e.to, agents.ConsentNone, now)
+	}
 }
 
 func (m *Memory) checkRequest(waits edge, now time.Time) error {

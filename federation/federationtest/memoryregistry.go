@@ -20,6 +20,7 @@ type edge struct{ from, to string }
 // while it is held, and then the edge that it waits for.
 type memoryMessage struct {
 	agents.Message
+	n        int64 // in the order of arrival
 	position int
 	waits    edge
 	deleted  bool // by its recipient
@@ -175,7 +176,8 @@ func (m *Memory) post(p agents.Posting) (agents.Message, error) {
 
 func (m *Memory) insert(in agents.Message) *memoryMessage {
 	in.Seq, in.Cursor, in.Told = 0, "", time.Time{}
-	filed := &memoryMessage{Message: in}
+	m.numbered++
+	filed := &memoryMessage{Message: in, n: m.numbered}
 	m.messages = append(m.messages, filed)
 	return filed
 }
@@ -449,7 +451,7 @@ func (m *Memory) accept(from, to string, now time.Time) {
 	c.Barred = time.Time{}
 	m.consents[edge{from, to}] = c
 	for _, on := range m.messages {
-		if on.Seq == 0 && on.waits == (edge{from, to}) {
+		if agents.ReadHere(to) && on.Seq == 0 && on.waits == (edge{from, to}) {
 			m.deliver(on, now)
 		}
 	}

@@ -86,6 +86,11 @@ type Registry interface {
 	MayAsk(ctx context.Context, from, to, source string, firstContacts federation.InboxLimits, now time.Time) error
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
 	Edges(ctx context.Context, to, after string, limit int) ([]agents.Consent, error)
+	HeldRelays(ctx context.Context, from, to string, after int64, limit int) ([]agents.Held, error)
+	HeldRelay(ctx context.Context, id int64) (agents.Message, error)
+	DeliverHeld(ctx context.Context, id int64, now time.Time) error
+	DropHeld(ctx context.Context, id int64, now time.Time) error
+	ExpireHeld(ctx context.Context, before, now time.Time, limit int) (int, error)
 	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error)

@@ -45,6 +45,7 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("of many uses of a refresh token at once one succeeds", s.testSessionRace)
 	t.Run("a family ends with its time", s.testSessionExpiry)
 	t.Run("held messages wait, with one handshake", s.testHeld)
+	t.Run("a held relay of an unverified sender is delivered, dropped and expired by itself", s.testHeldRelays)
 	t.Run("accept delivers what was held, both ways", s.testAccept)
 	t.Run("consent one way opens one edge", s.testOneWay)
 	t.Run("the edges to a handle are listed", s.testEdges)

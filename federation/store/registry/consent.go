@@ -64,13 +64,17 @@ func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.T
 	return s.decide(ctx, from, to, func(ctx context.Context, q engine.Tx) error { return accept(ctx, q, from, to, now) })
 }
 
-// accept opens one edge and delivers what was held on it, in the order it came.
+// accept opens one edge and delivers what was held on it, in the order it came. Messages to a
+// participant of another network stay held: they are no message of an inbox here.
 func accept(ctx context.Context, q engine.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
 	}
 	if err := q.Put(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
 		return fmt.Errorf("write consent: %w", err)
+	}
+	if !agents.ReadHere(to) {
+		return nil
 	}
 	waiting, err := engine.Rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
 	if err != nil {

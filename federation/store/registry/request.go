@@ -146,8 +146,7 @@ func checkFirstContact(ctx context.Context, q engine.Tx, from, to, source string
 	return crowd{limits.Events > 0 && held.Entries >= limits.Events, heaviest}, limits.CheckFirstContact(held, yields)
 }
 
-// drop drops the newest entry of the source with the largest share, if the list is full. A request
-// without remaining messages is withdrawn, and its sender may ask again.
+// drop drops the newest entry of the source with the largest share, if the list is full.
 func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) error {
 	if !c.full {
 		return nil
@@ -160,21 +159,27 @@ func (c crowd) drop(ctx context.Context, q engine.Tx, to string, now time.Time) 
 	if err != nil {
 		return fmt.Errorf("find newest first contact: %w", err)
 	}
-	var left bool
-	err = q.Put(ctx, `DELETE FROM message WHERE n = ?`, n)
-	if err == nil {
-		err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE edge = ?1 AND recipient = ?2 AND sender = ?1)`, []any{from, to}, &left)
-	}
-	if err == nil && !left {
-		err = discard(ctx, q, from, to)
-	}
-	if err == nil && !left {
-		err = setConsent(ctx, q, from, to, agents.ConsentNone, now)
-	}
-	if err != nil {
+	if err := dropFirstContact(ctx, q, n, from, to, now); err != nil {
 		return fmt.Errorf("drop first contact of %s: %w", from, err)
 	}
 	return nil
+}
+
+// dropFirstContact deletes a held message. A request without messages left is withdrawn, and its
+// sender may ask again.
+func dropFirstContact(ctx context.Context, q engine.Tx, n int64, from, to string, now time.Time) error {
+	var left bool
+	err := q.Put(ctx, `DELETE FROM message WHERE n = ?`, n)
+	if err == nil {
+		err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE edge = ?1 AND recipient = ?2 AND sender = ?1)`, []any{from, to}, &left)
+	}
+	if err != nil || left {
+		return err
+	}
+	if err := discard(ctx, q, from, to); err != nil {
+		return err
+	}
+	return setConsent(ctx, q, from, to, agents.ConsentNone, now)
 }
 
 // request makes an edge pending.
