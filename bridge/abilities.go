@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"baton/federation"
 )
@@ -202,6 +203,10 @@ type Registrar interface {
 	// Unverified returns the handle under which the link keeps messages in the name of a handle
 	// whose sender it could not verify.
 	Unverified(handle string) string
+	// AllowHeld delivers one message of an unverified sender that waits for its recipient's
+	// consent, which stays as it is. It blocks on the record. It returns [federation.ErrNotFound]
+	// for a message that is not held, and otherwise the errors of [Messages.Say].
+	AllowHeld(ctx context.Context, id int64, now time.Time) error
 }
 
 // Peered is a [Link] with peers of its own, such as other registries. Deliveries to them wait

@@ -106,8 +106,8 @@ type Messenger interface {
 // methods block on the record, and return its errors.
 type Consenter interface {
 	Link
-	// Consents reports whether the network keeps the decisions of a DID.
-	Consents(ctx context.Context, person federation.DID) (bool, error)
+	// Consents reports whether the network keeps the decisions of a DID about a sender.
+	Consents(ctx context.Context, person, sender federation.DID) (bool, error)
 	// Decide notes what such a DID decided about a sender.
 	Decide(ctx context.Context, c federation.Contact, now time.Time) error
 	// Answer notes that such a DID wrote to another one, whose messages it takes from now on

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -108,6 +109,9 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 		edge, err = l.deps.Registry.Consents.Unblock(ctx, from.handle, to, now)
 	default:
 		edge, err = l.letIn(ctx, from, to, now)
+		if err == nil && strings.HasPrefix(from.handle, agents.Unverified) {
+			err = l.showHeld(ctx, from.handle, to, now)
+		}
 	}
 	if err != nil {
 		return agents.Consent{}, fmt.Errorf("%s %s: %w", action, from.handle, err)

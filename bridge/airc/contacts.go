@@ -3,7 +3,8 @@ package airc
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -13,18 +14,22 @@ import (
 
 var _ bridge.Consenter = (*Link)(nil)
 
-// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, as
-// other registries do.
-func (l *Link) Consents(ctx context.Context, person federation.DID) (bool, error) {
+// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, as other
+// registries do, and the decisions of all participants about unverified senders.
+func (l *Link) Consents(ctx context.Context, person, sender federation.DID) (bool, error) {
 	c, err := l.contactOf(ctx, person, nil)
-	return c.agent != nil, err
+	if err != nil || c.agent != nil {
+		return c.agent != nil, err
+	}
+	c, err = l.contactOf(ctx, sender, nil)
+	return strings.HasPrefix(c.handle, agents.Unverified), err
 }
 
 // Decide implements [bridge.Consenter] as POST /consent.
 func (l *Link) Decide(ctx context.Context, c federation.Contact, now time.Time) error {
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, c.Person)
+	person, err := l.contactOf(ctx, c.Person, nil)
 	if err != nil {
-		return fmt.Errorf("look up agent: %w", err)
+		return err
 	}
 	sender, err := l.contactOf(ctx, c.Sender, nil)
 	if err != nil {
@@ -34,11 +39,11 @@ func (l *Link) Decide(ctx context.Context, c federation.Contact, now time.Time) 
 	if c.State == federation.ContactBlocked {
 		action = actionBlock
 	}
-	edge, err := l.decide(ctx, action, sender, agent.Handle, now)
-	if err != nil {
+	edge, err := l.decide(ctx, action, sender, person.handle, now)
+	if err != nil || person.agent == nil {
 		return err
 	}
-	return l.shareDecision(ctx, action, edge, agent, now)
+	return l.shareDecision(ctx, action, edge, *person.agent, now)
 }
 
 // Answer implements [bridge.Consenter].
@@ -46,6 +51,9 @@ func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.T
 	agent, err := l.contactOf(ctx, person, nil)
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(agent.handle, agents.Unverified) {
+		return nil // it takes no messages
 	}
 	other, err := l.contactOf(ctx, to, nil)
 	if err != nil {
@@ -56,13 +64,19 @@ func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.T
 
 // Contacts implements [bridge.Consenter].
 func (l *Link) Contacts(ctx context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, person)
-	if err != nil {
-		return nil, "", fmt.Errorf("look up agent: %w", err)
-	}
-	edges, err := l.deps.Registry.Consents.Edges(ctx, agent.Handle, after, limit)
+	to, err := l.contactOf(ctx, person, nil)
 	if err != nil {
 		return nil, "", err
+	}
+	if to.agent == nil {
+		after = max(after, agents.Unverified)
+	}
+	edges, err := l.deps.Registry.Consents.Edges(ctx, to.handle, after, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	if to.agent == nil { // the gateway keeps what it decided about others
+		edges = slices.DeleteFunc(edges, func(edge agents.Consent) bool { return !strings.HasPrefix(edge.From, agents.Unverified) })
 	}
 	found := make([]federation.Contact, 0, len(edges))
 	for _, edge := range edges {

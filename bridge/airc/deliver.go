@@ -105,6 +105,9 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 // tell writes the message about a step for one agent, as far as the agent consents:
 // nil where it does not want any.
 func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
+	if reason, unverified := writeInstead(to.handle); unverified {
+		return nil, federation.Refuse(d.Entry.Event, federation.InvalidTarget, reason)
+	}
 	guarded := author.handle // whose consent the message waits for
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.contactOf(ctx, d.View.Offerer, nil)

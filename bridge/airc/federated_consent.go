@@ -58,7 +58,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	if err != nil {
 		return agents.Consent{}, err
 	}
-	agent, err := l.acquaint(ctx, remote{m.from, m.origin}, now)
+	agent, err := l.acquaint(ctx, remote{m.from, m.origin}.String(), now)
 	if err != nil {
 		return agents.Consent{}, err
 	}

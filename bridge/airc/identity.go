@@ -98,9 +98,9 @@ func (l *Link) findUser(ctx context.Context, address string) (contact, error) {
 // are exchanged with may be unknown here: then it is not in the record, and only its own
 // registry knows whether it exists.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
-	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), unverifiedPrefix); ok {
+	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), agents.Unverified); ok {
 		if address, ok := parseAddress(unverified); ok {
-			return contact{handle: unverifiedPrefix + address.String()}, nil // decided about, and never written to
+			return contact{handle: agents.Unverified + address.String()}, nil // decided about, and never written to
 		}
 	}
 	address, ok := parseAddress(text)
@@ -113,7 +113,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	agent, err := l.deps.Registry.Agents.Agent(ctx, address.String())
 	if errors.Is(err, federation.ErrNotFound) {
 		if _, federated := l.peerConfig(address.domain); federated {
-			agent, err = l.stranger(address, time.Time{}), nil
+			agent, err = l.stranger(address.String(), time.Time{}), nil
 		}
 	}
 	if err != nil {

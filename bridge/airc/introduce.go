@@ -4,17 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 var _ bridge.Introducer = (*Link)(nil)
 
 // Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, where an operator named the registry
-// of the domain. An agent that is new here is filed after its registry says that it knows it.
+// of the domain. An agent that is new here is filed after its registry says that it knows it. An
+// unverified sender is filed if a message of it is held.
 func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
+	if strings.HasPrefix(address, agents.Unverified) {
+		return l.introduceUnverified(ctx, address)
+	}
 	of, ok := parseAddress(address)
 	if !ok || of.domain == l.domain {
 		return "", fmt.Errorf("find address: %w", federation.ErrNotFound)
@@ -34,7 +40,24 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 	if err != nil {
 		return "", introduction(of, err)
 	}
-	agent, err = l.acquaint(ctx, of, now)
+	agent, err = l.acquaint(ctx, of.String(), now)
+	return agent.DID, err
+}
+
+// introduceUnverified returns the DID of an unverified sender.
+func (l *Link) introduceUnverified(ctx context.Context, handle string) (federation.DID, error) {
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	if !errors.Is(err, federation.ErrNotFound) {
+		return agent.DID, err
+	}
+	held, err := l.deps.Registry.Messages.HeldRelays(ctx, handle, "", 0, 1)
+	if err == nil && len(held) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", handle, err)
+	}
+	agent, err = l.acquaint(ctx, handle, time.Now())
 	return agent.DID, err
 }
 

@@ -139,6 +139,14 @@ type Messages interface {
 	// Until then, or until it acknowledges the message, a step waits for it. Handing out
 	// again changes nothing.
 	HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error
+	// HeldRelays returns up to limit held messages of unverified senders after a number, oldest
+	// first: of one sender and to one recipient, "" for any.
+	HeldRelays(ctx context.Context, from, to string, after int64, limit int) ([]agents.Held, error)
+	// HeldRelay returns such a message by its number, or [federation.ErrNotFound].
+	HeldRelay(ctx context.Context, id int64) (agents.Message, error)
+	// DeliverHeld delivers one such message; the consent stays as it is. It returns
+	// [federation.ErrNotFound] for one that is not held.
+	DeliverHeld(ctx context.Context, id int64, now time.Time) error
 	// MarkRead notes that a handle has read a message delivered to it. It returns
 	// [federation.ErrNotFound] for one that was not. Marking again changes nothing.
 	MarkRead(ctx context.Context, handle, id string, now time.Time) error
@@ -187,8 +195,8 @@ type Consents interface {
 	// Consent returns an edge; one that never changed is [agents.ConsentNone].
 	Consent(ctx context.Context, from, to string) (agents.Consent, error)
 	// Accept sets the edges from → to and to → from to accepted and delivers what
-	// was held on them, in the order it came; an edge that its recipient blocked
-	// stays so. It returns the first edge. Accepting again changes nothing.
+	// was held on them for agents here, in the order it came; an edge that its recipient
+	// blocked stays so. It returns the first edge. Accepting again changes nothing.
 	Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	// AcceptOneWay is Accept without the edge to → from.
 	AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"baton/federation/agents"
 )
@@ -17,9 +16,8 @@ const statusQueued = "queued"
 // registry, which applies the consent of the agent. The sender thereby accepts the agent, as
 // with a DID of another network, and gets a notice of its outcome.
 func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
-	if d.recipient.agent == nil {
-		signed := strings.TrimPrefix(d.recipient.handle, unverifiedPrefix)
-		return answer{}, refuse(codeIdentityNotFound, d.recipient.handle+" names a sender that its registry did not sign for: write to "+signed+" instead")
+	if reason, unverified := writeInstead(d.recipient.handle); unverified {
+		return answer{}, refuse(codeIdentityNotFound, reason)
 	}
 	if _, federated := l.peerConfig(domain); !federated {
 		return answer{}, errBlocked()
@@ -27,8 +25,7 @@ func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (an
 	if _, fromElsewhere := splitAddress(d.from); fromElsewhere {
 		return answer{}, refuse(codeIdentityNotFound, "messages are not passed on from one registry to another")
 	}
-	address, _ := parseAddress(d.recipient.handle)
-	agent, err := l.acquaint(ctx, address, d.received)
+	agent, err := l.acquaint(ctx, d.recipient.handle, d.received)
 	if err != nil {
 		return answer{}, err
 	}

@@ -24,16 +24,8 @@ const (
 	assuranceUnverified = "unverified" // any host may have sent it
 )
 
-// unverifiedPrefix marks a sender without proof. The marked address is another address than
-// the plain one: consent to one is no consent to the other.
-const unverifiedPrefix = "?"
-
 // Unverified implements [bridge.Registrar].
-func (*Link) Unverified(handle string) string { return unverifiedPrefix + handle }
-
-// unverifiedPart is how much of the list of first contacts of one agent unverified senders
-// may use: one part in so many.
-const unverifiedPart = 5
+func (*Link) Unverified(handle string) string { return agents.Unverified + handle }
 
 // relayed is one message of another registry.
 type relayed struct {
@@ -159,7 +151,7 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 func (m relayed) sender() string {
 	address := remote{m.from, m.origin}.String()
 	if m.assurance == assuranceUnverified {
-		return unverifiedPrefix + address
+		return agents.Unverified + address
 	}
 	return address
 }
@@ -176,6 +168,11 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	}
 	if !m.saidBefore(sent) {
 		return answer{}, refuse(codeDuplicateMessage, "this id was used in the last 24 hours, for another message")
+	}
+	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed in between
+		if err := l.show(ctx, sent, now); err != nil {
+			return answer{}, unreached(err)
+		}
 	}
 	a := l.answerRelayed(m, posted{ID: m.id, Seq: sent.Seq}, now)
 	if said, ok := a.body.(members); ok {
@@ -232,74 +229,9 @@ func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agent
 	}, now)
 }
 
-// holdUnverified holds a message without proof of its sender until its recipient consents.
-// Such a message never is a step.
-func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
-	to, err := known(l.find(ctx, m.to))
-	if err != nil {
-		return answer{}, err
-	}
-	if to.agent == nil {
-		return answer{}, refuse(codeInvalidRegistrySignature, "to this recipient only signed relays are taken")
-	}
-	sealed, err := l.sealRelayed(ctx, m, now)
-	if err != nil {
-		return answer{}, err
-	}
-	admitted, err := l.admits(ctx, m.sender(), to.handle)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
-		return answer{}, err
-	}
-	p := agents.Posting{
-		Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts(), Source: sourceOf(m.sender(), federation.Arrival{}),
-	}
-	if !admitted {
-		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
-			return answer{}, err
-		}
-	}
-	filed, err := l.put(ctx, p)
-	if err != nil {
-		return answer{}, err
-	}
-	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), nil
-}
-
-// checkUnverifiedRoom refuses what would make too many unverified senders wait for one
-// agent, and what the agent has no room for. An invented sender costs nothing, so that
-// without this bound unverified senders would leave no room for the requests of verified
-// ones.
-func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed agents.Message, now time.Time) error {
-	limits := l.deps.Quotas.FirstContacts()
-	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, sourceOf(from, federation.Arrival{}), limits, now); err != nil {
-		return err
-	}
-	pending, err := l.deps.Registry.Consents.Pending(ctx, to.handle, limits.Events)
-	if err != nil {
-		return fmt.Errorf("read requests: %w", err)
-	}
-	waiting := 0
-	for _, edge := range pending {
-		if strings.HasPrefix(edge.From, unverifiedPrefix) && edge.From != from {
-			waiting++
-		}
-	}
-	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to.handle)
-	if err != nil {
-		return fmt.Errorf("look up consent: %w", err)
-	}
-	if edge.State == agents.ConsentNone && limits.Events > 0 && waiting >= max(1, limits.Events/unverifiedPart) {
-		return refuse(codeOverCapacity, "too many unverified senders wait for this agent")
-	}
-	return l.checkRoom(ctx, &delivery{envelope: envelope{raw: sealed.Envelope, from: from}, recipient: to, received: now})
-}
-
 // postRelayed files a message of an agent of another registry as one of an agent here.
 func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answer, error) {
-	sender, err := l.acquaint(ctx, remote{m.from, m.origin}, now)
+	sender, err := l.acquaint(ctx, m.sender(), now)
 	if err != nil {
 		return answer{}, err
 	}
@@ -320,27 +252,27 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 
 // acquaint returns the agent of another registry as it is known here: with a DID whose
 // key this gateway keeps, as agents of its own have.
-func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (agents.Agent, error) {
-	agent, err := l.deps.Registry.Agents.Agent(ctx, r.String())
+func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (agents.Agent, error) {
+	agent, err := l.deps.Registry.Agents.Agent(ctx, address)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
 		return agent, err
 	}
-	agent = l.stranger(r, now)
+	agent = l.stranger(address, now)
 	err = l.addAgent(ctx, agent, federation.Session{}, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
-		return l.deps.Registry.Agents.Agent(ctx, r.String())
+		return l.deps.Registry.Agents.Agent(ctx, address)
 	}
 	if err != nil {
-		return agent, fmt.Errorf("acquaint with %s: %w", r, err)
+		return agent, fmt.Errorf("acquaint with %s: %w", address, err)
 	}
 	return agent, nil
 }
 
 // stranger returns an agent of another registry that is not on record here.
-func (l *Link) stranger(r remote, now time.Time) agents.Agent {
-	kept := l.kept(r.String())
+func (l *Link) stranger(address string, now time.Time) agents.Agent {
+	kept := l.kept(address)
 	return agents.Agent{
-		Handle: r.String(), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
+		Handle: address, DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
 		Shows: agents.Shows{Presence: agents.VisibleNone, Context: agents.VisibleNone},
 	}
 }

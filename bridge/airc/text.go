@@ -52,11 +52,8 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		ID: id, From: d.sender.DID, To: bridge.Recipient{DID: d.recipient.did(), Place: d.recipient.place}, Text: d.body, About: about, Arrival: arrivalOf(d),
 		Original: signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public},
 	})
-	if errors.Is(err, federation.ErrNotFound) {
-		return answer{}, refuse(codeIdentityNotFound, "no link reaches this participant")
-	}
 	if err != nil {
-		return answer{}, fmt.Errorf("say to %s: %w", d.recipient.handle, err)
+		return answer{}, unreached(fmt.Errorf("say to %s: %w", d.recipient.handle, err))
 	}
 	m, err := l.put(ctx, agents.Posting{Message: d.message(nil)})
 	if err != nil {
@@ -66,6 +63,15 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: "the recipient is away: the message waits"}}, nil
 	}
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
+}
+
+// unreached returns the refusal of a message to a participant that no link reaches, and any other
+// error as it is.
+func unreached(err error) error {
+	if errors.Is(err, federation.ErrNotFound) {
+		return refuse(codeIdentityNotFound, "no link reaches this participant")
+	}
+	return err
 }
 
 // answered returns the handoff that the message is about which some text answers: the message as
@@ -144,6 +150,9 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Postin
 // which applies the consent of the agent. It is queued for that registry, and the sender is told
 // what becomes of it.
 func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to string) ([]agents.Posting, error) {
+	if reason, unverified := writeInstead(to); unverified {
+		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.InvalidTarget, reason)
+	}
 	domain, _ := splitAddress(to)
 	if _, federated := l.peerConfig(domain); !federated {
 		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "no messages are exchanged with "+domain)

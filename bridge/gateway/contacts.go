@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -14,7 +15,7 @@ import (
 // sender is marked: the recipient is told with it how to allow and to block the sender. A network
 // with rules of its own judges the messages to its agents itself.
 func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
-	own, err := g.consenter(ctx, ev.To)
+	own, err := g.consenter(ctx, ev.To, ev.For)
 	if own != nil || err != nil {
 		return federation.Contact{}, err
 	}
@@ -32,11 +33,11 @@ func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federati
 	return federation.Contact{}, nil
 }
 
-// consenter returns the link that keeps the decisions of a participant, nil where the gateway
-// keeps them.
-func (g *Gateway) consenter(ctx context.Context, did federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
+// consenter returns the link that keeps the decisions of a participant about a sender, nil where the
+// gateway keeps them.
+func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
 	for link := range able[bridge.Consenter](g.links) {
-		keeps, err := link.Consents(ctx, did)
+		keeps, err := link.Consents(ctx, did, sender)
 		if err != nil {
 			return nil, fmt.Errorf("look up who keeps the decisions of %s: %w", did, err)
 		}
@@ -84,7 +85,7 @@ func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now ti
 	if ev.Arrival.Home != "" {
 		return nil
 	}
-	own, err := g.consenter(ctx, ev.For)
+	own, err := g.consenter(ctx, ev.For, ev.To)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, all
 	if allow {
 		c.State = federation.ContactAllowed
 	}
-	own, err := g.consenter(ctx, person)
+	own, err := g.consenter(ctx, person, sender)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, all
 
 // Contacts implements [bridge.Messages].
 func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
-	own, err := g.consenter(ctx, person)
+	own, err := g.consenter(ctx, person, "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -136,10 +137,33 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 	if person, err = g.firstDID(ctx, person); err != nil {
 		return nil, "", err
 	}
-	found, err := g.deps.Messages.ContactsOf(ctx, person, federation.DID(after), limit)
-	next := ""
-	if n := len(found); n > 0 && n == limit {
-		next = string(found[n-1].Sender)
+	var found []federation.Contact
+	if after == "" || strings.HasPrefix(after, "did:") {
+		found, err = g.deps.Messages.ContactsOf(ctx, person, federation.DID(after), limit)
+		if err != nil {
+			return nil, "", err
+		}
+		if n := len(found); n > 0 && n == limit {
+			return found, string(found[n-1].Sender), nil
+		}
+		after = ""
 	}
-	return found, next, err
+	for link := range able[bridge.Consenter](g.links) { // after the decisions that the gateway keeps
+		more, next, err := link.Contacts(ctx, person, after, limit-len(found))
+		if found = append(found, more...); err != nil || next != "" {
+			return found, next, err
+		}
+	}
+	return found, "", nil
+}
+
+// AllowHeld delivers one message of an unverified sender that is held for its recipient. It returns
+// [federation.ErrNotFound] for one that is not held.
+func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
+	for registrar := range able[bridge.Registrar](g.links) {
+		if err := registrar.AllowHeld(ctx, id, time.Now()); !errors.Is(err, federation.ErrNotFound) {
+			return err
+		}
+	}
+	return federation.ErrNotFound
 }

@@ -68,6 +68,15 @@ func (g *Gateway) expireMessages(ctx context.Context, now time.Time) error {
 		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryExpired)).Add(float64(gone))
 		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "messages expired", slog.Int("rows", gone))
 	}
+	if err != nil {
+		return err
+	}
+	held, err := inBatches(checkBatch, func(limit int) (int, error) {
+		return g.deps.Messages.ExpireHeld(ctx, now.Add(-keep), now, limit)
+	})
+	if held > 0 {
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "held relays expired", slog.Int("rows", held))
+	}
 	return err
 }
 

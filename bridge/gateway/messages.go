@@ -43,6 +43,9 @@ type Messages interface {
 	HurryMessages(ctx context.Context, link string, to federation.DID) (int, error)
 	// ExpireMessages ends up to limit waits for messages that were filed at or before a time.
 	ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error)
+	// ExpireHeld deletes up to limit messages of unverified senders of other registries that arrived at
+	// or before a time and still wait for consent.
+	ExpireHeld(ctx context.Context, before, now time.Time, limit int) (int, error)
 }
 
 // maxMentions bounds the messages that are shown beside a handoff.
