@@ -21,6 +21,8 @@ func needed() map[string]federation.Scope {
 		"GET handoffs":                        read,
 		"GET handoffs/{id}":                   read,
 		"GET handoffs/{id}/passport":          read,
+		"GET held":                            read,
+		"POST held/{id}/{verb}":               operate,
 		"POST handoffs":                       operate,
 		"POST handoffs/{id}/{verb}":           operate,
 		"POST handoffs/{id}/orphan/end":       admin,

@@ -150,6 +150,9 @@ func (l list) VisitListFeedShapesResponse(w http.ResponseWriter) error { return 
 // VisitListDeadResponse implements [contract.ListDeadResponseObject].
 func (l list) VisitListDeadResponse(w http.ResponseWriter) error { return l.write(w) }
 
+// VisitListHeldResponse implements [contract.ListHeldResponseObject].
+func (l list) VisitListHeldResponse(w http.ResponseWriter) error { return l.write(w) }
+
 // VisitListWebhooksResponse implements [contract.ListWebhooksResponseObject].
 func (l list) VisitListWebhooksResponse(w http.ResponseWriter) error { return l.write(w) }
 

@@ -58,6 +58,7 @@ type Deps struct {
 	Eraser      Eraser
 	Senders     Senders
 	Handles     Handles
+	Held        HeldRelays
 	Tokens      Tokens
 	Sessions    Sessions
 	Audit       Audit
@@ -77,8 +78,9 @@ type Deps struct {
 	Names     bridge.Bindings
 	PublicURL string
 	Limits    bridge.LimitSource
-	// Document fetches the document of a DID again, within the limits of the directory, and returns
-	// it.
+	// AllowHeld delivers one held relay. It returns [federation.ErrNotFound] for one that is not held.
+	AllowHeld func(ctx context.Context, id int64) error
+	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error

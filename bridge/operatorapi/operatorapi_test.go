@@ -90,11 +90,11 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
 		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Sessions: record, Bindings: h,
-		Blocks: h, Senders: h, Handles: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
+		Blocks: h, Senders: h, Handles: record, Held: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
-		Document: h.document,
-		Log:      slog.New(slog.DiscardHandler), Ended: h.ended,
+		Document: h.document, AllowHeld: func(ctx context.Context, id int64) error { return record.DeliverHeld(ctx, id, time.Now()) },
+		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record))
 	return h
 }

@@ -277,6 +277,17 @@ type Handles interface {
 	ReleaseHandle(ctx context.Context, handle string, now time.Time) error
 }
 
+// HeldRelays keeps the messages of unverified senders of other registries that wait for consent.
+type HeldRelays interface {
+	// HeldRelays returns up to limit of them after a number, oldest first: of one sender and to one
+	// recipient, "" for any.
+	HeldRelays(ctx context.Context, from, to string, after int64, limit int) ([]agents.Held, error)
+	// HeldRelay returns [federation.ErrNotFound] for a message that is not held, as DropHeld does.
+	HeldRelay(ctx context.Context, id int64) (agents.Message, error)
+	// DropHeld deletes one.
+	DropHeld(ctx context.Context, id int64, now time.Time) error
+}
+
 // Tokens keeps the tokens of operators.
 type Tokens interface {
 	// AddToken returns [federation.ErrTaken] for a name that another token has.

@@ -50,6 +50,8 @@ func routes() []route {
 		{"GET dead", read, (*wrapper).ListDead, nil},
 		{"GET dead/{id}", read, (*wrapper).GetDead, nil},
 		{"POST dead/{id}/{verb}", operate, (*wrapper).SettleDead, act},
+		{"GET held", read, (*wrapper).ListHeld, nil},
+		{"POST held/{id}/{verb}", operate, (*wrapper).SettleHeld, act},
 
 		{"GET webhooks", read, (*wrapper).ListWebhooks, nil},
 		{"GET webhooks/{id}", read, (*wrapper).GetWebhook, nil},

@@ -35,6 +35,7 @@ type (
 	Waiting         = contract.Waiting
 	Shape           = contract.Shape
 	DeadLetter      = contract.DeadLetter
+	Held            = contract.Held
 	DeadDetail      = contract.DeadDetail
 	Try             = contract.Try
 	Webhook         = contract.Webhook

@@ -5,11 +5,15 @@ import (
 	"net/http"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 )
 
-// aircCommands manage the registry of AIRC agents.
+// aircCommands keep the registry of AIRC agents, and the messages of other registries.
 type aircCommands struct {
-	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: end its keys, sessions and webhooks, and allow a new registration."`
+	Held    aircHeld    `cmd:"" example:"airc held" help:"List unsigned messages of other registries that wait for consent, the oldest first."`
+	Allow   aircAllow   `cmd:"" example:"airc allow 17 --reason \"I know her\"" help:"Deliver held messages. Later messages of the same sender are held again."`
+	Drop    aircDrop    `cmd:"" example:"airc drop 17 --yes" help:"Delete held messages."`
+	Release aircRelease `cmd:"" example:"airc release scout_7 --reason \"lost its key\"" help:"Release a handle: its keys, sessions and webhooks end, and it may be registered again."`
 }
 
 // aircRelease releases a handle.
@@ -29,4 +33,54 @@ func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
 		}
 		return cmd.Handle + " is released: its keys, sessions and webhooks have ended, and it may be registered again"
 	}, cmd.Handle)
+}
+
+// aircHeld lists held messages.
+type aircHeld struct {
+	listFlags
+	watchFlag
+
+	To string `help:"To one handle." placeholder:"HANDLE"`
+}
+
+// Run prints the list.
+func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListHeld(ctx, &contract.ListHeldParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), To: cmd.To})
+	}, cmd.Watch, text.HeldRelays())
+}
+
+// heldIDs are the arguments of the commands that settle held messages.
+type heldIDs struct {
+	changeFlags
+
+	IDs []string `arg:"" help:"As in airc held." name:"id"`
+}
+
+func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
+	return h.changeEach(c, streams, h.IDs, func(api *contract.Client, id string) (*http.Response, error) {
+		return api.SettleHeld(ctx, id, verb, h.act())
+	}, did)
+}
+
+// aircAllow delivers held messages.
+type aircAllow struct{ heldIDs }
+
+// Run delivers them.
+func (cmd aircAllow) Run(ctx context.Context, c *cli, streams std) error {
+	return cmd.run(ctx, c, streams, "allow", "delivered")
+}
+
+// aircDrop deletes held messages.
+type aircDrop struct {
+	heldIDs
+	yesFlag
+}
+
+// Run deletes them.
+func (cmd aircDrop) Run(ctx context.Context, c *cli, streams std) error {
+	if err := cmd.ask(streams, cmd.DryRun, "delete these messages for good?"); err != nil {
+		return err
+	}
+	return cmd.run(ctx, c, streams, "drop", "dropped")
 }

@@ -57,7 +57,7 @@ type cli struct {
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
-	Airc        aircCommands    `cmd:"" help:"Handles of the AIRC registry."`
+	Airc        aircCommands    `cmd:"" help:"Handles of the AIRC registry, and held messages of other registries."`
 	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
 	Erase       eraseCommand    `cmd:"" help:"Erase the content of what a DID took part in."`
 	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`

@@ -198,6 +198,21 @@ type GetHandoffParams struct {
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListHeldParams defines parameters for ListHeld.
+type ListHeldParams struct {
+	// To To one handle.
+	To string `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit How many items, 50 where it is missing.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor Where another page ended.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Watch Answer JSON lines until the client leaves.
+	Watch *Watch `form:"watch,omitempty" json:"watch,omitempty"`
+}
+
 // ListInboxParams defines parameters for ListInbox.
 type ListInboxParams struct {
 	// Device Start where this device is.
@@ -362,6 +377,9 @@ type EndOrphanJSONRequestBody = Act
 
 // TakeStepJSONRequestBody defines body for TakeStep for application/json ContentType.
 type TakeStepJSONRequestBody = Ask
+
+// SettleHeldJSONRequestBody defines body for SettleHeld for application/json ContentType.
+type SettleHeldJSONRequestBody = Act
 
 // AckInboxJSONRequestBody defines body for AckInbox for application/json ContentType.
 type AckInboxJSONRequestBody = Ack
@@ -718,6 +736,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /operator/v1/handoffs/{id}/{verb} (the `TakeStep` operationId).
 	TakeStep(ctx context.Context, id string, verb string, body TakeStepJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListHeld List messages of unverified senders of other registries that wait for consent, the oldest first
+	//
+	// Corresponds with GET /operator/v1/held (the `ListHeld` operationId).
+	ListHeld(ctx context.Context, params *ListHeldParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SettleHeldWithBody Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+	SettleHeldWithBody(ctx context.Context, id string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SettleHeld Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+	SettleHeld(ctx context.Context, id string, verb string, body SettleHeldJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListInbox List the inbox of a DID, which changes nothing in it
 	//
@@ -1594,6 +1631,55 @@ func (c *Client) TakeStepWithBody(ctx context.Context, id string, verb string, c
 // Corresponds with POST /operator/v1/handoffs/{id}/{verb} (the `TakeStep` operationId).
 func (c *Client) TakeStep(ctx context.Context, id string, verb string, body TakeStepJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeStepRequest(c.Server, id, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListHeld List messages of unverified senders of other registries that wait for consent, the oldest first
+//
+// Corresponds with GET /operator/v1/held (the `ListHeld` operationId).
+func (c *Client) ListHeld(ctx context.Context, params *ListHeldParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListHeldRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SettleHeldWithBody Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+func (c *Client) SettleHeldWithBody(ctx context.Context, id string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSettleHeldRequestWithBody(c.Server, id, verb, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SettleHeld Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+func (c *Client) SettleHeld(ctx context.Context, id string, verb string, body SettleHeldJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSettleHeldRequest(c.Server, id, verb, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3848,6 +3934,142 @@ func NewTakeStepRequestWithBody(server string, id string, verb string, contentTy
 	return req, nil
 }
 
+// NewListHeldRequest constructs an http.Request for the ListHeld method
+func NewListHeldRequest(server string, params *ListHeldParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/held")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Watch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "watch", *params.Watch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSettleHeldRequest calls the generic SettleHeld builder with application/json body
+func NewSettleHeldRequest(server string, id string, verb string, body SettleHeldJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSettleHeldRequestWithBody(server, id, verb, "application/json", bodyReader)
+}
+
+// NewSettleHeldRequestWithBody constructs an http.Request for the SettleHeld method, with any body, and a specified content type
+func NewSettleHeldRequestWithBody(server string, id string, verb string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "verb", verb, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/held/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListInboxRequest constructs an http.Request for the ListInbox method
 func NewListInboxRequest(server string, did string, params *ListInboxParams) (*http.Request, error) {
 	var err error
@@ -5630,6 +5852,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /operator/v1/handoffs/{id}/{verb} (the `TakeStep` operationId).
 	TakeStepWithResponse(ctx context.Context, id string, verb string, body TakeStepJSONRequestBody, reqEditors ...RequestEditorFn) (*TakeStepResponse, error)
 
+	// ListHeldWithResponse List messages of unverified senders of other registries that wait for consent, the oldest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /operator/v1/held (the `ListHeld` operationId).
+	ListHeldWithResponse(ctx context.Context, params *ListHeldParams, reqEditors ...RequestEditorFn) (*ListHeldResponse, error)
+
+	// SettleHeldWithBodyWithResponse Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+	SettleHeldWithBodyWithResponse(ctx context.Context, id string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SettleHeldResponse, error)
+
+	// SettleHeldWithResponse Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+	SettleHeldWithResponse(ctx context.Context, id string, verb string, body SettleHeldJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleHeldResponse, error)
+
 	// ListInboxWithResponse List the inbox of a DID, which changes nothing in it
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7297,6 +7540,102 @@ func (r TakeStepResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeStepResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListHeldResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *HeldPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListHeldResponse) GetJSON200() *HeldPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListHeldResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListHeldResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListHeldResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListHeldResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListHeldResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SettleHeldResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Acted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SettleHeldResponse) GetJSON200() *Acted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SettleHeldResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SettleHeldResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SettleHeldResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SettleHeldResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SettleHeldResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9071,6 +9410,45 @@ func (c *ClientWithResponses) TakeStepWithResponse(ctx context.Context, id strin
 	return ParseTakeStepResponse(rsp)
 }
 
+// ListHeldWithResponse List messages of unverified senders of other registries that wait for consent, the oldest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /operator/v1/held (the `ListHeld` operationId).
+func (c *ClientWithResponses) ListHeldWithResponse(ctx context.Context, params *ListHeldParams, reqEditors ...RequestEditorFn) (*ListHeldResponse, error) {
+	rsp, err := c.ListHeld(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListHeldResponse(rsp)
+}
+
+// SettleHeldWithBodyWithResponse Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+func (c *ClientWithResponses) SettleHeldWithBodyWithResponse(ctx context.Context, id string, verb string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SettleHeldResponse, error) {
+	rsp, err := c.SettleHeldWithBody(ctx, id, verb, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSettleHeldResponse(rsp)
+}
+
+// SettleHeldWithResponse Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/held/{id}/{verb} (the `SettleHeld` operationId).
+func (c *ClientWithResponses) SettleHeldWithResponse(ctx context.Context, id string, verb string, body SettleHeldJSONRequestBody, reqEditors ...RequestEditorFn) (*SettleHeldResponse, error) {
+	rsp, err := c.SettleHeld(ctx, id, verb, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSettleHeldResponse(rsp)
+}
+
 // ListInboxWithResponse List the inbox of a DID, which changes nothing in it
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10548,6 +10926,75 @@ func ParseTakeStepResponse(rsp *http.Response) (*TakeStepResponse, error) {
 	return response, nil
 }
 
+// ParseListHeldResponse parses an HTTP response from a ListHeldWithResponse call
+func ParseListHeldResponse(rsp *http.Response) (*ListHeldResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListHeldResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest HeldPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (application/jsonl) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseSettleHeldResponse parses an HTTP response from a SettleHeldWithResponse call
+func ParseSettleHeldResponse(rsp *http.Response) (*SettleHeldResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SettleHeldResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Acted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListInboxResponse parses an HTTP response from a ListInboxWithResponse call
 func ParseListInboxResponse(rsp *http.Response) (*ListInboxResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11504,6 +11951,12 @@ type ServerInterface interface {
 	// TakeStep Take a step: accept, decline, claim, progress, complete, fail or cancel
 	// (POST /operator/v1/handoffs/{id}/{verb})
 	TakeStep(w http.ResponseWriter, r *http.Request, id string, verb string)
+	// ListHeld List messages of unverified senders of other registries that wait for consent, the oldest first
+	// (GET /operator/v1/held)
+	ListHeld(w http.ResponseWriter, r *http.Request, params ListHeldParams)
+	// SettleHeld Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	// (POST /operator/v1/held/{id}/{verb})
+	SettleHeld(w http.ResponseWriter, r *http.Request, id string, verb string)
 	// ListInbox List the inbox of a DID, which changes nothing in it
 	// (GET /operator/v1/inboxes/{did})
 	ListInbox(w http.ResponseWriter, r *http.Request, did string, params ListInboxParams)
@@ -12806,6 +13259,113 @@ func (siw *ServerInterfaceWrapper) TakeStep(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// ListHeld operation middleware
+func (siw *ServerInterfaceWrapper) ListHeld(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListHeldParams
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "watch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "watch", r.URL.Query(), &params.Watch, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "watch"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "watch", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListHeld(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SettleHeld operation middleware
+func (siw *ServerInterfaceWrapper) SettleHeld(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "verb" -------------
+	var verb string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "verb", r.PathValue("verb"), &verb, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "verb", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SettleHeld(w, r, id, verb)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListInbox operation middleware
 func (siw *ServerInterfaceWrapper) ListInbox(w http.ResponseWriter, r *http.Request) {
 
@@ -14005,6 +14565,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens", wrapper.CreateToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/tokens/{name}/revoke", wrapper.RevokeToken)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handles/{handle}/release", wrapper.ReleaseHandle)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/held", wrapper.ListHeld)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/held/{id}/{verb}", wrapper.SettleHeld)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/sessions/{did}/end", wrapper.EndSessions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/audit", wrapper.ListAudit)
 
@@ -15377,6 +15939,129 @@ func (response TakeStepdefaultApplicationProblemPlusJSONResponse) VisitTakeStepR
 	return err
 }
 
+type ListHeldRequestObject struct {
+	Params ListHeldParams
+}
+
+type ListHeldResponseObject interface {
+	VisitListHeldResponse(w http.ResponseWriter) error
+}
+
+type ListHeld200JSONResponse HeldPage
+
+func (response ListHeld200JSONResponse) VisitListHeldResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListHeld200ApplicationJsonlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListHeld200ApplicationJsonlResponse) VisitListHeldResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/jsonl")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ListHelddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListHelddefaultApplicationProblemPlusJSONResponse) VisitListHeldResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SettleHeldRequestObject struct {
+	ID   string `json:"id"`
+	Verb string `json:"verb"`
+	Body *SettleHeldJSONRequestBody
+}
+
+type SettleHeldResponseObject interface {
+	VisitSettleHeldResponse(w http.ResponseWriter) error
+}
+
+type SettleHeld200JSONResponse Acted
+
+func (response SettleHeld200JSONResponse) VisitSettleHeldResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SettleHelddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SettleHelddefaultApplicationProblemPlusJSONResponse) VisitSettleHeldResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInboxRequestObject struct {
 	DID    string `json:"did"`
 	Params ListInboxParams
@@ -16623,6 +17308,12 @@ type StrictServerInterface interface {
 	// TakeStep Take a step: accept, decline, claim, progress, complete, fail or cancel
 	// (POST /operator/v1/handoffs/{id}/{verb})
 	TakeStep(ctx context.Context, request TakeStepRequestObject) (TakeStepResponseObject, error)
+	// ListHeld List messages of unverified senders of other registries that wait for consent, the oldest first
+	// (GET /operator/v1/held)
+	ListHeld(ctx context.Context, request ListHeldRequestObject) (ListHeldResponseObject, error)
+	// SettleHeld Allow or drop one message of an unverified sender; the consent of its recipient stays as it is
+	// (POST /operator/v1/held/{id}/{verb})
+	SettleHeld(ctx context.Context, request SettleHeldRequestObject) (SettleHeldResponseObject, error)
 	// ListInbox List the inbox of a DID, which changes nothing in it
 	// (GET /operator/v1/inboxes/{did})
 	ListInbox(ctx context.Context, request ListInboxRequestObject) (ListInboxResponseObject, error)
@@ -17568,6 +18259,66 @@ func (sh *strictHandler) TakeStep(w http.ResponseWriter, r *http.Request, id str
 	}
 }
 
+// ListHeld operation middleware
+func (sh *strictHandler) ListHeld(w http.ResponseWriter, r *http.Request, params ListHeldParams) {
+	var request ListHeldRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListHeld(ctx, request.(ListHeldRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListHeld")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListHeldResponseObject); ok {
+		if err := validResponse.VisitListHeldResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SettleHeld operation middleware
+func (sh *strictHandler) SettleHeld(w http.ResponseWriter, r *http.Request, id string, verb string) {
+	var request SettleHeldRequestObject
+
+	request.ID = id
+	request.Verb = verb
+
+	var body SettleHeldJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SettleHeld(ctx, request.(SettleHeldRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SettleHeld")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SettleHeldResponseObject); ok {
+		if err := validResponse.VisitSettleHeldResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListInbox operation middleware
 func (sh *strictHandler) ListInbox(w http.ResponseWriter, r *http.Request, did string, params ListInboxParams) {
 	var request ListInboxRequestObject
@@ -18331,191 +19082,195 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1tk9s2sij8V1A6T9Xu1qFn4uxmz7PjTxPP+sZnndjX9p5U3R2XDZEtCREFMAAoWdfl/34L3QBJSQBF",
-	"2tI4482XZCySeGk0+v3lwyRXq0pJkNZMrj5MKq75Cixo/NfjWhul3V8FmFyLygolJ1eTnxeggXGp7AI0",
-	"q/gcGMgCiotJNhHuhV9r0NtJNpF8BZOrSU7jZBOTL2DF3YB2W7knxmoh55OPH7PJM7ES9nCuH9SGrbjc",
-	"MmFhZTL23Tdsg9MLy4RhK2GMkPPUzCUO2p14xd+LVb2aXH33zTfZZCUk/ethFpYkpIU56MnHbPL+wVw9",
-	"cD8/MEtRPVC4Jl4+qJR7SU+uZrw08DGb/MxtvnCj87JUm7+vKrv9H17WMLmyuoZsb0vX0mxAs/9+9fwn",
-	"VgoJhtXSipLZBbC8FCAtK4GvwaR2tcHpesA5eOkfs4kGUylpAE/8CRdlrcH9mStpQeKJ8KoqRc7dEJeV",
-	"VtMSVv/5i3F7+dBZw/+nYTa5mvzHZYtSl/TUXL6gryYf3Yz7yLRlUtkLRAL/vhvuOl/i3EUhaO0vtKpA",
-	"W+FWiqs/gGu+dCjhwDhVxZapGeOS8Xwp1aaEYg4rkNbBtOqM9CFgZwyKBaxFDtFHGriHwCEqa/i1FhqK",
-	"ydW/wuhvGvxS018gt26I69yO3iEi/WbB7c42YQ16y/IFl3NgK75lC76GjHFZMF46xOKWrZSx7l27gBU+",
-	"P4REobdvdS0PL+GN3r6sJeNm6SffqLos2NQRAYfLUNBktALjznPhb6Xf9VSpErg8BrkYjBwcPxwCAgoH",
-	"ikUgDzihYTxAYcMNW/ECmFUZU5pthF0wv4+w+ggu4MdFZ3EdctABz/6u9g/dDxM9da3FOroneuB2pSQw",
-	"Y6FiQjoUFnKq3vch7u5AfGZBM6R7B2gLa5D2rSiiOD0TJS2s7yr/qNw1wte1Wh3OvlkoE1bvsDW2igWX",
-	"hZrNUusgMhd7oGz8QaXVGiSXictqLKcPd5dKt4H51bA+uFlhy/jYa9DTwWRgZ+ud0/DDeJh6CIR1h4PZ",
-	"2WYPar3gc1zqLrYg/9z5o++UA5a2d5Jrzbd4CPDevs17RQMH1VIYy+YKHDY/YuB4oocwPuXGIku/OIT2",
-	"HuhovbvzRndvRjMMc8gwEHOvmLCGrWA1BW2QfLh3CpXXDveJnjoCY8RcQoGkz33g/sltrWOEhVe7wD/E",
-	"sD0wOxoioYxiLZdMzWagH7Hbye3EC0RuiXNuYcO3uCvF8oVSBmLojMz9fUTcckIJbpgzDTPQIHNHQhO3",
-	"wg/zdsHN4nCsx/T0B24WBGaODAgZiH9Gk7jFXrHbiVnwb7/769XtBCH617+wBbznBeRixUtWiLmw5iK2",
-	"jAJ44QSp8aRrFIVRswFijprt8rhdkMw8KpVqPo7KWDUEEdzwXG6VjB76hscEbMdBSyXn7pTdGyysUdel",
-	"kHOSokjSX6gVZMzU+YJxw24nf/7G3E4esSBccLYSsrZe8MAFCScL4LDRa35wh78Xshh5id0nh7d4KmTh",
-	"JZA9GSfBc76w7JNN1qomHeKIbOE28CYBOjfUwQb8AwcjzhxjoZtoLJeFIZRhN09vhoMqzZ7BbpReRp8p",
-	"LeYivnMjPN8edneHAiqspuGmBTFa/LxZUA8oT8FHw6ncIz76falI9dpDI/czIZFRtc49GjkKVIHmVmk2",
-	"da+QGWAXZvC+EhrM8DNeejowXO0ajUbuLh+X2/Atv55m9jBX1mwsCcfxQkn4jCgOXU8E7JfS12ZRHYMV",
-	"tUaLgGc9ZMIgo4yGlVqjwHrIRms9h9jl7T3acFa7azAA7AXXBghjsyFHmTyok1x2XMd9u+oxXdQ/oOuO",
-	"2NcKvahV/1Iby6TakG6d1Kd7VObshFQBseqo5vqC3rpfVOQxl1xvI8I1/k4HFBRYJ9Uyu0CzyArF9iC5",
-	"KQkZ2yxEvqBzdHsqwYJh061TXaCcHR7eXAMkjs7PeIRE7xsGWrOtVJbR8DEpWKllH8U5iv5hddmkmcMN",
-	"GQUvUsAIeMmKJAwzagVIHQ/5XSEivI7nNmFN7MO6mlYUFf3F6uQIiWNmfq1ZwM+wimapaYidglx62N8j",
-	"evl4ATHRCH9uDLOORs5ULQumasv41P1XSWANi903OfoxI2qt5aIcZdBaZmzDtXRE+cn102dHN06Tt4Ym",
-	"P2Vy76c5drhfXPKxWlVcx9hkeBL0Tw2mLi1poDk+E0Y5FZ0thLFKCzBkiO5q1BGUSE7oKVvHqNqxT5fK",
-	"2MGn8EwZEzsE430+8XnJgRAYDBpziKcAaxgNKznKDsZCZUjOXHBDfgepNpGl7yNl2L5fjd9Z7GhugBfP",
-	"wKJH60AIbp4RlyygFOgnaSSZuViDZHV1wZ5KxgmxhMXVSsW4tQ65DO5AKqb5hk23ltxyezSfXo27DcI4",
-	"hyts8NW7ZSbZsLN7rbexo5tqtYQ4fynEGMP+ESfB+xhv5xYdT1NghcMBIntxq+ER6z/9PFN65TiZg+Rf",
-	"/xLHd27sW9A6wW5LIeN0dQXG8BjTF4U/CeZf8SyfaZgLY/UWsUZtEqoNxLAw3PQwROzLX2uox5yP5pvE",
-	"EbRG6UOrNVIlv7FHbMoN/PUvbF8o++frJw/+/9gae4QXDVXJt2M20BjKx3hU8EEh8gh5UhK32gzrZF2Q",
-	"blvIjEUJxY6pXFiWc+n2O3VEmxfHecWO4N7BvOZ+T5pz9Netn16dgpN2qN89Yqc3ng7HKLan0EGUmkLO",
-	"ic+QX4YpiY6WDd867QaZjZDLGAct4v4+dGvUBgpSiZzyutgGRAn8IIb/jcT1mfJ5zJBPTmsJZXC85KIS",
-	"xPkO74DgCUYi5DJjt5MNTBdKLW8nbrDbCfqObydHT8+qCQ0etho9OsHnUhkR4WXNo0NZyB0TCpqBuhbK",
-	"6R0nEoU1rKDYJuihVaxQAavp7ntbl3eReX7Ve+Ig65UDkXKSshOvJ9lktismjxOvm0X3wvgkFKI5sPtE",
-	"IDzH+gfEaET7kMS6pftDRlhd1KexTAgdwbS0OxkU33733cO/Zaz69ru/uvtkIHd/Lh8+YkqWW+ZfQM5j",
-	"Gom3LB17YaWaMyHjVtBpKfK3y9gGiTHXujwKzyUyJW9U6gwZh2k9tTFo1tM2pIiTWG+4IJ/2hpNQMIVS",
-	"AIamyEOIzoQmtWOcDW93HWslcsjYiotyqt5nje9RI0xjIHR4N4LqihWYuHi+WWx7JHNvKDl2EHgENEnm",
-	"IeKXSBPEjgTDBMdGLEhvwUc10onYPkihc/s6M2huYLwHInzWeiAcOEBzU2vPjCvQRsl7410d6ELFjUew",
-	"k35vr4lsgAH4pDWCxyQRDHSIcExjlYaCNS/EVJxcVQGyUYZvMubUDtJR3eX1YRYOcl6cQaLkFuhFf9PV",
-	"Mo9GoSQP1JPa2L4oKKZ5w2EMLcItUkMOwmnVRLNNE34VB0C/A2EtCvDm+j1JD527vDRsCgshC4Ze32CU",
-	"iM7ktITIbqZQqg0ruOVvC6GDET3EWOLNwEAWY0VZXpElpLEPA9nY93X7o1BvQBKlWL+oWru9Rcw0jZXJ",
-	"wRyMEUp6jEBsYUuAKiMTVGPSoYNYRYHS4MzBVJUWa25p81kQ7DTkShPv8L9YPi1pOd4dHwe+qkD2WJ1I",
-	"DSfhjak16EddMY4uoTuZEg9EA77L5XYU0FFPP1yEVFbkYDK2hMp6qmQy5sVsk7EC8pKTZyK+OV1LGY3M",
-	"2D2huVNoiNrh9S1hZhkZzrZuQ6M2s+HCRuf0VjDhdoS6AQNp6Z8FzEBrH89WAUWNeJmmAF6wEnVNc9yC",
-	"R5EWnYvdkosOTnUucDbpkMGw9nAkHYxvKGK4r1EyniQL4QmR8iDgBmJBrK1LKZiIGPsoSi16Ck5qO8p9",
-	"SLTzo0TX/74quZBQ3Dy9ieyh85TRoynRmEP5l9BHmCYu0AAYJuxwxt2Y13YXQZwWdWe6cBToFRYQE9hm",
-	"YB1cI7xMkIrvdoAvxb5ewjbBahyS4tOBxtOudhG5OF4EjSjpRaHBmLBS8rC6e7vghsJFg/DKc0cFBYXU",
-	"dc8lqmUuRVXFwFLL2jjiOWpzr2i0xN4obufo1sJyg7InZkw6Hd6pAw6RwVg4bjEjGuAXH3bZi+5Rfa/7",
-	"NJgWnMqHoHeEbCaCjNjY9hoP3HD97xM1si5MhyhrnWmaT5MwkeTtjoOEHqIKHDI8hGFLqTYy2FzQjB+5",
-	"6gEbo/e9z/Tflbf6sLAhwKnoof0cgayhxryxRAeDLug/RHMI4tkH7Vef4HlYqCpCZILB0Sg24zpjqizA",
-	"WBa0vEH38gdVxS6kA5MVNoJzT/2TRunwzhXUzdHvtgvBiwTRPHpU3cvnbUIJW9qCVxVI02ienM1qjb4N",
-	"r6MPgsRPboIIKI5kcGhVWxhu93rpXo+SQPdCIkmk1ynx+SkkOMJbqTbHRomafQf4RGLPTJSCVMoIIh8y",
-	"hKM/Yt/4YEOvoXUZ3SQb4o+LWlJQSnC4unGagRvQr5hpMNYcZSOdFJmd1Jmwt/3MmeZK7aBUCydaZiuR",
-	"TroH3+AH3Z3WcNuenacS/qbEaPeTkEW1Cwj8OXAwb8SxKjg2Gp80OqsyJtXG6exTmCkN3peHb/gciD2S",
-	"XlOCJqT05B6ijucbSbtdQVgsijp0iN4uh1TWLRvX4/AmaxMQnKwQJUeJBYSwhZj5PsyTo1XIsYWca71t",
-	"9U2URkZpRmlHTvKO4S4jJnLcvOFbEwThoDTgSvEk2RbslfevKskKYZYkrPxSF3Onas25kEw5ncSbsg1J",
-	"1BcM7YP+TrY4IjyKXAxzWR5mmDW+iAZneuIrnvhw/j1UVnq5G3nYRIJ4E7KFsjTMblQb+HLBvld2gZq5",
-	"06QjhmQnsQ036faFICYJn7tCIWJlyyqu7RDSlgwvbIkQLT4Gwh/ade5dMQ+7HUCiLuFzM+JhKaiQR0JQ",
-	"DIo9katMQjxREkqIzqGyGeMsL7lYoc9RMr7hOhrWMD5zbXw6ViF4mQp/hMYoOxAvVIK/H/H8pMJEIhf/",
-	"R/8kEMiuLYxuqeQrr5P7g90VGy/YT4pV3JhK6aBAXgyVoPzsUeVVrceAqtcB6AQ1KgCxay0hUy4aq3xM",
-	"xa4zMEr6MUkthpxe0ie/AkVJEpFTFUiKYE6ls9GY8dgf9/UYSChdLbh8mw5d3gYaji86Du0IcwWqKuOL",
-	"8+8djvXcPyHGQdu1xufW7cZre/fbArguPCMo+BalAYczjmoH8/7MY9Ah80/zO7KFDxWpXzkhP4JzfZnR",
-	"soZj9Hks8e36PAMra8mwF1Zp5pautMgS1uvpWoMp4e70UPBT+OMDM7hH3ninukbEw6qtU0CWCMpGTdgc",
-	"xsXIfGKMyyO8IyR2dTSXgdlEqPas8WaTCO5umdp0A0exyM1V+Ld7xwcTZYxSOAoylMcnVQlrhRtVtzFO",
-	"TeBeEwZEz8Iq4oNvY1FFuDpe/sGwXBUjop3i2SsUHOT24WOeYtgSteF1THdkAEPJi7blZF4vzXsjddI4",
-	"HdWZDeh13NhTiCJuzzv6JcgC6+S87Zk3vBO1u4xNnB1kfXxEVlhCFMg1xK0MIur5ePnkMfvzn//8t91Y",
-	"KO5tZegXbGyr48LfMPEvEWvXGGrRdKzcGMcNxz5blwym6Vi0f8D2FBQ5YSr/rVLjZ7CG0od07C4qPOnm",
-	"jZbut3C9SjUfmaCHn3cj4AqY1nMsSjVTbSwc+YjexOKceL6MR1qj1aAsQLf1BKZaFHO4FDq/nGmAXwM8",
-	"cStlOSooeQ+6tJEoPH2Q+B4shfQKruM4u0pZtGaQhHKkknQseN09RsFvONvEYmfHEz+EXD6jN/tz+efK",
-	"Cu6rL8Wjh9LbbAHcVxMAkd3JaCNUFmXf5lxrn88wwrs/NZbn0RAPNDURBWy9445ZNrEqmFjp9DVyS4+Y",
-	"FZW+EYHxS9i8NZArWcRiUbbeeqFqzfImH3+xI3LIejUle2yaZiejA0ib8EoJSng7yQ4podyT7LbiQpDM",
-	"W1d+B99T9/BZg7+Ht5GedSIV8WKWgIFEF+z/gFbeB4234PCWuvffonRq3lagPZDjATa1Ad19l8qaxN7d",
-	"d+3HP8xSs6cgcQrGhpTtPnE2NUcWFkOA8Aithzg//fPzOduh0FKWzLOtvbgjB5FE5o9//3MoZZRjdYaO",
-	"g8xEoWXMgXW2zdDbz9zzEQytMeEQlMfcpnwNvaRkb/IFN8McSkkzbmdsdzoOaT/djrvvT8LtxMD9Yypv",
-	"zD9wQE+ZApvDiNi9U7WoUv6SqMgSaDYmzEyjMnzg9Qc47ygrr+1CRbWhUCjsJIkvA1wW3pGHCSmeseCW",
-	"s5C1blOetx991s+IWGf3yWH1KF9DUs3YShVfrFDmym8nIjdt4rYErO7UKbXWyVzshlZQlMi2q0B+QhQ1",
-	"Li9+DKtoEvE1RtNnTEgW1FEKRV2JshRe6sHH/3z9uCv9Jz2KP6r1+ANfRw7cOxKZVWgWYTxEc3WLaMST",
-	"te8GF5JejaGnhQPETytajRR/buStkIbnsGh48GDctRzCtJqIOULLTZT28GUsMNiHrIZYd2kZL5Wcx6MS",
-	"UrLuziCOjWAId2AmwyJcvYURV9lOFQPzT7B5raKbCU+IZ1v8M15sJ6J7aggq2sDU7rE1d5IKoslVlapV",
-	"GN2nVWVB0aiKQjIGmYFomqzZabuFMFEc2rEwJvdrMFv7ki6K5dFb3U3aj6RlxEukPW/zVNvYmStf17up",
-	"oaRrabA0iF2AvEjlNh1JbH97snzUoEoferwaQd8Dg824r0M7LCv1eddsTSVVG5t2hv8kez6KHx7eRBLJ",
-	"z+jkqCDhC7m8YK8XgCwk0G+nUoQvG7M5/liIEM6NemKX+dXVxXCnwG2Il7+dZOx2gkEb7k8/F551o5U3",
-	"sTIgC3MsoMv7AwZZ3htkjKH6i2jZAfcrEpS98gNU27WfoQFPFcBu3fTRxOp0hYNC1VM7Im0VsxUjyusM",
-	"M0gOvciwGR2SiaEtsdwbKIuE0nh6k90qmqeOXQQysmRkbOHoZqiuOFyud7eqUCsuJJ558DFfeLo6rnjn",
-	"SDNWW+wz6jvBXUf1aLuIOeZKvkVvnLWVicfQf6LVjHnlJ98FbceEloiY9xupAPQVy5WcibkvTpZ5w6HS",
-	"ISC9WzGMF4WTqmyviyU6FdExxYS9YnWVIYULObKF2kTTjGtJuXixANBS5CRcu/2HF7s5ggOTW3oErDBY",
-	"Y09c+IAGlJeykN17+NzbXT/J8uhxy2Ng1wLpPbN4v1OE9BSGNyTI98jw5tYbwxH6vbes2W5haMrB6GgL",
-	"Ti2T82i+Ud6UNewtFUZvYTV0yJcnqDEWivQcP8A9aOKHzTpScPT3YIQ+6r/qVUl5URzh2cgx3nrjU0Tz",
-	"do9feNNUG3e0k6y6lGrT+T3kBKFSEqxaTc0UnwLw+tmruLr6xatpe2KVrkCpgecLN1ubzoDsJxuQvRc9",
-	"/ZLHGAX+3AbQhXrt7bY3WlgLPu9TSM+qvKTl10p1SohEx7TvdPBkKgRrb1P78VLRDSLLiOyQWEm3LU3I",
-	"NkRx2bDpNuaOCb6eYTQVJ6EWUZFbreuoY89nNyhdOGFYdkN/0ZHgVJ9HLVl1aqGgFDdBAYn/Ij75ZqhM",
-	"Sct8WZeR6Mw9kNOSG6dtGuKJvlidh0Gl7YTSYNo1+xcN/iZWtKNMRgr7QEOY8bq0PWlFMb00Mug3qQG7",
-	"hn5qlnUgB4fk9F0R63g9DoxhoUEpUXjiV5cGMx5aAsruWYPgJLJIwCAzkltmwpoLdi09t0YOPkOttizT",
-	"sD8h/LAGxDh/eKOJj/4O4Zwq+5CF/OmsydDHQggyHlWEsW8jV7AGPR31yQGxc98HoO1Aol1Ru9EBCOSb",
-	"mx3IjfEqZK8RnwtgbTkyXiJbrZ24jIB7gJJWxmpJfhnxf33I8VQUheMWmlt4gNcb6LU1F6W79Jm30iQa",
-	"pfSU0bJ6+xYFzUg2omRevXrEdvvv1RKdCRdRtHQaTZ0woaXChvcOyw/Rhu02JbRyEvS7604cDvVtGSOT",
-	"uW98qwPSi9ylJ/tTk2PvlBVelqEAD4P3OVSWPfaV3Bw7f4nyycgM3J00xAN66CsdboQ+bkGNprhFYdSU",
-	"T9+DA/7OclVL2wReYK11CoXFTRZaVVV/DZwei5IvORF/2i2DEvF2ogWOWlEsUJefgY7qjBlFCMcn6aZ5",
-	"RAqT1Dbx5b62hTPsVLdoNtfonn60zs5ix/ESSsWL2IGEJ504GI0/Bb6/wye9EN1fnojk7OFZAGBtKu2n",
-	"L+AiwfT2gOgpbVhUFDjKNmnxI650+KwTHekVqiVExFO1Bl3yqr/vRdM5qRF8VVmgFOaphjBsrlQxNnIx",
-	"suc6ptXhzx3dAqOqGxEwBH8clKegt1ttkqJqGjL+Oa49X2JVlMCkIlt4U5TAKqqYJPrDlgfGySXscu5I",
-	"dmohDCxTkfSOvkJ54HAi+n3XP4pRgk4Qv3l6kzUKtNKJGqXTVPMNX3KnVHMhqWhWrqSE3La1gjo2xT8Y",
-	"36DD5yJE6R/WrU7aFttSXW6yUOWB+WioUDJrSEVmEkhiNlwqujqFnNcmVGnCMkdWKezgGR0w6X0Mm41v",
-	"aafr3Y5AArEKD00FDVwQZeYONj0G8LTgD1DImiMOB5DGsFMYHj2u3iPTY+AmkeuFD7qaLSWgo1IXGFvE",
-	"DhaXX7lhr5//+Gw3+SFUkvF+QQPuWm3ZSumoc4ISaEeOHVL4TDxZA2azqD8NGy47+cqirzxj021DA3z6",
-	"PfoDdrR9LoHa8Uy3KBcYS+nNIXjfD0oaDw2Gf9N7b06m6DdJH72ATd0q0t09sDN/oH7KBmBRXFrwKrIq",
-	"/LnpFFzni7ZmAaJWAcYK6V03DnLzmHk1mga8VbWc4+Xgkj1cZey7VcYeLjL27V8WZM/DDIdIwHhXDxru",
-	"fkzVsx/rnQs28BGde0L6K64uJs6ojRkgJONr2cTLx0lPDJ7ZSSgi4sR9Ioht/a5DTG6ekWOfdSuEjSiB",
-	"3JPURvW0qNM7W4FdqGI/Du9z0nC6RfSju7cQEblf+Zoa7rZScidq4xEt06dljqif71MqIxgCiVqw6C6m",
-	"1vg7za2Hllv5pBpaI/ty/5ZKbi2PRDEPjGZools9ppJZLPQDaN2/fWENPQHTIeb4ZA3HmzJTBx4JckKI",
-	"bq+OeCvgURnTo1tm1JIuOxIQ0odDIVUl4apbXxULkTaFChpTEsudljyqglO0yXl7eLth3pGm590yTm2l",
-	"JkEWlnD745RFRX3c9PthVaZww33/F7w2K76ldtXuhWg0po9MfMvHZHw11UQPxErS4s0i9JPCAqkD+2QP",
-	"D+Doq06adbcUg2sipLWNZ+3EvmC0ZutvRcGV3kv0H/wNBreOjVFNwmx8VfbwWTe/F+F3CLg4Cb2d3E4o",
-	"GBXXi7hj1Ap6MKavY2E6/NeWfXazrNMvfAtcP2L/9e03x/3uNF8SnqeQFgmZ75G0+DrWROc19c/BJlw+",
-	"bhepWOsW2iNayYBGHwaXcN8MZ0/7l4aGbeh8Oin051RkmX8Q6+smjI/jp6CJFS9gZL82qhif7uTlizBg",
-	"QKW3seKhh+jTZLfUZP6cV/n2p2tJ50KVBVlxO+pqdKq+ihVrrOnbbQPWkf6CaGhYIpjwU7uthYqi43TT",
-	"8zdRS4hMMZWl6evVtvrySLLXCiyp0XqEPQWVCpfiHtGpn6lcT2RN9MBLCsFibrulHzEEhEtfq55rYJUy",
-	"FgpmVdROk+peWUK2U2JsDpYmdZ/8wfRGvvb5L0O9gITK8gmB6R4ofcppsiuHQINAMabyHn3x1pcQGpqE",
-	"uodqn22TGun/GRCLPKSOGDl/vMjrm3HvBQz34HO6kd3eC3s5R6RTbFrcV5vgpOVjm4uiH3500cwUJzpC",
-	"48eRcjVLddgMdcJwzwl+FLc0jSXyo4u97mGJmnWKWRw0euzBjZNQek827w2lx4iuvNbCbl+hdk5+TuA6",
-	"xtSv93XDi1arvwpfNXMsrK0mHz9+9MWHIsnFuFnLl2DYO3TBvUMV5x0t990F+1nYBXu34TZfvAuNfCRA",
-	"geIPOpayUG61KYvg/riVFdd8BQ5uvv8L++9Xz39ipZBgMoobtbBiwPNFxrAglk/6w/JtJfA1mCviAvgA",
-	"welNWW70OWSYDYgj0FjNTQAsBB08Xuy6CQynRtKsXRuqhBSO1PDQW5kraTXPLSsU+HqSfO0DXdFjecH+",
-	"7m48hQFUFMvWcQn/8eWTx+xvf/nuv/50cStv5bv3D1AVexeMJqRMeqJGCj0C9Yq908CLdxl7R8cM79wK",
-	"3/FiJeS7C/bc92xV+RJsA4sQOixVMA5QrCUUF7fYeVXkIA2QHRukFTPhcGtyXfF8AQ++vfgmGJZ2fsMW",
-	"+6sVphxMfsbseI96hhnwoXhh7iaPASOFV3zroX/RhKFdTZ4HzL1+8bRTPeJq8jCUH+WVmFxN/nzxEJdU",
-	"cbvA23AZJr5cP7zkdUGxvXPA/9EzoeTTAuveGHuNb7jv/SmbydW/IhGF2PK95Bb0VZNcf8GeOIBbVb1z",
-	"iB0UcDbl+ZKCFaTaZPTXw5VTmB4usAqtG/PXmmoNelgG7ki0KUo4D9I/ZZtdkBqW5xYF595hYzSyhcdl",
-	"iAo/+iJVsx3y5s+ORkw+vkH3aKWkIUr27TffNC3dSM5Enyr5Sy5/8aaSdi/9GSoOpZBNOKK2P1C5O9Je",
-	"AxBHJRzxCYIFUgxqzOf9l/tg/JgddH6UcOFD8DCuOLHeBgCXT7goa03LbS+TQ1K6Le2NauLOIiKw5XOD",
-	"3mhE7DfZxNMTaipU4Og7d8Rha41uocoXit+9Jd/T81FH9f6B5XoXwk10y1RgztEdgvCxqrb77dN8AIHp",
-	"QAz/uQMwJKURiAls3WV6Ccv34aUD2nLq63bOW+R34a/ReZE8uKC8gorlANEOe/P0pntODfiHILd/9/KD",
-	"94J8vPzg5vjoHZpA0uvu8f1Tus9+IttzL2NA+l8QF+bMN+1Ss51ubo+6JW+ytqFh6PuJFzWU2IrR8KYr",
-	"ei8Rxww1bGnwP5TsYXUdaW+KDhheiiV00sC6WWCxFYTI054luKOYqwfu1wdmKaoHqiK7+wOs4upkCLS6",
-	"nxVbqePrGfH077JgnHmkOoqSnnwc4BCC2CfDeQi3PrpWK6AD7D302EiEtsOHeZNNqjpG99s74CXi7xX1",
-	"AT8ZZaGj2l3qx/NTs3NiiJuCcXKlY/eZm6c3QxHlgHiVihJx4owZfavfl2o6QHzFZoUUovBrrSwPwezo",
-	"hPX5B7O0GKk2FH3Qi0XDsETlFuwDYzXw1SdICMeQ5eHJkMW7tCO48iP6PD4fV3CG1vOMHMEn7KvGE95B",
-	"nm5SQ4s8XvmLoo9P6U4LKfTK/RZR3B7uREDx0cY+J2ZHJCE4RgSSLCVV+4oYZyGtbuxrs7xz8uqjsSPn",
-	"cM0KvWW6lngYp7ymPZOe6p7iFIz7c/d1GIRdtKlapKAJy4zvQtqDF0fu6+UHN9Yx+dRjz+/C6f0RTq9z",
-	"G0fTEwunodTOEBQcIpr6GlkjBMp9xMbqP5fUFistzlzj88dnpIvXaEO/U5J49kN/rORM6FWnBl6oAcXz",
-	"hZCQMaOCtd03e3dXawlb43uqUIu8DsYUCo2GQyRUSoe8pBzJ9NFSWiUudf71nG2TRnrG433paPVh4ike",
-	"GTEit/5t28LW08ymV39jdNe17EosVHhj0CEH73xSiryh5Nv7woz2JZMKIKn4+KpE/37mc3emz/BYvhIT",
-	"ehfReg3nISrhmGnRvXf5QRQfk3fjf0G4GndwTGenQpTM1QCRJOBuadEBMBwib/gklk+WNppzufywBj3F",
-	"4zn5rHHbmw+/H2d7i9t2wNoSGuz5XRYahqaVr2RZaFXtI2xTWI0iBAp269SS2wkDDCHyATFJBE6qbYUo",
-	"zOWHwiEcULP3JEHwzeDJJHg+K3hoOe/mOae+QfPE0+KoHLETM33lNayC2ebTmaN2reEUo/hskkESb/rY",
-	"+IrSY89HxwWfS2WEObchCws3dgXDtlC0aQ4qVG7q0wj6zVseZM9l+fUBzvBQjJNKDXJGxTaZVRRf5IXG",
-	"PuglqQlobmqfY5MArebmXE4ZHPsLWA7/TsmgieOjmto7FsTPJV1uvh0fCDbswRCrm6c3zCq1pB6aO5px",
-	"nFAl1CbqRkWSyEDG8Pc1mQ/Pyxp8dsMdcAZqXwsVMQOfWkgEBynPponBe29PyA8+lx3MAIp+v8kTfOOI",
-	"ynvd1KWJaZY+F/NONdX98dre6Tr0XA2ZN5TYHpuorbk/Yq7/jQG9jGOwprHMKKrsxOfqqhM6l/Q/+joP",
-	"/356eDex5f4r4RWg+7vTBrJz7enaDdC88cVLE+qR9N5SrFBxzz2cbbmOsxqSaxk7IDbddpPiyOY4h08/",
-	"t/uumlNgqcOte8YA3vxuSRh6GX7wLUE0OHYFmATbXIFHDGuiUiHYxtqAWnCnu22bhdN/VZKaACXVmcsP",
-	"9MfHS7+YYZeGPjoNxr+kiX/oDvk7Fg2xRwXsodMIrrnrpy8fN6m2Vyh1tcYSA8ZgHUKMMqAMJW9DQS86",
-	"45iy4j9vEpU7onMJwxSUbvXXJA/9Ibx0lNbdpEVGMtCMonRNd6qwymTihE8eGzX6UpCke2zwJeUgjxrb",
-	"tytv+67/h6qSE/iXR8/BKz4VpbDbTqMJMkb44hXJCZsvx83520yBuZbs6U3ovoTpdka8dyegee4Q1T1a",
-	"KY15Z1g0FAv16qLpbIzpRskFAdf54t9S7fDX/itRO8I13/H7rdQa0GS97wA8Yn6Issjn7vL90GjGZ+GQ",
-	"Q81yp4ute4IVovoi67795tvzz/Y6dAJsK0tSFUyl/T90Ta26Zm0bthPgznNv3u10Gfy0SNzw+lF3cYtB",
-	"91hdDZu4C4d0KBCD4hFSl4AEoWzwb8WouIMDl0pXCy4vgergnH72pF9GFs9x6q9HjL8DdKPIyqbgO5bW",
-	"xlyK0G6fuvsL+6m+gl3kqLgxldK2j1K8CO+MguxaFhdTbpW8CHP85yGwv2CmZhPuNqPwNW4ZVic0I6jw",
-	"l7rS99ik9ZovAWvD/i65fB2SiztQX1bzilHgdcYKyEuMCM5LLlaZu1lzDcZkzI1cgoXWpJVzmaNa+okS",
-	"D1aTAh8X02tgeOr7uvRaF15Zrm1TUFcYVsBaYN+/pMkBX/i31N2utRZrKL4S3Q2DtbA2WQgtCqVl9lpY",
-	"MiF3ObDHwS8WVbRzBy45NbQ/w7xZMqFiGS7XeUS95d1bbJfnxLfrfCnVpoRiDhG0Y3VFGb2+PNMRRBtG",
-	"Gi9Xag13jBc/qjWcEzHc+HeNGW7Os9ry3QQ+rwbbPLVo4XCi0zv4GF4kNAAMiezjk/+gmMl7bBf4B2zv",
-	"rI5IVU9LkWMIV2PrxZwn/3cT/KiV5ZZqshvGV4q6v6x6y8LEvdvuPV9c5JJGHXavP6lgQ9xPh7P+Axu8",
-	"nONiN63h7vhyux2dO2w8hyCZ7yDIp5QHwlja3rv8DN84+2X+TUijbq9fiSha+mMLGEH/HkAa8MVO4aGU",
-	"UecZhYSc9SzuxCwbGk0cA1R2FvrYB/5RZprRU99N7FGDJr+HYQzByhvBS6w7KpfkjS6E8f3ZmLDsj4Xa",
-	"yD+haxik7zn+x7r6Uz/+JsX7Us0vS1hD2VO4B+wzNX+GL53nGHHsLxDHH7ZlzpuJ4VOcKXi8VPM59egO",
-	"ZWElvMfycdoeSXhOHqKTG0UuKo4R/KiofWjOMEY8Ds1+nSF88dbcmqugM4SgjZCdbcRcon3Qx2Jz63+a",
-	"bjvtW06gFcYpVLO33rGaRoetnjzJJhy7BeULwLoNBeQC+4aHlIesEzC+aIOJmnbOqLhlE4xeQZGo69cA",
-	"vUYbnhfEllg/fKGEibRTPKT7Tdf+pCD2wic63WOtym3hTtSqnQ4RAihADfsbd28ZAnRE4MR1UbygwNVz",
-	"0EE39ODSYac9k/PytKfSVI5/dS0P2BKZCUvBgobCCpvstP5DSqgy+OaAipkvwd1jf5C/FyW6P0WJ8MjO",
-	"qhE4xGCcPOX7rbUdwlJ3vqOYmaU94YF83FsQeaVpL220j5TegdLUvfq4Ha7v3KD1mKY9I4P4AvqO39SZ",
-	"q0LhHGwhjFXIrKmZQYdbkCrUcIpQwK7k+fIIQ09LzV2UWanizvHlFVGDH1UBZ/NtFPAlpImzur0cH8wY",
-	"tvTIsBUaNjn3RQ+PU6WU7FDyHHpDmPCFgbVrkXWgkpB0+fuup+OC2nfVMYqhF6iJdRszc7lFYMcnxiKt",
-	"XzZH4KwyAp7TGRHwiUACBBpQOMAz2Ki6LNgU2EYLa0EODPs6QELS+vuwkN44J/xohrsIm9N16RUzvM2+",
-	"kj5eaST3Tfkb7KzT4P2W5arTpLnHYhKHsoaSp4GMlTNe4iv3WtPGfZxb1faFU6jQCOi10z2sD3hBZZut",
-	"AOwQMXH/kEJiWahVFA09jiR1BY9Yx6B15dMbsbefI44hfu3m6Y05kaGqL4T5ld/K70bwcSHMZdmmF3o/",
-	"WnOmHZTCxlDDmLx/tc/G9ppeuddXv22BfHYr207HNhNp541dwVYGyvWO5S12aP2mt8fYTZuaMp/nIjWd",
-	"uO84+vcn2Phe0+crCk7QO2zA/jn3qAkfgbVa3n34CM56Tnz4OpO8HdROhwfVEWJaHdOYClFkTatfpXtr",
-	"UEzvaRbwVxkp8wpk8dWU2yX51W3ItFrHShl7kJiX7p2xfzlCNYTeG/JzeOnMBQvuk/jS7Zl79laFLfzD",
-	"CTc/jTjjo6myoXnvvZYrmw7Ed+BeCP2wD1Nlo9W4+g7tLpLrdhDh/teLSqLrWcuo+ApEWAaDOoA/Qi0Q",
-	"DT8zLkoIhjeBsTQrYUyPV1PNfi8wdapb6S8dpZR4ZPdBaFgjeSeVKX4ZW0dMpzE4IlVoCf6vN+5QyI5E",
-	"6IaN/SeXk49vPv6/AAAA//8=",
+	"7L17k9s2lij+VVDaX9Xs1tLdSWYy+5v2Xx07vvGOE+fank3VnXbZEHkkIaIABgBb1nX5u9/COQAfEkCR",
+	"ttROe/JP0hZJPA4OzvvxfparTaUkSGtmV+9nFdd8AxY0/utRrY3S7q8CTK5FZYWSs6vZLyvQwLhUdgWa",
+	"VXwJDGQBxcUsmwn3wm816N0sm0m+gdnVLKdxspnJV7DhbkC7q9wTY7WQy9mHD9nsmdgIezjXD2rLNlzu",
+	"mLCwMRn79iu2xemFZcKwjTBGyGVq5hIH7U684e/Ept7Mrr796qtsthGS/vV1FpYkpIUl6NmHbPbuwVI9",
+	"cD8/MGtRPVC4Jl4+qJR7Sc+uFrw08CGb/cJtvnKj87JU2+83ld39Dy9rmF1ZXUO2t6Vrabag2X+/fP4T",
+	"K4UEw2ppRcnsClheCpCWlcBvwaR2tcXpBsA5eukfspkGUylpAE/8CRdlrcH9mStpQeKJ8KoqRc7dEJeV",
+	"VvMSNv/5q3F7ed9Zw/+nYTG7mv3bZYtSl/TUXP5MX80+uBn3kWnHpLIXiAT+fTfcdb7GuYtC0Np/1qoC",
+	"bYVbKa7+AK752qGEA+NcFTumFoxLxvO1VNsSiiVsQFoH06oz0vuAnTEoFnArcog+0sA9BA5RWcNvtdBQ",
+	"zK7+GUZ/3eCXmv8KuXVDXOd28g4R6bcrbnvbhFvQO5avuFwC2/AdW/FbyBiXBeOlQyxu2UYZ6961K9jg",
+	"80NIFHr3Rtfy8BI+1rsXtWTcrP3kW1WXBZs7IuBwGQqajFZg3Hmu/K30u54rVQKXxyAXg5GD4/tDQEDh",
+	"QLEK5AEnNIwHKGy5YRteALMqY0qzrbAr5vcRVh/BBfy46CyuQw464Nnf1f6h+2Gip661uI3uiR64XSkJ",
+	"zFiomJAOhYWcq3dDiNsfiC8saIZ07wBt4RakfSOKKE4vREkLG7rKPyp3jfB1rTaHs29XyoTVO2yNrWLF",
+	"ZaEWi9Q6iMzFHigbf1BpdQuSy8RlNZbTh/2l0m1gfjVsCG5W2DI+9i3o+Wgy0Nt65zT8MB6mHgJh3eFg",
+	"etscQK2f+RKX2scW5J+9P4ZOOWBpeye51nyHhwDv7Jt8UDRwUC2FsWypwGHzQwaOJ3oI41NuLLL0i0No",
+	"74GO1tufN7p7M5lhmEOGgZh7xYQ1bAObOWiD5MO9U6i8drhP9NQRGCOWEgokfe4D909uax0jLLzqA/8Q",
+	"w/bA7GiIhDKKtVwytViAfshuZjczLxC5JS65hS3f4a4Uy1dKGYihMzL3dxFxywkluGHONCxAg8wdCU3c",
+	"Cj/MmxU3q8OxHtHTH7hZEZg5MiBkIP4ZTeIWe8VuZmbFv/n2r1c3M4ToX//CVvCOF5CLDS9ZIZbCmovY",
+	"MgrghROkppOuSRRGLUaIOWrR53F9kCw8KpVqOY3KWDUGEdzwXO6UjB76lscEbMdBSyWX7pTdGyysUdel",
+	"kEuSokjSX6kNZMzU+Ypxw25mf/7K3MwesiBccLYRsrZe8MAFCScL4LDRa35wh78Tsph4id0nh7d4LmTh",
+	"JZA9GSfBcz6z7JPNblVNOsQR2cJt4HUCdG6ogw34Bw5GnDnGQjfRWC4LQyjDHj99PB5UafYMdqv0OvpM",
+	"abEU8Z0b4fn2uLs7FlBhNQ03LYjR4ufNggZAeQo+Gk7lHvHR70pFqtceGrmfCYmMqnXu0chRoAo0t0qz",
+	"uXuFzAB9mMG7Smgw48947enAeLVrMhq5u3xcbsO3/Hqa2cNcWbOxJBynCyXhM6I4dD0RsJ9LX1tEdQxW",
+	"1BotAp71kAmDjDIaNuoWBdZDNlrrJcQu7+DRhrPqr8EAsJ+5NkAYm405yuRBneSy4zru21WP6aL+AV13",
+	"xL5W6EWt+tfaWCbVlnTrpD49oDJnJ6QKiFVHNdef6a37RUUeccn1LiJc4+90QEGBdVItsys0i2xQbA+S",
+	"m5KQse1K5Cs6R7enEiwYNt851QXKxeHhLTVA4uj8jEdI9L5hoDXbSmUZDR+TgpVaD1Gco+gfVpfNmjnc",
+	"kFHwIgWMgJesSMIwozaA1PGQ3xUiwut4bhPWxCGsq2lFUdFfbE6OkDhm5teaBfwMq2iWmobYKcilh/09",
+	"opePVhATjfDnxjDraORC1bJgqraMz91/lQTWsNh9k6MfM6LWWi7KSQatdca2XEtHlJ9cP312dOM0eWto",
+	"8lMm936aY4f7xSUfqU3FdYxNhidB/9Rg6tKSBprjM2GUU9HZShirtABDhuiuRh1BieSEnrJ1jKod+3Sp",
+	"jB19Cs+UMbFDMN7nE5+XHAiBwaAxh3gKsIbRsJKj7GAsVIbkzBU35HeQahtZ+j5Shu371fidxY7mMfDi",
+	"GVj0aB0Iwc0z4pIFlAL9JI0ksxS3IFldXbCnknFCLGFxtVIxbq1DLoM7kIppvmXznSW33B7Np1fjboMw",
+	"zuEKG3z1bplZNu7sXuld7OjmWq0hzl8KMcWwf8RJ8C7G27lFx9McWOFwgMhe3Gp4xPpPPy+U3jhO5iD5",
+	"17/E8Z0b+wa0TrDbUsg4Xd2AMTzG9EXhT4L5VzzLZxqWwli9Q6xR24RqAzEsDDc9DBH78rca6inno/k2",
+	"cQStUfrQao1UyW/sIZtzA3/9C9sXyv7x6smD/z+2xgHhRUNV8t2UDTSG8ikeFXxQiDxCnpTErTbDOlkX",
+	"pNsWMmNRQtEzlQvLci7dfueOaPPiOK/oCe4dzGvu96w5R3/dhunVKThph/rdI3b62NPhGMX2FDqIUnPI",
+	"OfEZ8sswJdHRsuU7p90gsxFyHeOgRdzfh26N2kBBKpFTXle7gCiBH8Twv5G4PlE+jxnyyWktoQyOl1xU",
+	"gjjf4R0QPMFIhFxn7Ga2hflKqfXNzA12M0Pf8c3s6OlZNaPBw1ajRyf4UiojIryseXQoC7ljQkEzUNdC",
+	"Ob3jRKKwhg0UuwQ9tIoVKmA13X1v6/IuMs+vBk8cZL1xIFJOUnbi9SybLfpi8jTxuln0IIxPQiGaA7tP",
+	"BMJzrL9DjEa0D0msW7s/ZITVRX0a64TQEUxL/cmg+Obbb7/+W8aqb779q7tPBnL35/rrh0zJcoezLoQ2",
+	"FnmPCTIv8HzVxNqUammYkHFr6LwU+Zt1bKPEoGtdHoXrGpmTNy51hozDtp7bGFTreRtaxEm8N1yQb3vL",
+	"STiYQykAQ1TkIWQRDNNtef113CqRQ8Y2XJRz9S5rfJAaIRsDocO/CdRXbMDExfTtajcgoXuDybGDwCOg",
+	"STIPEb9EmiB2JBguODVyQXpLPqqTTtT2wQqdW9iZQXMD0z0R4bPWE+HAAZqbWnumXIE2St4bL+tIVypu",
+	"PIKd9Ht7TWQDDMAnrTE8JpFgwEOEcxqrNBSseSGm6uSqCpCNMn6TMad+kK7qLq8Pt3CQ82INkia3QK8C",
+	"mK62eTQaJXmgnuTG9kXBMc0bDmNoEW6RGnIQTrsm2m2aMKw4AIYdCbeiAG+235P40MnLS8PmsBKyYOj9",
+	"DcaJ6ExOW4jsZg6l2rKCW/6mEDoY00OsJd4MDGgxVpTlFVlEGjsxkK19X8c/CvUGJFGK9auqtdtbxFzT",
+	"WJsczMEYoaTHCMQWtgaoMjJFNaYdOohNFCgNzhxMVWlxyy1tPgsCnoZcaeId/hfL5yUtx7vl48BXFcgB",
+	"6xOp4yTEMXUL+mFXnKNL6E6mxAPRgO9yuZsEdNTXDxchlRU5mIytobKeKpmMeXHbZKyAvOTkoYhvTtdS",
+	"RiM0+ie0dIoNUTu8viUsLCMD2s5taNJmtlzY6JzeGibcjlBHYCAt/bOABWjt49oqoOgRL9kUwAtWos5p",
+	"jlvyKOKic7FbctHBqc4FzmYdMhjWHo6kg/ENRQz3NUrGk2QhPCFSHgTdQCyItXUpBRMRox9Fq0VPwUlt",
+	"R7kPiXZ+lOj631UlFxKKx08fR/bQedoLCj+QgpnhO8PcNscz6sastq9U7fzNosiuMFdMMluAdQCMOgL3",
+	"5HW00vjXIyOtYRflfZzE7kY0cXAaaULt6hiRa+MF0IiqXhQajAlkjfysbiHCejBzQ8GjfoSYYrkWVRUD",
+	"DLlmG8NUbRAco/bzksZMbIcCdo7uJpxH0PIcXMlzxW1DaN1ZcbOGwj0+KhITBcADbDc+iOxRra/7NBgY",
+	"nOKHK3NkbCGChNhY+Bo/3Hgt8CP1sS6Ax6hqnWmaT5MwkeTzjoOEHqIiHPI8hGFrqbYyWF7QmB+5+OHm",
+	"Rm//kAOgK20NoWRDflMxRPuZAllDi3ljjw5mXdB/imYSxHMQ2q8+wv+wUlWE2gSzo1FswXXGVFmAsSzo",
+	"eKMu6Q+qit1OByYrbATnnvonDX33LhbUzNH71ofgRYJ6Hj2q7uXzlqGERW3FqwqkafROzha1Rg+H19BH",
+	"QeInN0EEFEfyOLSqLYy3fr1wr0fpoXshkSoy6Jr49EQSHOGNVNtjo0SNvyM8I7FnJkpBKmUEkQ8ZgtIf",
+	"sq98yKHXz7qMbpaN8cpF7ShKelzdOr3ADehXzDQYa46ykU6iTC+BJuxtP3+muVI9lGrhRMts5dFZ9+Ab",
+	"/KC705pv27PzVMLflBjtfhJyqfqAwJ8DB/MmHKuCe6PxTKPLKmNSbZ3GPoeF0uA9eviGz4TYI+k1pWlC",
+	"SkseIOp4vpHk2w2ExaKoQ4forXJIZd2ycT0Ob7I2DUEqCVFylFhACF6IGfHDPDnahBxbyLnWu1bb/K2G",
+	"PhU+qhel3TnJO4a7jBjKcfMo+3npOKgMuFI8SbYDe+W9rEqyQpg1CSu/1sXSKVpLLiRTTiPxBm1DYvYF",
+	"+76RxLo4IjyKXIxzXB7mmTUeiQZnBqIsnvig/j1UVnrdjz9s4kG8AdlCWRpmt6oNf7lg3ym7Qr3c6dER",
+	"M7KT2MYbdIcCEZOEz12hELeyYxXXdgxpSwYZtkSIFh8D4Q/tOveumIddD5CoQ/gMjXhwCqrjkUAUg2JP",
+	"5CqTRE+UhNKic6hsxjjLSy426HmUjG+5jqpg0/PXpidlFYKXqSBIaEyyI/FCJfj7Ef9PKlgkcvF/9E8C",
+	"gexawrzKxMkQ2/D0vth4wX5SrOLGVEpbrzhejJWg/OxR5VXdTgHVoBvQCWpUBqJvKyFDLpqqfGRF3yUY",
+	"Jf2YqhZDTi/pk1eh0TgdsaxAUhxzKqmNxoxHALmvp0BC6WrF5Zt0APMu0HB80XFoR5grUFUZX5x/73Cs",
+	"5/4JMQ5vQTA+w64fte2dbyvguvCMoOA7lAYczjiqHYz7C49Bh8w/ze/IEj5WpH7phPwIzg3lR8sajtHn",
+	"qcS36/EMrKwlw15YpZlbutIiS1ivp2sNpoS7M0DBT+GVD8zgHvnkf4AygsXuV+JcIWCOclJrGWwyzIAs",
+	"HCq3WaRNMF0ryyJa50qaqKkireM7slpCe32ayBlWQC4KMBSHmBZDR+gzqAhNIqjxzGq3vrkq6OJCaQBX",
+	"XPFdqXgRT4MY3DRedjMULBS7M14/wmgfXGdng6lzPwnKO/y5T/iuqpg6VLXVOcjyRviesLFNiwz7yMiu",
+	"h3h5SM3oaOojc+jC4WdB5XRcRW274dJY2ukq/Nu940PoMkaJSwW5heKTJpC4QxaQeTXhqu0VxmdhFfHB",
+	"d7FYOlwdL/9kWK6KCTF+8ZwtColz+/CRfjFsidqsO6ZqMviipkHbcjqe1159yYakayZqIzKgb+PGzUIU",
+	"cfv10S9BFlgd6s3AvOGdqJ1xarr4KGv7Q7QkeESBXEPcqiaifr4XTx6xP//5z3/rRwBybxtGL3jjS5gW",
+	"9InprokI08Yx4fBNKzfG8QBjn6NODoJ0BObfYXcKcpzwE/1eqfEzuIXSBzD1FxWedLOlS/dbuF6lWk5M",
+	"S8XPu3GfBczrJZZiW6g2ApQ8pK9jUX08X8fzC1DSKQvQbRWNuRbFEi6Fzi8XGuC3ru+Nl+WkUPw96NJG",
+	"ovD0qRF7sBTSG3Qcx+kbIaKVsiSUE40Cx1I23GNUdMazTSzxdzzdScj1M3pzuILFUlnBfc2xeKxcepst",
+	"gIcqYSCyO51kgoqu7Juca+2zeCbEssyN5Xk0oAlNq0QB21gQxyybyCxMJ644FlicFkGDRo4J6SBr2L4x",
+	"kCtZxCKvdt5ap2rN8qYKxaoncsh6Myd5PU2zk7EwpD0HN77YT/FJKaGeZLd1RoIm2gaudPA9dQ+fNfh7",
+	"eBvpWScuFy9mCRg2d8H+D2jlAzHwFhzeUvf+G5ROzZsKtAdyPJysNqC771Ixn9i7+4Es8Q+z1OwpSJyC",
+	"sSFlu0+cTS2RhcUQIDxCaznOT//8dM52KLSUJfNsay/KzkEkke/m3/8UShnlWJ2h4yAzUWgZc+CNaPNS",
+	"9/NVud0znh2C8liYAL+FQVKyN/mKm3EO1KTbojO2Ox2HtB/vt9j3n+J2YuD+MZUt6R84oKdM381hpI06",
+	"o/2DUZEl0GxME5tHZfjA6w9w3lFWXtuVimpDwYhzknSviYYZz1hwy1mo1WBTnuYffa7bhMh+98lhzTRf",
+	"OVUt2EYVn6087MZvJyI3beO2BKxp1ikwyPdMjN4TS1FRu64C+RE5A7i8+DFsoqnz15g7kjEhWVBHKfB6",
+	"I8pSeKkHH//j1aOu9J/0oP+obqcf+G3kwL3jnFmFZhHGQ9Rit3RMvETB3eBC0os39rRwgPhpRWvw4s+N",
+	"vBWSTx0WjQ+djYdShLDEJjKU0HIbpT18HQuD9wHaIbNDWsZLJZfxKJyUrNsbxLERTFgIzGRcPLe3MOIq",
+	"26liYP4Jtq9UdDPhCfFsi3/GS0xFdE8NQUUbWdBgaqWppIJoclWlKnRG92lVWVDJDEUhSKPMQDRN1uy0",
+	"3UKYKA7tmOPB/RrM1r6QkWJ59FZ3S1VEkpDihQGft9nZbazYla9m31QO07U0WBDHrkBepDL5jpRzeHOy",
+	"LOygSkfD20nQ98BgC+6rL4/LxX7eNVtf9X00Gf6T7Pkofnh4E0kkv7qTo4KEL+T6gr1aAbKQQL+dShG+",
+	"bMzm+GMhQvIC6old5ldXF+OdAjchO+RmlrGbGQYpuT/9XHjWjVbexIaBLMyxAEbvDxhleW+QMYbqP0eL",
+	"bbhfkaDsuRqpovEwQwOeKvvehqVEywmk63oUqp7bCcnamJsbUV4XmC91GDUB28khyBjKFcs08/7diNJ4",
+	"epPdJlqdAXtnZGTJyNjK0c1QU3S8XO9uVaE2XEg88xBTceHp6rSStRPNWG2J26jvBHcd1aPtKuaYK/kO",
+	"vXHWViaeRvKRVrPgOs77oO2Y0BLpIn4jFYC+YrmSC7H0JfkybzhUOiRgdOvk8aJwUpUddLFEpyI6ppiw",
+	"V6yuMqRwISO8UNtoUn0tKfM0Rt4xZzPEbeWqlpb5fB0MTA5B7b1i7tE5dDnNxNhMGjTWlQ/rQSkqCxnu",
+	"h8+9Nfaj7JEe4zxedu2S3l+Ltz5FXk9hjkMyfY/McW69Mcyh3wdL/PWLpFMmUkeHcMqaXLKYkTZvSnwO",
+	"ls2jt7AzAOTrE9TbCwWrjh/gHjTxw2YdKTj6ezBBS/VfDSqqvCiOcHLkI2+8SSqij7vHP3uDVRt910vY",
+	"Xku17fwe0uRQVQm2rqZ+kKcZr569jCuxn72yvCdW6WqsGni+crO1ST3IlLIRGazR0y95jH3gz20Yaehd",
+	"0G57q4W14HOfhfQMzMtffq1Us4cofEwnT4cQpwIR9za1HzUY3aAqRR6JWqDfe9m4oSMHCtGGzXcxJ03w",
+	"AI2jqTgJtUuL3GpdR919PsdH6cKJyLIbAI/uBacQPWzJqlMWETMQMO4W/rPCeV+PlTRpmS/qMhKjvAdy",
+	"WnLjyk1DPNEjrvMwKLqdABssPcD+SYO/jhWuKZPx8j7cFha8Lu1Acl1MW40M+lVqwK75nxrHHUjHoUBD",
+	"X/A6XpMGI1toUEqWn/nVpcGMh5aAsnvWIDiJLBIw9IzkloWw5oJdS8+tkYMvUNctyzTsTwg/rIMyzUve",
+	"6OeTv0M4p0qfZKGGQNYkT2MxEBmPNcKIuIkruAU9n/TJAbFz3weg9SDRrqjd6AgE8o3+DuTGeEW+V4jP",
+	"BbC2NB8vka3WTlxGwD1ASStjtSRvjfi/PvB+LorCcQvNLTzA6w302i0Xpbv0mbfdJJoGDZSUs3r3BgXN",
+	"SE6uZF7pesj6vShriS6GiyhaOj2nThjWUsHze4flh2iD15tycjkJ+t11Jw6HehhNkcncN77tBxX0cZee",
+	"rFJN/QanrPCyDEWoGLzLobLska9q6Nj5C5RPJuah95JxD+ihr/q5Ffq4XTWa6BmFUdNKYA8O+DvpjE04",
+	"BvYdoABZ3GShVVUN14EasDP5sivxp91SQBEfKNrlqC3LCjX8BeiozphR3HB8km6yU6Q4T20TX+5rW5Iq",
+	"X3QqvDSba3RPP1pnZ7HjeAGl4kXsQMKTTnSMxp8C3+/xSS9ED5foIjl7fC4MWJtKfhsKw0gwvT0gekob",
+	"FhUFjrJNcYgJVzp81omZ9ArVGiLiqboFXfJquAdM00WsEXxVWaAU5qmGMGypVDE1njGy5zqm1eHPHd0C",
+	"Y60bETCEhOwVZwkFJ1ptkmJtGjL+KQ4/X25YlMCkIgt5U5rDKqoaJoaDmUdGzyWsde5IehVBRhZrSfpM",
+	"X6I8cDgR/d73mmLsoBPEHz99nDUKtNKJer3zVCMaX3aqVEshqXBcrqSE3Lb1sjqWxj8Z36zGZyhE6R/W",
+	"cE9aHNtydW6yUOuE+RipUDZuTHVyEkhill0qQDyHnNcmVCrDUl9WKexmGx0w6ZMMm41vqdcBsieQQKzO",
+	"SVNHBhdE+emjTY8BPC34AxSy5ojDAaQx7BSGR4+r98j0GLhJ5Hrhg65mS2UYUKkLjC1iB4vLr9ywV89/",
+	"fNZPiQj1lLy30IC7Vju2UXHzN6WRTxw7JLKaeAoHLBZRLxs2H3fylUUPesbmu4YG+CIU6CXoaftcArWm",
+	"mu9QLjCWkvxDSL8flDQeGgz/pvden0zRb1JBBgGbulWku3tgZ/5A/ZQNwKK4tOJVZFX4c9M1u85XnexL",
+	"h1oFGCukd+g4yC1j5tVoMvxO1XKJl4NL9vUmY99uMvb1KmPf/GVF9jzMe4iEkXf1oPFOyVRvh6k+u2AD",
+	"n9DFKiSB4+pi4ozamhFCMr6Wzbx8nPTE4JmdhCIiTtwngtiWtDvE5ObZ8SLgLFJW7xCtE0lv7npQLnNO",
+	"MvMG7EoV+xXyvOH8U7J1uh0mouCwEJHBX/pSM24RlAOK6nlE7fTZmxOaS/jMywjKQKJAMnqVlbQO/N3O",
+	"72OrEH1UabmJTet/T5Xo1keCnUcGPTRBsJ4Hkp0sNMto/cFD0Q8DcdUhNPlk3fib6msHLgrySohuI5t4",
+	"n+xJidWT+8mE+gUoS5CCHKoLKwlX3aLDWJ23KUDQ2JZY7tTmSYXN+hXMDpz5/WjwhY9JS1Q3awuYCTK5",
+	"hNsfpywq6vSm3w+LlYUb7psj4bXZ8B31cncvRIM2fQDjGz4lMawpsXsgZ5Jab1ah2RpWDR7ZRH58RMdQ",
+	"yd6su6UYXBORr23YaydEBoM6WwcsSrL0XqI55+8wBnZqKGsSZtNbFYTPumnACL9DwMVJ6M3sZkYxq7he",
+	"xB2jNjCAMUPtPNNRwrYcMqRlnWb6O+D6Ifuvb7467oin+ZLwPIX4SMh8j8THV7EOU6+ouRR2qPPhvUjF",
+	"Wj/RHtFKxj36aLmEP2c8e9q/NDRsQ+fTuaO/pELN/INY00NhfLg/RVFseAETmxlSG4V0mztfqwHjLr3R",
+	"FQ89BKkmWwkn0+yihYe6pHOlyoLMuh39NTrVUGGLW6x73e2R15H+gmhoWCLm8GNbEYZCu9OU1fN3GEyI",
+	"TDGVpWl61/bB80iy1ycvqeJ6hD0FlQqX4h7RqV+oqk9kTfTASwrBhG67FVExJoRL38CBa2CVMhYKZlXU",
+	"cJNq7VpC1qu8twRLk7pP/mS6LWMifvS0QzOUFUioLB8Rv+6BMqScJlvVCOPk+WJKQUr64o2vNDQ2V3UP",
+	"1T7ZSDXRITQiOHlMeT3yBnmR13eq34sgHsDndJfHvRf2UpNIp9i2uK+2wWvLp3beRcf85FqyKU50hMZP",
+	"I+VqkWo/G8qJ4Z4T/CheCnMqkZ9cA3kPS9SiU/PioAvqAG6chNJ7snlvKD2GeOW1Fnb3ErVzcnwC1zGm",
+	"fr2vG160Wv1V+KqZY2VtNfvw4YOvURTJQcbNWr4Gw96iT+4tqjhvablvL9gvwq7Y2y23+ept6G4lAQoU",
+	"f9DTlIUqxE31BPfHjay45htwcPNNkdh/v3z+EyuFBJNRIKmFDfZEzBjWzfK5gVjlrQR+C+bKd1F0DxCc",
+	"3pTlRl9ChkmD1FURx2puAmB99OACY9dNpDh1WWft2lAlpPikhofeyFxJq3luWaHAl1nltz7yFV2YF+x7",
+	"d+MpLqCi4LaOj/jfXzx5xP72l2//6z8ubuSNfPvuAapib4PRhJRJT9RIoUegXrG3GnjxNmNv6ZjhrVvh",
+	"W15shHx7wZ77hsYqX4NtYBFiiaUKxgEKvoTi4gbbEoscpAEyZ4O0YiEcbs2uK56v4ME3F18Fw1LvN4eZ",
+	"9WaDOQizXzCJ3qOeYQZ8bF6Yu0lswNDhDd956F80cWlXs+cBc69/ftopMnE1+zpU5eWVmF3N/nzxNS6p",
+	"4naFt+EyTHx5+/UlrwsK9l0C/o+eCSWfFlgex9hrfMN970/ZzK7+GQkxlBh4wC3oqyYH/4I9cQC3qnrr",
+	"EDso4GzO8zVFL0i1zeivrzdOYfp6hcWZ3Zi/1VSS0MMycEeiTVHCeZAlKtt0g9SwPLcoOA8OG6ORLTwu",
+	"Q5j40RepyPOYN39xNGL24TX6SyslDVGyb776qulzSHImOlnJbXL5qzeVtHsZTllxKIVswhG1/YHK/kh7",
+	"fXEclXDEJwgWSDGoW6V3aO6D8UN20A5VwoWPycNA48R6GwBcPuGirDUtt71MDknptrQ3qglEi4jAli8N",
+	"uqcRsV9nM09PMGqEFzh67444bK3RLVT5/gn9W/IdPZ90VO8eWK77EG7CXeYCk5DuEISPVLXb7ynoIwpM",
+	"B2L4zx7AkJRGICawn50ZJCzfhZcOaMupr9s5b5Hfhb9G50Xy4ILyCipWDUQ77OOnj7vn1IB/DHL7dy/f",
+	"ey/Ih8v3bo4P3qEJJL32j+8f0n32E9meBxkD0v+CuDBnZM11dKLb4vBhtzJO1nb5DB3n8KKGSlwxGu6N",
+	"xEeIOKasYaeP/6HsD6vrSM9fdMDwUqyhkxfWTQuLrSCEog4swR3FUj1wvz4wa1E9UBXZ3R9gsVcnQ6DV",
+	"/azYSm2Qz4in38uCceaR6ihKevJxgEMIYp8d5yHc+uharYAOcPDQYyMR2o4f5nU2q+oY3W/vgJeIv1PU",
+	"JP9klIWOqr/UD+enZufEEDcF4+RKx6ZM1FByFKIcEK9SUWZOnDGjb/W7Us1HiK8YxEIhCr/VyvIQ3Y5O",
+	"WJ+QsEiLkWpL0QeDWDQOS1RuwT4wVgPffISEcAxZvj4ZsniXdgRXfkSfx6fjCs7Qep6RI/gMftV4wjvI",
+	"081yaJHHK39R9PE53mkhhV653yKK28OdCCg+/NgnyfREEoJjRCDJUlK1L5xxFtLqxr426zsnrz48O3IO",
+	"16zQO6ZriYdxyms6MOmp7ilOwbg/d1+YQdhVm7tFCpqwzPguGgN4ceS+Xr53Yx2TTz32/CGc3h/h9Dq3",
+	"cTQ9sXAaKvKMQcExoqkvpTVBoNxHbCwSdEnd4tLizDU+f3RGuniNNvQ7JYlnP/RHSi6E3nRK5YVSUTxf",
+	"CQkZMypY20l6wKu1hp3xrVfYHKPRsX9kB28KhabDMXIqZUleUupk+oAp2xIXvPxyTrjJLj3jIb9wFPsw",
+	"HxWPjNiRW/+u7e/sKSelDnZLiOhaduUWqscx6pCDjz4pSz6mnNz7wpL25ZMKIKn++GJF/3pGdHemz/BY",
+	"vhBDehfRBs3nITbhmIHRvXf5XhQfknfjf0G4GndwTGenQpTj1QCR5OBuHdIRMBwjdfhUlo+WOZpzuXx/",
+	"C3qOx3PyWeMWOB+EP80CF7fwgLUlNNjzh0Q0Dk0rX/ay0KraR9im3hrFCRTsxiknNzMGGEjkw2KSCJxU",
+	"3gpRmMv3hUM4eFeVnIp4RgnC9/ScDIPns4XTLFC4ec6pddA88bw5ql3shM2s53WL5dMdNXSNJx7FJ1MP",
+	"En7TJ8g3lEB7PpIu+FIqI8y5LVtY2rErI7YFpklVwBajvrbTkHIwbO/yIHsuyy8PcIaHcp1UjJAzKsfJ",
+	"rKKAIy8/DkEvSVhAc1P7pJsEaDU35/LS4NifwZT4PWWHJo6PanH3TIqfSsXcfD2nCDb6wZgrzP9Vak29",
+	"N3tKcpxQJTQo6mJFQslIHvH9LdkTz8slfLrDHTAJansL1VVIii5E7ivaI+XZNkF57+wJ+cGnsoMFQDHs",
+	"SHmCbxzRfq+byjUxJdMnZ96p0ro/ngd0U6YfZFPp++nj1ERtrf4Jc/1vjPBlHKM3jWVGUe0nvlRXnVi6",
+	"pEPSV4L411PJu5ku918frwD94Z32kZ1rT9duhBKOL16aULFk8JZiDYt77vJsC3qc1bJcy9gBsfmumyVH",
+	"5sclfPy53XctnSJNHW7dMwbw+g+jwtjL8INvJaLBsSvArNjmCjxkWDWVSsU2hgdUiDtdcdu0nOGrktQE",
+	"KMvOXL6nPz5c+sWMuzT00Wkw/gVN/EN3yD+waIxpKmAPnUbw1V0/ffGoyb3t2kwMGINVCjHkgNKVjJPK",
+	"fH178vbMwX+MDSb2HXkebUapKN0KsUku+kN46Si1e5wWGslEM4nWNX2twiqTuRQ+n2zS6GtBsu6xwdeU",
+	"ljxpbN/ovO3Y/m+qSk7gX548B6/4XJTC7jrNKMgc4etZJCdsvpw25+8zK+ZasqePQ98mzMAz4p07Ac1z",
+	"h6ju0UZpTEXDwqJYzFcXTU9kzEBKLgi4zlf/koqHv/ZfiOIRrnnPCbhRt4D2631v4BEDRJRJPneX74dG",
+	"Nz4LjxxrmDtduN0TLBo1FGz3zVffnH+2V6GHYFt9kir4Ke3/oWtq8rVoG7idAHeeewNvpz/hxwXnhteP",
+	"+o5bDLrHCmvYxF14p0PNGNRLkboEJAilhX8vZsUeDlwqXa24vAQqjXP62ZOeGVk8x6m/HEH+DtCNgi2b",
+	"ovBYfhvTK0KjflYqzP7/WG9BHzkqbkyltB2iFD+HdyZB9lYWF3NulbwIc/znIbA/Y/JmE/u2oFg2bhkW",
+	"LDQTqPDnutL32Kj1iq8By8X+Ibl8GZKLO1BfafOKUSx2xgrISwwSzksuNpm7WUsNxmTMjVyChdaolXOZ",
+	"o1r6sRKPr8KWtitQMezhVDbV8Pi0koZJU/+CChqUxReinTWtbtWChUK6UDDfTQzrjHXr1YmQM+7uFN6i",
+	"3E0hbRbayMRCPEMxuWNeCvfeFxJK6K/YH/bacbiIfV57kYShjhZZ8w9Q82EIITE+hKTXup8Zy3eGukX7",
+	"2uZJVEySUazTBz7WcJCePvUttAYJ6kvLtW1KlQvDCrgV2GI1abnFF/4lKey11uIWvhQiiwGwWPUxhGuG",
+	"ol173YKZkH1FxuPgZwvP7N2BS56vx5Hk4lQq83W+DpfrPKR0ffekdH1WQpqvpdqWUCwhgnasrqhWgi98",
+	"dwTRxpHGy426hTvGix/VLZwTMdz4d40Zbs6zMlk3gc9YxI56naYrqtem/RheJAwpWNZpiE/+ncpA3WPz",
+	"6t9hd2cVmqp6XoocY2EblxmG9Pu/myhyrSy31O3CML5R1GhrM1hwKy6Au/d82aZLGnXcvf6oUjjxgAec",
+	"9e/YS+scF7vpwnnHl9vt6NypODkEA0cPQT6m8BomJQze5Wf4xtkv8+9CGnV7/UJE0dIfW8AI+vcI0oAv",
+	"dkq6pWzjzyi27qxncSferdDC5xigsrPQxyHwT7KOTJ76boI4GzT5wz4yBisfC15iRWe5pqCeQhjfCpMJ",
+	"y/69UFv5HxhhA5j8xy3797r6j2H8TYr3pVpelnAL5UBJNLDP1PIZvnSeY8SxP0NCVNiWOW9Kmy8bQVk4",
+	"pVpildm24LaEd2jF0vZIEYnkITq5UeSi4pgKhYra++YMY8Tj0HvSGcKXxc6tueo2auxWvDBiKdHN4pNa",
+	"uPU/YdmT0BjrBFphnEI1exscq+kp2+rJs2zGsQ9bvgKsiFNALgqg3lclhXi2/s9VG5PZdM5HxS2bYRAg",
+	"ikRd9zDoW7TheUFsjZ0ZVkqYSOfaQ7pP+aBDgtjPPmP0HmtVbgt3olYd+DK4LKiVfPeWIUAnxJ9dF8XP",
+	"lAFwDjrohh5dlPG0Z3JenvZUmsrxr67lAbvPM2Ep6toAhV6HNN/hQ0qoMvjmiFrEL8DdY3+Qf5R7uz/l",
+	"3vDIzqoROMRgnAKOiA92Gn7wouiVVEhjZpYOKArk496CyCtNe/n3Q6T0DpSm7tXH7XB95watRzTtGRnE",
+	"Z9B3/KbOXG8P52ArYaxCZk1tYjrcglShhlOE0qAlz9dHGHpaau6izEYVd44vL4ka/KgKOJtvo4DPIU2c",
+	"PX4gY9gsKcMmk04HmftyssepUkp2KHkOg5Gg+MLIquDIOlBJSLr8fT/pablBfXWMUpEEamLdzvdc7hDY",
+	"HxvJdfZUq7PKCHhOZ0TAJwIJEGhA4QDPYKvqsmBzYFstrAU5Mnr2AAlJ6x/CQnrjnPCjGe4i+ljXpVfM",
+	"8Db7eDO80kjum5Ji2LOswfsdy1Wn/f2AxSQOZQ0lTwMZSxC9wFfutaaN+zi3qu0rUFHFJtC3TvewPuAF",
+	"lW22AbBjxMT9QwpZuqH+WzSDI5IbGzxiHYPWlY8sw66pjjiGILLHTx+bExmqhjJBXvqt/GEEn5YJUpZt",
+	"rrb3ozVn2kEpbLk3jsn7V4dsbK/olXt99dvm8me3svV6YRoi2aom8YR+wwAFA+Vtz/IWO7Rh09sjDdwC",
+	"tbs/z0XCsT9DEsVPsPVd/M/XboGg17NmWA/Kj75HTfgI3Kr13YeP4KznxIcvs1qGg9rp8KA6QkyrYxpT",
+	"IYqsaaKu9GAxn/k9LabwRUbKvMTg/C8obDskwjRax0YZe5DfnO5KtH85QmmZwRvyS3jpzHVf7pP40u1G",
+	"fvYmsC38wwk3P00446MVB0Jb9HstVza93e/AveAhG6k4EC1rOHRod5Gj3EOE+194L4muZ61G5Uu5YTUh",
+	"ygl7iFogGn4WXJQQDG+Y68U2wpgBr6Za/FGp71S30l86SinxyO6D0Pi8hH4qU/wyto4YNzbktRZ2h0g1",
+	"B65Bz67++dodCtmRCN1qXc6uZpezD68//L8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -69,6 +69,7 @@ type (
 	ChangePage     = Page[Change]
 	CheckPage      = Page[Check]
 	DeadLetterPage = Page[DeadLetter]
+	HeldPage       = Page[Held]
 	HandoffPage    = Page[Handoff]
 	LinkPage       = Page[Link]
 	PeerPage       = Page[Peer]

@@ -134,6 +134,16 @@ func DeadLetters() Table[contract.DeadLetter] {
 	}
 }
 
+// HeldRelays returns the table of held messages of unverified senders.
+func HeldRelays() Table[contract.Held] {
+	return Table[contract.Held]{
+		Header: "ID | RECEIVED | FROM | TO | TEXT",
+		Row: func(h contract.Held) []string {
+			return []string{strconv.FormatInt(h.ID, 10), h.Received.String(), h.From, h.To, h.Text}
+		},
+	}
+}
+
 // Webhooks returns the table of webhooks.
 func Webhooks() Table[contract.Webhook] {
 	return Table[contract.Webhook]{
