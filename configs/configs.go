@@ -244,7 +244,7 @@ type Retention struct {
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
 	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
-	Messages     time.Duration `toml:"messages"`      // private text that waits for its recipient; then it expires
+	Messages     time.Duration `toml:"messages"`      // private text that waits for its recipient or for consent; then it expires
 }
 
 // Log is the table of the log.

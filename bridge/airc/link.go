@@ -24,7 +24,7 @@
 // order, until the other registry has taken it; the sender gets a notice when that takes
 // long or fails. A relay that its registry signed may be any step. An unsigned relay is at
 // most a message, from a name that begins with "?", and waits until its recipient accepts
-// it. Each of two gateways is the home of its own side of a handoff; the ids of messages
+// the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff; the ids of messages
 // connect the sides.
 //
 // A signed relay counts in the rate of its registry once its signature is verified, an
