@@ -20,10 +20,9 @@ import (
 
 // Bounds of an outbox worker.
 const (
-	headsPage = 256  // lanes per read
-	maxLanes  = 64   // concurrent lanes
-	lanePage  = 64   // deliveries of one lane before another lane starts
-	turnsPage = 1024 // lanes considered for the turns of a paced link
+	headsPage = 256 // lanes that one read returns
+	maxLanes  = 64  // lanes that deliver at a time
+	lanePage  = 64  // deliveries of one lane, before another lane begins
 )
 
 // idleWait is how often a worker reads the outbox without a wake-up, because a wake-up may be
@@ -68,8 +67,9 @@ type Outbox interface {
 	// [federation.Rank], and the oldest first within a rank. It returns none of a link whose
 	// deliveries an operator holds.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads, with the signer of the oldest due delivery of each lane.
-	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
+	// Turn returns the next sender after another one, in a circle of the senders with a due
+	// delivery, with up to limit of its due lanes in the order of Heads.
+	Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error)
 	// PendingOf returns up to limit deliveries of one lane in order. Deliveries that wait for a
 	// party and were not hurried come last. For a delivery that cannot be decoded, Broken has the
 	// reason.
@@ -156,8 +156,8 @@ type running struct {
 	done  chan passed
 	waits *backoff.ExponentialBackOff
 	pause <-chan time.Time // no lane begins before it; nil for no pause
-	turns Turns
-	turn  <-chan time.Time // when the peer accepts the next delivery; nil for no wait
+	last  federation.DID   // whose turn at a paced link was the last one
+	turn  <-chan time.Time // when the peer takes the next delivery; nil for no wait
 }
 
 // passed is a lane that has ended for now.
@@ -223,9 +223,9 @@ func (w *outboxWorker) fill(ctx context.Context, r *running) {
 	}
 }
 
-// fillInTurn starts as many due lanes as the rate of the peer allows now. Senders take turns, so
-// that no sender waits behind all deliveries of another one. Within a sender, lanes are ordered by
-// rank.
+// fillInTurn begins as many due lanes as the peer takes deliveries now. Senders take turns in a
+// circle, so that none waits behind all deliveries of another one. The rank orders the lanes of
+// each sender.
 func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
 	r.ready = nil
 	if r.turn != nil || len(r.busy) >= maxLanes {
@@ -235,24 +235,27 @@ func (w *outboxWorker) fillInTurn(ctx context.Context, r *running) {
 		r.turn = time.After(wait)
 		return
 	}
-	lanes, err := w.rows.Lanes(ctx, w.link.Name(), time.Now(), len(r.busy)+turnsPage)
-	if err != nil && ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
-	}
-	lanes = slices.DeleteFunc(lanes, func(l federation.Lane) bool { return r.busy[l.Handoff] })
-	for len(lanes) > 0 && len(r.busy) < maxLanes {
+	skipped := 0 // senders in a row whose due lanes are all busy
+	for len(r.busy) < maxLanes && skipped <= len(r.busy) {
+		turn, err := w.rows.Turn(ctx, w.link.Name(), r.last, time.Now(), len(r.busy)+1)
+		if err != nil && ctx.Err() == nil {
+			w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
+		}
+		if err != nil || turn.Sender == "" {
+			return
+		}
+		i := slices.IndexFunc(turn.Lanes, func(lane federation.HandoffID) bool { return !r.busy[lane] })
+		if i < 0 {
+			r.last = turn.Sender
+			skipped++
+			continue
+		}
 		if wait := w.pace.Take(time.Now()); wait > 0 {
 			r.turn = time.After(wait)
 			return
 		}
-		senders := make([]string, len(lanes))
-		for i, each := range lanes {
-			senders[i] = string(each.Sender)
-		}
-		i := r.turns.Next(senders)
-		r.turns.Took(senders[i])
-		w.begin(ctx, r, lanes[i].Handoff, passing{paid: true})
-		lanes = slices.Delete(lanes, i, i+1)
+		r.last, skipped = turn.Sender, 0
+		w.begin(ctx, r, turn.Lanes[i], passing{paid: true})
 	}
 }
 

@@ -38,6 +38,21 @@ func (h *house) offers(t *testing.T, from string, first, n int) []federation.Eve
 	return ids
 }
 
+func TestALongQueueOfOneSenderHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h.supervisor = bridge.NewSupervisor(paced{h.link, 6}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		h.offers(t, "ann", 1, 1100)
+		late := h.offers(t, "bob", 5000, 1)[0]
+		stop := h.start(t)
+		defer stop()
+		synctest.Wait()
+		if first := h.link.delivered(); len(first) != 6 || !slices.ContainsFunc(first, func(d got) bool { return d.Event == late }) {
+			t.Errorf("first are %v, want the offer %s among 6", first, late)
+		}
+	})
+}
+
 func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 	for name, perMinute := range map[string]int{"named rate": 6, "learned rate": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +76,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 				h.wakes.Wake()
 				synctest.Wait()
 				begun := len(h.link.delivered())
-				late := []federation.EventID{h.offers(t, "bob", 100, 1)[0], h.offers(t, "eve", 200, 1)[0]}
+				late := []federation.EventID{h.offers(t, "bob", 100, 1)[0], h.offers(t, "fay", 200, 1)[0]}
 				h.wakes.Wake()
 				for len(h.link.delivered()) < begun+4 {
 					time.Sleep(time.Second)
@@ -121,7 +136,7 @@ func TestALaneMakesOneDeliveryATurn(t *testing.T) {
 			before = f.View
 			want = append(want, ev.ID)
 		}
-		want = slices.Insert(want, 2, h.offers(t, "dora", 50, 1)[0])
+		want = slices.Insert(want, 1, h.offers(t, "dora", 50, 1)[0])
 		h.wakes.Wake()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

@@ -32,10 +32,10 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// Lane is the pending deliveries of one handoff or conversation on a link.
-type Lane struct {
-	Handoff HandoffID
-	Sender  DID // signer of the oldest due delivery
+// Turn is the turn of one sender at a link.
+type Turn struct {
+	Sender DID         // "" if nothing is due
+	Lanes  []HandoffID // whose due deliveries the sender signed, the next one first
 }
 
 // Delivery is a pending delivery: one row of the outbox of a link. A link gets the rows of

@@ -18,8 +18,10 @@ type Outbox interface {
 	// after a failure, the ones that became due first are returned. It returns none of a link that
 	// is held.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lanes is Heads, with the signer of the oldest due row of each handoff.
-	Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error)
+	// Turn returns the next sender after another one, in a circle of the DIDs that signed a due
+	// first row, with up to limit handoffs of these rows in the order of Heads. Nothing is due to
+	// a link that is held.
+	Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error)
 	// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
 	// were not hurried come last. An unreadable row is included, as Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)

@@ -3,6 +3,7 @@ package federationtest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -92,27 +93,30 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Lanes implements [Outbox].
-func (m *Memory) Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error) {
-	heads, err := m.Heads(ctx, link, now, limit)
-	if err != nil {
-		return nil, err
-	}
+// Turn implements [Outbox].
+func (m *Memory) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
-	if err != nil {
-		return nil, err
+	if err != nil || m.withheld(link) >= 0 {
+		return federation.Turn{}, err
 	}
-	var lanes []federation.Lane
-	for _, id := range heads {
-		i := slices.IndexFunc(m.outboxes, func(f outboxRow) bool {
-			return f.link == link && f.entry.Event.Handoff == id && !f.next.After(now)
-		})
-		if i >= 0 {
-			lanes = append(lanes, federation.Lane{Handoff: id, Sender: m.outboxes[i].entry.Event.From})
+	lanes := map[federation.DID][]federation.HandoffID{}
+	for _, f := range m.heads(link) {
+		if ev := f.entry.Event; !f.next.After(now) && !slices.Contains(lanes[ev.From], ev.Handoff) {
+			lanes[ev.From] = append(lanes[ev.From], ev.Handoff)
 		}
 	}
-	return lanes, nil
+	senders := slices.Sorted(maps.Keys(lanes))
+	if len(senders) == 0 {
+		return federation.Turn{}, nil
+	}
+	next, found := slices.BinarySearch(senders, after)
+	if found {
+		next++
+	}
+	turn := federation.Turn{Sender: senders[next%len(senders)]}
+	turn.Lanes = lanes[turn.Sender][:min(max(limit, 0), len(lanes[turn.Sender]))]
+	return turn, nil
 }
 
 // Stuck implements [Outbox].

@@ -2,7 +2,6 @@ package federationtest
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"baton/federation"
@@ -14,6 +13,7 @@ func RunOrder(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
+	t.Run("senders have their turns in a circle, whatever else they are owed", s.testTurn)
 	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
 	t.Run("a row that waits for a party holds no other row back", s.testPersonal)
 	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
@@ -54,16 +54,6 @@ func heads(t *testing.T, record Outbox, at, limit int) []federation.HandoffID {
 	due, err := record.Heads(t.Context(), "oftc", At(at), limit)
 	if err != nil {
 		t.Fatalf("Heads: %v", err)
-	}
-	lanes, err := record.Lanes(t.Context(), "oftc", At(at), limit)
-	if err != nil || len(lanes) != len(due) {
-		t.Fatalf("Lanes: %v, %v; want %v", lanes, err, due)
-	}
-	for i, lane := range lanes {
-		rows, err := record.PendingOf(t.Context(), "oftc", lane.Handoff, 100)
-		if lane.Handoff != due[i] || err != nil || !slices.ContainsFunc(rows, func(d federation.Delivery) bool { return d.Entry.Event.From == lane.Sender }) {
-			t.Errorf("lane %d is %+v, want that of %s: %v %+v", i, lane, due[i], err, rows)
-		}
 	}
 	return due
 }
@@ -112,6 +102,45 @@ func (s suite) testRanks(t *testing.T) {
 	}
 	if got := heads(t, record, 100, 0); len(got) != 0 {
 		t.Errorf("of none %v", got)
+	}
+}
+
+func (s suite) testTurn(t *testing.T) {
+	record := s.open(t)
+	offer := func(n int, from federation.DID) {
+		f := File(Offer(n, from, bob), federation.View{})
+		f.Links = []string{"oftc"}
+		mustAppend(t, record, f)
+	}
+	senders := []federation.DID{"did:plc:a", "did:plc:b", "did:plc:c"}
+	for n := range 40 {
+		offer(1+n, senders[0])
+	}
+	offer(101, senders[1])
+	offer(102, senders[2])
+	offer(103, senders[2])
+	failFirst(t, record, ID(101), federation.Failure{Reason: "busy", At: At(10), Next: At(20)})
+	failFirst(t, record, ID(102), federation.Failure{Reason: "busy", At: At(10), Next: At(20)})
+	a := []federation.HandoffID{ID(1), ID(2), ID(3)}
+	for _, c := range []struct {
+		after federation.DID
+		at    int
+		want  federation.Turn
+	}{
+		{"", 19, federation.Turn{Sender: senders[0], Lanes: a}},
+		{senders[0], 19, federation.Turn{Sender: senders[2], Lanes: []federation.HandoffID{ID(103)}}}, // the other one waits
+		{senders[0], 20, federation.Turn{Sender: senders[1], Lanes: []federation.HandoffID{ID(101)}}},
+		{senders[1], 20, federation.Turn{Sender: senders[2], Lanes: []federation.HandoffID{ID(102), ID(103)}}},
+		{senders[2], 20, federation.Turn{Sender: senders[0], Lanes: a}},
+		{"did:plc:ab", 20, federation.Turn{Sender: senders[1], Lanes: []federation.HandoffID{ID(101)}}},
+	} {
+		got, err := record.Turn(t.Context(), "oftc", c.after, At(c.at), 3)
+		if d := diff(c.want, got); err != nil || d != "" {
+			t.Errorf("after %s at %d: %v (-want +got):\n%s", c.after, c.at, err, d)
+		}
+	}
+	if got, err := record.Turn(t.Context(), "hackint", "", At(20), 3); err != nil || got.Sender != "" {
+		t.Errorf("at a link without deliveries: %v, %v", got, err)
 	}
 }
 

@@ -14,17 +14,27 @@ import (
 // A lane is the queue of one handoff on a link. Only its first row has a time in the column next, 0
 // before the first attempt. A row that waits for a party has its own time, and blocks no other row.
 
-// due reads no more rows than it returns, regardless of the size of the outbox: first the untried
-// rows by rank, then the rows due again by time.
-const due = `(SELECT handoff, min(rank) AS rank, min(event) AS event FROM (
-		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
-		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) each
-	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3) due`
+// due reads no more of an outbox than it returns, however much is due and however much waits for its
+// time: what was never tried, by rank, and what is due again, by its time. The argument chooses rows.
+func due(which string) string {
+	return `SELECT handoff FROM (
+		SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE ` + which + ` AND next = 0 ORDER BY rank, event LIMIT 0 + ?3) fresh
+		UNION ALL SELECT * FROM (SELECT handoff, rank, event FROM outbox WHERE ` + which + ` AND next > 0 AND next <= ?2 ORDER BY next LIMIT 0 + ?3) again) each
+	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3`
+}
 
-const (
-	dueHeads = `SELECT handoff FROM ` + due + ` ORDER BY rank, event`
-	dueLanes = `SELECT due.handoff, coalesce(e.signer, '') FROM ` + due + ` LEFT JOIN event e ON e.seq = due.event ORDER BY due.rank, due.event`
+var (
+	dueHeads = due(`link = ?1`)
+	dueOfOne = due(`link = ?1 AND signer = ?4`)
 )
+
+// nextSender finds the first sender after another one with a due row. Each sender costs two
+// searches of an index, however many rows it has.
+const nextSender = `WITH RECURSIVE sender (did) AS (
+		SELECT (SELECT signer FROM outbox WHERE link = ?1 AND signer > ?3 AND next IS NOT NULL ORDER BY signer LIMIT 1)
+		UNION ALL SELECT (SELECT signer FROM outbox WHERE link = ?1 AND signer > did AND next IS NOT NULL ORDER BY signer LIMIT 1) FROM sender WHERE did IS NOT NULL)
+	SELECT did FROM sender WHERE EXISTS (SELECT 1 FROM outbox WHERE link = ?1 AND signer = did AND next <= ?2)
+		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) LIMIT 1`
 
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
@@ -35,20 +45,23 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 	return due, nil
 }
 
-// Lanes implements [federationtest.Outbox].
-func (s *Outboxes) Lanes(ctx context.Context, link string, now time.Time, limit int) ([]federation.Lane, error) {
-	scan := func(row engine.Scanner) (l federation.Lane, err error) {
-		var handoff string
-		if err := row.Scan(&handoff, &l.Sender); err != nil {
-			return l, err
-		}
-		return l, l.Handoff.UnmarshalText([]byte(handoff))
+// Turn implements [federationtest.Outbox].
+func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
+	var turn federation.Turn
+	err := s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), after}, &turn.Sender)
+	if errors.Is(err, federation.ErrNotFound) && after != "" {
+		err = s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), ""}, &turn.Sender)
 	}
-	due, err := engine.Rows(ctx, s.db.Reads(), scan, dueLanes, link, engine.Stamp(now), max(limit, 0))
+	if errors.Is(err, federation.ErrNotFound) {
+		return federation.Turn{}, nil
+	}
+	if err == nil {
+		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueOfOne, link, engine.Stamp(now), max(limit, 0), turn.Sender)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
+		return federation.Turn{}, fmt.Errorf("read whose turn it is at %s: %w", link, err)
 	}
-	return due, nil
+	return turn, nil
 }
 
 // rowOrder orders the rows of a lane. Rows that wait for a party come last, so that they never fill

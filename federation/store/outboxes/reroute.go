@@ -34,10 +34,10 @@ func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) e
 
 // reroute moves one row. It skips a row that is over.
 func reroute(ctx context.Context, q engine.Tx, from, to string, row int64) error {
-	var handoff string
+	var handoff, signer string
 	var rank, delayed int
 	var filed int64
-	err := q.Row(ctx, `DELETE FROM outbox WHERE event = ? AND link = ? RETURNING handoff, rank, filed, delayed`, []any{row, from}, &handoff, &rank, &filed, &delayed)
+	err := q.Row(ctx, `DELETE FROM outbox WHERE event = ? AND link = ? RETURNING handoff, rank, filed, delayed, signer`, []any{row, from}, &handoff, &rank, &filed, &delayed, &signer)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}
@@ -51,9 +51,9 @@ func reroute(ctx context.Context, q engine.Tx, from, to string, row int64) error
 		err = q.Put(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, row, to)
 	}
 	if err == nil {
-		err = q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, delayed, next)
-			SELECT ?2, CAST(?3 AS bigint), 0, ?1, CAST(?4 AS bigint), CAST(?5 AS bigint), CAST(?6 AS bigint), CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event < ?3) THEN NULL ELSE 0 END
-			ON CONFLICT DO NOTHING`, handoff, to, row, rank, filed, delayed)
+		err = q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, delayed, signer, next)
+			SELECT ?2, CAST(?3 AS bigint), 0, ?1, CAST(?4 AS bigint), CAST(?5 AS bigint), CAST(?6 AS bigint), ?7, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event < ?3) THEN NULL ELSE 0 END
+			ON CONFLICT DO NOTHING`, handoff, to, row, rank, filed, delayed, signer)
 	}
 	if err != nil {
 		return err

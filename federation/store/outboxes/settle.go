@@ -28,8 +28,8 @@ type Row struct {
 // party. The sum and the concatenations keep the planner from using an index: without table
 // statistics it would search by the link or by the signer, and read all of their rows.
 func Put(ctx context.Context, q engine.Tx, r Row) error {
-	return q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
-		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND event - e.seq < 0 AND rank <> `+rankPersonal+`) THEN NULL ELSE 0 END
+	return q.Put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, signer, next)
+		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, e.signer, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link || '' = ?2 AND event - e.seq < 0 AND rank <> `+rankPersonal+`) THEN NULL ELSE 0 END
 		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
 		ON CONFLICT DO NOTHING`, r.Handoff, r.Link, r.Attempt, int(r.Rank), r.Filed, r.Signer, r.ID)
 }

@@ -1,5 +1,5 @@
--- Version 5 records how a session began, so that it ends with its key. The key of older
--- sessions is unknown.
+-- Version 5 says what a session began with, so that it ends with its key. The sessions from
+-- before have an unknown key. Senders take turns at a link.
 
 ALTER TABLE session ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;         -- when its key ends; 0 for no end, 1 once it was revoked
 ALTER TABLE session ADD COLUMN began   TEXT    NOT NULL DEFAULT 'refresh'; -- how: challenge, bound, did, header, keyless; refresh for an older session
@@ -18,3 +18,7 @@ ALTER TABLE webhook ADD COLUMN unbound TEXT    NOT NULL DEFAULT ''; -- the sessi
 ALTER TABLE webhook ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;  -- when to disable it; 0 for never
 
 CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';
+
+ALTER TABLE outbox ADD COLUMN signer TEXT NOT NULL DEFAULT ''; -- of the event; '' only if that is missing
+UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), '');
+CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
