@@ -37,7 +37,6 @@ func (s ContextServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil:
 		s.Log.LogAttrs(r.Context(), slog.LevelError, "context not served", slog.Any("err", err))
-		RetryHeader(w.Header(), http.StatusServiceUnavailable, 0)
 		s.fail(w, http.StatusServiceUnavailable, `{"error":"unavailable","message":"not now; ask again"}`)
 		return
 	}

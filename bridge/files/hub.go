@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"baton/bridge"
 	"baton/federation"
 	"baton/translate/voicefile"
 )
@@ -142,7 +141,6 @@ func (a hubAnswer) write(w http.ResponseWriter) {
 			panic("files: " + err.Error())
 		}
 	}
-	bridge.RetryHeader(w.Header(), a.code, 0)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.code)
 	_, _ = w.Write(text) // the client is gone

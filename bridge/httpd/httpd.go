@@ -32,6 +32,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+
+	"baton/bridge"
 )
 
 // headerTimeout ends connections that send a header by the byte.
@@ -73,7 +75,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	forwarding := &forwarding{trusted: cfg.TrustedProxies, header: cmp.Or(cfg.ForwardedHeader, XForwardedFor), log: log}
 	e.IPExtractor = forwarding.extract
 	e.HTTPErrorHandler = answerError
-	e.Use(accessLog(log), recovery(log, cfg.Panicked), refuseConnect, forwarding.admit)
+	e.Use(accessLog(log), sayWhen, recovery(log, cfg.Panicked), refuseConnect, forwarding.admit)
 	if len(cfg.Hosts) > 0 {
 		e.Use(checkHost(cfg.Hosts, log))
 	}
@@ -249,6 +251,19 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 				slog.Duration("took", time.Since(begun)), slog.String("client", c.RealIP()))
 			return nil
 		}
+	}
+}
+
+// sayWhen adds the usual wait to each 503 and 429 whose handler names none.
+func sayWhen(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		answer := c.Response()
+		answer.Before(func() {
+			if answer.Header().Get("Retry-After") == "" {
+				bridge.RetryHeader(answer.Header(), answer.Status, 0)
+			}
+		})
+		return next(c)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -276,5 +277,29 @@ func TestAListenerWithACertificateSpeaksTLS(t *testing.T) {
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEach503And429SaysWhenToComeAgain(t *testing.T) {
+	r := serve(t, httpd.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Query().Get("status"))
+		if wait := r.URL.Query().Get("wait"); wait != "" {
+			w.Header().Set("Retry-After", wait)
+		}
+		w.WriteHeader(status)
+	}))
+	for query, want := range map[string]string{"status=503": "5", "status=429": "60", "status=503&wait=7": "7", "status=500": "", "status=200": ""} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/?"+query, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := response.Header.Get("Retry-After"); got != want {
+			t.Errorf("%s: Retry-After %q, want %q", query, got, want)
+		}
 	}
 }

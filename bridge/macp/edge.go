@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
@@ -86,12 +87,13 @@ func statusOf(code macpmode.Code) (int, connect.Code) {
 // rpcError returns an error as gRPC and Connect answer it.
 func rpcError(err error) error {
 	refused := refusalOf(err)
-	_, code := statusOf(refused.Code)
+	status, code := statusOf(refused.Code)
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
-		code = connect.CodeUnavailable
+		status, code = http.StatusServiceUnavailable, connect.CodeUnavailable
 	}
 	answer := connect.NewError(code, errors.New(refused.Error()))
 	answer.Meta().Set(codeHeader, string(refused.Code))
+	bridge.RetryHeader(answer.Meta(), status, bridge.ProblemOf(err).RetryAfter)
 	return answer
 }
 

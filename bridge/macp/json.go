@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"baton/bridge"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 )
@@ -58,6 +59,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	bridge.RetryHeader(w.Header(), status, bridge.ProblemOf(err).RetryAfter)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(errorJSON(refused), '\n')) // the client is gone
 }

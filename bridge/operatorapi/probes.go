@@ -8,7 +8,6 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 )
 
@@ -100,7 +99,6 @@ func answerProbe(w http.ResponseWriter, status int, document any) {
 		status = http.StatusInternalServerError
 	}
 	w.Header().Set("Content-Type", "application/json")
-	bridge.RetryHeader(w.Header(), status, 0)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }

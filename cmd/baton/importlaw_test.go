@@ -36,7 +36,7 @@ var law = []struct {
 	{"translate/...", []string{"federation", "translate/..."}},
 	{"bridge", []string{"federation", "federation/fault", "federation/signing"}},
 	{"bridge/bridgetest", kit},
-	{"bridge/httpd", nil},
+	{"bridge/httpd", []string{"bridge"}},
 	{"bridge/gateway", []string{
 		"bridge", "federation", "federation/agents", "federation/fault", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},

@@ -68,7 +68,6 @@ func (p Publisher) serveKey(w http.ResponseWriter, r *http.Request) {
 	key, err := p.find(r.Context(), did, kid)
 	switch {
 	case err != nil:
-		w.Header().Set("Retry-After", "5") // longer than a locked record takes
 		writeKeyAnswer(w, http.StatusServiceUnavailable, keyProblem{"the keys cannot be read now"})
 	case key == nil:
 		writeKeyAnswer(w, http.StatusNotFound, keyProblem{"no such key"})

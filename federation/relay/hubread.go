@@ -232,7 +232,7 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 	switch {
 	case p != nil && p.status == http.StatusServiceUnavailable:
 		in.handler.report(ctx, in.from, *p)
-		_ = m.NakWithDelay(p.after)
+		_ = m.NakWithDelay(laterAfter)
 		return
 	case p != nil:
 		in.handler.report(ctx, in.from, *p)

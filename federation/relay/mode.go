@@ -62,13 +62,7 @@ type modeLimiter struct{ flow *rate.Limiter }
 
 func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
 
-// wait returns how long the sender has to wait before it sends so many steps; 0 for no wait.
-func (t modeLimiter) wait(mode Mode, steps int, now time.Time) time.Duration {
-	switch {
-	case steps == 0:
-		return 0
-	case mode == Hold, mode == Limit && !t.flow.AllowN(now, steps):
-		return laterAfter
-	}
-	return 0
+// admits counts a number of steps of the sender, and reports whether it may send them now.
+func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
+	return steps == 0 || mode != Hold && (mode != Limit || t.flow.AllowN(now, steps))
 }

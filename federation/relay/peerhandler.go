@@ -17,7 +17,7 @@ import (
 // StepsPath is the path to which homes post steps.
 const StepsPath federation.URLPath = "/fed/v1/events"
 
-// laterAfter is the Retry-After for a home in mode hold, or one that sends too much.
+// laterAfter is after how long a home that is not answered now comes again, in whole seconds.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about
@@ -46,7 +46,6 @@ const (
 type problem struct {
 	status int
 	code   string
-	after  time.Duration
 	err    error
 }
 
@@ -78,8 +77,8 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")
-	if p.after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(p.after.Seconds())))
+	if p.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(int(laterAfter.Seconds())))
 	}
 	w.WriteHeader(p.status)
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
@@ -142,22 +141,22 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 	case verdict == federation.Invalid:
 		return Envelope{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
 	case err != nil:
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeUnverifiable, after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeUnverifiable, err: err}
 	}
 	peer.noteHeard()
 	peer.history.started(bootOf(e.Body))
 	if from == "" { // a hub stores messages for any time
 		peer.noteSkew(ctx, h.Deps.Now().Sub(asked.sent))
 	}
-	if wait := peer.limiter.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: wait, err: errHeld}
+	if !peer.limiter.admits(peer.Mode(), asked.steps, h.Deps.Now()) {
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, err: errHeld}
 	}
 	if h.Deps.Traces != nil && e.Trace != "" {
 		ctx = h.Deps.Traces.Join(ctx, e.Trace)
 	}
 	answer, err := asked.answer(ctx, peer, path)
 	if err != nil {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, err: err}
 	}
 	return h.sign(ctx, answer)
 }
@@ -169,7 +168,7 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 		answer.Signature, err = h.Deps.Signer.Sign(ctx, answer.Body)
 	}
 	if err != nil {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, err: err}
 	}
 	return answer, nil
 }

@@ -32,7 +32,7 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	}
 	here, err := h.Deps.Mailboxes.Here(r.Context(), did)
 	if err != nil {
-		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err})
+		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: codeLater, err: err})
 		return
 	}
 	h.serveSigned(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})

@@ -11,7 +11,6 @@ import (
 	"path"
 	"strings"
 
-	"baton/bridge"
 	"baton/federation"
 )
 
@@ -99,9 +98,6 @@ func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *ses
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if w.Header().Get("Retry-After") == "" {
-		bridge.RetryHeader(w.Header(), status, 0)
-	}
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }

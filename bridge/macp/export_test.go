@@ -1,0 +1,7 @@
+package macp
+
+// How errors are answered, for tests.
+var (
+	RPCError   = rpcError
+	WriteError = writeError
+)
