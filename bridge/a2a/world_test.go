@@ -92,7 +92,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	deps := a2a.Deps{
 		Deps: participant.Deps{
 			Ports: ports, Handoffs: w.record, Inbox: w.record, Answers: w.record, Steps: w.record, Skills: skills{w.record}, Callers: operators{}, Sessions: w.record,
-			Venues: venues{}, Rates: w, Passports: passports{}, Ours: func(context.Context, federation.DID, string) bool { return true }, TokenKey: bytes.Repeat([]byte{7}, 32), Streams: &participant.Streams{},
+			Venues: venues{}, Rates: w, Passports: passports{}, Seen: func(context.Context, federation.DID) (bool, error) { return true, nil }, TokenKey: bytes.Repeat([]byte{7}, 32), Streams: &participant.Streams{},
 			Logins: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		},
 		Agents: residents{w.record}, Record: w.record, Webhooks: w.record, Hooks: w.hooks,

@@ -65,15 +65,17 @@ func (p *Participants) Deps() participant.Deps {
 	ports.Metrics = bridge.NewMetrics(prometheus.NewRegistry())
 	return participant.Deps{
 		Ports: ports, Handoffs: p.Record, Inbox: p.Record, Answers: p.Record, Steps: p.Record,
-		Skills: skills{p.Record}, Callers: operators{}, Sessions: p.Record, Venues: p, Rates: p, Passports: passports{}, Ours: p.ours,
+		Skills: skills{p.Record}, Callers: operators{}, Sessions: p.Record, Venues: p, Rates: p, Passports: passports{}, Seen: p.seen,
 		Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return p.Logins }, time.Minute),
 		TokenKey: bytes.Repeat([]byte{7}, 32),
 	}
 }
 
-func (p *Participants) ours(ctx context.Context, did federation.DID, _ string) bool {
-	_, known, err := p.Record.Acquainted(ctx, did)
-	return err == nil && known
+func (p *Participants) seen(ctx context.Context, did federation.DID) (bool, error) {
+	if _, known, err := p.Record.Acquainted(ctx, did); known || err != nil {
+		return known, err
+	}
+	return p.Record.Seen(ctx, did)
 }
 
 // Join puts a DID into a channel.

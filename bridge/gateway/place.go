@@ -135,3 +135,16 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) boo
 	}
 	return err == nil && binding.Link != link
 }
+
+// Seen reports whether this gateway knows a DID: see [Gateway.Ours], or by a login, a read inbox or
+// declared capabilities.
+func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
+	if g.Ours(ctx, did, "") {
+		return true, nil
+	}
+	owner, err := g.Owner(ctx, did)
+	if err != nil || g.deps.Sessions == nil {
+		return false, err
+	}
+	return g.deps.Sessions.Seen(ctx, owner)
+}

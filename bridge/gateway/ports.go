@@ -49,6 +49,9 @@ type Participants interface {
 type Sessions interface {
 	// HasSession reports whether a participant has a live session.
 	HasSession(ctx context.Context, participant string, now time.Time) (bool, error)
+	// Seen reports whether a DID logged in within a year, read its inbox or declared its
+	// capabilities.
+	Seen(ctx context.Context, did federation.DID) (bool, error)
 }
 
 // Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its

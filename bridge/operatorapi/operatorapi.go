@@ -69,6 +69,7 @@ type Deps struct {
 	Doctor      Doctor
 	Refusals    Refusals
 	Steps       stepbuilder.Record
+	Seen        func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
 	Wakes       bridge.Wakes
 
 	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its

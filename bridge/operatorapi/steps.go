@@ -67,6 +67,10 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if err != nil {
 		return filed{}, err
 	}
+	warnings, err := o.builder().Warnings(ctx, ev)
+	if err != nil {
+		return filed{}, err
+	}
 	o.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := o.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
@@ -79,6 +83,9 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	f := filed{
 		ID: entry.Event.Handoff, EventID: entry.Event.ID, Verb: entry.Event.Verb, State: entry.State,
 		Duplicate: judged.Duplicate, Lost: []string{},
+	}
+	for _, w := range warnings {
+		f.Warnings = append(f.Warnings, contract.Warning(w))
 	}
 	for _, loss := range losses {
 		f.Lost = append(f.Lost, loss.Field)
@@ -130,6 +137,7 @@ func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Signer: o.deps.Signer,
 		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
+		Seen: o.deps.Seen,
 	}
 }
 

@@ -35,12 +35,10 @@ type Deps struct {
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
-	// Ours reports whether a DID signed a step, has a name or is logged in on another link than the
-	// named one.
-	Ours     func(ctx context.Context, did federation.DID, link string) bool
-	Streams  *Streams             // shared by all networks
-	Logins   credential.Addresses // counts logins per address, at all listeners
-	TokenKey []byte               // secret; allows forging tokens and challenges
+	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
+	Streams   *Streams                                                    // that all networks share
+	Logins    credential.Addresses                                        // counts logins of each address, at all listeners
+	TokenKey  []byte                                                      // secret; its holder can write tokens and challenges
 }
 
 // Access is what participants may ask through one network. Its methods may be called
@@ -98,6 +96,6 @@ func (s *Streams) Leave() { s.open.Add(-1) }
 func (a *Access) Builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: a.network, ReadsInbox: true, Home: a.deps.Home, Gateway: a.deps.Gateway, Record: a.deps.Steps, Signer: a.deps.Signer,
-		Evidence: a.deps.Evidence, Bindings: a.deps.Bindings, PublicURL: a.deps.PublicURL, Placers: a.deps.Venues.Placers,
+		Evidence: a.deps.Evidence, Bindings: a.deps.Bindings, PublicURL: a.deps.PublicURL, Placers: a.deps.Venues.Placers, Seen: a.deps.Seen,
 	}
 }

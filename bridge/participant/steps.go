@@ -56,20 +56,11 @@ type Filed struct {
 	Verb    string   `json:"verb"`
 	Waits   string   `json:"waits,omitempty,omitzero"` // why the step is not judged yet; "" for a step that is
 
-	Warnings []Warning `json:"warnings,omitempty,omitzero"`
+	Warnings []stepbuilder.Warning `json:"warnings,omitempty,omitzero"`
 
 	// Replayed says that the step was filed by an earlier request.
 	Replayed bool `json:"-"`
 }
-
-// Warning explains why a filed step may not be delivered.
-type Warning struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
-
-// NeverSeen is the warning code for an offer to a DID unknown to the gateway.
-const NeverSeen = "never-seen"
 
 // status returns the HTTP status of the answer.
 func (f Filed) status() int {
@@ -227,7 +218,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	if err != nil {
 		return Filed{}, &unwrittenError{err}
 	}
-	warnings, err := a.warnings(ctx, ev)
+	warnings, err := a.Builder().Warnings(ctx, ev)
 	if err != nil {
 		return Filed{}, &unwrittenError{err}
 	}
@@ -254,26 +245,6 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	}
 	filed.State = cmp.Or(filed.State, string(judged.View.State))
 	return filed, nil
-}
-
-// warnings returns the warnings about a step, such as an offer to an unknown DID.
-func (a *Access) warnings(ctx context.Context, ev federation.Event) ([]Warning, error) {
-	if ev.Verb != federation.Offer || ev.To == "" || a.deps.Ours(ctx, ev.To, "") {
-		return nil, nil
-	}
-	owner, err := a.deps.Gateway.Owner(ctx, ev.To)
-	if err != nil {
-		return nil, err
-	}
-	caps, err := a.deps.Skills.Declared(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	devices, err := a.deps.Inbox.Devices(ctx, owner)
-	if err != nil || len(caps)+len(devices) > 0 {
-		return nil, err
-	}
-	return []Warning{{NeverSeen, "no step, name, login or read inbox of " + string(ev.To) + " is known here: check the DID"}}, nil
 }
 
 // event returns the step that is asked for: as the caller signed it, or as the gateway

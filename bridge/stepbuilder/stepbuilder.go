@@ -45,6 +45,29 @@ type Builder struct {
 	PublicURL string
 	// Placers returns the links of this moment on which offers can be written.
 	Placers func() []bridge.Placer
+	// Seen reports whether the gateway knows a DID. It is needed by [Builder.Warnings] only.
+	Seen func(ctx context.Context, did federation.DID) (bool, error)
+}
+
+// Warning says why a filed step may not be delivered.
+type Warning struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// neverSeen is the code of the warning about an offer to a DID of which the gateway knows nothing.
+const neverSeen = "never-seen"
+
+// Warnings returns the warnings about a step, such as an offer to an unknown DID. Call it before the
+// step is submitted: a filed offer may make the DID known.
+func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, error) {
+	if ev.Verb != federation.Offer || ev.To == "" {
+		return nil, nil
+	}
+	if seen, err := s.Seen(ctx, ev.To); seen || err != nil {
+		return nil, err
+	}
+	return []Warning{{neverSeen, "no step, name, login or read inbox of " + string(ev.To) + " is known here: check the DID"}}, nil
 }
 
 // Draft is an unsigned step.

@@ -18,7 +18,7 @@ import (
 func (p *program) participantDeps(record boundRecord) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: gateway.Capabilities{Record: record},
-		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Sessions: record, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p}, Ours: p.gateway.Ours,
+		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Sessions: record, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p}, Seen: p.gateway.Seen,
 		Streams: &p.streams, Logins: p.logins, TokenKey: p.keyring.Token(),
 	}
 }

@@ -165,22 +165,28 @@ func TestAClientLogsInWithAKeyOnACurve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		form := url.Values{
-			"grant_type": {"client_credentials"}, "client_assertion": {assertion},
-			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+"/oauth/token", strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
-			t.Fatalf("assertion %d: %s %s", i, answer.Status, text)
-		}
+		logInByAssertion(t, h.url(), assertion)
+	}
+}
+
+// logInByAssertion gets a token of OAuth.
+func logInByAssertion(t *testing.T, at, assertion string) {
+	t.Helper()
+	form := url.Values{
+		"grant_type": {"client_credentials"}, "client_assertion": {assertion},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/oauth/token", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(answer.Body)
+	if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+		t.Fatalf("the assertion is answered %s %s", answer.Status, text)
 	}
 }

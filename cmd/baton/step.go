@@ -94,5 +94,8 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.St
 	for _, field := range filed.Lost {
 		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", step.Verb, field)
 	}
+	for _, warning := range filed.Warnings {
+		fmt.Fprintf(streams.err, "baton: handoff %s: %s: %s\n", step.Verb, warning.Code, warning.Detail)
+	}
 	return printLine(c, streams, filed, line(filed))
 }

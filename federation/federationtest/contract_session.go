@@ -16,8 +16,11 @@ type Sessions interface {
 	StartSession(ctx context.Context, s federation.Session) error
 	// HasSession reports whether a participant has a live session.
 	HasSession(ctx context.Context, participant string, now time.Time) (bool, error)
-	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
-	// [federation.ErrNotFound] if it ended otherwise.
+	// Seen reports whether a DID logged in to an API within a year, read its inbox or declared its
+	// capabilities.
+	Seen(ctx context.Context, did federation.DID) (bool, error)
+	// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
+	// [federation.ErrNotFound] for any other one that has ended.
 	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
 	// Sessions returns the live sessions of some participants, newest first.
 	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)

@@ -55,7 +55,8 @@ type Memory struct {
 	numbered   int64                            // messages
 	consents   map[edge]agents.Consent
 	sessions   map[string]federation.Session
-	sources    map[edge]string       // source of the first contact on an edge
+	logins     map[federation.DID]bool
+	sources    map[edge]string       // where the sender of an edge asked from
 	awaiting   []federation.Pending  // in the order of waiting
 	deferred   []federation.Deferred // in the order of arrival
 	shown      map[string]int        // the position up to which a handle was handed its messages
@@ -118,6 +119,7 @@ func NewMemory() *Memory {
 		paused:    map[string]federation.PeerOutbox{},
 		consents:  map[edge]agents.Consent{},
 		newcomers: map[federation.DID]time.Time{},
+		logins:    map[federation.DID]bool{},
 		answers:   map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{}, sources: map[edge]string{},
 		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},

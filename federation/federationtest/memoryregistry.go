@@ -395,6 +395,13 @@ func (m *Memory) HasSession(ctx context.Context, participant string, now time.Ti
 	return false, nil
 }
 
+// Seen implements [Registry].
+func (m *Memory) Seen(ctx context.Context, did federation.DID) (bool, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	return m.logins[did] || len(m.devices[did])+len(m.declared[did]) > 0, err
+}
+
 // Consent implements [Registry].
 func (m *Memory) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)

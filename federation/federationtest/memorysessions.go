@@ -31,6 +31,7 @@ func (m *Memory) startSession(s federation.Session) error {
 		return federation.ErrSessionEnded
 	}
 	m.sessions[s.ID] = s
+	m.logins[federation.DID(s.Participant)] = true
 	of := m.sessionsOf([]string{s.Participant})
 	slices.SortFunc(of, func(a, b federation.Session) int { return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.ID, b.ID)) })
 	for _, old := range of[min(len(of), federation.MaxSessions):] {

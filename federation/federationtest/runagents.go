@@ -79,6 +79,19 @@ func (s suite) testSession(t *testing.T) {
 			t.Errorf("HasSession of %s at %d: %v, %v, want %v", tt.participant, tt.at, has, err, tt.want)
 		}
 	}
+	ada := federation.Session{ID: "three", Participant: string(ada), Expires: At(100)}
+	if seen, err := record.Seen(t.Context(), federation.DID(ada.Participant)); seen || err != nil {
+		t.Errorf("Seen before a login: %v, %v", seen, err)
+	}
+	if err := record.StartSession(t.Context(), ada); err != nil {
+		t.Fatalf("StartSession: %v", err)
+	}
+	if err := record.EndSession(t.Context(), []string{ada.Participant}, ada.ID, At(50)); err != nil {
+		t.Fatalf("EndSession: %v", err)
+	}
+	if seen, err := record.Seen(t.Context(), federation.DID(ada.Participant)); !seen || err != nil {
+		t.Errorf("Seen after a session that ended: %v, %v", seen, err)
+	}
 	for generation := range uint64(2) {
 		want := federation.Session{ID: "one", Participant: "scout", Generation: generation + 2, Expires: At(200), Used: At(50)}
 		got, err := record.AdvanceSession(t.Context(), "one", generation+1, At(50), At(200))

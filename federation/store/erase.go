@@ -27,7 +27,7 @@ import (
 //   - ruling, fork: stay; rulings of homes have digests, DIDs and numbers, and no text
 //
 // Of the person, and of these handoffs, the rows of deferred, pending, answer, notice, webhook,
-// push, peer_delivery, session and declaration are deleted. The tables of a network erase their own rows
+// push, peer_delivery, session, declaration and login are deleted. The tables of a network erase their own rows
 // (see [engine.Tables]), and links that keep journals erase these.
 //
 // The tables without text of persons stay as they are: party, tombstone, unseen, newcomer, size,

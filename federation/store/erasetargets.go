@@ -58,6 +58,7 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 			dropped{key: `s.id`, each: participants.DropSession},
 		},
 		{&done.Other, `declaration d`, `d.did ` + ofDIDs, []any{e.dids}, all},
+		{&done.Other, `login l`, `l.did ` + ofDIDs, []any{e.dids}, all},
 	}
 }
 

@@ -100,7 +100,14 @@ type Filed struct {
 	// key is there. Empty for a step that is filed.
 	Waits string `json:"waits,omitempty"`
 	// Home is the home whose ruling the step waits for, "" for none.
-	Home federation.HomeID `json:"home,omitempty"`
+	Home     federation.HomeID `json:"home,omitempty"`
+	Warnings []Warning         `json:"warnings,omitempty"`
+}
+
+// Warning says why a filed step may not be delivered.
+type Warning struct {
+	Code   string `json:"code"` // such as never-seen
+	Detail string `json:"detail"`
 }
 
 // Place is where an offer would be written, and in which dialect it is to be

@@ -47,6 +47,9 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	if !s.Ends.IsZero() && !s.Created.Before(s.Ends) {
 		return federation.ErrSessionEnded
 	}
+	if err := noteLogin(ctx, q, s); err != nil {
+		return err
+	}
 	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.Participant, s.Generation, engine.Stamp(s.Expires), engine.Stamp(s.Ends), string(s.Began), s.Key, s.Bound,
 		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address)
@@ -58,7 +61,21 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	return err
 }
 
-// live is the condition for a live session at ?1.
+// loginLife is for how long a login is remembered.
+const loginLife = 365 * 24 * time.Hour
+
+// noteLogin notes that a DID logged in. It is also where old logins are forgotten.
+func noteLogin(ctx context.Context, q engine.Tx, s federation.Session) error {
+	if _, err := federation.ParseDID(s.Participant); err != nil {
+		return nil // the handle of an agent, which has a row of its own
+	}
+	if err := q.Put(ctx, `DELETE FROM login WHERE at < ?`, engine.Stamp(s.Created.Add(-loginLife))); err != nil {
+		return err
+	}
+	return q.Put(ctx, `INSERT INTO login (did, at) VALUES (?, ?) ON CONFLICT (did) DO UPDATE SET at = excluded.at`, s.Participant, engine.Stamp(s.Created))
+}
+
+// live is a condition: a session has not ended at ?1.
 const live = `expires > ?1 AND (ends = 0 OR ends > ?1)`
 
 // sweepSessions deletes expired sessions. A session whose key has ended stays until it expires, so
@@ -90,6 +107,16 @@ func (s *Participants) HasSession(ctx context.Context, participant string, now t
 		return false, fmt.Errorf("look for a session of %s: %w", participant, err)
 	}
 	return has, nil
+}
+
+// Seen implements [federationtest.Sessions].
+func (s *Participants) Seen(ctx context.Context, did federation.DID) (seen bool, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM login WHERE did = ?1)
+		OR EXISTS (SELECT 1 FROM device WHERE did = ?1) OR EXISTS (SELECT 1 FROM declaration WHERE did = ?1)`, []any{did}, &seen)
+	if err != nil {
+		return false, fmt.Errorf("look for logins of %s: %w", did, err)
+	}
+	return seen, nil
 }
 
 // Session implements [federationtest.Sessions].

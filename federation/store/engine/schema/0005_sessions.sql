@@ -22,3 +22,11 @@ CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';
 ALTER TABLE outbox ADD COLUMN signer TEXT NOT NULL DEFAULT ''; -- of the event; '' only if that is missing
 UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), '');
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
+
+-- DIDs that logged in to an API. A row outlives the session.
+CREATE TABLE login (
+    did TEXT    NOT NULL PRIMARY KEY,
+    at  INTEGER NOT NULL -- the last time
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX login_at ON login (at);

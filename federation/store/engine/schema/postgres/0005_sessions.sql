@@ -22,3 +22,10 @@ CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';
 ALTER TABLE outbox ADD COLUMN signer text COLLATE "C" NOT NULL DEFAULT '';
 UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), '');
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
+
+CREATE TABLE login (
+    did text COLLATE "C" NOT NULL PRIMARY KEY,
+    at  bigint           NOT NULL
+);
+
+CREATE INDEX login_at ON login (at);
