@@ -28,8 +28,8 @@ const (
 // author has space for both.
 const MaxChatBytes = 320
 
-// MaxMessageBytes bounds the text of one message: about ten lines of IRC.
-const MaxMessageBytes = 4096
+// MaxMessageChars bounds the text of one message: about ten lines of IRC.
+const MaxMessageChars = 4096
 
 // Introduces is the field of a message that is the first one of its sender to a person. The
 // link that shows such a message says first how to allow or to block the sender.

@@ -21,7 +21,8 @@ import (
 //
 // spec: handofftag "Tags"
 const (
-	MaxTitleBytes   = 300
+	MaxTitleChars   = 300
+	MaxTitleBytes   = 300 // of a narrower wire: IRC tags, AIRC, MACP and files
 	MaxNoteChars    = 400
 	MaxContextBytes = 4096 // of inline JSON, unescaped
 	maxCaps         = 16
@@ -86,8 +87,8 @@ func readDID(value string, into *federation.DID) error {
 // ReadTitle reads the title of an offer.
 func ReadTitle(ev *federation.Event, value string) error {
 	title := strings.TrimSpace(value)
-	if len(title) > MaxTitleBytes || strings.ContainsFunc(title, unicode.IsControl) {
-		return fmt.Errorf("want 1 to %d bytes without control characters", MaxTitleBytes)
+	if utf8.RuneCountInString(title) > MaxTitleChars || strings.ContainsFunc(title, unicode.IsControl) {
+		return fmt.Errorf("want 1 to %d characters without control characters", MaxTitleChars)
 	}
 	ev.Title = title
 	return nil

@@ -24,10 +24,20 @@ func OneLine(text string) string {
 	}, text))
 }
 
-// FitTitle returns a text as the title of an offer: [OneLine], cut to [MaxTitleBytes]. If the title
-// is cut, the context gets the full text as "description". A context that is not JSON, such as a
-// reference, stays unchanged.
+// FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleChars]. If the
+// title is cut, the member "description" of the context gets the full text. A context
+// that is not JSON, such as a reference, stays as it is.
 func FitTitle(text, context string) (title, fitted string, losses []Loss) {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	title = OneLine(text)
+	if utf8.RuneCountInString(title) <= MaxTitleChars {
+		return title, context, nil
+	}
+	return cutTitle(text, context, string([]rune(title)[:MaxTitleChars]), fmt.Sprintf("longer than %d characters", MaxTitleChars))
+}
+
+// FitWireTitle is [FitTitle] for a wire that counts bytes: at most [MaxTitleBytes].
+func FitWireTitle(text, context string) (title, fitted string, losses []Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)
 	if len(title) <= MaxTitleBytes {
@@ -37,8 +47,12 @@ func FitTitle(text, context string) (title, fitted string, losses []Loss) {
 	for !utf8.RuneStart(title[end]) {
 		end--
 	}
-	title = strings.TrimSpace(title[:end])
-	why := fmt.Sprintf("longer than %d bytes", MaxTitleBytes)
+	return cutTitle(text, context, title[:end], fmt.Sprintf("longer than %d bytes", MaxTitleBytes))
+}
+
+// cutTitle returns the start of a title, and a context with the full text.
+func cutTitle(text, context, start, why string) (title, fitted string, losses []Loss) {
+	title = strings.TrimSpace(start)
 	if context != "" && (!federation.InlineContext(context) || !json.Valid([]byte(context))) {
 		why += ", and the context is not JSON and cannot hold the full text"
 		return title, context, []Loss{{Field: "title", Fate: Cut, Why: why}}

@@ -27,11 +27,31 @@ func TestFitTitleHasASpaceForEachControlCharacter(t *testing.T) {
 	}
 }
 
+func TestFitTitleCountsCharactersAndAWireBytes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ text, title, wire string }{
+		{strings.Repeat("ü", 150), strings.Repeat("ü", 150), strings.Repeat("ü", 150)},
+		{strings.Repeat("ü", 151), strings.Repeat("ü", 151), strings.Repeat("ü", 150)},
+		{strings.Repeat("語", 300), strings.Repeat("語", 300), strings.Repeat("語", 100)},
+		{strings.Repeat("😀", 301), strings.Repeat("😀", 300), strings.Repeat("😀", 75)},
+		{"x" + strings.Repeat("語", 100), "x" + strings.Repeat("語", 100), "x" + strings.Repeat("語", 99)},
+	} {
+		for wire, fit := range map[string]func(text, context string) (string, string, []translate.Loss){
+			test.title: translate.FitTitle, test.wire: translate.FitWireTitle,
+		} {
+			title, context, losses := fit(test.text, "")
+			if cut := wire != test.text; title != wire || translate.Loses(losses, "title") != cut || (context == `{"description":"`+test.text+`"}`) != cut {
+				t.Errorf("%s becomes %q, context %s, losses %v; want %q", test.text, title, context, losses, wire)
+			}
+		}
+	}
+}
+
 func TestFitTitleKeepsTheFullTextOfACutTitle(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("Fix\tthe \"login\" page\n", 100) // 2,000 characters
 	said, _ := json.Marshal(long)                            //nolint:errchkjson // a string has a JSON form
-	cut := strings.TrimSpace(strings.NewReplacer("\t", " ", "\n", " ").Replace(long)[:translate.MaxTitleBytes])
+	cut := strings.TrimSpace(strings.NewReplacer("\t", " ", "\n", " ").Replace(long)[:translate.MaxTitleChars])
 	full := `"description":` + string(said)
 	for context, want := range map[string]string{
 		"":                         `{` + full + `}`,
@@ -46,11 +66,5 @@ func TestFitTitleKeepsTheFullTextOfACutTitle(t *testing.T) {
 		if title != cut || fitted != want || !translate.Loses(losses, "title") {
 			t.Errorf("context %s: title %q, losses %v\n%s", context, title, losses, cmp.Diff(want, fitted))
 		}
-	}
-	if title, _, _ := translate.FitTitle(strings.Repeat("ü", 151), ""); title != strings.Repeat("ü", 150) {
-		t.Errorf("a title of 302 bytes becomes %q", title)
-	}
-	if _, context, losses := translate.FitTitle(strings.Repeat("x", translate.MaxTitleBytes), ""); context != "" || losses != nil {
-		t.Errorf("a title of 300 bytes: context %s, losses %v", context, losses)
 	}
 }

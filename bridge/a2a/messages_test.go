@@ -29,7 +29,7 @@ func TestAMessageIsAnOffer(t *testing.T) {
 		"two lines":                  {parts: `[{"text":"Cite three\nby Monday"}]`, title: "Cite three", context: `{"parts":[{"text":"Cite three\nby Monday"}]}`},
 		"a first line without words": {parts: `[{"text":" \n Cite three\n"}]`, title: "Cite three"},
 		"a line that is too long": {
-			parts: `[{"text":"` + long + `"}]`, title: long[:300], context: `{"parts":[{"text":"` + long + `"}],"description":"` + long + `"}`,
+			parts: `[{"text":"` + long + `"}]`, title: string([]rune(long)[:300]), context: `{"parts":[{"text":"` + long + `"}],"description":"` + long + `"}`,
 		},
 		"a tab":                 {parts: `[{"text":"Cite\tthree"}]`, title: "Cite three", context: `{"parts":[{"text":"Cite\tthree"}]}`},
 		"a line and an object":  {parts: `[{"text":"Cite"},{"data":{"n":3}}]`, title: "Cite", context: `{"n":3}`},

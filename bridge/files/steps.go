@@ -138,6 +138,11 @@ func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 // offer files the offer of a slot, under a new ID where the reserved one is too old.
 func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
 	d.Verb, d.ID = federation.Offer, s.Event
+	var cut []translate.Loss
+	d.Title, d.Context, cut = translate.FitWireTitle(d.Title, d.Context)
+	for _, loss := range cut {
+		b.reportLoss(ctx, s.Event, loss)
+	}
 	err := b.submit(ctx, d, federation.View{}, name)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if !isRefusal || refused.Code != federation.EventIDClockSkew {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"baton/bridge"
 	"baton/federation"
@@ -154,8 +155,8 @@ func (g *Gateway) write(m bridge.Message, now time.Time) (federation.Event, erro
 		return ev, federation.Refuse(ev, federation.InvalidTarget, "a message needs another recipient than its author")
 	case strings.TrimSpace(m.Text) == "":
 		return ev, federation.Refuse(ev, federation.MissingRequirement, "a message needs text")
-	case len(m.Text) > federation.MaxMessageBytes:
-		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("a message has at most %d bytes", federation.MaxMessageBytes))
+	case utf8.RuneCountInString(m.Text) > federation.MaxMessageChars:
+		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("a message has at most %d characters", federation.MaxMessageChars))
 	}
 	if ev.ID.IsZero() {
 		id, err := federation.NewEventID(now, rand.Reader)

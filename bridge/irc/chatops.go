@@ -301,7 +301,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 		return nil, err
 	}
 	name, text, _ := strings.Cut(args, " ")
-	title, content, losses := translate.FitTitle(text, "")
+	title, content, losses := translate.FitWireTitle(text, "")
 	if title == "" {
 		return nil, userError("Say: offer WHO title")
 	}

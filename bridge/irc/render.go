@@ -14,7 +14,7 @@ import (
 
 // Render returns a step as a link may write it: in the dialect of its handoff and
 // for the place where that is written. A step that was signed so, and fits one message,
-// is returned as it is. Any other is written again under the same event ID, signed with
+// is returned as it is. A title that is too long for the wire is cut. Any other is written again under the same event ID, signed with
 // the key that the gateway keeps for its signer, with the original as evidence,
 // which is on disk before this returns. A context for which there is no room then is stored, and
 // referred to. The losses say what only the evidence still has. The same step makes the
@@ -24,7 +24,7 @@ import (
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	ev := d.Entry.Event
-	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue && translate.TagBytes(ev.Fields) <= MaxTagBytes {
+	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue && translate.TagBytes(ev.Fields) <= MaxTagBytes && len(ev.Title) <= translate.MaxTitleBytes {
 		return ev, nil, nil
 	}
 	return Vouch(ctx, p, d)
@@ -55,8 +55,12 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 
 // rewrite writes a step in the dialect of a view and for its venue, and signs it.
 func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []translate.Loss, error) {
-	from := ev.Dialect
+	from, said := ev.Dialect, ev.Context
 	ev.Dialect, ev.Venue = v.Dialect, v.Venue
+	var cut []translate.Loss
+	if ev.Title, ev.Context, cut = translate.FitWireTitle(ev.Title, ev.Context); ev.Context != said {
+		ev.ContextHash = "" // it was that of the context without the title
+	}
 	fields, losses := dialect.Rewrite(ev, from)
 	var err error
 	if translate.Loses(losses, "context") {
@@ -67,7 +71,18 @@ func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev 
 	}
 	ev.Fields = fields
 	ev, err = signing.Seal(ctx, key, ev)
-	return ev, losses, err
+	return ev, append(cut, losses...), err
+}
+
+// Decode reads a step from an IRC message.
+//
+// spec: handofftag "Tags"
+func Decode(m translate.Tagged) (federation.Event, error) {
+	ev, err := dialect.Decode(m)
+	if err == nil && len(ev.Title) > translate.MaxTitleBytes {
+		err = federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("the title has more than %d bytes", translate.MaxTitleBytes))
+	}
+	return ev, err
 }
 
 // Tags returns the tags of a step that was rendered for the view of its handoff, with a

@@ -304,3 +304,32 @@ func contextTag(d federation.Dialect) string {
 	}
 	return "handoff-context"
 }
+
+// A title of 300 characters has up to 1,200 bytes, and IRC has space for 300: the context has the rest.
+func TestRenderCutsATitleThatIRCHasNoSpaceFor(t *testing.T) {
+	title := strings.Repeat("語", translate.MaxTitleChars)
+	record := federationtest.NewMemory()
+	kept := archive{contexts: bridgetest.Contexts(record, 1<<20, 0)}
+	d := delivery(t, federation.HandoffTags, "#ops")
+	ev := d.Entry.Event
+	ev.Verb, ev.ID, ev.Title, ev.Context, ev.Note = federation.Offer, ev.Handoff, title, `{"a":1}`, ""
+	ev.Fields, _ = dialect.Write(ev)
+	ev, err := signing.Seal(t.Context(), key("bob"), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Entry.Event, d.View = ev, federation.View{Dialect: federation.HandoffTags, Venue: "#ops"}
+	got, losses, err := irc.Render(t.Context(), kept.ports(), d)
+	want := strings.Repeat("語", 100)
+	if err != nil || got.Title != want || got.Fields["handoff-task"] != want || got.Context != `{"a":1,"description":"`+title+`"}` || !translate.Loses(losses, "title") {
+		t.Errorf("title %q, context %s, losses %v, %v", got.Title, got.Context, losses, err)
+	}
+	m := translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: translate.Wire(got, nil)}
+	if read, err := irc.Decode(m); err != nil || read.Title != want {
+		t.Errorf("a link reads %q, %v", read.Title, err)
+	}
+	m.Tags = translate.Wire(ev, nil)
+	if _, err := irc.Decode(m); err == nil || !strings.Contains(err.Error(), "300 bytes") {
+		t.Errorf("a title of 900 bytes is read: %v", err)
+	}
+}

@@ -61,7 +61,7 @@ func (s *Step) readOffer(members json.RawMessage) error {
 	}
 	text := first(t.Description, work.Title, t.Summary, t.Text, t.Handoff.Title)
 	content := t.context(work)
-	s.Title, s.Context, s.Losses = translate.FitTitle(text, content)
+	s.Title, s.Context, s.Losses = translate.FitWireTitle(text, content)
 	if s.Title == "" {
 		return &federation.RefusalError{Code: federation.MissingRequirement, Detail: "data.description"}
 	}

@@ -94,7 +94,7 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 		losses = append(losses, translate.Loss{Field: field, Fate: fate, Why: why})
 	}
 	d.Context, d.Content = contextOf(context)
-	d.Title, d.Context, losses = translate.FitTitle(title, d.Context)
+	d.Title, d.Context, losses = translate.FitWireTitle(title, d.Context)
 	switch {
 	case len(d.Content) > 0 && len(losses) > 0:
 		d.Context, losses = "", nil

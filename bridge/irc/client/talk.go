@@ -14,7 +14,6 @@ import (
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 // onTalk takes what a client says to others: a text, tags, or a step.
@@ -35,7 +34,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	if s.onAck(u, m) {
 		return
 	}
-	ev, err := dialect.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	step := !errors.Is(err, translate.ErrNotHandoff)
 	if step {
 		s.onStep(ctx, u, m, ev, err)

@@ -11,7 +11,6 @@ import (
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 // onMessage reads a step, if the message is one, or what is said to the gateway's own
@@ -71,7 +70,7 @@ func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) b
 // decode reads a step and checks what this network can vouch for: the place, and no
 // identity.
 func (s *session) decode(m ircmsg.Message) (*inbound, error) {
-	ev, err := dialect.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	ev, err := irc.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	if err != nil {
 		return &inbound{user: m.Source}, err
 	}
