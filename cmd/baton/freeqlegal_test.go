@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,38 @@ func TestAHandoffInTheTagsOfTheRFCIsLegalOnFreeq(t *testing.T) {
 			id := here.offer(t, there.did)
 			there.sees(t, "offer", id, federation.Offered)
 			followed(t, server, id, "accept", func(verb string) { there.step(t, verb, id) })
+		})
+	}
+}
+
+// A server takes an answer only from the DID that the offer names. The gateway has no key of the own
+// DID of an agent over HTTP: the agent is told to sign the step, and then the server takes it.
+func TestAnAnswerToAnOfferToAnOwnDIDIsSignedByTheAgent(t *testing.T) {
+	t.Parallel()
+	for verb, state := range map[string]federation.State{"decline": federation.Declined, "accept": federation.Assigned} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			w := newFreeqWorld(t)
+			p := newPerson(t)
+			agent := logInWith(t, w.url(), p.key)
+			id, err := w.alice.Offer(channel, agent.did, title)
+			if err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the offer", func() bool { return len(agent.reads(t, "")) > 0 })
+			var refused struct{ Code, Detail string }
+			agent.must(t, http.StatusUnauthorized, http.MethodPost, "handoffs/"+id.String()+"/"+verb, map[string]any{}, &refused)
+			want := "signed by " + string(agent.did) + " itself, in act tags for " + channel + ": sign the step, or ask for an offer to did:key:"
+			if refused.Code != "need-signature" || !strings.Contains(refused.Detail, want) {
+				t.Errorf("the step is refused with %+v, want %q", refused, want)
+			}
+			s := actTags.step(p, channel, verb, id.String(), extras{})
+			agent.must(t, http.StatusAccepted, http.MethodPost, "handoffs/"+id.String()+"/"+verb, map[string]any{
+				"document": s.document, "signature": s.tags[vendor+"sig"],
+			}, nil)
+			if err := w.server.AwaitState(patient(t), id, state); err != nil {
+				t.Errorf("freeq has it %q: %v", w.server.State(id), err)
+			}
 		})
 	}
 }

@@ -38,14 +38,15 @@ func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Eve
 		return written, losses, nil
 	}
 	d.Entry.Event.Arrival.Party = ""
-	if kept := l.deps.Signer.Kept("person:" + string(d.Entry.Event.Actor())).DID; slices.Contains(takes, kept) {
+	kept := l.deps.Signer.Kept("person:" + string(d.Entry.Event.Actor())).DID
+	if slices.Contains(takes, kept) {
 		return irc.Vouch(ctx, l.deps.Ports, d)
 	}
 	if len(takes) == 0 {
 		return written, losses, federation.Refuse(written, federation.IllegalStep, "the server lacks the step that assigned it")
 	}
-	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server accepts it only if signed by "+string(takes[0])+
-		" itself, in act tags for "+d.View.Venue)
+	return written, losses, federation.Refuse(written, federation.NeedSignature, "the server takes it only as signed by "+string(takes[0])+
+		" itself, in act tags for "+d.View.Venue+": sign the step, or ask for an offer to "+string(kept))
 }
 
 // takes returns the DIDs from which the server accepts a step. It returns false if any DID may take
