@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"baton/bridge"
 	"baton/federation"
@@ -105,8 +106,8 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents
 		return l.checkRoom(ctx, d)
 	case d.recipient.did() == "" || l.deps.Messages == nil:
 		return errNoText()
-	case len(l.unverifiedText(sealed)) > federation.MaxMessageBytes:
-		return refuse(codePayloadTooLarge, "a text to this recipient is at most "+strconv.Itoa(federation.MaxMessageBytes)+" bytes")
+	case utf8.RuneCountInString(l.unverifiedText(sealed)) > federation.MaxMessageChars:
+		return refuse(codePayloadTooLarge, "a text to this recipient is at most "+strconv.Itoa(federation.MaxMessageChars)+" characters")
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func TestHeldRelaysToPersonAreBounded(t *testing.T) {
 	if taken != 20 || len(told.said) != taken {
 		t.Errorf("%d of 60 unverified senders wait, and the person is told %d times; want 20", taken, len(told.said))
 	}
-	long := strings.Repeat("x", federation.MaxMessageBytes)
+	long := strings.Repeat("x", federation.MaxMessageChars)
 	if status, answer := w.unsigned(t, 99, "bot_1", person, map[string]any{"body": long}); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a text that no person can read: %d %v", status, answer)
 	}

@@ -93,7 +93,7 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 		Blocks: h, Senders: h, Handles: record, Held: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
-		Document: h.document, Seen: record.Seen,
+		Document: h.document, Seen: record.Seen, AllowHeld: func(ctx context.Context, id int64) error { return record.DeliverHeld(ctx, id, time.Now()) },
 		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record))
 	return h

@@ -24,7 +24,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 	record, requests := p.bound(), gateway.HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Eraser: eraser{p}, Messages: p.gateway, Links: p.gateway.Links(),
-		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Tokens: record, Sessions: record, Audit: record, Clock: p.clock,
+		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: p.clock,
 		Steps: record, Seen: p.gateway.Seen, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
 		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: doctor{p}, Hooks: p.agentHooks(), Wakes: p.relay,
 		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
