@@ -20,6 +20,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("an extended lease holds on", s.testExtend)
 	t.Run("an offer that was withdrawn is not leased, and entries tell the state of now", s.testWithdrawn)
 	t.Run("a lease ends the waiting of a withdrawn offer that a device has, whatever the limit", s.testWithdrawnInHand)
+	t.Run("a session that has ended leases nothing, whether something waits or not", s.testLeaseAfterItsSession)
 	t.Run("a lease that another device was given is lost", s.testLost)
 	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
@@ -153,6 +154,28 @@ func lost(t *testing.T, name string, record Leases, hold federation.Hold, ack bo
 			t.Errorf("%s with a lease %s: %v, want ErrLeaseLost", method, name, err)
 		}
 	}
+}
+
+func (s suite) testLeaseAfterItsSession(t *testing.T) {
+	record := s.open(t)
+	begin(t, record, "one", string(bob), "K1", federation.BeganDID)
+	begin(t, record, "two", string(bob), "K2", federation.BeganDID)
+	if err := record.Revoke(t.Context(), bob, "K1", At(20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.EndSession(t.Context(), []string{string(bob)}, "two", At(20)); err != nil {
+		t.Fatal(err)
+	}
+	for entries := range 2 {
+		for _, session := range []string{"one", "two", "unknown"} {
+			leases, err := record.Lease(t.Context(), bob, "desk", session, At(30), At(90), 1)
+			if len(leases) != 0 || !errors.Is(err, federation.ErrSessionEnded) {
+				t.Errorf("with %d entries, session %s leases %d, %v", entries, session, len(leases), err)
+			}
+		}
+		fill(t, record, 1, bob)
+	}
+	leased(t, record, "desk", 30, 1, 1)
 }
 
 func (s suite) testLost(t *testing.T) {

@@ -18,6 +18,9 @@ const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 
 // Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
 	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+waits+` AND (i.until <= ?2 OR `+withdrawn+`) ORDER BY i.event LIMIT 1`,
 		to, engine.Stamp(now))
 	if err != nil {
@@ -77,8 +80,8 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 	return leases, nil
 }
 
-// HasSession returns [federation.ErrSessionEnded] if a session ended before the transaction of a
-// write. It returns nil for the empty ID.
+// HasSession returns [federation.ErrSessionEnded] for a session that has ended. A write asks in its
+// transaction. No session, "", has not ended.
 func HasSession(ctx context.Context, q engine.Tx, id string) error {
 	if id == "" {
 		return nil
