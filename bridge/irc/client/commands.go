@@ -166,6 +166,9 @@ func (s *server) quit(u *user, why string) {
 func (s *server) forget(u *user) {
 	s.stopReplay(u)
 	s.unproved(u)
+	if u.unwatch != nil {
+		u.unwatch()
+	}
 	for venue, c := range u.channels {
 		s.depart(u, venue, c)
 	}

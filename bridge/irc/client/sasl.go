@@ -14,6 +14,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -52,6 +53,7 @@ type login struct {
 	challenge []byte
 	until     time.Time
 	answer    string // so far
+	signature []byte // of the challenge, once it proved the DID
 }
 
 // mechanisms returns the mechanisms that can succeed on a connection.
@@ -154,6 +156,7 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 			u.work = nil
 			u.answer = answer
 			s.loggedIn(ctx, u, did, name, err)
+			s.watchProof(ctx, u, attempt)
 			s.close(u)
 		})
 	}
@@ -195,6 +198,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	}
 	switch _, verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
 	case federation.Valid:
+		attempt.signature = signature
 		return did, string(did), nil
 	case federation.Invalid:
 		if err != nil {
@@ -239,6 +243,34 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.neighbours(u, true)))
 	}
 	s.startReplay(ctx, u)
+}
+
+// watchProof judges the proof of a login again when sessions of its DID end, and every [lookAgain]. A client whose
+// key was revoked, or has left the document of the DID, is disconnected.
+func (s *server) watchProof(ctx context.Context, u *user, attempt *login) {
+	if u.over || u.account == "" || attempt.signature == nil {
+		return
+	}
+	did := u.account
+	ctx, u.unwatch = context.WithCancel(ctx)
+	s.running.Go(func() {
+		wake, stop := s.link.ports.Wakes.Subscribe(bridge.SessionsTopic(string(did)))
+		defer stop()
+		again := time.NewTicker(lookAgain)
+		defer again.Stop()
+		for {
+			if _, verdict, _ := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, attempt.signature); verdict == federation.Invalid {
+				s.post(func() { s.quit(u, "The key of your login is not valid any more") })
+				return
+			}
+			select {
+			case <-wake:
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 }
 
 // whole returns the source of a client that may have no nick yet.

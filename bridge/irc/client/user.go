@@ -47,6 +47,7 @@ type user struct {
 	proofs map[string]chan<- error // of text that it was sent, by the token of the PING behind it
 
 	login    *login // under way; nil for none
+	unwatch  func() // ends the watch of its proof; nil without one
 	bound    string // the name that it logged in with: its DID, the fingerprint of its certificate, or the name of its token
 	failures int    // of logins
 
