@@ -33,7 +33,19 @@ type Document struct {
 	Skipped []SkippedKey // keys unusable here
 }
 
-// SkippedKey is an unusable key in a document, with the reason.
+// KeyIDs returns the IDs of the keys that may sign for the DID or log in with it: see [KeyID].
+func (d Document) KeyIDs() []string {
+	var ids []string
+	for _, key := range d.Keys {
+		ids = append(ids, KeyID(key))
+	}
+	for _, key := range d.Others {
+		ids = append(ids, KeyID(key.Bytes))
+	}
+	return ids
+}
+
+// SkippedKey is a key of a document that cannot be used, with the reason.
 type SkippedKey struct{ ID, Reason string }
 
 // KeyKind is the algorithm of a public key.

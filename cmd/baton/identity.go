@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"baton/bridge"
 	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
@@ -43,33 +44,32 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
 	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Caught: homes.Caught,
-		Fetched: homes.Fetched, Removed: homes.Removed,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Fetched: homes.Fetched, Caught: homes.Caught,
 	}, client, own...)
 }
 
-// noteFetched logs why the document of a DID, or a key in it, is unusable. It does not log an
-// outage of the host.
-func (p *program) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) {
+// noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
+// It ends the sessions of keys that the document does not list.
+func (p *program) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), away && !errors.Is(err, identity.ErrRedirect):
+		return nil
 	case err != nil:
-		p.log.LogAttrs(ctx, slog.LevelInfo, "did document not used", slog.String("did", string(did)), slog.Any("err", err))
+		p.log.LogAttrs(ctx, slog.LevelInfo, "document of a did not used", slog.String("did", string(did)), slog.Any("err", err))
+		return nil
 	case len(document.Skipped) > 0:
 		first := document.Skipped[0]
 		p.skippedKeys.WithLabelValues(did.Method()).Add(float64(len(document.Skipped)))
 		p.log.LogAttrs(ctx, slog.LevelInfo, "unusable keys in a did document", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
 			slog.String("key", first.ID), slog.String("reason", first.Reason))
 	}
-}
-
-// endKeys ends the sessions begun with keys that the document of a DID no longer lists.
-func (p *program) endKeys(ctx context.Context, did federation.DID, keyIDs []string) error {
-	if err := p.record.EndKeys(ctx, did, keyIDs, time.Now()); err != nil {
+	gone, err := p.record.EndUnlisted(ctx, did, document.KeyIDs(), time.Now())
+	if err != nil || len(gone) == 0 {
 		return err
 	}
-	p.log.LogAttrs(ctx, slog.LevelInfo, "keys removed from a did document, sessions ended", slog.String("did", string(did)), slog.Any("keys", keyIDs))
+	context.AfterFunc(ctx, func() { p.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // who wakes may read the document
+	p.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
 }
 

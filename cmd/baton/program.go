@@ -267,7 +267,7 @@ func (p *program) handlerPanicked() { p.counters.Faults.WithLabelValues(bridge.R
 // keys of the gateway.
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{
-		Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup"), Fetched: p.noteFetched, Removed: p.endKeys,
+		Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup"), Fetched: p.noteFetched,
 	}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -175,11 +174,7 @@ func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now ti
 func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) answer {
 	document, err := a.look(ctx, did)
 	if a.cfg.Fetched != nil && ctx.Err() == nil {
-		a.cfg.Fetched(ctx, did, document, err)
-	}
-	old, ok := a.known.GetIfPresent(did)
-	if gone := removed(old.document, document); err == nil && len(gone) > 0 && a.cfg.Removed != nil {
-		if failed := a.cfg.Removed(ctx, did, gone); failed != nil {
+		if failed := a.cfg.Fetched(ctx, did, document, err); failed != nil {
 			err = unavailable(string(did), 0, failed)
 		}
 	}
@@ -190,26 +185,8 @@ func (a *answers) judge(ctx context.Context, did federation.DID, now time.Time) 
 	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
 		return answer{err: err, asked: now, until: now.Add(a.cfg.Negative)}
 	}
-	if ok && old.err == nil && now.Before(old.document.Fetched.Add(a.cfg.Stale)) {
+	if old, ok := a.known.GetIfPresent(did); ok && old.err == nil && now.Before(old.document.Fetched.Add(a.cfg.Stale)) {
 		return answer{document: old.document, asked: now, until: now.Add(awayFor)}
 	}
 	return answer{err: err, asked: now, until: now.Add(awayFor)}
-}
-
-// removed returns the IDs of the keys listed in the earlier document of a DID but not in the later
-// one.
-func removed(earlier, later federation.Document) []string {
-	listed := keyIDs(later)
-	return slices.DeleteFunc(keyIDs(earlier), func(id string) bool { return slices.Contains(listed, id) })
-}
-
-func keyIDs(document federation.Document) []string {
-	var ids []string
-	for _, key := range document.Keys {
-		ids = append(ids, federation.KeyID(key))
-	}
-	for _, key := range document.Others {
-		ids = append(ids, federation.KeyID(key.Bytes))
-	}
-	return ids
 }

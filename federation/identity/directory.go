@@ -21,13 +21,10 @@ type DirectoryConfig struct {
 	// Web returns the address, without a path, that an operator configured for a host of did:web;
 	// nil for no such host.
 	Web func(host string) (address string, ok bool)
-	// Fetched is called with each fetched document, or with the reason why there is none, before
-	// the waiting callers continue. It may block on the record. It may be nil.
-	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error)
-	// Removed is called with the IDs of the keys that a new document no longer lists, before the
-	// waiting callers continue. It may block on the record. After an error the earlier document
-	// stays in use, and is fetched again soon. It may be nil.
-	Removed func(ctx context.Context, did federation.DID, keyIDs []string) error
+	// Fetched is called with each answer of a host about a DID, or with the reason why there is no document,
+	// before the callers that wait for it continue. It may block on the record. After its error the earlier
+	// document serves, and the host is asked again soon. Its context ends after the document was cached. Nil for none.
+	Fetched func(ctx context.Context, did federation.DID, document federation.Document, err error) error
 	// Home reads a document of another home that this gateway knows, by its name and a path
 	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.

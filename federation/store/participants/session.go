@@ -318,20 +318,31 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 	return endWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
-// EndKeys ends everything begun with some keys of a DID after they left its document: see [EndKey].
-func (s *Participants) EndKeys(ctx context.Context, did federation.DID, keyIDs []string, now time.Time) error {
-	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		for _, key := range keyIDs {
-			if err := EndKey(ctx, q, []string{string(did)}, key, now, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// EndUnlisted ends what began with keys that the document of a DID does not list: see [EndKey]. It
+// returns the IDs of these keys. A document that lists the key of each session costs no write.
+func (s *Participants) EndUnlisted(ctx context.Context, did federation.DID, listed []string, now time.Time) ([]string, error) {
+	keys, err := json.Marshal(append([]string{}, listed...)) // no keys are [], and not null
 	if err != nil {
-		return fmt.Errorf("end keys of %s: %w", did, err)
+		return nil, err
 	}
-	return nil
+	const unlisted = ` AND key_id <> '' AND key_id NOT IN (SELECT value FROM json_each(?3))`
+	gone, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT key_id FROM session WHERE participant = ?2`+unlisted+` AND `+live+`
+		UNION SELECT key_id FROM webhook WHERE did = ?2 AND participant = ''`+unlisted+` AND disabled = 0 AND (ends = 0 OR ends > ?1)`,
+		engine.Stamp(now), did, string(keys))
+	if err == nil && len(gone) > 0 {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			for _, key := range gone {
+				if err := EndKey(ctx, q, []string{string(did)}, key, now, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("end sessions of %s: %w", did, err)
+	}
+	return gone, nil
 }
 
 // RestoreKey cancels a scheduled end of a key: see [EndKey].
