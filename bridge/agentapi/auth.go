@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -54,11 +55,17 @@ func (l *Link) CreateChallenge(ctx context.Context, req contract.CreateChallenge
 		return nil, err
 	}
 	challenge, ends := l.challenges.Issue(string(did), time.Now())
-	return contract.CreateChallenge200JSONResponse{Challenge: challenge, ExpiresAt: ends.UTC()}, nil
+	return contract.CreateChallenge200JSONResponse{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
+// audience begins each challenge: the signer can read for which gateway and for what its signature is.
+func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
+
 // CreateToken implements [contract.StrictServerInterface]. The challenge is used up by a
-// valid and by an invalid signature, but not by an unverifiable one.
+// valid and by an invalid signature, but not by an unverifiable one. The session is not bound: a signer
+// that does not read the text may sign it for another registry, which passed it on.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
 	now := time.Now()
 	did, err := federation.ParseDID(req.Body.DID)
@@ -72,18 +79,22 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if err := l.access.CheckBlocked(ctx, did); err != nil { // before its key is looked for
 		return nil, err
 	}
-	if err := l.challenges.Spend(req.Body.Challenge, string(did), now); err != nil {
+	challenge, ours := strings.CutPrefix(req.Body.Challenge, l.audience())
+	if !ours {
+		return nil, credential.ErrChallenge
+	}
+	if err := l.challenges.Spend(challenge, string(did), now); err != nil {
 		return nil, err
 	}
 	key, verdict, err := l.deps.Keys.Proved(ctx, did, []byte(req.Body.Challenge), signature)
 	if verdict == federation.Unverifiable {
-		l.challenges.Restore(req.Body.Challenge)
+		l.challenges.Restore(challenge)
 		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
 	}
 	if verdict != federation.Valid {
 		return nil, participant.Unauthorized(participant.NotProved(did, err))
 	}
-	session := participant.Login(did, key, callerOf(ctx).address, now)
+	session := participant.Login(did, key, false, callerOf(ctx).address, now)
 	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (p *program) noteFetched(ctx context.Context, did federation.DID, document 
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	context.AfterFunc(ctx, func() { p.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // who wakes may read the document
+	context.AfterFunc(ctx, func() { p.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for waiters that read it
 	p.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
 }

@@ -45,7 +45,7 @@ func newWeb(t *testing.T) *web {
 	return w
 }
 
-// replace gives the DID of a name another key, and returns who has both.
+// replace gives the DID of a name another key, and returns the owner of both.
 func (w *web) replace(t *testing.T, name string) owner {
 	t.Helper()
 	o := newOwner(t)

@@ -106,7 +106,7 @@ func (s *server) beginLogin(u *user, mechanism string) {
 		s.reply(u, rplSASLMechs, strings.Join(u.mechanisms(), ","), "are available SASL mechanisms")
 		s.loginFailed(u, "")
 	case mechanism == mechChallenge:
-		challenge := newChallenge(time.Now())
+		challenge := newChallenge(s.name, time.Now())
 		u.login = &login{mechanism: mechanism, challenge: challenge, until: time.Now().Add(challengeTime)}
 		s.send(u, tells("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
 	default:
@@ -115,13 +115,14 @@ func (s *server) beginLogin(u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns bytes that were never signed before.
-func newChallenge(now time.Time) []byte {
+// newChallenge returns bytes that were never signed before. The id of the session begins with the name of the
+// gateway: the signer can read for which one its signature is.
+func newChallenge(home string, now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	_, _ = rand.Read(session[:])
 	return fmt.Appendf(nil, `{"session_id":%q,"nonce":%q,"timestamp":%d}`,
-		hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
+		home+":"+hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
 }
 
 // proof is the answer to a challenge.
