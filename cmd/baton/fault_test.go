@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"go/ast"
@@ -17,9 +18,14 @@ import (
 	"sync"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"baton/bridge/bridgetest"
 	"baton/bridge/operatorapi/contract"
 	"baton/federation/federationtest"
+	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
+	"baton/translate/macpmode/macpv1"
 )
 
 // panicVar holds a text of a log line. A program in this test binary panics once for each link with
@@ -161,8 +167,139 @@ func TestFaultOfAStepEndsOnlyThatStep(t *testing.T) {
 	}
 }
 
-// bareGoroutines are functions that may use a "go" statement, with the reason. All other production
-// code starts goroutines with the functions that catch panics.
+// room is a part of the gateway in whose goroutine a test injects a panic.
+type room struct {
+	where string // label of the counter of faults
+	line  string // of the log at which the panic is; that of a judged step if empty
+	// enter returns the gateways of a scene, none of which has started. The panic is in the last one.
+	enter func(t *testing.T) []neighbour
+	// act has the room work, and returns after the work is done in spite of the panic.
+	act func(t *testing.T, all []neighbour)
+}
+
+func rooms() map[string]room {
+	var runtime *macpHouse
+	homes := func(t *testing.T) []neighbour { t.Helper(); return newNeighbours(t, "a.test", "b.test") }
+	offer := func(t *testing.T, from, to neighbour) {
+		t.Helper()
+		alice, _ := from.key(t, 1)
+		scout := resident(t, to.house, "scout_7", 2)
+		agree(t, from.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "Again"), "offer", from, to)
+	}
+	toLast := func(t *testing.T, all []neighbour) { t.Helper(); offer(t, all[0], all[1]) }
+	return map[string]room{
+		"tool of MCP": {
+			where: "request",
+			enter: func(t *testing.T) []neighbour {
+				t.Helper()
+				return []neighbour{{house: newHouse(t)}}
+			},
+			act: func(t *testing.T, all []neighbour) {
+				t.Helper()
+				ada, bob := logIn(t, all[0].url()), logIn(t, all[0].url())
+				transport := &sdk.StreamableClientTransport{Endpoint: ada.url + "/mcp", HTTPClient: &http.Client{Transport: bearer(ada.token)}, DisableStandaloneSSE: true}
+				session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer session.Close()
+				call := &sdk.CallToolParams{Name: "handoff_offer", Arguments: map[string]any{"to": string(bob.did), "title": "Again"}}
+				if got, err := session.CallTool(t.Context(), call); err == nil || !strings.Contains(err.Error(), "something went wrong here") {
+					t.Errorf("the tool that panics is answered %+v, %v", got, err)
+				}
+				if got, err := session.CallTool(t.Context(), call); err != nil || got.IsError {
+					t.Errorf("the next call of the tool is answered %+v, %v", got, err)
+				}
+			},
+		},
+		"stream of MACP": {
+			where: "link macp",
+			enter: func(t *testing.T) []neighbour {
+				t.Helper()
+				runtime = newMACPHouse(t)
+				return []neighbour{{house: runtime.house}}
+			},
+			act: func(t *testing.T, all []neighbour) {
+				t.Helper()
+				eliza, scholar := runtime.participant(t, "eliza"), logIn(t, all[0].url())
+				const session = "00000000-0000-4000-8000-000000000001"
+				if err := eliza.Start(t.Context(), session, macpTitle, "eliza", string(scholar.did)); err != nil {
+					t.Fatal(err)
+				}
+				say(t, eliza, session, macpmode.TypeOffer, "m1", &handoffv1.HandoffOfferPayload{HandoffId: "h1", TargetParticipant: string(scholar.did), Scope: "research"})
+				say(t, eliza, session, macpmode.TypeContext, "m2", &handoffv1.HandoffContextPayload{HandoffId: "h1", ContentType: "text/plain", Context: []byte("x")})
+				await(t, "the offer", func() bool { // without a wait: the wake-up was lost with the panic
+					var page struct{ Items []arrived }
+					scholar.must(t, http.StatusOK, http.MethodGet, "inbox", nil, &page)
+					return len(page.Items) == 1 && page.Items[0].Step.Title == macpTitle
+				})
+				await(t, "the runtime to pass the offer on in another stream", func() (passed bool) {
+					_ = eliza.Follow(t.Context(), session, 0, func(env *macpv1.Envelope) bool {
+						passed = passed || env.GetMessageType() == macpmode.TypeOffer
+						return !passed
+					})
+					return passed
+				})
+			},
+		},
+		"message of the hub": {
+			where: "hub",
+			enter: func(t *testing.T) []neighbour {
+				t.Helper()
+				all := homes(t)
+				table := accountsHub(t, all)
+				for _, n := range all {
+					n.behindNAT(t, all, "", table)
+				}
+				return all
+			},
+			act: toLast,
+		},
+		"batch over HTTPS": {where: "request", enter: homes, act: toLast},
+		"link to a home": {
+			where: "link a.test", line: `"msg":"link up"`, enter: homes,
+			act: func(t *testing.T, all []neighbour) { t.Helper(); offer(t, all[1], all[0]) },
+		},
+	}
+}
+
+// A panic ends only what its room was doing: it is counted and logged with its stack, and the room does the same
+// again after the peer or the gateway repeats it.
+func TestFaultStaysInItsRoom(t *testing.T) {
+	t.Parallel()
+	for name, room := range rooms() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := room.enter(t)
+			last := all[len(all)-1]
+			last.fault = cmp.Or(room.line, `"msg":"step judged"`)
+			for _, n := range all {
+				n.start(t)
+				n.ready(t)
+			}
+			room.act(t, all)
+			if n := last.counters(t)[`baton_faults_total{where="`+room.where+`"}`]; n != 1 {
+				t.Errorf("%v faults of %s are counted, want 1", n, room.where)
+			}
+			if log := last.told(t); !strings.Contains(log, "injected") || !strings.Contains(log, "fault_test.go:") {
+				t.Error("the log has no stack of the fault")
+			}
+		})
+	}
+}
+
+// bearer adds a token to each request.
+type bearer string
+
+// RoundTrip implements [http.RoundTripper].
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// contained are the ways in which production code may start goroutines: each of them catches panics.
+// A "go" statement is allowed for the functions here, with a reason.
 var bareGoroutines = map[string]string{
 	"bridge/airc/relay_couriers.go":           "fault.Catch",
 	"bridge/outbox.go":                        "fault.Catch",
