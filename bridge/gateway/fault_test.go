@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -63,23 +64,52 @@ func (f *faulty) Delay(ctx context.Context, before, now time.Time, limit int) (i
 	return f.Memory.Delay(ctx, before, now, limit)
 }
 
-// After a panic in each job and in a task, they run again and the gateway goes on.
+// DeadLetters implements [gateway.DeadLetters].
+func (f *faulty) DeadLetters(ctx context.Context, filter federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
+	f.once("reroute")
+	return f.Memory.DeadLetters(ctx, filter, before, limit)
+}
+
+// Growth implements [gateway.Growth].
+func (f *faulty) Growth(ctx context.Context, now time.Time) (int64, error) {
+	f.once("growth")
+	return f.Memory.Growth(ctx, now)
+}
+
+// Untold implements [gateway.Notices].
+func (f *faulty) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
+	f.once("notices")
+	return f.Memory.Untold(ctx, link, now, limit)
+}
+
+// fakeNotifier is a fakeLink that tells notices.
+type fakeNotifier struct{ *fakeLink }
+
+func (fakeNotifier) Notify(context.Context, federation.Notice) error { return nil }
+
+// Each job and a task panic once: they run again, and the gateway goes on.
 func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		record := &faulty{Memory: federationtest.NewMemory(), calls: map[string]int{}}
 		strangers, rates := home.NewStrangers(), home.NewRates()
-		metrics, log := bridge.NewMetrics(prometheus.NewRegistry()), &bytes.Buffer{}
+		metrics, log, start := bridge.NewMetrics(prometheus.NewRegistry()), &bytes.Buffer{}, time.Now()
+		clock := gateway.NewClock(gateway.ClockConfig{
+			Wall: time.Now, Uptime: func() time.Duration { return time.Since(start) }, Mark: filepath.Join(t.TempDir(), "clock"),
+			Newest: start.AddDate(-1, 0, 0), // it is in doubt until NTP confirms it
+			Synced: func() bool { record.once("clock"); return true },
+		}, slog.New(slog.DiscardHandler))
 		g := gateway.New(gateway.Deps{
 			Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
 			Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: record,
 			Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
-			Wakes: noWakes{}, Metrics: metrics, Log: slog.New(slog.NewTextHandler(log, nil)),
+			Wakes: noWakes{}, Metrics: metrics, Clock: clock, Log: slog.New(slog.NewTextHandler(log, nil)),
 		})
 		g.Configure(gateway.Config{Retention: defaultRetention(), Home: &home.Home{
 			Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
 			Routes: g.Links(), Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
 		}})
 		ctx, stop := context.WithCancel(t.Context())
+		g.Links().Apply(ctx, []gateway.Entry{{Link: fakeNotifier{&fakeLink{name: "lab"}}}})
 		ended := make(chan error, 1)
 		go func() {
 			ended <- g.Run(ctx, func(ctx context.Context) error {
@@ -95,7 +125,10 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 			t.Fatalf("the gateway ended: %v", err)
 		default:
 		}
-		for _, job := range []string{"job sweep", "job retention", "job deferral", "job deliveries", "task"} {
+		jobs := []string{
+			"job clock", "job growth", "job notices", "job reroute", "job sweep", "job retention", "job deferral", "job deliveries", "task",
+		}
+		for _, job := range jobs {
 			if n := testutil.ToFloat64(metrics.Faults.WithLabelValues(job)); n != 1 {
 				t.Errorf("%v faults of %s are counted, want 1", n, job)
 			}
@@ -109,8 +142,8 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(log.String(), "fault contained"); n != 5 {
-			t.Errorf("%d faults are logged, want 5", n)
+		if n := strings.Count(log.String(), "fault contained"); n != len(jobs) || strings.Count(log.String(), "fault_test.go") < n {
+			t.Errorf("%d faults are logged, want %d, each with its stack", n, len(jobs))
 		}
 	})
 }
