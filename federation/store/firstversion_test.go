@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,16 +29,22 @@ var (
 	oldGone  = federation.Webhook{ID: federationtest.ID(9003), DID: bob, URL: "https://hooks.example/2", Since: federationtest.At(3), Disabled: federationtest.At(4), Why: "gone"}
 )
 
-// firstVersion returns the statements that make the schema of version 1.
-func firstVersion(t *testing.T, folder string) string {
+// schemaOf returns the statements that make the schema of a version.
+func schemaOf(t *testing.T, folder string, version int) string {
 	t.Helper()
 	var made strings.Builder
-	for _, name := range []string{"engine/" + folder + "/0001_record.sql", "registry/" + folder + "/0001_registry.sql"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+	for n := 1; n <= version; n++ {
+		for _, of := range []string{"engine", "registry"} {
+			names, err := filepath.Glob(fmt.Sprintf("%s/%s/%04d_*.sql", of, folder, n))
+			if err != nil || len(names) != 1 {
+				t.Fatalf("version %d of %s has the migrations %v, %v", n, of, names, err)
+			}
+			text, err := os.ReadFile(names[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			made.Write(text)
 		}
-		made.Write(text)
 	}
 	return made.String()
 }
@@ -168,7 +176,7 @@ func checkPosts(t *testing.T, record *registry.Record) {
 func TestARecordOfTheFirstVersionIsUpgraded(t *testing.T) {
 	t.Parallel()
 	old, fresh := t.TempDir(), t.TempDir()
-	if _, err := raw(t, old).ExecContext(t.Context(), firstVersion(t, "schema")+oldRows("x''")+"PRAGMA user_version = 1"); err != nil {
+	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 1)+oldRows("x''")+"PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
 	rows := func(dir, query string) []string { return rowsOf(t, "sqlite", at(dir), query) }
@@ -182,7 +190,7 @@ func TestARecordOfTheFirstVersionInPostgreSQLIsUpgraded(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
-	server.Exec(t, old, firstVersion(t, "schema/postgres")+oldRows("''")+
+	server.Exec(t, old, schemaOf(t, "schema/postgres", 1)+oldRows("''")+
 		"CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version (version) VALUES (1)")
 	rows := func(dsn, query string) []string { return rowsOf(t, "pgx", dsn, query) }
 	checkFirstVersion(t, rows, old, fresh, serverSchema, func(dsn string) *registry.Record {

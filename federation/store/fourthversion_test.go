@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/federationtest"
+	"baton/federation/store/postgrestest"
+	"baton/federation/store/registry"
+)
+
+// fourthRows returns statements that fill a record of version 4. The agents: scout proved its key, amy named one below
+// /api, kay has none, gone has a revoked one, and far is of another registry. Scout and bob, who logged in over REST,
+// have sessions; amy asked scout for consent with a message. Bytes are written in the way of a database.
+func fourthRows(now time.Time, bytes string) string {
+	scout := federationtest.NewAgent("scout").Keys[0]
+	literal := func(text []byte) string { return fmt.Sprintf(bytes, hex.EncodeToString(text)) }
+	return strings.NewReplacer("BOB", string(bob), "SCOUT_DID", string(scout.DID), "SCOUT_KEY", literal(scout.Public), "KEY", literal(make([]byte, 32)),
+		"BYTES", literal([]byte("{}")), "LATER", fmt.Sprint(now.Add(time.Hour).UnixNano()), "BEFORE", fmt.Sprint(now.Add(-time.Hour).UnixNano())).Replace(`
+		INSERT INTO agent (handle, did, own_did, registered, kept_key, shows_presence, shows_context, issuer, subject) VALUES
+			('scout', 'did:key:kept-scout', 'SCOUT_DID', BEFORE, BYTES, '', '', '', ''),
+			('amy', 'did:key:kept-amy', 'did:key:kept-amy', BEFORE, BYTES, 'public', '', '', ''),
+			('kay', 'did:key:kept-kay', 'did:key:kept-kay', BEFORE, BYTES, 'public', '', '', ''),
+			('gone', 'did:key:kept-gone', 'did:key:kept-gone', BEFORE, BYTES, 'public', '', '', ''),
+			('far@reg.example', 'did:key:kept-far', 'did:key:kept-far', BEFORE, BYTES, '', '', '', '');
+		INSERT INTO agent_key (handle, n, id, public, created, did, expires, revoked) VALUES
+			('scout', 0, 'k_scout', SCOUT_KEY, BEFORE, 'SCOUT_DID', 0, 0),
+			('amy', 0, 'k_amy', KEY, BEFORE, '', 0, 0),
+			('gone', 0, 'k_gone', KEY, BEFORE, '', 0, BEFORE);
+		INSERT INTO session (id, participant, generation, expires) VALUES
+			('of scout', 'scout', 3, LATER), ('of bob', 'BOB', 5, LATER), ('over', 'scout', 1, BEFORE);
+		INSERT INTO consent (sender, recipient, state, updated, version, asked) VALUES ('amy', 'scout', 'pending', BEFORE, 1, BEFORE);
+		INSERT INTO message (id, sender, recipient, low, high, envelope, received, edge) VALUES ('m1', 'amy', 'scout', 'amy', 'scout', BYTES, BEFORE, 'amy');`)
+}
+
+// checkFourthVersion opens a record of version 4 with the program of today: it has the schema of a new one, and its agents,
+// sessions and first contacts go on.
+func checkFourthVersion(t *testing.T, rows func(dsn, query string) []string, old, fresh, schema string, open func(dsn string) *registry.Record) {
+	t.Helper()
+	now := time.Now()
+	open(fresh)
+	record := open(old)
+	if diff := cmp.Diff(rows(fresh, schema), rows(old, schema)); diff != "" {
+		t.Errorf("schema (-new +upgraded):\n%s", diff)
+	}
+	for handle, want := range map[string]federation.Began{"scout": "", "amy": federation.BeganHeader, "kay": "", "gone": federation.BeganHeader, "far@reg.example": ""} {
+		agent, err := record.Agent(t.Context(), handle)
+		if err != nil || agent.Began != want || agent.Recovery != nil || !agent.Released.IsZero() {
+			t.Errorf("agent %s is %+v, %v, want that it began %q", handle, agent, err, want)
+		}
+	}
+	lives := map[string]bool{"of scout": true, "of bob": true, "over": false, "api:scout": true, "api:amy": true, "api:kay": true, "api:gone": false, "api:far@reg.example": false}
+	for id, want := range lives {
+		s, err := record.Session(t.Context(), id, now)
+		if want != (err == nil) || err != nil && !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("session %q: %v, want that it lives: %t", id, err, want)
+		}
+		if want && (s.Began != federation.BeganRefresh || s.Key != "" || s.Bound) {
+			t.Errorf("session %q is %+v", id, s)
+		}
+	}
+	const month = 30 * 24 * time.Hour
+	if s, err := record.Session(t.Context(), "api:amy", now); err != nil || s.Expires.Sub(now) < month-time.Hour || s.Expires.Sub(now) > month+time.Hour {
+		t.Errorf("the session of a token of /api ends at %s, %v, want in 30 days", s.Expires, err)
+	}
+	for id, generation := range map[string]uint64{"of scout": 3, "of bob": 5} {
+		next, err := record.AdvanceSession(t.Context(), id, generation, now, now.Add(2*time.Hour))
+		if err != nil || next.Generation != generation+1 {
+			t.Errorf("a refresh of session %q: %+v, %v", id, next, err)
+		}
+	}
+	if _, err := record.Accept(t.Context(), "amy", "scout", now); err != nil {
+		t.Errorf("Accept: %v", err)
+	}
+	inbox, _, err := record.Inbox(t.Context(), "scout", "", 5)
+	if err != nil || len(inbox) != 1 || inbox[0].ID != "m1" || inbox[0].From != "amy" {
+		t.Errorf("the inbox of scout has %+v, %v", inbox, err)
+	}
+	checkRevocation(t, record, now)
+}
+
+// checkRevocation revokes keys: a session from before, whose key is unknown, ends with each of them.
+func checkRevocation(t *testing.T, record *registry.Record, now time.Time) {
+	t.Helper()
+	if err := record.Revoke(t.Context(), bob, "any", now); err != nil {
+		t.Errorf("Revoke: %v", err)
+	}
+	if _, err := record.RevokeKey(t.Context(), "scout", "k_scout", "k_scout", "lost", now); err != nil {
+		t.Errorf("RevokeKey: %v", err)
+	}
+	for _, id := range []string{"of scout", "api:scout", "of bob"} {
+		if _, err := record.Session(t.Context(), id, now.Add(time.Second)); !errors.Is(err, federation.ErrSessionEnded) {
+			t.Errorf("session %q after a key was revoked: %v", id, err)
+		}
+	}
+	if _, err := record.Session(t.Context(), "api:amy", now.Add(time.Second)); err != nil {
+		t.Errorf("the session of amy after the key of scout was revoked: %v", err)
+	}
+	agent, err := record.Agent(t.Context(), "scout")
+	if err != nil || agent.Keys[0].Status(now.Add(time.Second)) != agents.KeyStatusRevoked {
+		t.Errorf("scout is %+v, %v", agent, err)
+	}
+}
+
+func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
+	t.Parallel()
+	old, fresh := t.TempDir(), t.TempDir()
+	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 4)+fourthRows(time.Now(), "x'%s'")+"PRAGMA user_version = 4"); err != nil {
+		t.Fatal(err)
+	}
+	rows := func(dir, query string) []string { return rowsOf(t, "sqlite", at(dir), query) }
+	checkFourthVersion(t, rows, old, fresh, fileSchema, func(dir string) *registry.Record { return open(t, dir, prometheus.NewRegistry()) })
+}
+
+func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	old, fresh := server.Schema(t), server.Schema(t)
+	server.Exec(t, old, schemaOf(t, "schema/postgres", 4)+fourthRows(time.Now(), `'\x%s'`)+
+		"CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version (version) VALUES (4)")
+	rows := func(dsn, query string) []string { return rowsOf(t, "pgx", dsn, query) }
+	checkFourthVersion(t, rows, old, fresh, serverSchema, func(dsn string) *registry.Record {
+		record, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = record.Close() })
+		return record
+	})
+}
