@@ -17,6 +17,8 @@ import (
 
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
+	"baton/bridge/credential"
+	"baton/federation"
 )
 
 // header returns the headers of a request signed by a key, as clients below /api send them.
@@ -501,4 +503,52 @@ func TestRecoveryKeyReplacesAndRevokesKeys(t *testing.T) {
 	if diff := cmp.Diff([]string{}, w.began(t, "scout_7")); diff != "" {
 		t.Errorf("sessions (-want +got):\n%s", diff)
 	}
+}
+
+// Tokens from before version 5 of the record name no session, or one whose key is unknown.
+func TestTokensFromBeforeAnUpgradeGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout, now := w.agent(t, "scout_7", 0x01), time.Now()
+	for id, generation := range map[string]uint64{"api:scout_7": 0, "old": 3} { // as the upgrade leaves them
+		s := federation.Session{
+			ID: id, Participant: "scout_7", Generation: generation, Began: federation.BeganRefresh, Created: now, Used: now, Expires: now.Add(time.Hour),
+		}
+		if err := w.record.StartSession(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := credential.NewTokens(seed(0x77), "gw.example", func(use credential.Use) string {
+		if use == "api" {
+			return "gw.example/api"
+		}
+		return "gw.example"
+	})
+	shows := func(claims credential.Claims, method, path string) string {
+		t.Helper()
+		token, err := tokens.Issue("scout_7", claims, now, now.Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scout.Token = token
+		return told(scout.Call(t.Context(), method, path, nil))
+	}
+	api := credential.Claims{Use: "api"}
+	refresh := credential.Claims{Use: credential.Refresh, Session: "old", Generation: 3}
+	access := credential.Claims{Use: credential.Access}
+	check := func(when string, want ...string) {
+		t.Helper()
+		got := []string{
+			shows(api, http.MethodGet, "/api/messages"), shows(access, http.MethodGet, "/messages/inbox"), shows(refresh, http.MethodPost, "/auth/refresh"),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		refresh.Generation++
+	}
+	check("after the upgrade", "200", "401 token_expired", "200")
+	if _, err := w.record.RevokeKey(t.Context(), "scout_7", scout.KeyID, scout.KeyID, "lost", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	check("after the revocation", "401 key_revoked", "401 token_expired", "401 unauthorized")
 }
