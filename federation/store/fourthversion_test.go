@@ -19,8 +19,8 @@ import (
 )
 
 // fourthRows returns statements that fill a record of version 4. The agents: scout proved its key, amy named one below
-// /api, kay has none, gone has a revoked one, and far is of another registry. Scout and bob, who logged in over REST,
-// have sessions; amy asked scout for consent with a message. Bytes are written in the way of a database.
+// /api, kay has none, gone has a revoked one, and far is of another registry. Scout has a session, and so has bob,
+// over REST; amy asked scout for consent with a message. Bytes are written in the way of a database.
 func fourthRows(now time.Time, bytes string) string {
 	scout := federationtest.NewAgent("scout").Keys[0]
 	literal := func(text []byte) string { return fmt.Sprintf(bytes, hex.EncodeToString(text)) }
