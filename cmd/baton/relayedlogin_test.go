@@ -47,6 +47,12 @@ func TestRelayedLoginChangesNoHandle(t *testing.T) {
 				t.Errorf("%s in a session of %s is answered %d %v, %v; want %d", change, way, status, answer, err, want)
 			}
 			checkAliases(t, agent, agent.Handle, scout, way != "rest")
+			if way == "rest" { // the agent comes back, and its proof ends the session of the other registry
+				if err := agent.Register(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c.must(t, http.StatusUnauthorized, http.MethodGet, "inbox", nil, nil)
+			}
 		}
 	}
 }
