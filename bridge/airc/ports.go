@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -85,20 +86,15 @@ type Keys interface {
 
 // Sessions stores the sessions of agents and of their DIDs.
 type Sessions interface {
+	credential.Sessions
+
 	// StartAgentSession begins a session of an agent, and returns it with the end of its key. It
 	// returns [federation.ErrSessionEnded] if the key is no longer valid.
 	StartAgentSession(ctx context.Context, s federation.Session) (federation.Session, error)
-	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
-	// [federation.ErrNotFound] if it ended otherwise.
-	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
-	// Sessions returns the live sessions of some participants, newest first.
+	// Sessions returns the sessions of some participants that have not ended, the newest first.
 	Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error)
-	// AdvanceSession spends a refresh token: it moves the session from that generation to the next
-	// and extends it to expires. If the session is at another generation, it ends the session and
-	// returns [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
-	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
-	// ProlongSession records a new token of a session and extends the session to expires. It
-	// returns [federation.ErrNotFound] for an ended session.
+	// ProlongSession notes that a session got a new token, and moves its end to expires. It
+	// returns [federation.ErrNotFound] for a session that has ended.
 	ProlongSession(ctx context.Context, id string, now, expires time.Time) (federation.Session, error)
 	// BindSession records that the agent made a proof for this registry in a session.
 	BindSession(ctx context.Context, id string) error

@@ -143,11 +143,16 @@ func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	return c, nil
 }
 
-// Sessions reads the sessions of the record.
+// Sessions keeps the sessions of participants. It blocks on the record, and returns its errors.
 type Sessions interface {
 	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
 	// [federation.ErrNotFound] if it ended otherwise.
 	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
+	// AdvanceSession spends one refresh token: the session goes from that generation
+	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the session is
+	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a session
+	// that has ended.
+	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
 
 // SessionOf returns the session of a token. It returns [ErrSession] if the session has ended, and

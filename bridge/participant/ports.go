@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 )
 
@@ -65,16 +66,11 @@ type Skills interface {
 
 // Sessions stores the sessions behind tokens.
 type Sessions interface {
-	// StartSession files a session. It returns [federation.ErrSessionEnded] if the key was revoked
-	// meanwhile.
+	credential.Sessions
+
+	// StartSession files a session. It returns [federation.ErrSessionEnded] for a key that was
+	// revoked meanwhile.
 	StartSession(ctx context.Context, s federation.Session) error
-	// Session returns a session, [federation.ErrSessionEnded] if its key has ended, or
-	// [federation.ErrNotFound] if it ended otherwise.
-	Session(ctx context.Context, id string, now time.Time) (federation.Session, error)
-	// AdvanceSession moves a session to the next generation and extends it to expires. If the
-	// session is at another generation, it ends the session and returns [federation.ErrTokenUsed].
-	// It returns [federation.ErrNotFound] for an ended session.
-	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
 
 // Callers authenticates callers by the tokens that other parts of the gateway issue. It may
