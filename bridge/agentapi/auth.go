@@ -62,10 +62,7 @@ func (l *Link) CreateChallenge(ctx context.Context, req contract.CreateChallenge
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
 // CreateToken implements [contract.StrictServerInterface]. The challenge is used up by a
-// valid and by an invalid signature, but not by an unverifiable one. The session is not bound: a signer
-// that does not read the text may sign it for another registry, which passed it on.
-//
-// spec: airc-shapes "Sessions and proofs"
+// valid and by an invalid signature, but not by an unverifiable one.
 func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
 	now := time.Now()
 	did, err := federation.ParseDID(req.Body.DID)
@@ -94,7 +91,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if verdict != federation.Valid {
 		return nil, participant.Unauthorized(participant.NotProved(did, err))
 	}
-	session := participant.Login(did, key, false, callerOf(ctx).address, now)
+	session := participant.Login(did, key, callerOf(ctx).address, now)
 	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
 		return nil, err
 	}

@@ -133,8 +133,8 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 	return agent, l.checkCaller(c.Context(), c)
 }
 
-// ownerOf is requester for a request that names a handle: the first use of a bound login with the did:key
-// of an active key of that agent proves the key for the handle.
+// ownerOf is requester for a request that names a handle. The first login with the did:key of an
+// active key of that agent proves the key for the handle.
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, error) {
@@ -143,7 +143,7 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 		return agent, denied
 	}
 	who, ok, err := l.deps.Callers.Authenticate(c.Request)
-	if err != nil || !ok || who.Session.Began != federation.BeganDID || !who.Session.Bound {
+	if err != nil || !ok || who.Session.Began != federation.BeganDID {
 		return agent, errors.Join(err, denied)
 	}
 	agent, err = l.deps.Registry.Agents.Agent(c.Context(), handle)

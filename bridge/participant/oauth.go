@@ -182,14 +182,13 @@ func (a *Access) assert(r *http.Request, now time.Time) (federation.Session, err
 	case (claims.alg == "ES256") != (key.Kind == federation.P256), (claims.alg != "ES256") != (key.Kind == federation.Ed25519):
 		return none, badClient("client_assertion: alg " + claims.alg + " does not fit the key that signed it")
 	}
-	return Login(did, key, true, credential.HostOf(r), now), a.spend(r.Context(), did, claims.id, now)
+	return Login(did, key, credential.HostOf(r), now), a.spend(r.Context(), did, claims.id, now)
 }
 
-// Login returns the session that begins when a DID proved itself with a key. It is bound if the client wrote the
-// signed document, and named this gateway in it.
-func Login(did federation.DID, key federation.PublicKey, bound bool, address string, now time.Time) federation.Session {
+// Login returns the session that begins when a DID proved itself with a key. What the key signed names this gateway.
+func Login(did federation.DID, key federation.PublicKey, address string, now time.Time) federation.Session {
 	return credential.NewSession(federation.Session{
-		Participant: string(did), Began: federation.BeganDID, Bound: bound, Key: federation.KeyID(key.Bytes), Address: address,
+		Participant: string(did), Began: federation.BeganDID, Bound: true, Key: federation.KeyID(key.Bytes), Address: address,
 	}, now)
 }
 
