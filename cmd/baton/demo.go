@@ -89,8 +89,12 @@ func openDemoGateway(ctx context.Context, c *cli, path string, logs io.Writer) (
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
+	if err := p.start(ctx); err != nil {
+		stop()
+		return nil, errors.Join(err, p.close())
+	}
 	g := &demoGateway{program: p, stop: stop}
-	g.running.Go(func() { g.ended = p.run(ctx) })
+	g.running.Go(func() { g.ended = p.serve(ctx) })
 	return g, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/cmd/baton/demo"
 	"baton/configs"
 	"baton/federation"
 )
@@ -42,6 +43,11 @@ func ServeWith(ctx context.Context, path string, log io.Writer, more bridge.Netw
 		err = nil
 	}
 	return errors.Join(err, p.close())
+}
+
+// OpenDemo starts the gateway of a demonstration.
+func OpenDemo(ctx context.Context, path string) (demo.Gateway, error) { //nolint:ireturn // as the demonstration has it
+	return openDemoGateway(ctx, &cli{}, path, io.Discard)
 }
 
 // Still is a gateway of which nothing runs: it does what it is told to.

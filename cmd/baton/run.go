@@ -12,6 +12,14 @@ import (
 
 // run serves until ctx ends, or a listener does.
 func (p *program) run(ctx context.Context) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	return p.serve(ctx)
+}
+
+// start starts the links, which readiness asks from then on. It is called before serve.
+func (p *program) start(ctx context.Context) error {
 	links, err := openLinks(p.file, p.wiring())
 	if err != nil {
 		return err
@@ -27,9 +35,12 @@ func (p *program) run(ctx context.Context) error {
 			mounted.Mount(p.publicMux)
 		}
 	}
-	p.apply(ctx, links) // before the first request is answered: /readyz asks the links
-	return p.gateway.Run(ctx, p.tasks(ctx)...)
+	p.apply(ctx, links)
+	return nil
 }
+
+// serve answers requests and does the work of the gateway until ctx ends, or a listener does.
+func (p *program) serve(ctx context.Context) error { return p.gateway.Run(ctx, p.tasks(ctx)...) }
 
 // apply makes these links the ones that run, and registers the routes of links that a reload may
 // replace, each once.

@@ -162,6 +162,8 @@ func (d *ircd) take(m ircmsg.Message) error {
 		return d.say(":%s PONG %s", ircdSID, m.Source)
 	case m.Command == "TAGMSG":
 		d.received <- m
+	case m.Command == "SQUIT":
+		return errors.New("the gateway left") // it waits until the connection is closed
 	case m.Command == "ERROR":
 		return fmt.Errorf("the gateway says %q", m.Params)
 	}
