@@ -190,7 +190,7 @@ func (l *Link) listPolicies(ctx context.Context, _ participant, req *macpv1.List
 const firstSessions = 1000
 
 // watchSessions tells the caller which of its sessions are not over, and then each change.
-func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.WatchSessionsRequest, send func(*macpv1.WatchSessionsResponse) error) error {
+func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.WatchSessionsRequest, begin func() error, send func(*macpv1.WatchSessionsResponse) error) error {
 	var out *outlet[*macpv1.SessionLifecycleEvent]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
 		out, err = watch(t.engine.watchers.sessions, from.name)
@@ -200,6 +200,9 @@ func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.Wa
 		return err
 	}
 	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.sessions, from.name, out) })
+	if err := begin(); err != nil {
+		return err
+	}
 	known, err := l.sessionsOf(ctx, from)
 	if err != nil {
 		return err
@@ -241,7 +244,7 @@ func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.Sess
 }
 
 // watchSignals tells the caller the last state of its handoffs, and then each signal.
-func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, send func(*macpv1.WatchSignalsResponse) error) error {
+func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.WatchSignalsRequest, begin func() error, send func(*macpv1.WatchSignalsResponse) error) error {
 	var out *outlet[*macpv1.WatchSignalsResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
 		out, err = watch(t.engine.watchers.signals, from.name)
@@ -251,6 +254,9 @@ func (l *Link) watchSignals(ctx context.Context, from participant, _ *macpv1.Wat
 		return err
 	}
 	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.signals, from.name, out) })
+	if err := begin(); err != nil {
+		return err
+	}
 	if err := l.lastSignals(ctx, from, send); err != nil {
 		return err
 	}
@@ -284,7 +290,7 @@ func (l *Link) lastSignals(ctx context.Context, from participant, send func(*mac
 }
 
 // watchPolicies tells the caller all policies, now and after each change.
-func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, send func(*macpv1.WatchPoliciesResponse) error) error {
+func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.WatchPoliciesRequest, begin func() error, send func(*macpv1.WatchPoliciesResponse) error) error {
 	var out *outlet[*macpv1.WatchPoliciesResponse]
 	err := l.engine.on(ctx, "", func(_ context.Context, t *turn) (err error) {
 		if out, err = watch(t.engine.watchers.policies, from.name); err == nil {
@@ -296,6 +302,9 @@ func (l *Link) watchPolicies(ctx context.Context, from participant, _ *macpv1.Wa
 		return err
 	}
 	defer l.leave(ctx, func(e *engine) { unwatch(e.watchers.policies, from.name, out) })
+	if err := begin(); err != nil {
+		return err
+	}
 	return drain(ctx, out, send)
 }
 

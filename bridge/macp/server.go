@@ -211,15 +211,13 @@ func (l *Link) mountSend(mux *http.ServeMux) {
 	})
 }
 
-// watching serves a stream of events in both bindings.
-func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(context.Context, participant, PReq, func(PRes) error) error) {
+// watching serves a stream of events in both bindings. The header of the answer tells the client that
+// it watches: do calls begin, which sends it, once no later event is missed.
+func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.ServeMux, l *Link, method string, do func(ctx context.Context, from participant, req PReq, begin func() error, send func(PRes) error) error) {
 	mux.Handle(rpcPath+method, connect.NewServerStreamHandler(rpcPath+method, func(ctx context.Context, r *connect.Request[Req], s *connect.ServerStream[Res]) error {
 		from, err := l.admit(ctx, r.Header(), true)
 		if err == nil {
-			err = s.Send(nil) // the header, so that the client knows that it watches
-		}
-		if err == nil {
-			err = do(ctx, from, r.Msg, func(m PRes) error { return s.Send((*Res)(m)) })
+			err = do(ctx, from, r.Msg, func() error { return s.Send(nil) }, func(m PRes) error { return s.Send((*Res)(m)) })
 		}
 		return l.ended(ctx, method, err)
 	}, options()...))
@@ -229,12 +227,15 @@ func watching[Req, Res any, PReq message[Req], PRes message[Res]](mux *http.Serv
 		if err == nil {
 			err = readBody(w, r, req)
 		}
-		if err != nil {
+		var out *events
+		if err == nil {
+			err = do(r.Context(), from, req, func() error { out = newEvents(w); return nil }, func(m PRes) error { return out.send("", m) })
+		}
+		if out == nil {
 			writeError(w, err)
 			return
 		}
-		events := newEvents(w)
-		events.end(do(r.Context(), from, req, func(m PRes) error { return events.send("", m) }))
+		out.end(err)
 	})
 }
 

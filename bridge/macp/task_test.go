@@ -110,9 +110,6 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 func TestARemovedSessionStaysRemoved(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, fakeRuntime, false)
-	w.stop()
-	w.deps.Bounds = bounds{Finished: time.Nanosecond, ClockSkew: 2 * time.Minute}
-	w.start(t)
 	transfer, task := bobOffers(t, w.bob, 1), session(9)
 	offer := w.offered(t, 1)[0]
 	w.take(t, answer(offer.Handoff, federation.Accept, "gladly"))
@@ -127,6 +124,7 @@ func TestARemovedSessionStaysRemoved(t *testing.T) {
 		}
 		return all
 	}
+	w.deps.Bounds = bounds{Finished: time.Nanosecond, ClockSkew: 2 * time.Minute}
 	await(t, "the copies to be removed", func() bool {
 		w.stop()
 		w.start(t) // a copy that is over is removed at the start
