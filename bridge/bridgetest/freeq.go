@@ -311,6 +311,19 @@ func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[stri
 	return found, err
 }
 
+// AwaitLines blocks until the peer has said so many messages that fit.
+func (f *Freeq) AwaitLines(ctx context.Context, n int, fits func(m map[string]any) bool) error {
+	return f.Await(ctx, fmt.Sprintf("%d lines", n), func() bool {
+		count := 0
+		for _, m := range f.lines {
+			if fits(m) {
+				count++
+			}
+		}
+		return count >= n
+	})
+}
+
 // Said returns all that the peer has said, unwrapped.
 func (f *Freeq) Said() []map[string]any {
 	f.mu.Lock()
@@ -330,6 +343,11 @@ func (f *Freeq) Dropped() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped
+}
+
+// AwaitDropped blocks until a message came in too fast, or was lost.
+func (f *Freeq) AwaitDropped(ctx context.Context) error {
+	return f.Await(ctx, "a dropped message", func() bool { return f.dropped > 0 })
 }
 
 // Unexpected returns what the peer did that no gateway may do.

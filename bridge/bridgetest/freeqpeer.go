@@ -144,15 +144,29 @@ type Line struct {
 }
 
 // Read returns the lines shown to a user.
-func (u *FreeqUser) Read() (lines []Line) {
+func (u *FreeqUser) Read() []Line {
 	u.home.mu.Lock()
 	defer u.home.mu.Unlock()
+	return u.read()
+}
+
+// read is Read with the lock held.
+func (u *FreeqUser) read() (lines []Line) {
 	for _, line := range u.home.read {
 		if line.Nick == u.Nick {
 			lines = append(lines, line)
 		}
 	}
 	return lines
+}
+
+// AwaitRead blocks until the user has read so many lines, and returns all.
+func (u *FreeqUser) AwaitRead(ctx context.Context, n int) (lines []Line, err error) {
+	err = u.home.Await(ctx, u.Nick+" to read", func() bool {
+		lines = u.read()
+		return len(lines) >= n
+	})
+	return lines, err
 }
 
 // shows delivers a line to the recipients that are present. Absent users never see it.

@@ -51,17 +51,9 @@ func TestALineIsWrittenAtMostTwice(t *testing.T) {
 	h.server.Moderate(channel, true)
 	d := h.ruled(t)
 	h.deliver(t, d)
-	for ctx := patient(t); h.lines() < 2; {
-		if ctx.Err() != nil {
-			t.Fatal("the line is not written again")
-		}
-	}
+	h.hasLines(t, 2)
 	h.deliver(t, h.offered(t, channel)) // with its own line, and reads the log
-	for ctx := patient(t); h.lines() < 4; {
-		if ctx.Err() != nil {
-			t.Fatal("the other line is not written again")
-		}
-	}
+	h.hasLines(t, 4)
 	d.Attempt++
 	h.deliver(t, d)
 	about := 0
@@ -93,8 +85,9 @@ func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
 	words.Attempt, line.Attempt = 1, 1
 	h.deliver(t, words)
 	h.deliver(t, line)
-	if lines := alice.Read(); len(lines) != 2 {
-		t.Errorf("alice reads %+v, want each line once", lines)
+	// The line of a step is written after its delivery.
+	if lines, err := alice.AwaitRead(patient(t), 2); err != nil || len(lines) != 2 || lines[0].ID == lines[1].ID {
+		t.Errorf("alice reads %+v, %v, want each line once", lines, err)
 	}
 	h.expectNothingOdd(t)
 }

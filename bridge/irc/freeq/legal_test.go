@@ -26,10 +26,9 @@ func participants(names ...string) func(*freeq.Config, *freeq.Deps) {
 // hasLines waits until the gateway has written n lines.
 func (h *house) hasLines(t *testing.T, n int) {
 	t.Helper()
-	for ctx := patient(t); h.lines() != n; {
-		if ctx.Err() != nil {
-			t.Fatalf("%d lines are written, want %d", h.lines(), n)
-		}
+	err := h.server.AwaitLines(patient(t), n, isLine)
+	if got := h.lines(); err != nil || got != n {
+		t.Fatalf("%d lines are written, %v, want %d", got, err, n)
 	}
 }
 

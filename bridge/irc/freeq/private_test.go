@@ -129,10 +129,8 @@ func TestAPrivateLineThatIsWrittenAgainGoesToTheDIDOfAReaderThatLeft(t *testing.
 	alice := h.present(t)
 	h.server.LoseLines(true)
 	h.deliver(t, h.aPrivateOffer(t))
-	for ctx := patient(t); h.server.Dropped() == 0; {
-		if ctx.Err() != nil {
-			t.Fatal("no line is lost")
-		}
+	if err := h.server.AwaitDropped(patient(t)); err != nil {
+		t.Fatal(err)
 	}
 	alice.Quit()
 	h.server.LoseLines(false)
