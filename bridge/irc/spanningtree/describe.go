@@ -59,9 +59,10 @@ func (s *session) publish() {
 	if !s.net.tagmsg {
 		lost = append(lost, "tags: the other server has no message tags, so that each step is a readable line alone; load its ircv3_ctctags module")
 	}
+	ours := append(s.link.roster.All(), &pseudo{})
 	for _, venue := range slices.Sorted(maps.Keys(s.net.channels)) {
 		ch := s.net.channels[venue]
-		for _, why := range s.bars(ch) {
+		for _, why := range s.bars(ch, ours) {
 			lost = append(lost, "steps in "+ch.name+": "+string(why))
 		}
 	}
@@ -70,10 +71,10 @@ func (s *session) publish() {
 }
 
 // bars returns each reason for which a user of ours that belongs in a channel may not enter it or
-// may not speak there, and the reason that a new one would have.
-func (s *session) bars(ch *channel) []bar {
+// may not speak there. The last of ours is a new one, which belongs in every channel.
+func (s *session) bars(ch *channel, ours []*pseudo) []bar {
 	var found []bar
-	for _, p := range append(s.link.roster.All(), &pseudo{}) {
+	for _, p := range ours {
 		there, belongs := p.In[ch.venue]
 		if !belongs && p.uuid != "" {
 			continue
