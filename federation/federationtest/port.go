@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"syscall"
@@ -34,6 +35,12 @@ func FreeAddr(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	return addrs[0]
+}
+
+// FreePort returns the port of [FreeAddr]. A server can be stopped and started again on it.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	return int(netip.MustParseAddrPort(FreeAddr(tb)).Port())
 }
 
 // FreePortPair returns the lower one of two ports of the loopback without a listener, which lie so

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/relay"
 )
 
@@ -51,12 +51,10 @@ func damagedFiles(t *testing.T, dir string, from federation.HomeID) map[string]s
 // The files of a stream and of its reader are damaged while the server is down, for each home in
 // another way. After the restart, messages arrive again.
 func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	hub := hubServer(t, dir, -1)
-	address, isTCP := hub.Addr().(*net.TCPAddr)
-	if !isTCP {
-		t.Fatal(hub.Addr())
-	}
+	port := federationtest.FreePort(t)
+	hub := hubServer(t, dir, port)
 	type state struct{ file, how string }
 	var states []state
 	names := []federation.HomeID{"b.test"}
@@ -67,7 +65,7 @@ func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
 	}
 	all := newGates(t, names...)
 	b, others := all[0], all[1:]
-	meetOne(t, smallStreams("nats://127.0.0.1:"+strconv.Itoa(address.Port)), b, others...)
+	meetOne(t, smallStreams("nats://127.0.0.1:"+strconv.Itoa(port)), b, others...)
 	offers := make([][]federation.HandoffID, len(others))
 	offer := func(i int) {
 		_, ev := others[i].take("alice", federation.Offer, to("bob"))
@@ -84,7 +82,7 @@ func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
 	for i, s := range states {
 		damageFile(t, damagedFiles(t, dir, names[i+1])[s.file], damages[s.how])
 	}
-	hub = hubServer(t, dir, address.Port)
+	hub = hubServer(t, dir, port)
 	defer func() { stopHub(hub) }()
 	deadline := time.Now().Add(6 * patience)
 	for i, a := range others {
@@ -201,9 +199,11 @@ func TestHostRemovesDamagedFilesOfReaders(t *testing.T) {
 // The server of another operator allows no home to delete a stream. The output of relay check has
 // the cause and the remedy.
 func TestCheckNamesDamagedFilesOfReaders(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	accounts, seeds := writeAccounts(t, t.TempDir(), "a.test", "b.test")
-	start := func(port int) *server.Server {
+	port := federationtest.FreePort(t)
+	start := func() *server.Server {
 		t.Helper()
 		options, err := server.ProcessConfigFile(accounts)
 		if err != nil {
@@ -220,11 +220,7 @@ func TestCheckNamesDamagedFilesOfReaders(t *testing.T) {
 		}
 		return s
 	}
-	hub := start(-1)
-	address, isTCP := hub.Addr().(*net.TCPAddr)
-	if !isTCP {
-		t.Fatal(hub.Addr())
-	}
+	hub := start()
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	meet(t, accountsHub{t: t, url: hub.ClientURL(), seeds: seeds}, all...)
@@ -235,7 +231,7 @@ func TestCheckNamesDamagedFilesOfReaders(t *testing.T) {
 	}
 	stopHub(hub)
 	damageFile(t, damagedFiles(t, dir, "a.test")["home/o.dat"], damages["start"])
-	hub = start(address.Port)
+	hub = start()
 	defer func() { stopHub(hub) }()
 	const want = "delete the folder streams/FED_b_test__a_test/obs/home in its store_dir, and start it; nothing is lost"
 	got := ""

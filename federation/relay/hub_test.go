@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/relay"
 )
 
@@ -118,14 +118,11 @@ func TestHomesMeetAtAHub(t *testing.T) {
 // was under way. The record has not.
 func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 	t.Parallel()
-	hub := hubServer(t, t.TempDir(), -1)
-	address, isTCP := hub.Addr().(*net.TCPAddr)
-	if !isTCP {
-		t.Fatal(hub.Addr())
-	}
+	port := federationtest.FreePort(t)
+	hub := hubServer(t, t.TempDir(), port)
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
-	meet(t, openHub("nats://127.0.0.1:"+strconv.Itoa(address.Port)), all...)
+	meet(t, openHub("nats://127.0.0.1:"+strconv.Itoa(port)), all...)
 	a.run(b)
 	_, first := a.take("alice", federation.Offer, to("bob"))
 	if err := a.deliver(b); err != nil {
@@ -136,7 +133,7 @@ func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 	if err := a.deliver(b); err == nil {
 		t.Error("a row ended without the hub")
 	}
-	hub = hubServer(t, t.TempDir(), address.Port)
+	hub = hubServer(t, t.TempDir(), port)
 	defer func() { stopHub(hub) }()
 	deadline := time.Now().Add(3 * patience)
 	for a.deliver(b) != nil {

@@ -2,9 +2,9 @@ package relay_test
 
 import (
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/relay"
 )
 
@@ -53,20 +54,15 @@ func TestGatewaysOfOneHomeWakeEachOther(t *testing.T) {
 
 func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
 	t.Parallel()
-	first := hubServer(t, t.TempDir(), -1)
-	address, isTCP := first.Addr().(*net.TCPAddr)
-	if !isTCP {
-		t.Fatal(first.Addr())
-	}
-	stopHub(first)
-	r := join(t, "a.test", "nats://"+address.String())
+	port := federationtest.FreePort(t)
+	r := join(t, "a.test", "nats://127.0.0.1:"+strconv.Itoa(port))
 	if r.Ready() == nil {
 		t.Error("a relay without a server is ready")
 	}
 	wake, stop := r.Subscribe("scout")
 	defer stop()
 	r.Wake("scout") // and no waiter is woken by that later
-	shared := hubServer(t, t.TempDir(), address.Port)
+	shared := hubServer(t, t.TempDir(), port)
 	defer stopHub(shared)
 	await(t, func() bool { return r.Ready() == nil })
 	settle(t, r)
