@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,6 @@ type world struct {
 	outside  *outside // that webhooks call
 	webhooks *webhook.Hooks
 	mux      *http.ServeMux
-	router   routers.Router // of the contract, to hold answers to it
 }
 
 func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
@@ -53,16 +53,18 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	}
 	w.link = agentapi.Open(agentapi.Config{MaxWait: 50 * time.Second, MaxStreams: 8}, deps)
 	w.link.Mount(w.mux)
-	spec, err := contract.GetSpec()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	spec.Servers, spec.OpenAPI = nil, "3.0.3" // as the API reads it, and for the same reason
-	if w.router, err = gorillamux.NewRouter(spec); err != nil {
-		tb.Fatal(err)
-	}
 	return w
 }
+
+// routes returns a router of the contract, to check answers with it. It takes longer than most tests.
+var routes = sync.OnceValues(func() (routers.Router, error) {
+	spec, err := contract.GetSpec()
+	if err != nil {
+		return nil, err
+	}
+	spec.Servers, spec.OpenAPI = nil, "3.0.3" // as the API reads it, and for the same reason
+	return gorillamux.NewRouter(spec)
+})
 
 // Pusher implements [webhook.Pushers].
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
@@ -124,7 +126,11 @@ func (w *world) ask(tb testing.TB, token, method, path string, body any, header 
 // inContract holds an answer to what the contract says of it.
 func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, text []byte) {
 	tb.Helper()
-	route, params, err := w.router.FindRoute(r)
+	router, err := routes()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	route, params, err := router.FindRoute(r)
 	if err != nil {
 		return // a path or a method that the contract does not have
 	}

@@ -3,6 +3,7 @@ package operatorapi_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -54,24 +55,23 @@ func TestTheContractHasTheBodiesThatRoutesTake(t *testing.T) {
 	}
 }
 
-// newContract returns a router of the contract, to check answers with it.
-func newContract(t *testing.T) routers.Router { //nolint:ireturn // the library has no other type
-	t.Helper()
+// routes returns a router of the contract, to check answers with it. It takes longer than most tests.
+var routes = sync.OnceValues(func() (routers.Router, error) {
 	spec, err := contract.GetSpec()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	spec.Servers, spec.OpenAPI = nil, "3.0.3" // the library compiles each schema of 3.1 for each answer
-	router, err := gorillamux.NewRouter(spec)
+	return gorillamux.NewRouter(spec)
+})
+
+// inContract checks an answer against the contract.
+func inContract(t *testing.T, r *http.Request, status int, header http.Header, text []byte) {
+	t.Helper()
+	router, err := routes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return router
-}
-
-// inContract checks an answer against the contract.
-func inContract(t *testing.T, router routers.Router, r *http.Request, status int, header http.Header, text []byte) {
-	t.Helper()
 	route, params, err := router.FindRoute(r)
 	if err != nil {
 		return // a path or a method that the contract does not have

@@ -168,7 +168,7 @@ func (h *house) ask(t *testing.T, method, path, body string) (int, string) {
 	recorder := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body))
 	h.mux.ServeHTTP(recorder, r)
-	inContract(t, newContract(t), r, recorder.Code, recorder.Header(), recorder.Body.Bytes())
+	inContract(t, r, recorder.Code, recorder.Header(), recorder.Body.Bytes())
 	if told := recorder.Header().Get("Content-Type"); recorder.Code >= 400 && told != "application/problem+json" {
 		t.Errorf("%s %s: an error is told as %s", method, path, told)
 	}
