@@ -48,6 +48,13 @@ func askSocket(t *testing.T, path string) string {
 	return string(text)
 }
 
+// dialSocket reports whether a server listens: a socket is in its folder before that.
+func dialSocket(t *testing.T, path string) bool {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+	return err == nil && conn.Close() == nil
+}
+
 func TestASocketIsItsOwnersAloneAndTellsWhoAsks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	server := socketServer(path)
@@ -134,7 +141,8 @@ func TestSocketIsMadeAgainAfterItWasDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			if info, err := os.Lstat(path); err == nil && info.Mode() == fs.ModeSocket|0o600 {
+			info, err := os.Lstat(path)
+			if err == nil && info.Mode() == fs.ModeSocket|0o600 && dialSocket(t, path) {
 				break
 			}
 			if time.Now().After(deadline) {
