@@ -30,8 +30,9 @@ const spare = time.Minute
 // known time: a wake-up may be lost, and another gateway may have died.
 const lookAgain = 30 * time.Second
 
-// duePage is the number of due deliveries of a hook considered for the sender's turn.
-const duePage = 1024
+// duePage bounds the due deliveries of a hook that are read at once, at some 100 bytes each. It exceeds
+// the default limit of an inbox, so that no sender is outside of it.
+const duePage = 1 << 14
 
 // maxKept bounds the hooks remembered between turns. A forgotten hook starts with the sender of its
 // oldest due delivery.
@@ -176,10 +177,32 @@ func (h *Hooks) turn(ctx context.Context, hook federation.Webhook, has *kept) (m
 	return more
 }
 
-// postDue posts the due deliveries of one hook in sequence.
+// postDue posts the due deliveries of one hook in sequence. Senders take turns, so that no sender
+// waits behind all deliveries of another one.
 func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept) error {
+	var due []federation.DuePush
+	var senders []string // of due
 	for end := time.Now().Add(turnLength); ctx.Err() == nil && time.Now().Before(end); {
-		p, sender, err := h.next(ctx, hook, &has.senders)
+		if len(due) == 0 {
+			var err error
+			if due, err = h.deps.Record.DuePushes(ctx, hook.ID, time.Now(), duePage); err != nil {
+				return err
+			}
+			if len(due) == 0 {
+				return federation.ErrNotFound
+			}
+			senders = senders[:0]
+			for _, each := range due {
+				senders = append(senders, each.Sender)
+			}
+		}
+		i := has.senders.Next(senders)
+		item, sender := due[i].Item, senders[i]
+		due, senders = slices.Delete(due, i, i+1), slices.Delete(senders, i, i+1)
+		p, err := h.deps.Record.DuePush(ctx, hook.ID, item, time.Now())
+		if errors.Is(err, federation.ErrNotFound) {
+			continue // no longer due
+		}
 		if err != nil {
 			return err
 		}
@@ -196,29 +219,6 @@ func (h *Hooks) postDue(ctx context.Context, hook federation.Webhook, has *kept)
 		}
 	}
 	return nil
-}
-
-// next returns the next delivery and its sender. Senders take turns, so that no sender waits behind
-// all deliveries of another one.
-func (h *Hooks) next(ctx context.Context, hook federation.Webhook, senders *bridge.Turns) (p federation.Push, sender string, err error) {
-	now := time.Now()
-	due, err := h.deps.Record.DuePushes(ctx, hook.ID, now, duePage)
-	if err != nil {
-		return p, "", err
-	}
-	waiting := make([]string, len(due))
-	for i, each := range due {
-		waiting[i] = each.Sender
-	}
-	for len(due) > 0 {
-		i := senders.Next(waiting)
-		p, err = h.deps.Record.DuePush(ctx, hook.ID, due[i].Item, now)
-		if !errors.Is(err, federation.ErrNotFound) {
-			return p, waiting[i], err
-		}
-		due, waiting = slices.Delete(due, i, i+1), slices.Delete(waiting, i, i+1) // no longer due
-	}
-	return p, "", federation.ErrNotFound
 }
 
 // turnEndedError ends the turn of a hook early.
