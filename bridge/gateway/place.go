@@ -94,53 +94,56 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 }
 
 // loggedIn reports whether a DID is logged in elsewhere: on another link but not on the named one,
-// or in a session of an API. It blocks on the owners of the links and on the record.
-func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool) {
+// or in a session of an API. It blocks on the owners of the links and on the record, and returns the
+// errors of the record.
+func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
 	for _, p := range g.links.Placers() {
 		online := p.Online(ctx, federation.Binding{DID: did})
 		if online && p.Name() == link {
-			return false
+			return false, nil
 		}
 		elsewhere = elsewhere || online
 	}
 	if elsewhere || g.deps.Sessions == nil {
-		return elsewhere
+		return elsewhere, nil
 	}
-	has, err := g.deps.Sessions.HasSession(ctx, string(did), time.Now())
-	return err == nil && has
+	return g.deps.Sessions.HasSession(ctx, string(did), time.Now())
 }
 
 // Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
 // home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
 // another link. A DID that never signed counts if it is logged in on another link or to an API of
-// this gateway. The result is false if the record is unavailable.
-func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
+// this gateway. It returns the errors of the record.
+func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bool, error) {
 	if did == g.home.Load().ID.DID() {
-		return true
+		return true, nil
 	}
 	did, err := g.Owner(ctx, did)
 	if err != nil {
-		return false
+		return false, err
 	}
 	if _, err := g.deps.Participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
-		return err == nil
+		return err == nil, err
 	}
 	names, err := g.deps.Names.Of(ctx, did)
-	if err == nil && slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
-		return true
+	if err != nil {
+		return false, fmt.Errorf("look up the names of %s: %w", did, err)
+	}
+	if slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
+		return true, nil
 	}
 	binding, err := g.deps.Participants.Binding(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return g.loggedIn(ctx, did, link)
 	}
-	return err == nil && binding.Link != link
+	return err == nil && binding.Link != link, err
 }
 
 // Seen reports whether this gateway knows a DID: see [Gateway.Ours], or by a login, a read inbox or
 // declared capabilities.
 func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
-	if g.Ours(ctx, did, "") {
-		return true, nil
+	if ours, err := g.Ours(ctx, did, ""); err != nil || ours {
+		return ours, err
 	}
 	owner, err := g.Owner(ctx, did)
 	if err != nil || g.deps.Sessions == nil {

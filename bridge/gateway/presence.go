@@ -16,5 +16,9 @@ func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
 		return false
 	}
 	placer, up := g.links.placerUp(binding.Link)
-	return up && !placer.Online(ctx, binding) && !g.loggedIn(ctx, did, binding.Link)
+	if !up || placer.Online(ctx, binding) {
+		return false
+	}
+	elsewhere, err := g.loggedIn(ctx, did, binding.Link)
+	return err == nil && !elsewhere
 }

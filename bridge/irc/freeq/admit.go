@@ -94,7 +94,7 @@ func (l *Link) answersAs(ctx context.Context, ev federation.Event, v federation.
 	if asSigned && l.deps.Signer.Kept("airc:"+l.deps.Gateway.Name(ctx, ev.To)).DID == ev.To {
 		return ev.To, nil
 	}
-	return l.signer(ctx, ev.To), nil
+	return l.signer(ctx, ev.To)
 }
 
 // native reports whether a DID belongs to a user of a freeq server: it is logged in here, or signed

@@ -101,8 +101,9 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 }
 
 // chatRow makes the row of text in a channel.
-func (l *Link) chatRow(ctx context.Context, ev federation.Event) *row {
-	return &row{step: ev.ID, did: ev.Actor(), shown: l.signer(ctx, ev.Actor()), name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), text: &ev, done: make(chan error, 1)}
+func (l *Link) chatRow(ctx context.Context, ev federation.Event) (*row, error) {
+	shown, err := l.signer(ctx, ev.Actor())
+	return &row{step: ev.ID, did: ev.Actor(), shown: shown, name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), text: &ev, done: make(chan error, 1)}, err
 }
 
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each

@@ -60,11 +60,17 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		return irc.Disconnected(l.cfg.Name)
 	}
 	if ev := d.Entry.Event; ev.IsChat() {
-		r := l.chatRow(ctx, ev)
+		r, err := l.chatRow(ctx, ev)
+		if err != nil {
+			return err
+		}
 		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	if d.Entry.Event.IsMessage() {
-		r := l.textRow(ctx, d.Entry.Event)
+		r, err := l.textRow(ctx, d.Entry.Event)
+		if err != nil {
+			return err
+		}
 		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 	}
 	has, err := l.has(ctx, s, d.Entry.Event)
@@ -95,7 +101,11 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	}
 	here := ev.Arrival.Link == l.cfg.Name
 	has = has || here && !ev.Arrival.Command
-	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
+	place, err := l.place(ctx, d.View)
+	if err != nil {
+		return nil, err
+	}
+	d.View.Dialect, d.View.Venue = federation.ActTags, place
 	r.venue = d.View.Venue
 	r.waits = d.View.Home != l.Home()
 	moves, introduces := l.deps.Rulings.Moves(d.View, ev.Verb), l.introduces(d.View)
@@ -129,36 +139,57 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 // A server takes the signer of a private step for one of its pair. Steps in other tags
 // than its own are rendered with the keys that the gateway keeps for their actors, so the
 // pair is that of these keys.
-func (l *Link) place(ctx context.Context, v federation.View) string {
+func (l *Link) place(ctx context.Context, v federation.View) (string, error) {
 	if v.Home == l.Home() && v.Signed != "" {
-		return v.Signed
+		return v.Signed, nil
 	}
 	a, b, private := federation.Parties(v.Venue)
 	if !private || v.Home == l.Home() || v.Dialect == federation.ActTags {
-		return l.channels.Out(v.Venue)
+		return l.channels.Out(v.Venue), nil
 	}
-	return federation.PrivateVenue(l.signer(ctx, a), l.signer(ctx, b))
+	a, err := l.signer(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	if b, err = l.signer(ctx, b); err != nil {
+		return "", err
+	}
+	return federation.PrivateVenue(a, b), nil
 }
 
 // signer returns the DID that signs the steps of a DID on this link: the DID of the kept key for a
-// participant of this gateway, and any other DID itself.
-func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
-	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
-		return did
+// participant of this gateway, and any other DID itself. It returns the errors of the record.
+func (l *Link) signer(ctx context.Context, did federation.DID) (federation.DID, error) {
+	if did == l.deps.Home.DID() {
+		return did, nil
+	}
+	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
+	if err != nil || !ours {
+		return did, err
 	}
 	owner, err := l.deps.Gateway.Owner(ctx, did)
 	if err != nil {
-		return did
+		return did, err
 	}
-	return l.deps.Signer.Kept("person:" + string(owner)).DID
+	return l.deps.Signer.Kept("person:" + string(owner)).DID, nil
 }
 
 // ours reports whether one of the pair of a private handoff is of this gateway, or is the
-// kept key of a DID that is.
-func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
-	return l.deps.Rulings.Ours(ctx, did, l.cfg.Name) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
-		return party != did && l.signer(ctx, party) == did
-	})
+// kept key of a DID that is. It returns the errors of the record.
+func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) (bool, error) {
+	ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
+	if err != nil || ours {
+		return ours, err
+	}
+	for _, party := range v.Others("") {
+		if party == did {
+			continue
+		}
+		if kept, err := l.signer(ctx, party); err != nil || kept == did {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // write adds a step from elsewhere and its line to a row. It omits the tags if the server already
@@ -188,8 +219,7 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		}
 		r.said = append(r.said, m)
 	}
-	l.describe(ctx, r, step, rendered, d.View)
-	return nil
+	return l.describe(ctx, r, step, rendered, d.View)
 }
 
 // tell adds the line about a step that the server cannot file, because it lacks an earlier step of
@@ -206,7 +236,11 @@ func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step tra
 		return nil
 	}
 	for _, did := range d.View.Others(d.Entry.Event.Actor()) {
-		if !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
+		ours, err := l.deps.Rulings.Ours(ctx, did, l.cfg.Name)
+		if err != nil {
+			return err
+		}
+		if !ours {
 			r.told, r.to = &step, did
 		}
 	}
@@ -214,10 +248,14 @@ func (l *Link) tell(ctx context.Context, r *row, d federation.Delivery, step tra
 }
 
 // describe adds the line for people to a row.
-func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) {
+func (l *Link) describe(ctx context.Context, r *row, step translate.Step, rendered federation.Event, v federation.View) error {
 	switch {
 	case federation.Private(r.venue):
-		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, v))
+		to, err := l.target(ctx, rendered, v)
+		if err != nil {
+			return err
+		}
+		r.told, r.to = &step, federation.DID(to)
 	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.shown != "" {
@@ -227,6 +265,7 @@ func (l *Link) describe(ctx context.Context, r *row, step translate.Step, render
 			r.about = rendered.Handoff.String()
 		}
 	}
+	return nil
 }
 
 // shown returns the actor of a step as written there, and the DID that users there must address:
@@ -281,8 +320,12 @@ func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) 
 	if ours {
 		msgid = ev.ID.String()
 	}
+	target, err := l.target(ctx, ev, v)
+	if err != nil {
+		return said{}, err
+	}
 	tags, err := irc.Tags(ev, v, msgid)
-	message := said{Type: typeTagmsg, Target: l.target(ctx, ev, v), Tags: tags, Account: string(ev.From)}
+	message := said{Type: typeTagmsg, Target: target, Tags: tags, Account: string(ev.From)}
 	if ours {
 		message.From = string(l.deps.Home)
 	}
@@ -300,15 +343,22 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 
 // target returns the target of a step: its channel, or the DID of the party that is
 // theirs, by which alone a server finds a user.
-func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) string {
+func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) (string, error) {
 	a, b, private := federation.Parties(v.Venue)
-	switch {
-	case !private:
-		return v.Venue
-	case a == ev.From, b != ev.From && l.ours(ctx, v, a):
-		return string(b)
+	if !private {
+		return v.Venue, nil
 	}
-	return string(a)
+	if a == ev.From {
+		return string(b), nil
+	}
+	if b == ev.From {
+		return string(a), nil
+	}
+	ours, err := l.ours(ctx, v, a)
+	if ours {
+		a = b
+	}
+	return string(a), err
 }
 
 // deliver queues a row. It is answered once the log of the peer shows its steps or, where it
@@ -407,8 +457,12 @@ func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Jud
 	if in.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
 		return // it is on its way
 	}
-	v.Dialect, v.Venue = federation.ActTags, s.link.place(ctx, v)
-	receipt, err := s.link.receipt(ctx, federation.Delivery{Entry: entry, View: v})
+	place, err := s.link.place(ctx, v)
+	var receipt said
+	if err == nil {
+		v.Dialect, v.Venue = federation.ActTags, place
+		receipt, err = s.link.receipt(ctx, federation.Delivery{Entry: entry, View: v})
+	}
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "receipt not repeated", slog.Any("err", err))
 		return

@@ -429,8 +429,8 @@ func (r *rulings) GiveUp(ctx context.Context, p federation.Pending, code federat
 	return r.giveUp(ctx, p, code, detail)
 }
 
-func (r *rulings) Ours(ctx context.Context, did federation.DID, _ string) bool {
-	return r.ours(ctx, did)
+func (r *rulings) Ours(ctx context.Context, did federation.DID, _ string) (bool, error) {
+	return r.ours(ctx, did), nil
 }
 
 // Endpoint knows one freeq server besides that of a house.

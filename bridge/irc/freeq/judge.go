@@ -139,7 +139,10 @@ func (s *session) echo(ctx context.Context, ev federation.Event, v federation.Vi
 // privateVenue returns the venue of a step that was not sent to a channel: the pair
 // that its handoff is between, which the signature covers.
 func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.View) (string, error) {
-	venue := s.link.place(ctx, v)
+	venue, err := s.link.place(ctx, v)
+	if err != nil {
+		return "", err
+	}
 	written, err := s.link.writes(ctx, v)
 	switch {
 	case err != nil:
@@ -155,7 +158,11 @@ func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.Vi
 	if other == in.ev.From {
 		other = in.ev.To // from a log, which names both
 	}
-	if !s.link.deps.Rulings.Ours(ctx, other, s.link.cfg.Name) {
+	ours, err := s.link.deps.Rulings.Ours(ctx, other, s.link.cfg.Name)
+	if err != nil {
+		return "", err
+	}
+	if !ours {
 		return "", errNotOurs
 	}
 	return federation.PrivateVenue(in.ev.From, other), nil

@@ -56,8 +56,8 @@ type Rulings interface {
 	// GiveUp ends the wait of a step as refused, and tells its signer.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Ours reports whether a DID belongs to a participant of this gateway that is not on
-	// a link. It is false where the record cannot tell.
-	Ours(ctx context.Context, did federation.DID, link string) bool
+	// a link. It returns the errors of the record.
+	Ours(ctx context.Context, did federation.DID, link string) (bool, error)
 	// Endpoint returns the endpoint id of the freeq server that is a home, where this gateway
 	// has a link to it, else "". It does not block.
 	Endpoint(home federation.HomeID) string

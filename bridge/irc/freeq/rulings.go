@@ -211,7 +211,11 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	if !view.Exists() {
 		return nil, federation.Refuse(h.Event, federation.UnknownHandoff, "")
 	}
-	view.Dialect, view.Venue = federation.ActTags, l.place(ctx, view)
+	place, err := l.place(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	view.Dialect, view.Venue = federation.ActTags, place
 	d := federation.Delivery{Entry: federation.Entry{Event: h.Event, Filed: h.Since}, View: view}
 	rendered, _, err := l.legal(ctx, d)
 	if err != nil {

@@ -76,12 +76,13 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 }
 
 // textRow makes the row of private text.
-func (l *Link) textRow(ctx context.Context, ev federation.Event) *row {
-	r := &row{step: ev.ID, did: ev.Actor(), shown: l.signer(ctx, ev.Actor()), name: l.deps.Gateway.Name(ctx, ev.Actor()), text: &ev, to: ev.To, done: make(chan error, 1)}
+func (l *Link) textRow(ctx context.Context, ev federation.Event) (*row, error) {
+	shown, err := l.signer(ctx, ev.Actor())
+	r := &row{step: ev.ID, did: ev.Actor(), shown: shown, name: l.deps.Gateway.Name(ctx, ev.Actor()), text: &ev, to: ev.To, done: make(chan error, 1)}
 	if ev.To == l.deps.Messages.Guest(l.cfg.Name, ev.Arrival.Place.Venue) {
 		r.to, r.guest = "", ev.Arrival.Place.Venue
 	}
-	return r
+	return r, err
 }
 
 // deliverText queues the lines of private text once the reader is present, because clients do not
