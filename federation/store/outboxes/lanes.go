@@ -23,9 +23,10 @@ func due(which string) string {
 	WHERE NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) GROUP BY handoff ORDER BY min(rank), min(event) LIMIT 0 + ?3`
 }
 
-var (
-	dueHeads = due(`link = ?1`)
-	dueOfOne = due(`link = ?1 AND signer = ?4`)
+// The rows that [due] chooses from.
+const (
+	ofLink   = `link = ?1`
+	ofSender = `link = ?1 AND signer = ?4`
 )
 
 // nextSender finds the first sender after another one with a due row. Each sender costs two
@@ -38,7 +39,7 @@ const nextSender = `WITH RECURSIVE sender (did) AS (
 
 // Heads implements [federationtest.Outbox].
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueHeads, link, engine.Stamp(now), max(limit, 0))
+	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofLink), link, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
 	}
@@ -56,7 +57,7 @@ func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, 
 		return federation.Turn{}, nil
 	}
 	if err == nil {
-		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, dueOfOne, link, engine.Stamp(now), max(limit, 0), turn.Sender)
+		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofSender), link, engine.Stamp(now), max(limit, 0), turn.Sender)
 	}
 	if err != nil {
 		return federation.Turn{}, fmt.Errorf("read whose turn it is at %s: %w", link, err)
