@@ -24,6 +24,7 @@ type Message struct {
 	// message before it in its thread. Zero while held.
 	Told   time.Time
 	Cursor federation.Cursor // after it, in the inbox of To; set when read from there
+	Now    federation.State  // current state of Handoff, set when read; "" without a handoff
 }
 
 // Ref implements [federation.Content]: the id of the step, else that of the message.

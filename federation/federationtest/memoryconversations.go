@@ -25,7 +25,7 @@ func (m *Memory) inboxWhere(ctx context.Context, to string, limit int, fits func
 	slices.SortFunc(all, func(a, b *memoryMessage) int { return a.position - b.position })
 	var messages []agents.Message
 	for _, on := range all[:min(max(limit, 0), len(all))] {
-		message := on.Message
+		message := m.readMessage(on)
 		message.Cursor = cursor("handle "+to, on.position)
 		messages = append(messages, message)
 	}
@@ -76,7 +76,7 @@ func (m *Memory) Conversations(ctx context.Context, handle string, limit int) ([
 			c.Unread++
 		}
 		if on.Seq > c.Last.Seq {
-			c.Last = on.Message
+			c.Last = m.readMessage(on)
 		}
 	}
 	var all []agents.Conversation

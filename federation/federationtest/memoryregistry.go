@@ -140,7 +140,7 @@ func (m *Memory) post(p agents.Posting) (agents.Message, error) {
 	used := false
 	for _, on := range m.messages {
 		if !in.Event.IsZero() && on.To == in.To && on.Event == in.Event {
-			return on.Message, nil
+			return m.readMessage(on), nil
 		}
 		used = used || on.From == in.From && on.ID == in.ID && in.Received.Sub(on.Received) < agents.MessageIDWindow
 	}
@@ -206,6 +206,13 @@ func (m *Memory) deliver(filed *memoryMessage, now time.Time) {
 	}
 }
 
+// readMessage returns a message with the current state of its handoff.
+func (m *Memory) readMessage(on *memoryMessage) agents.Message {
+	message := on.Message
+	message.Now = m.views[on.Handoff].State
+	return message
+}
+
 // Sent implements [Registry].
 func (m *Memory) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
 	return m.newest(ctx, func(on *memoryMessage) bool {
@@ -241,7 +248,7 @@ func (m *Memory) newest(ctx context.Context, matches func(*memoryMessage) bool) 
 	}
 	for _, on := range slices.Backward(m.messages) {
 		if matches(on) {
-			return on.Message, nil
+			return m.readMessage(on), nil
 		}
 	}
 	return agents.Message{}, federation.ErrNotFound
@@ -269,7 +276,7 @@ func (m *Memory) Inbox(ctx context.Context, to string, after federation.Cursor, 
 	}
 	all = slices.DeleteFunc(all, func(on *memoryMessage) bool { return on.position <= n })
 	for _, on := range all[:min(max(limit, 0), len(all))] {
-		message := on.Message
+		message := m.readMessage(on)
 		message.Cursor = cursor("handle "+to, on.position)
 		messages = append(messages, message)
 	}
@@ -295,7 +302,7 @@ func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, 
 		between := on.From == handle && on.To == peer || on.From == peer && on.To == handle
 		gone := on.deleted && on.To == handle
 		if between && on.Seq > after && !gone {
-			messages = append(messages, on.Message)
+			messages = append(messages, m.readMessage(on))
 		}
 	}
 	slices.SortFunc(messages, func(a, b agents.Message) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -210,6 +210,7 @@ func (m *Memory) read(h *memoryWebhook, p *memoryPush) federation.Push {
 		if i := slices.IndexFunc(m.messages, func(on *memoryMessage) bool {
 			return on.To == h.Participant && on.ID == message.ID && on.From == message.From
 		}); i >= 0 {
+			message = m.readMessage(m.messages[i])
 			message.Cursor = cursor("handle "+h.Participant, m.messages[i].position)
 			push.Content = message
 		}

@@ -63,6 +63,32 @@ func (s suite) testThread(t *testing.T) {
 	}
 }
 
+func (s suite) testMessageState(t *testing.T) {
+	record := s.open(t)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
+	told := Message(3, "ada", "bob")
+	told.Event, told.Handoff = ID(1), ID(1)
+	post(t, record, agents.Posting{Message: told})
+	post(t, record, agents.Posting{Message: Message(4, "ada", "bob")})
+	inbox, _, err := record.Inbox(t.Context(), "bob", "", 10)
+	thread, _, threadErr := record.Thread(t.Context(), "bob", "ada", 0, 10)
+	recent, recentErr := record.Recent(t.Context(), "bob", "ada", 10)
+	if err := errors.Join(err, threadErr, recentErr); err != nil {
+		t.Fatal(err)
+	}
+	for name, messages := range map[string][]agents.Message{"inbox": inbox, "thread": thread, "conversation": recent} {
+		var states []federation.State
+		for _, m := range messages {
+			states = append(states, m.Now)
+		}
+		if d := diff([]federation.State{federation.Cancelled, ""}, states); d != "" {
+			t.Errorf("the %s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
 func (s suite) testMarkRead(t *testing.T) {
 	record := s.open(t)
 	post(t, record, agents.Posting{Message: Message(1, "a", "b")})

@@ -36,6 +36,7 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("a message is found by its sender and its recipient", s.testNamed)
 	t.Run("the offer of a handoff is found by its two sides", s.testOfferMessage)
 	t.Run("a thread is read in order, from any place", s.testThread)
+	t.Run("messages are read with the current state of their handoff", s.testMessageState)
 	t.Run("what was not handed out yet is counted, without steps", s.testUnshown)
 	t.Run("the recipient of a message may mark it read", s.testMarkRead)
 	t.Run("a deleted message is gone for its recipient alone", s.testDelete)

@@ -14,7 +14,8 @@ import (
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
-	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received, coalesce(m.told, 0)`
+	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received, coalesce(m.told, 0),
+	coalesce((SELECT h.state FROM handoff h WHERE h.id = m.handoff), '')`
 
 // messageScan collects the columns of one message.
 type messageScan struct {
@@ -25,7 +26,7 @@ type messageScan struct {
 
 func (s *messageScan) dest() []any {
 	m := &s.message
-	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received, &s.told}
+	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received, &s.told, &m.Now}
 }
 
 func (s *messageScan) read() (agents.Message, error) {
