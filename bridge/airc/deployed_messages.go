@@ -17,6 +17,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
+	"baton/translate/aircmsg"
 )
 
 // maxTextChars bounds the text of a message: the most that deployed registries take.
@@ -250,12 +251,25 @@ type stored struct {
 	Type      string          `json:"-"`
 	ReplyTo   string          `json:"reply_to"`
 	Assurance string          `json:"assurance"`
+	Origin    json.RawMessage `json:"origin"`
+
+	updated bool // Payload shows a newer state of the handoff than the envelope
 }
 
-// readStored reads an envelope that was judged when it was filed.
+// composed reports whether the registry wrote the message itself, for a step or a notice. The
+// registry only vouches for messages sent with a token and for relayed messages.
+func (s stored) composed() bool {
+	return strings.HasPrefix(s.KeyID, registryKeyPrefix) && s.Assurance == "" && s.Origin == nil
+}
+
+// readStored reads an envelope that was judged when it was filed. The payload of a message composed
+// here shows the current state of its handoff.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
+	if m.Now != "" && s.composed() {
+		s.Payload, s.updated = aircmsg.Update(s.Payload, m.Now)
+	}
 	var payload struct {
 		Type string `json:"type"`
 	}

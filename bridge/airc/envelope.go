@@ -162,3 +162,29 @@ func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Mess
 	}
 	return agents.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
 }
+
+// current returns the envelope of a message. If this registry composed the message and the handoff
+// has moved on since, the envelope shows the current state and is signed again. Its other members
+// stay, except the kid after a rotation of the registry key.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) current(ctx context.Context, m agents.Message) ([]byte, error) {
+	if m.Now == "" {
+		return m.Envelope, nil
+	}
+	s := l.readStored(m)
+	if !s.updated {
+		return m.Envelope, nil
+	}
+	var envelope map[string]json.RawMessage
+	if err := federation.DecodeJSON(m.Envelope, &envelope); err != nil {
+		return nil, fmt.Errorf("read message %s: %w", m.ID, err)
+	}
+	key := l.deps.Identity.RegistryKey()
+	envelope["payload"], envelope["kid"] = s.Payload, jsonString(signing.RegistryKeyID(key.Public))
+	signed, err := signing.SignEnvelope(ctx, key, envelope)
+	if err != nil {
+		return nil, fmt.Errorf("sign message %s again: %w", m.ID, err)
+	}
+	return signed, nil
+}

@@ -45,8 +45,12 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	return said, step.Event.Context, err
 }
 
-// within reports whether a payload is at most so large. A payload without a canonical form
-// passes: signing it returns the error.
+// stateRoom is the size of `"state_now":"",` and the longest state: a payload grows by that if its
+// handoff moves on before the agent reads it.
+const stateRoom = 47
+
+// within reports whether a payload is at most so large, whenever it is read. A payload without a
+// canonical form passes: signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true
@@ -56,7 +60,7 @@ func within(said aircmsg.Message, limit int) bool {
 		return true
 	}
 	canonical, err := jcs.Transform(text)
-	return err != nil || len(canonical) <= limit
+	return err != nil || len(canonical)+stateRoom <= limit
 }
 
 // evidenceOf returns where the original of a step is: that of a vouched one, or else

@@ -68,9 +68,8 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("write cursor: %w", err)
 	}
-	return answer{
-		status: http.StatusOK, body: p.text(fmt.Appendf(nil, `"nextCursor":%s,`, cursor)), after: l.shown(agent, p),
-	}, nil
+	text, err := l.list(c.Context(), p, fmt.Appendf(nil, `"nextCursor":%s,`, cursor))
+	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
 // await reads until there is something, for as long as a client waits.
@@ -133,24 +132,33 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	}
 }
 
-// text returns a page as JSON, with other members before its last.
-func (p page) text(members []byte) raw {
+// list returns a page as JSON, with other members before its last.
+func (l *Link) list(ctx context.Context, p page, members []byte) (raw, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"messages":[`)
 	for i, m := range p.messages {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(delivered(m))
+		text, err := l.delivered(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(text)
 	}
 	fmt.Fprintf(&b, `],%s"hasMore":%t}`, members, p.more)
-	return b.Bytes()
+	return b.Bytes(), nil
 }
 
-// delivered returns a message with its seq, which is unsigned, before the signed bytes.
-func delivered(m agents.Message) []byte {
-	members := bytes.TrimPrefix(bytes.TrimSpace(m.Envelope), []byte("{"))
-	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...)
+// delivered returns a message as its agent reads it: with its seq, which is unsigned, before the
+// signed members.
+func (l *Link) delivered(ctx context.Context, m agents.Message) ([]byte, error) {
+	envelope, err := l.current(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	members := bytes.TrimPrefix(bytes.TrimSpace(envelope), []byte("{"))
+	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...), nil
 }
 
 func pageSize(text string) (int, error) {

@@ -40,7 +40,8 @@ func (l *Link) getThread(c *call) (answer, error) {
 		return answer{}, fmt.Errorf("read thread: %w", err)
 	}
 	p := page{messages, more}
-	return answer{status: http.StatusOK, body: p.text(nil), after: l.shown(agent, p)}, nil
+	text, err := l.list(c.Context(), p, nil)
+	return answer{status: http.StatusOK, body: text, after: l.shown(agent, p)}, err
 }
 
 // correspondent returns the handle that a thread is kept under. Roles have threads

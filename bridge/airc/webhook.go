@@ -1,7 +1,6 @@
 package airc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,9 +88,12 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in 
 func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
 
 // Write implements [bridge.Pusher]: a message as the inbox has it.
-func (*Link) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
+func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)
-	return "airc.message", bytes.Clone(delivered(m)), err
+	if err == nil {
+		data, err = l.delivered(ctx, m)
+	}
+	return "airc.message", data, err
 }
 
 // Taken implements [bridge.Pusher]: the agent was handed the message, as if it had

@@ -227,3 +227,23 @@ func mustDecode(t *testing.T, s string) []byte {
 	}
 	return raw
 }
+
+func TestUpdateAddsTheCurrentState(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"data":{"handoff":{"id":"x","state":"offered"},"n":1788000000},"type":"ack"}`: `{"type":"ack","data":{"handoff":{"id":"x","state":"offered","state_now":"cancelled"},"n":1788000000}}`,
+		`{"data":{"handoff":{"state":"cancelled"}},"type":"ack"}`:                       "",
+		`{"data":{"handoff":{"id":"x"}},"type":"at.freeq:message"}`:                     "",
+		`{"data":{"handoff":"x"},"type":"ack"}`:                                         "",
+		`{"text":"x"}`:                                                                  "",
+		``:                                                                              "",
+	} {
+		got, changed := aircmsg.Update(json.RawMessage(payload), federation.Cancelled)
+		if want == "" {
+			want = payload
+		}
+		if string(got) != want || changed != (want != payload) {
+			t.Errorf("%s becomes %s, %t, want %s", payload, got, changed, want)
+		}
+	}
+}

@@ -191,6 +191,25 @@ func describe(s translate.Step, o Out) Handoff {
 	return h
 }
 
+// Update adds the current state of the handoff, as state_now, to a canonical payload. It returns false
+// if the payload has this state already, or none.
+//
+// spec: airc-shapes "Sessions and proofs"
+func Update(payload json.RawMessage, now federation.State) (updated json.RawMessage, changed bool) {
+	var p Payload
+	if federation.DecodeJSON(payload, &p) != nil {
+		return payload, false
+	}
+	handoff, _ := p.Data["handoff"].(map[string]any)
+	then, shown := handoff["state"].(string)
+	if !shown || then == string(now) {
+		return payload, false
+	}
+	handoff["state_now"] = now
+	updated, _ = json.Marshal(p) //nolint:errchkjson // decoded from JSON
+	return updated, true
+}
+
 // Sentence says what a step is, for people.
 func Sentence(s translate.Step) string { return federation.PlainText(sentence(s)) }
 
