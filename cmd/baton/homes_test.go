@@ -1,11 +1,13 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,21 +81,28 @@ func (n neighbour) key(t *testing.T, seed byte) (file, did string) {
 // ended well.
 func (n neighbour) baton(t *testing.T, args ...string) (string, bool) {
 	t.Helper()
+	var out bytes.Buffer
+	err := n.runs(t, &out, &out, args...)
+	return strings.TrimSpace(out.String()), err == nil
+}
+
+// must runs a command that has to end well, and returns its standard output.
+func (n neighbour) must(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, warnings bytes.Buffer
+	if err := n.runs(t, &out, &warnings, args...); err != nil {
+		t.Fatalf("baton %s: %v: %s%s", strings.Join(args, " "), err, &out, &warnings)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func (n neighbour) runs(t *testing.T, out, warnings io.Writer, args ...string) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{"--config", n.config}, args...)...)
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err == nil
-}
-
-// must runs a command that has to end well.
-func (n neighbour) must(t *testing.T, args ...string) string {
-	t.Helper()
-	out, ok := n.baton(t, args...)
-	if !ok {
-		t.Fatalf("baton %s: %s", strings.Join(args, " "), out)
-	}
-	return out
+	cmd.Stdout, cmd.Stderr = out, warnings
+	return cmd.Run()
 }
 
 // shown is what a home shows of a handoff.

@@ -19,7 +19,11 @@ func TestOfferToADIDThatLoggedInOnceHasNoWarning(t *testing.T) {
 	seed := append([]byte{2}, make([]byte, 31)...)
 	_, bob := n.key(t, 2)
 	offer := func() string {
-		return n.must(t, "handoff", "offer", "--key-file", alice, "--to", bob, "--title", "Cite")
+		out, ok := n.baton(t, "handoff", "offer", "--key-file", alice, "--to", bob, "--title", "Cite")
+		if !ok {
+			t.Fatal(out)
+		}
+		return out
 	}
 	if out := offer(); !strings.Contains(out, "baton: handoff offer: never-seen: no step, name, login or read inbox of "+bob) {
 		t.Errorf("an offer to an unknown DID is answered: %s", out)

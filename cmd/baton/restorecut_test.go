@@ -274,7 +274,7 @@ func TestDoctorWarnsOfARecordThatOthersReach(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if found, _ := h.examined(t); !strings.HasPrefix(found["permissions"], "warn permissions: others have access to "+path) || !strings.HasSuffix(found["permissions"], "; chmod go= "+path) {
+		if found, _ := h.examined(t); !strings.HasPrefix(found["permissions"], "warn permissions: other users can access "+path) || !strings.HasSuffix(found["permissions"], "; chmod go= "+path) {
 			t.Errorf("the doctor says %q", found["permissions"])
 		}
 		h.stop(t)
