@@ -75,7 +75,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	forwarding := &forwarding{trusted: cfg.TrustedProxies, header: cmp.Or(cfg.ForwardedHeader, XForwardedFor), log: log}
 	e.IPExtractor = forwarding.extract
 	e.HTTPErrorHandler = answerError
-	e.Use(accessLog(log), sayWhen, recovery(log, cfg.Panicked), refuseConnect, forwarding.admit)
+	e.Use(accessLog(log), addRetryAfter, recovery(log, cfg.Panicked), refuseConnect, forwarding.admit)
 	if len(cfg.Hosts) > 0 {
 		e.Use(checkHost(cfg.Hosts, log))
 	}
@@ -254,8 +254,8 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	}
 }
 
-// sayWhen adds the usual wait to each 503 and 429 whose handler names none.
-func sayWhen(next echo.HandlerFunc) echo.HandlerFunc {
+// addRetryAfter adds the usual wait to each 503 and 429 whose handler names none.
+func addRetryAfter(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		answer := c.Response()
 		answer.Before(func() {

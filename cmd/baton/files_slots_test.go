@@ -68,8 +68,6 @@ func TestTheRecordForgetsFilesWhoseHandoffsAreOver(t *testing.T) {
 	drop(t, filepath.Join(h.tasks, "slot-1.json"), []byte(`{"task_id":"slot-1","from_agent":"scanner","to_agent":"scholar","status":"offered",
 "description":"x","created_at":"2026-11-23T10:00:00Z","updated_at":"2026-11-23T10:00:00Z"}`))
 	expect("the slot of the record", 1)
-	if err := os.Remove(filepath.Join(h.tasks, "slot-1.json")); err != nil {
-		t.Fatal(err)
-	}
+	await(t, "the record to be deleted", func() bool { return os.Remove(filepath.Join(h.tasks, "slot-1.json")) == nil }) // it is away while it is claimed
 	expect("no slot of the deleted record", 0)
 }

@@ -340,6 +340,7 @@ func testInspIRCdPrivate(t *testing.T, server func(*setup)) {
 			t.Fatal(err)
 		}
 		await(t, r.plain, "PART", from("alice"))
+		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, true)
 		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
 			t.Fatalf("deliver: %v\n%s", err, r.log)
 		}
