@@ -5,11 +5,13 @@ package spanningtree_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
@@ -340,8 +342,13 @@ func testInspIRCdPrivate(t *testing.T, server func(*setup)) {
 			t.Fatal(err)
 		}
 		await(t, r.plain, "PART", from("alice"))
-		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, true)
-		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+		step := acceptRow(t)
+		err := r.link.Deliver(waiting(t), step)
+		if _, left := errors.AsType[*bridge.AbsentError](err); left { // the link read the PART after it wrote the step
+			step.Attempt, step.Personal = 1, true
+			err = r.link.Deliver(waiting(t), step)
+		}
+		if err != nil {
 			t.Fatalf("deliver: %v\n%s", err, r.log)
 		}
 		inPrivate := func(m bridgetest.IRCMessage) bool { return m.Nick == "scholar" && m.Params[0] == "alice" }
