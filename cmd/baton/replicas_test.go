@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -200,10 +201,11 @@ func (f *fellowship) owner(after int) int {
 func (f *fellowship) load(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		h := f.houses[n%replicas]
-		out, ok := h.baton(f.t, "handoff", "offer", "--key-file", f.key, "--to", f.to, "--channel", channel, "--title", fmt.Sprintf("Offer %d", n)) //nolint:contextcheck // what is under way goes on to its end
-		if ok {
+		var out bytes.Buffer
+		err := h.runs(f.t, &out, io.Discard, "handoff", "offer", "--key-file", f.key, "--to", f.to, "--channel", channel, "--title", fmt.Sprintf("Offer %d", n)) //nolint:contextcheck // what is under way goes on to its end
+		if err == nil {
 			f.mu.Lock()
-			f.offered = append(f.offered, out)
+			f.offered = append(f.offered, strings.TrimSpace(out.String()))
 			f.mu.Unlock()
 		}
 	}

@@ -14,6 +14,18 @@ import (
 // [Link.legal]. Its other errors come from the record and from the session.
 func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	_, err := l.pending(ctx, h)
+	if _, refused := errors.AsType[*federation.RefusalError](err); !refused {
+		return err
+	}
+	held, unread := l.deps.Record.Awaiting(ctx, l.Home(), maxRulings)
+	switch {
+	case unread != nil:
+		return unread
+	case slices.ContainsFunc(held, func(earlier federation.Pending) bool {
+		return laneOf(earlier) == laneOf(h) && earlier.Event.ID != h.Event.ID
+	}):
+		return nil // the ruling on the earlier step decides: the step may follow an accept that is in flight
+	}
 	return err
 }
 

@@ -62,6 +62,8 @@ type lane struct {
 	actor   federation.DID
 }
 
+func laneOf(h federation.Pending) lane { return lane{h.Event.Handoff, h.Event.Actor()} }
+
 // awaitRulings reads the steps that wait for the server's ruling, at each wake-up, until
 // the session ends.
 func (s *session) awaitRulings(ctx context.Context) {
@@ -116,7 +118,7 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPending returns the pending rulings in order, and renders each step once. It leaves
+// readPending returns the first pending ruling of each lane, and renders each step once. It leaves
 // out, and reports as behind, handoffs with pending deliveries: a step must not overtake
 // earlier ones.
 func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
@@ -125,6 +127,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		return nil, false, err
 	}
 	still, after := map[federation.EventID]bool{}, map[federation.HandoffID]bool{}
+	begun := map[lane]bool{}
 	for _, h := range held {
 		asks, soon, err := s.otherAsks(ctx, h, time.Now())
 		if err != nil {
@@ -134,6 +137,9 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 			behind = behind || soon
 			continue
 		}
+		if begun[laneOf(h)] {
+			continue // it depends on the ruling on the step before it
+		}
 		p, err := s.link.makePending(ctx, h, made)
 		if err != nil {
 			return nil, false, err
@@ -141,6 +147,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		if p == nil {
 			continue
 		}
+		begun[laneOf(h)] = true
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
 		if !asked { // once for all of a handoff: what follows must not come first
@@ -230,18 +237,10 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	return p, nil
 }
 
-// weigh takes over the pending rulings. Of each lane only the first step goes out: the
-// next one depends on its ruling.
+// weigh takes over the pending rulings.
 func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
-	s.rulings = s.rulings[:0]
-	seen := map[lane]bool{}
+	s.rulings = waiting
 	for _, p := range waiting {
-		of := lane{p.held.Event.Handoff, p.held.Event.Actor()}
-		if seen[of] {
-			continue
-		}
-		seen[of] = true
-		s.rulings = append(s.rulings, p)
 		if !p.sent {
 			s.submitTo(p, now)
 		}

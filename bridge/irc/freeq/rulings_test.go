@@ -1,6 +1,7 @@
 package freeq_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,31 @@ func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
 		t.Errorf("the step is written %d times, want once", written)
 	}
 	h.expectNothingOdd(t)
+}
+
+// A step after an accept in flight is judged by the ruling on the accept, which the server may not have yet.
+func TestAdmitsStepBehindAPendingOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(t)
+	h.server.Lose(1)
+	scout, _ := person("scout")
+	accept := h.guest(t, federation.Accept, scout)
+	v, err := h.gateway.View(t.Context(), accept.Event.Handoff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress := h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned)
+	next := federation.Pending{Event: progress.Entry.Event, Home: theirs, Since: time.Now()}
+	if err := h.link.Admits(patient(t), next); err != nil {
+		t.Errorf("behind a pending accept: %v", err)
+	}
+	if err := h.record.Ruled(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.link.Admits(patient(t), next); err == nil || !strings.Contains(err.Error(), "the server lacks the step that assigned it") {
+		t.Errorf("without an accept: %v, want a refusal", err)
+	}
 }
 
 func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
