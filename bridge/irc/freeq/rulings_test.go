@@ -97,23 +97,29 @@ func TestAdmitsStepBehindAPendingOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(t)
-	h.server.Lose(1)
 	scout, _ := person("scout")
-	accept := h.guest(t, federation.Accept, scout)
-	v, err := h.gateway.View(t.Context(), accept.Event.Handoff)
+	alice := h.alice()
+	id, err := alice.Offer(channel, scout, "Review it")
 	if err != nil {
 		t.Fatal(err)
 	}
-	progress := h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned)
-	next := federation.Pending{Event: progress.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.link.Admits(patient(t), next); err != nil {
-		t.Errorf("behind a pending accept: %v", err)
+	h.gateway.next(t)
+	v := federation.View{
+		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Remote: true,
+		Venue: channel, Offerer: alice.DID, Offeree: scout,
 	}
-	if err := h.record.Ruled(t.Context(), accept.Event.Handoff, scout, accept.Event.ID); err != nil {
+	h.gateway.know(v)
+	h.deliver(t, h.offered(t, channel)) // which reads the log: it has the offer of alice, and no accept
+	accept := federation.Pending{Event: h.step(t, federation.Delivery{View: v}, "scout", federation.Accept, federation.Assigned).Entry.Event, Home: theirs, Since: time.Now()}
+	progress := federation.Pending{Event: h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned).Entry.Event, Home: theirs, Since: time.Now()}
+	if err := h.link.Admits(patient(t), progress); err == nil || !strings.Contains(err.Error(), "the server lacks the step that assigned it") {
+		t.Errorf("without an accept: %v, want a refusal", err)
+	}
+	if err := h.record.Await(t.Context(), accept, 0); err != nil { // nothing wakes the link, so that the accept stays in flight
 		t.Fatal(err)
 	}
-	if err := h.link.Admits(patient(t), next); err == nil || !strings.Contains(err.Error(), "the server lacks the step that assigned it") {
-		t.Errorf("without an accept: %v, want a refusal", err)
+	if err := h.link.Admits(patient(t), progress); err != nil {
+		t.Errorf("behind a pending accept: %v", err)
 	}
 }
 
