@@ -196,6 +196,11 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look up consent: %w", err)
 	}
+	return accepted(edge, from)
+}
+
+// accepted reports whether a consent lets messages in, and refuses those of a blocked sender.
+func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
 		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}

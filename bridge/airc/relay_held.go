@@ -46,7 +46,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
-	admitted, err := l.admits(ctx, d.from, to.handle)
+	admitted, err := accepted(edge, d.from)
 	if err == nil {
 		err = l.checkUnverifiedRoom(ctx, d, edge, sealed)
 	}
@@ -73,6 +73,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if filed.Seq > 0 {
 		err = unreached(l.show(ctx, filed, now))
 	} else {
+		l.deps.Metrics.Events.WithLabelValues(network, string(federation.Message), federation.Unverifiable.String(), "held").Inc()
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay held", slog.String("network", network), slog.String("link", network),
 			slog.String("from", d.from), slog.String("to", to.handle), slog.String("message_id", m.id))
 	}

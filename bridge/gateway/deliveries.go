@@ -75,6 +75,7 @@ func (g *Gateway) expireMessages(ctx context.Context, now time.Time) error {
 		return g.deps.Messages.ExpireHeld(ctx, now.Add(-keep), now, limit)
 	})
 	if held > 0 {
+		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryExpired)).Add(float64(held))
 		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "held relays expired", slog.Int("rows", held))
 	}
 	return err
