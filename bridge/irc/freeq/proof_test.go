@@ -84,15 +84,19 @@ func TestAStepOnFileIsNotWrittenTwice(t *testing.T) {
 	h.deliver(t, d)
 	d.Attempt++
 	h.deliver(t, d)
-	count := 0
+	if n := h.written("offer"); n != 1 {
+		t.Errorf("it is written %d times, want once", n)
+	}
+}
+
+// written returns how often steps of a verb were written to the server.
+func (h *house) written(verb string) (n int) {
 	for _, m := range h.server.Said() {
-		if isStep("offer")(m) {
-			count++
+		if isStep(verb)(m) {
+			n++
 		}
 	}
-	if count != 1 {
-		t.Errorf("it is written %d times, want once", count)
-	}
+	return n
 }
 
 func TestAStepWhoseIDIsTakenIsRefused(t *testing.T) {

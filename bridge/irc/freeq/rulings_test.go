@@ -9,9 +9,8 @@ import (
 	"baton/federation"
 )
 
-// guest makes a step of scout wait for the ruling of the server, in a handoff that
-// alice opened there.
-func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) federation.Pending {
+// known returns a handoff that alice offers on the server, and the gateway knows.
+func (h *house) known(t *testing.T, to federation.DID) federation.View {
 	t.Helper()
 	alice := h.alice()
 	id, err := alice.Offer(channel, to, "Review it")
@@ -27,7 +26,14 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 		Venue: channel, Offerer: alice.DID, Offeree: to,
 	}
 	h.gateway.know(v)
-	return h.awaits(t, h.step(t, federation.Delivery{View: v}, "scout", verb, federation.Assigned))
+	return v
+}
+
+// guest makes a step of scout wait for the ruling of the server, in a handoff that
+// alice opened there.
+func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) federation.Pending {
+	t.Helper()
+	return h.awaits(t, h.step(t, federation.Delivery{View: h.known(t, to)}, "scout", verb, federation.Assigned))
 }
 
 // awaits makes a step wait for the ruling of the server.
@@ -80,14 +86,8 @@ func TestSubmittedStepIsNotWrittenAgainByItsDelivery(t *testing.T) {
 	progress := h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned)
 	h.awaits(t, progress)
 	h.deliver(t, progress)
-	written := 0
-	for _, m := range h.server.Said() {
-		if isStep("progress")(m) {
-			written++
-		}
-	}
-	if written != 1 {
-		t.Errorf("the step is written %d times, want once", written)
+	if n := h.written("progress"); n != 1 {
+		t.Errorf("the step is written %d times, want once", n)
 	}
 	h.expectNothingOdd(t)
 }
@@ -98,17 +98,7 @@ func TestAdmitsStepBehindAPendingOne(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
 	scout, _ := person("scout")
-	alice := h.alice()
-	id, err := alice.Offer(channel, scout, "Review it")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.gateway.next(t)
-	v := federation.View{
-		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Remote: true,
-		Venue: channel, Offerer: alice.DID, Offeree: scout,
-	}
-	h.gateway.know(v)
+	v := h.known(t, scout)
 	h.deliver(t, h.offered(t, channel)) // which reads the log: it has the offer of alice, and no accept
 	accept := federation.Pending{Event: h.step(t, federation.Delivery{View: v}, "scout", federation.Accept, federation.Assigned).Entry.Event, Home: theirs, Since: time.Now()}
 	progress := federation.Pending{Event: h.step(t, federation.Delivery{View: v}, "scout", federation.Progress, federation.Assigned).Entry.Event, Home: theirs, Since: time.Now()}
