@@ -20,7 +20,7 @@ func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 		Record: d.p.record, Relay: d.p.relay, Links: d.p.gateway.Links().Statuses(), Peers: d.p.peers(),
 		Documents: d.p.client, Canary: d.p.homes.canary,
 	}
-	c.Unfinished, _ = unfinishedErasures(file) // an unreadable marker counts with an empty DID
+	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
 	if tls := file.TLSConfig(); tls != nil && len(tls.Certificates) > 0 {
 		c.Certificate = tls.Certificates[0].Leaf
 	}

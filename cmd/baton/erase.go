@@ -56,7 +56,10 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	var dids []string
 	for _, marker := range markers {
 		text, failed := os.ReadFile(marker) //nolint:gosec // the gateway chose the name
-		err = errors.Join(err, failed)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
 		dids = append(dids, strings.TrimSpace(string(text)))
 	}
 	return dids, err

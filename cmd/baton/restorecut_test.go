@@ -209,6 +209,16 @@ func TestServeNamesAKilledErasure(t *testing.T) {
 	if found, _ := h.examined(t); !strings.HasPrefix(found["record"], "ok ") {
 		t.Errorf("after it the doctor says %q", found["record"])
 	}
+	unreadable := filepath.Join(h.dir, "data", "erasure-unfinished-00")
+	if err := os.Mkdir(unreadable, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := h.examined(t); !strings.HasPrefix(found["record"], "warn record: an erasure was cut short, and its file cannot be read: ") {
+		t.Errorf("of a file that cannot be read the doctor says %q", found["record"])
+	}
+	if err := os.Remove(unreadable); err != nil {
+		t.Fatal(err)
+	}
 	if left, err := filepath.Glob(filepath.Join(h.dir, "data", "erasure-*")); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}

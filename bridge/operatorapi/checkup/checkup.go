@@ -57,14 +57,16 @@ type Canary interface {
 // Checkup is a gateway as it is configured now. It implements [operatorapi.Doctor].
 type Checkup struct {
 	Home        federation.HomeID
-	Key         string            // the did:key that signs now
-	Folder      string            // data_dir
-	RecordFiles []string          // data_dir and its record files
-	ClockDoubt  string            // why the clock is unconfirmed; "" if confirmed
-	Unfinished  []string          // DIDs with an unfinished erasure
-	Secrets     []string          // the files with secrets that the configuration names
-	Keys        string            // the folder of keys
-	Certificate *x509.Certificate // of [tls]; nil without one
+	Key         string   // the did:key that signs now
+	Folder      string   // data_dir
+	RecordFiles []string // data_dir and its record files
+	ClockDoubt  string   // why the clock is unconfirmed; "" if confirmed
+	Unfinished  []string // DIDs with an unfinished erasure
+	// UnfinishedErr is why the DID of an unfinished erasure is unknown; nil for none.
+	UnfinishedErr error
+	Secrets       []string          // the files with secrets that the configuration names
+	Keys          string            // the folder of keys
+	Certificate   *x509.Certificate // of [tls]; nil without one
 
 	Proxies *Proxies // nil without trusted proxies
 
@@ -147,6 +149,9 @@ func (c Checkup) record(ctx context.Context) contract.Diagnosis {
 	}
 	if len(c.Unfinished) > 0 {
 		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "run baton erase "+c.Unfinished[0]+" again")
+	}
+	if c.UnfinishedErr != nil {
+		return warns("record", "an erasure was cut short, and its file cannot be read: "+oneLine(c.UnfinishedErr), "make the file readable")
 	}
 	return fine("record", "it takes writes")
 }
