@@ -25,6 +25,15 @@ type Status struct {
 	LastError string    // why the last session ended; "" before the first did
 }
 
+// Unforwarded counts requests from trusted proxies without a usable client address.
+type Unforwarded struct {
+	Header     string    // configured header
+	Unreadable int       // requests rejected with 400
+	Unnamed    int       // requests without the header, not subject to limits and blocks by address
+	Last       string    // reason for the last one
+	At         time.Time // time of the last one
+}
+
 // Hearer is a [Link] that knows when its peer sent something last.
 type Hearer interface {
 	Link

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"baton/bridge"
 )
 
 // Values of [Config.ForwardedHeader].
@@ -24,15 +26,6 @@ const (
 // cause one.
 const forwardedLog = time.Minute
 
-// Unforwarded counts requests from trusted proxies without a usable client address.
-type Unforwarded struct {
-	Header     string    // configured header
-	Unreadable int       // requests rejected with 400
-	Unnamed    int       // requests without the header, not subject to limits and blocks by address
-	Last       string    // reason for the last one
-	At         time.Time // time of the last one
-}
-
 // forwarding resolves the addresses of clients behind trusted proxies. It is safe for concurrent
 // use.
 type forwarding struct {
@@ -41,7 +34,7 @@ type forwarding struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	seen   Unforwarded
+	seen   bridge.Unforwarded
 	logged time.Time
 }
 
@@ -198,7 +191,7 @@ func (f *forwarding) note(r *http.Request, err error) {
 }
 
 // Unforwarded returns the counts of requests without a usable client address.
-func (s *Server) Unforwarded() Unforwarded {
+func (s *Server) Unforwarded() bridge.Unforwarded {
 	s.forwarding.mu.Lock()
 	defer s.forwarding.mu.Unlock()
 	seen := s.forwarding.seen

@@ -70,7 +70,7 @@ func TestForwardedHeaderNamesTheClient(t *testing.T) {
 	if err != nil || other.body != "invalid Prefix" {
 		t.Errorf("the other header is answered %s, %v", other.body, err)
 	}
-	for header, want := range map[string]httpd.Unforwarded{
+	for header, want := range map[string]bridge.Unforwarded{
 		httpd.XForwardedFor: {Header: httpd.XForwardedFor, Unreadable: 9, Unnamed: 2, Last: `"b" is not an address`},
 		httpd.Forwarded:     {Header: httpd.Forwarded, Unreadable: 5, Unnamed: 2, Last: "the header is missing"},
 	} {

@@ -25,7 +25,7 @@ func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 		c.Certificate = tls.Certificates[0].Leaf
 	}
 	if d.p.public != nil && len(file.HTTP.TrustedProxies) > 0 {
-		c.Proxies = new(checkup.Proxies(d.p.public.Unforwarded()))
+		c.Proxies = new(d.p.public.Unforwarded())
 	}
 	if d.p.hub != nil {
 		c.Hub = d.p.hub

@@ -68,7 +68,7 @@ type Checkup struct {
 	Keys          string            // the folder of keys
 	Certificate   *x509.Certificate // of [tls]; nil without one
 
-	Proxies *Proxies // nil without trusted proxies
+	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record    Record
 	Relay     Server
@@ -77,15 +77,6 @@ type Checkup struct {
 	Peers     []contract.Peer
 	Documents Documents
 	Canary    Canary
-}
-
-// Proxies counts requests from trusted proxies without a usable client address.
-type Proxies struct {
-	Header     string
-	Unreadable int // rejected requests
-	Unnamed    int // requests not subject to limits and blocks by address
-	Last       string
-	At         time.Time
 }
 
 // Examine makes each check, and with online the ones that other homes take part in.
@@ -97,7 +88,7 @@ func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 		c.did(ctx), c.wellKnown(ctx), c.relay(),
 	}
 	if c.Proxies != nil {
-		all = append(all, c.Proxies.diagnose())
+		all = append(all, diagnoseProxies(*c.Proxies))
 	}
 	for _, s := range c.Links {
 		if _, home := s.Link.(bridge.PeerHome); !home {
@@ -128,8 +119,8 @@ func fails(check, detail, remedy string) contract.Diagnosis {
 	return contract.Diagnosis{Check: check, State: contract.DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
-// diagnose warns of requests for which a trusted proxy named no client.
-func (p Proxies) diagnose() contract.Diagnosis {
+// diagnoseProxies warns of requests for which a trusted proxy named no client.
+func diagnoseProxies(p bridge.Unforwarded) contract.Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
 		return fine(check, p.Header+" names every client")

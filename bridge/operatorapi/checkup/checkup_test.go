@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"baton/bridge"
 	"baton/bridge/operatorapi/checkup"
 	"baton/bridge/operatorapi/contract"
 )
@@ -57,7 +58,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-	for want, proxies := range map[contract.Diagnosis]*checkup.Proxies{
+	for want, proxies := range map[contract.Diagnosis]*bridge.Unforwarded{
 		{Check: "proxies", State: contract.DiagnosisOK, Detail: "forwarded names every client"}: {Header: "forwarded"},
 		{
 			Check: "proxies", State: contract.DiagnosisWarn,
