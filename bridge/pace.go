@@ -119,7 +119,7 @@ func (p *Pace) wait(ctx context.Context) error {
 		if wait == 0 {
 			return nil
 		}
-		sleep(ctx, wait)
+		Sleep(ctx, wait)
 	}
 	return ctx.Err()
 }

@@ -158,7 +158,7 @@ func (s *Supervisor) deliver(ctx context.Context) error {
 			return err
 		}
 		s.metrics.Fault(ctx, s.log, "link "+s.link.Name(), err)
-		sleep(ctx, waits.NextBackOff())
+		Sleep(ctx, waits.NextBackOff())
 	}
 }
 
@@ -203,8 +203,8 @@ func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// sleep waits, at most until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
+// Sleep blocks for a time, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

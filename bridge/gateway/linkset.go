@@ -149,7 +149,7 @@ func (l *LinkSet) run(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
 		if l.deps.Metrics.Fault(ctx, l.deps.Log, "link "+r.Link.Name(), err) { // a session contains its own panics
-			pause(ctx, faultWait)
+			bridge.Sleep(ctx, faultWait)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"baton/bridge"
 	"baton/federation/fault"
 )
 
@@ -81,19 +82,9 @@ func (g *Gateway) containAs(ctx context.Context, where string, task Task) error 
 		if !g.deps.Metrics.Fault(ctx, g.deps.Log, where, err) {
 			return err
 		}
-		if pause(ctx, faultWait); ctx.Err() != nil {
+		if bridge.Sleep(ctx, faultWait); ctx.Err() != nil {
 			return nil //nolint:nilerr // the fault was counted, and ctx ended
 		}
-	}
-}
-
-// pause sleeps, but returns early if ctx ends.
-func pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

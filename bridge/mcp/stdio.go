@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"baton/bridge"
 	"baton/bridge/participant"
 	"baton/federation/fault"
 )
@@ -129,7 +130,7 @@ func (s *server) wake(ctx context.Context, w *waker) {
 	for ctx.Err() == nil {
 		page, err := s.account.Inbox(ctx, q)
 		if err != nil {
-			pause(ctx, watchTime)
+			bridge.Sleep(ctx, watchTime)
 			continue
 		}
 		for _, n := range page.Items {

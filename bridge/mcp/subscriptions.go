@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"baton/bridge"
 	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/fault"
@@ -119,13 +120,13 @@ func (s *server) watchInbox(ctx context.Context, after federation.Cursor, update
 	for s.goesOn(ctx) {
 		page, err := s.account.Inbox(ctx, q)
 		if err != nil {
-			pause(ctx, watchTime)
+			bridge.Sleep(ctx, watchTime)
 			continue
 		}
 		q.Cursor = page.Next
 		if len(page.Items) > 0 {
 			updated()
-			pause(ctx, updatePause)
+			bridge.Sleep(ctx, updatePause)
 		}
 	}
 }
@@ -139,11 +140,11 @@ func (s *server) watchHandoff(ctx context.Context, id string, known federation.V
 		case err == nil && version != known && ctx.Err() == nil:
 			known = version
 			updated()
-			pause(ctx, updatePause)
+			bridge.Sleep(ctx, updatePause)
 		case err != nil && !participant.Retryable(participant.ProblemOf(err)):
 			return
 		case err != nil:
-			pause(ctx, watchTime)
+			bridge.Sleep(ctx, watchTime)
 		}
 	}
 }
@@ -151,14 +152,4 @@ func (s *server) watchHandoff(ctx context.Context, id string, known federation.V
 // goesOn reports whether a watch goes on.
 func (s *server) goesOn(ctx context.Context) bool {
 	return ctx.Err() == nil && s.still(time.Now()) == nil
-}
-
-// pause blocks for a time, or until ctx ends.
-func pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
