@@ -199,7 +199,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	return accepted(edge, from)
 }
 
-// accepted reports whether a consent lets messages in, and refuses those of a blocked sender.
+// accepted reports whether a consent lets messages in, and refuses a blocked sender.
 func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
 		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")

@@ -29,8 +29,8 @@ const (
 
 const (
 	challengeTime = time.Minute // for which a challenge is good
-	// proofAgain is how often the proof of a login is verified without a wake-up, which may be lost. A verification
-	// takes about 0.1 ms, so that 10,000 clients take 2 % of a core.
+	// A wake-up may be lost, so the proof of a login is also verified this often. A verification takes about 0.1 ms:
+	// 10,000 clients take 2 % of a core.
 	proofAgain  = time.Minute
 	maxFailures = 3    // of one connection
 	chunkBytes  = 400  // of an answer in one line
