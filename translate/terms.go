@@ -206,12 +206,12 @@ func ReadPriority(ev *federation.Event, value string) error {
 
 // CutNote returns a note that a step can carry, and the loss where that is not
 // all of it.
-func CutNote(note string) (string, []Loss) {
+func CutNote(note string) (string, []federation.Loss) {
 	if utf8.RuneCountInString(note) <= MaxNoteChars {
 		return note, nil
 	}
 	why := fmt.Sprintf("longer than %d characters", MaxNoteChars)
-	return string([]rune(note)[:MaxNoteChars]), []Loss{{Field: "note", Fate: Cut, Why: why}}
+	return string([]rune(note)[:MaxNoteChars]), []federation.Loss{{Field: "note", Fate: federation.Cut, Why: why}}
 }
 
 // Names are the tags of one dialect for what a step is not told without.
@@ -222,8 +222,8 @@ type Names struct {
 // Fill adds to the fields that a gateway is to sign what both dialects write alike,
 // and takes out the empty ones. What the fields cannot carry is returned: a note is
 // cut to 400 characters, and a context that would not fit one message is left out.
-func (n Names) Fill(fields map[string]string, ev federation.Event) []Loss {
-	var losses []Loss
+func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
+	var losses []federation.Loss
 	fields[n.Note], losses = CutNote(ev.Note)
 	for tag, at := range map[string]time.Time{n.Deadline: ev.Deadline, n.BidDeadline: ev.BidDeadline} {
 		if !at.IsZero() {
@@ -241,11 +241,13 @@ func (n Names) Fill(fields map[string]string, ev federation.Event) []Loss {
 
 // addContext adds a context to the fields that a gateway is to sign, if it is one
 // and the whole still fits one message; otherwise it returns the loss.
-func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []Loss {
+func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
 	if ev.Context == "" {
 		return nil
 	}
-	lost := func(why string) []Loss { return []Loss{{Field: "context", Fate: Lost, Why: why}} }
+	lost := func(why string) []federation.Loss {
+		return []federation.Loss{{Field: "context", Fate: federation.Lost, Why: why}}
+	}
 	if !ValidContext(ev.Context) {
 		return lost("the text is no context")
 	}

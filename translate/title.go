@@ -27,7 +27,7 @@ func OneLine(text string) string {
 // FitTitle returns a text as the title of an offer: [OneLine] of at most [MaxTitleChars]. If the
 // title is cut, the member "description" of the context gets the full text. A context
 // that is not JSON, such as a reference, stays as it is.
-func FitTitle(text, context string) (title, fitted string, losses []Loss) {
+func FitTitle(text, context string) (title, fitted string, losses []federation.Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)
 	if utf8.RuneCountInString(title) <= MaxTitleChars {
@@ -37,7 +37,7 @@ func FitTitle(text, context string) (title, fitted string, losses []Loss) {
 }
 
 // FitWireTitle is [FitTitle] for a wire that counts bytes: at most [MaxTitleBytes].
-func FitWireTitle(text, context string) (title, fitted string, losses []Loss) {
+func FitWireTitle(text, context string) (title, fitted string, losses []federation.Loss) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	title = OneLine(text)
 	if len(title) <= MaxTitleBytes {
@@ -51,13 +51,13 @@ func FitWireTitle(text, context string) (title, fitted string, losses []Loss) {
 }
 
 // cutTitle returns the start of a title, and a context with the full text.
-func cutTitle(text, context, start, why string) (title, fitted string, losses []Loss) {
+func cutTitle(text, context, start, why string) (title, fitted string, losses []federation.Loss) {
 	title = strings.TrimSpace(start)
 	if context != "" && (!federation.InlineContext(context) || !json.Valid([]byte(context))) {
 		why += ", and the context is not JSON and cannot hold the full text"
-		return title, context, []Loss{{Field: "title", Fate: Cut, Why: why}}
+		return title, context, []federation.Loss{{Field: "title", Fate: federation.Cut, Why: why}}
 	}
-	return title, describe(text, context), []Loss{{Field: "title", Fate: Cut, Why: why}}
+	return title, describe(text, context), []federation.Loss{{Field: "title", Fate: federation.Cut, Why: why}}
 }
 
 // describe adds the full text of a title to an inline context. If the context is a list, or uses

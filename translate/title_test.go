@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/federation"
 	"baton/translate"
 )
 
@@ -36,11 +37,11 @@ func TestFitTitleCountsCharactersAndAWireBytes(t *testing.T) {
 		{strings.Repeat("😀", 301), strings.Repeat("😀", 300), strings.Repeat("😀", 75)},
 		{"x" + strings.Repeat("語", 100), "x" + strings.Repeat("語", 100), "x" + strings.Repeat("語", 99)},
 	} {
-		for wire, fit := range map[string]func(text, context string) (string, string, []translate.Loss){
+		for wire, fit := range map[string]func(text, context string) (string, string, []federation.Loss){
 			test.title: translate.FitTitle, test.wire: translate.FitWireTitle,
 		} {
 			title, context, losses := fit(test.text, "")
-			if cut := wire != test.text; title != wire || translate.Loses(losses, "title") != cut || (context == `{"description":"`+test.text+`"}`) != cut {
+			if cut := wire != test.text; title != wire || federation.Loses(losses, "title") != cut || (context == `{"description":"`+test.text+`"}`) != cut {
 				t.Errorf("%s becomes %q, context %s, losses %v; want %q", test.text, title, context, losses, wire)
 			}
 		}
@@ -63,7 +64,7 @@ func TestFitTitleKeepsTheFullTextOfACutTitle(t *testing.T) {
 		"https://example.test/ctx": "https://example.test/ctx",
 	} {
 		title, fitted, losses := translate.FitTitle(long, context)
-		if title != cut || fitted != want || !translate.Loses(losses, "title") {
+		if title != cut || fitted != want || !federation.Loses(losses, "title") {
 			t.Errorf("context %s: title %q, losses %v\n%s", context, title, losses, cmp.Diff(want, fitted))
 		}
 	}

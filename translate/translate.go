@@ -7,7 +7,6 @@ package translate
 
 import (
 	"errors"
-	"slices"
 
 	"baton/federation"
 )
@@ -15,28 +14,6 @@ import (
 // ErrNotHandoff is returned by [Codec.Decode] for a message that is well formed
 // and about something else.
 var ErrNotHandoff = errors.New("translate: not about a handoff")
-
-// Loss names one field that a wire could not carry and what became of it. The
-// operator and the sender are told; nothing is dropped in silence.
-type Loss struct {
-	Field string // as in the JSON of [federation.Event], such as "note"
-	Fate  Fate
-	Why   string
-}
-
-// Loses reports whether a field is among some losses.
-func Loses(losses []Loss, field string) bool {
-	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
-}
-
-// Fate is what became of a field.
-type Fate string
-
-// The fates.
-const (
-	Cut  Fate = "cut"  // part of it travels
-	Lost Fate = "lost" // none of it travels
-)
 
 // Step is one filed step with what a wire needs beside it.
 type Step struct {
@@ -53,5 +30,5 @@ type Codec[W any] interface {
 	// as a step.
 	Decode(w W) (federation.Event, error)
 	// Encode writes one step, with what this wire could not carry of it.
-	Encode(s Step) (W, []Loss, error)
+	Encode(s Step) (W, []federation.Loss, error)
 }

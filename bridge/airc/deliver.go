@@ -235,7 +235,7 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 }
 
 // logLosses tells the operator what a message could not carry of a step.
-func (l *Link) logLosses(ctx context.Context, ev federation.Event, losses []translate.Loss) {
+func (l *Link) logLosses(ctx context.Context, ev federation.Event, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "message carries a step in part",
 			slog.String("network", network), slog.String("link", network),

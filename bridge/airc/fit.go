@@ -24,7 +24,7 @@ import (
 func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {
 	said, losses, err := aircmsg.Encode(step, out)
 	fits := err == nil && within(said, limit)
-	if err == nil && federation.InlineContext(step.Event.Context) && (!fits || translate.Loses(losses, "context")) {
+	if err == nil && federation.InlineContext(step.Event.Context) && (!fits || federation.Loses(losses, "context")) {
 		if step.Event, err = l.deps.Evidence.Refer(ctx, step.Event); err != nil {
 			return said, "", fmt.Errorf("store context: %w", err)
 		}

@@ -160,7 +160,7 @@ func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 }
 
 // lost names what a step could not carry of its message, as the sender knows it.
-func (s step) lost(losses []translate.Loss) []string {
+func (s step) lost(losses []federation.Loss) []string {
 	var names []string
 	for _, loss := range slices.Concat(s.Losses, losses) {
 		if loss.Field != "context" {

@@ -76,7 +76,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 // gateway keeps for the agent, with what it could not carry. The agent's own
 // signature is in the evidence: it covers an AIRC message and could never stand for
 // these bytes.
-func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federation.Evidence) (federation.Event, []translate.Loss, error) {
+func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federation.Evidence) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
 		return federation.Event{}, nil, err
@@ -97,7 +97,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 		return federation.Event{}, nil, err
 	}
 	fields, losses := dialect.Write(ev)
-	if translate.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
+	if federation.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
 		if ev, err = l.deps.Evidence.Refer(ctx, ev); err != nil {
 			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
 		}

@@ -38,7 +38,7 @@ func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.
 }
 
 // reportLoss logs what a step cannot carry of a file. The evidence of the step has all of it.
-func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss translate.Loss) {
+func (b *base) reportLoss(ctx context.Context, id federation.HandoffID, loss federation.Loss) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("handoff_id", id.String()),
 		slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 }
@@ -138,7 +138,7 @@ func (b *base) remint(ctx context.Context, s slot) (slot, error) {
 // offer files the offer of a slot, under a new ID where the reserved one is too old.
 func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name string) (slot, error) {
 	d.Verb, d.ID = federation.Offer, s.Event
-	var cut []translate.Loss
+	var cut []federation.Loss
 	d.Title, d.Context, cut = translate.FitWireTitle(d.Title, d.Context)
 	for _, loss := range cut {
 		b.reportLoss(ctx, s.Event, loss)

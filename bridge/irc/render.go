@@ -22,7 +22,7 @@ import (
 // each dialect and for each place, and needs no evidence.
 //
 // spec: handofftag "Rule of dialects"
-func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	ev := d.Entry.Event
 	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue && translate.TagBytes(ev.Fields) <= MaxTagBytes && len(ev.Title) <= translate.MaxTitleBytes {
 		return ev, nil, nil
@@ -31,7 +31,7 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 }
 
 // Vouch returns a step written again, as [Render] does, whatever it was signed for.
-func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	ev := d.Entry.Event
 	if ev.From == p.Home.DID() {
 		return rewrite(ctx, p, p.Signer.Own(), ev, d.View)
@@ -54,16 +54,16 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 }
 
 // rewrite writes a step in the dialect of a view and for its venue, and signs it.
-func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []translate.Loss, error) {
+func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []federation.Loss, error) {
 	from, said := ev.Dialect, ev.Context
 	ev.Dialect, ev.Venue = v.Dialect, v.Venue
-	var cut []translate.Loss
+	var cut []federation.Loss
 	if ev.Title, ev.Context, cut = translate.FitWireTitle(ev.Title, ev.Context); ev.Context != said {
 		ev.ContextHash = "" // it was that of the context without the title
 	}
 	fields, losses := dialect.Rewrite(ev, from)
 	var err error
-	if translate.Loses(losses, "context") {
+	if federation.Loses(losses, "context") {
 		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
 			return ev, nil, fmt.Errorf("store context of %s: %w", ev.ID, err)
 		}
@@ -103,7 +103,7 @@ func Tags(ev federation.Event, v federation.View, msgid string) (map[string]stri
 }
 
 // LogLosses logs what a rendered step does not carry.
-func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losses []translate.Loss) {
+func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losses []federation.Loss) {
 	for _, loss := range losses {
 		log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", ev.ID.String()),
 			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))

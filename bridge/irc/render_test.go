@@ -321,7 +321,7 @@ func TestRenderCutsATitleThatIRCHasNoSpaceFor(t *testing.T) {
 	d.Entry.Event, d.View = ev, federation.View{Dialect: federation.HandoffTags, Venue: "#ops"}
 	got, losses, err := irc.Render(t.Context(), kept.ports(), d)
 	want := strings.Repeat("語", 100)
-	if err != nil || got.Title != want || got.Fields["handoff-task"] != want || got.Context != `{"a":1,"description":"`+title+`"}` || !translate.Loses(losses, "title") {
+	if err != nil || got.Title != want || got.Fields["handoff-task"] != want || got.Context != `{"a":1,"description":"`+title+`"}` || !federation.Loses(losses, "title") {
 		t.Errorf("title %q, context %s, losses %v, %v", got.Title, got.Context, losses, err)
 	}
 	m := translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: translate.Wire(got, nil)}

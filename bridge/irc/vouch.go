@@ -67,7 +67,7 @@ func vouch(ctx context.Context, p bridge.Ports, ev federation.Event, line string
 	ev.For, ev.From = ev.From, key.DID
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
 	fields, losses := dialect.Rewrite(ev, ev.Dialect)
-	if translate.Loses(losses, "context") {
+	if federation.Loses(losses, "context") {
 		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
 			return ev, fmt.Errorf("store context of %s: %w", ev.ID, err)
 		}

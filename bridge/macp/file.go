@@ -11,7 +11,6 @@ import (
 
 	"baton/bridge/stepbuilder"
 	"baton/federation"
-	"baton/translate"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/historyv1"
@@ -124,7 +123,7 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 		if found == nil {
 			return errNoHistory
 		}
-		var losses []translate.Loss
+		var losses []federation.Loss
 		offer = *found
 		d, losses = macpmode.Describe(t.session.Session, found, payload)
 		for _, loss := range losses {

@@ -11,7 +11,6 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
-	"baton/translate"
 )
 
 // OfferHandoff implements [contract.StrictServerInterface].
@@ -151,7 +150,7 @@ func (o *Operator) placers() []bridge.Placer {
 	return placers
 }
 
-func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
+func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	if ask.Proof != nil {
 		if ask.From+ask.To+ask.Title+ask.Context+ask.ContextHash+ask.Note != "" || len(ask.Caps) > 0 || !ask.Deadline.IsZero() {
 			return federation.Event{}, nil, usage("what was signed is in the document of proof alone")

@@ -13,7 +13,6 @@ import (
 	"baton/bridge"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
-	"baton/translate"
 )
 
 // Offer is a request to open a handoff. Its JSON is the body of the same request at REST: it is
@@ -249,7 +248,7 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 
 // event returns the step that is asked for: as the caller signed it, or as the gateway
 // signs it for the caller.
-func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []translate.Loss, error) {
+func (a *Access) event(ctx context.Context, q ask, now time.Time) (federation.Event, []federation.Loss, error) {
 	if q.proof.Document != "" {
 		ev, err := a.Builder().Attest(ctx, q.proof, q.verb, q.view, q.draft.Channel, now)
 		if err == nil && !a.deps.Gateway.Same(ctx, q.from, ev.From) {

@@ -110,7 +110,7 @@ func Recipient(text string) (federation.DID, error) {
 // Vouch returns a step that the gateway signs for a DID, and the members of the draft that
 // the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
 // [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
-func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
+func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []federation.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
 	if err != nil {
 		return federation.Event{}, nil, err
@@ -127,7 +127,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		}
 		ev.Evidence = &evidence
 	}
-	var cut []translate.Loss
+	var cut []federation.Loss
 	if d.Verb == federation.Offer {
 		d.Title, ev.Context, cut = translate.FitTitle(d.Title, d.Context)
 		if ev.Context != d.Context {
@@ -194,9 +194,9 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 
 // written puts a step into the words of its dialect. A context that is too long for
 // these is stored, and referred to.
-func (s Builder) written(ctx context.Context, ev federation.Event) (federation.Event, []translate.Loss, error) {
+func (s Builder) written(ctx context.Context, ev federation.Event) (federation.Event, []federation.Loss, error) {
 	fields, losses := dialect.Write(ev)
-	if translate.Loses(losses, "context") {
+	if federation.Loses(losses, "context") {
 		var err error
 		if ev, err = s.Evidence.Refer(ctx, ev); err != nil {
 			return ev, nil, fmt.Errorf("store context: %w", err)

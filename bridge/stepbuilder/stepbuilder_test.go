@@ -21,7 +21,6 @@ import (
 	"baton/federation/identity"
 	"baton/federation/signing"
 	"baton/federation/store/storetest"
-	"baton/translate"
 )
 
 // keyOf returns the key of a person with a name.
@@ -301,7 +300,7 @@ func TestAStepIsWrittenWhereItsHandoffIs(t *testing.T) {
 	if err != nil || ev.Handoff != view.ID || ev.Venue != view.Venue || ev.Dialect != federation.ActTags || ev.ReplyTo != view.ID.String() || ev.ID.IsZero() {
 		t.Errorf("it is %+v, %v", ev, err)
 	}
-	if !translate.Loses(losses, "note") || len(ev.Note) >= 1000 {
+	if !federation.Loses(losses, "note") || len(ev.Note) >= 1000 {
 		t.Errorf("of a note of 1000 bytes %d are left, lost %v", len(ev.Note), losses)
 	}
 }

@@ -169,7 +169,7 @@ const approval = `{"version": 1, "windows": {"notice": "1h"}, "kinds": {"approva
 // overTheWire writes a step as tags, and reads it as a link would.
 func (b bench) overTheWire(by person, ev federation.Event) federation.Event {
 	b.t.Helper()
-	var losses []translate.Loss
+	var losses []federation.Loss
 	ev.Fields, losses = dialect.Write(ev)
 	sealed, err := signing.Seal(b.t.Context(), by.key, ev)
 	if err != nil || len(losses) > 0 {

@@ -180,7 +180,7 @@ func readFrom(ev *federation.Event, own map[string]string) error {
 // Encode writes a step that was signed in this dialect with exactly the tags
 // that were signed. Nothing is lost: what does not fit a link is for the link to
 // refuse.
-func (Codec) Encode(s translate.Step) (translate.Tagged, []translate.Loss, error) {
+func (Codec) Encode(s translate.Step) (translate.Tagged, []federation.Loss, error) {
 	if s.Event.Dialect != federation.ActTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
 		return translate.Tagged{}, nil, errNotSigned
 	}
@@ -191,7 +191,7 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []translate.Loss, error
 // Write returns the fields that a gateway is to sign for a step given by its
 // members alone, with what they cannot carry: a note is cut to 400 characters,
 // and a context that would not fit one message is left out.
-func Write(ev federation.Event) (map[string]string, []translate.Loss) {
+func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	fields := map[string]string{
 		tagKind: string(cmp.Or(ev.Kind, federation.Handoff)), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),
 		tagTitle: ev.Title, tagCaps: strings.Join(ev.Caps, ","), tagPriority: ev.Priority,

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/translate"
 )
 
 // The payload types of steps.
@@ -123,7 +122,7 @@ type Step struct {
 	Priority string
 	Channel  string // where it asks to be written; may be empty
 
-	Losses []translate.Loss // what no step could carry, whatever its dialect
+	Losses []federation.Loss // what no step could carry, whatever its dialect
 }
 
 // envelope of a payload as it came: typed data, under either name, or the members flat

@@ -164,7 +164,7 @@ func (s *Step) readText(d data) {
 		case s.Note == "":
 			s.Note = note
 		default:
-			s.Losses = append(s.Losses, translate.Loss{Field: "note", Fate: translate.Cut, Why: "several members hold a text, and a step has one"})
+			s.Losses = append(s.Losses, federation.Loss{Field: "note", Fate: federation.Cut, Why: "several members hold a text, and a step has one"})
 			return
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Step) readContext(d data) {
 	}
 	if ref := d.Handoff.ContextRef; ref != "" {
 		if s.Context != "" {
-			s.Losses = append(s.Losses, translate.Loss{Field: "context", Fate: translate.Lost, Why: "a reference stands in its place"})
+			s.Losses = append(s.Losses, federation.Loss{Field: "context", Fate: federation.Lost, Why: "a reference stands in its place"})
 		}
 		s.Context = ref
 	}

@@ -31,14 +31,14 @@ type Out struct {
 
 // Encode writes one step for one recipient, with what an AIRC message cannot
 // carry of it.
-func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
+func Encode(s translate.Step, o Out) (Message, []federation.Loss, error) {
 	m := Message{Payload: Payload{Type: payloadType(s.Event), Data: map[string]any{"handoff": describe(s, o)}}}
 	if o.OfferMessage == "" {
 		o.OfferMessage = s.View.ID.String()
 	}
 	losses := writeData(m.Payload.Data, s, o)
 	if o.Evidence != nil {
-		losses = append(losses, translate.Loss{Field: "proof", Fate: translate.Lost, Why: "the recipient takes no payload of that size; the evidence has it"})
+		losses = append(losses, federation.Loss{Field: "proof", Fate: federation.Lost, Why: "the recipient takes no payload of that size; the evidence has it"})
 	}
 	if o.Native {
 		m.Payload.Type = TypeHandoff
@@ -77,7 +77,7 @@ func payloadType(ev federation.Event) string {
 }
 
 // writeData adds the members of the standard type and of the context.
-func writeData(data map[string]any, s translate.Step, o Out) []translate.Loss {
+func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 	ev := s.Event
 	switch ev.Verb {
 	case federation.Offer:
@@ -104,8 +104,8 @@ func writeData(data map[string]any, s translate.Step, o Out) []translate.Loss {
 }
 
 // lost returns what the members of a payload have no place for. It is in the proof.
-func lost(ev federation.Event) []translate.Loss {
-	var losses []translate.Loss
+func lost(ev federation.Event) []federation.Loss {
+	var losses []federation.Loss
 	for _, member := range []struct {
 		name  string
 		there bool
@@ -113,7 +113,7 @@ func lost(ev federation.Event) []translate.Loss {
 		{"accepts", !ev.Accepts.IsZero()}, {"bid_deadline", !ev.BidDeadline.IsZero()},
 	} {
 		if member.there {
-			losses = append(losses, translate.Loss{Field: member.name, Fate: translate.Lost, Why: "no member of the payload is for it"})
+			losses = append(losses, federation.Loss{Field: member.name, Fate: federation.Lost, Why: "no member of the payload is for it"})
 		}
 	}
 	return losses
@@ -128,13 +128,13 @@ func noted(note string) map[string]any {
 
 // writeContext adds an inline context as JSON: as it is on an offer, as result
 // and artifacts on a result. A reference travels in data.handoff.
-func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
+func writeContext(data map[string]any, ev federation.Event) []federation.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil
 	}
 	if err := federation.LosslessJSON([]byte(ev.Context)); err != nil {
 		// The registry signs canonical JSON and would change it; the text is in the proof.
-		return []translate.Loss{{Field: "context", Fate: translate.Lost, Why: err.Error()}}
+		return []federation.Loss{{Field: "context", Fate: federation.Lost, Why: err.Error()}}
 	}
 	value := json.RawMessage(ev.Context)
 	var members map[string]json.RawMessage

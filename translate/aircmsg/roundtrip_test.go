@@ -59,7 +59,7 @@ func (s said) event(context string) translate.Step {
 }
 
 // throughAIRC encodes a step and decodes it again.
-func throughAIRC(t *rapid.T, s translate.Step, native bool) (aircmsg.Step, []translate.Loss) {
+func throughAIRC(t *rapid.T, s translate.Step, native bool) (aircmsg.Step, []federation.Loss) {
 	m, losses, err := aircmsg.Encode(s, aircmsg.Out{Native: native})
 	if err != nil {
 		t.Fatalf("Encode: %v", err)
@@ -79,9 +79,9 @@ func throughAIRC(t *rapid.T, s translate.Step, native bool) (aircmsg.Step, []tra
 }
 
 // check holds what came back to what went out, but for the fields that were named.
-func check(t *rapid.T, want, got said, losses []translate.Loss) {
+func check(t *rapid.T, want, got said, losses []federation.Loss) {
 	named := func(field string) bool {
-		return slices.ContainsFunc(losses, func(l translate.Loss) bool { return l.Field == field })
+		return slices.ContainsFunc(losses, func(l federation.Loss) bool { return l.Field == field })
 	}
 	if named("context") {
 		got.Context = want.Context

@@ -44,7 +44,7 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 // Rewrite returns the fields that a gateway signs for a step that was signed already, in
 // the dialect of the step, and the members that they cannot carry. Tags that no codec knows
 // stay: all of them within one dialect, and only user tags (prefix "x-") into the other.
-func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []translate.Loss) {
+func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []federation.Loss) {
 	fields, losses := Write(ev)
 	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {
 		if knows(signed, name) {
@@ -60,7 +60,7 @@ func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string,
 		}
 		if !carried {
 			delete(fields, to)
-			losses = append(losses, translate.Loss{Field: name, Fate: translate.Lost, Why: "no tag of the other dialect is for it"})
+			losses = append(losses, federation.Loss{Field: name, Fate: federation.Lost, Why: "no tag of the other dialect is for it"})
 		}
 	}
 	return fields, losses
@@ -75,7 +75,7 @@ func knows(d federation.Dialect, tag string) bool {
 
 // Write returns the fields that a gateway is to sign for a step given by its
 // members, in the dialect of the step, with what they cannot carry.
-func Write(ev federation.Event) (map[string]string, []translate.Loss) {
+func Write(ev federation.Event) (map[string]string, []federation.Loss) {
 	if ev.Dialect == federation.ActTags {
 		return acttag.Write(ev)
 	}

@@ -51,7 +51,7 @@ func TestNothingOfASessionIsLostInSilence(t *testing.T) {
 			"scope": strings.TrimSpace(start.Intent) != "" && offer.Scope != "" && offer.Scope != start.Intent, "reason": offer.Reason != "", "roots": len(start.Roots) > 0,
 			"context_id": start.ContextId != "" && context == nil, "title": strings.TrimSpace(start.Intent) != "" && d.Title != start.Intent,
 		} {
-			if there && !translate.Loses(losses, field) {
+			if there && !federation.Loses(losses, field) {
 				rt.Fatalf("%s is lost in silence: %v", field, losses)
 			}
 		}

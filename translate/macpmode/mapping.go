@@ -80,7 +80,7 @@ type Description struct {
 
 // Describe returns the handoff that an offer of a session is, and what the handoff cannot say.
 // The context is the payload of the first HandoffContext, nil for none.
-func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []translate.Loss) {
+func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []federation.Loss) {
 	d := Description{Deadline: time.UnixMilli(s.Expires).UTC().Truncate(time.Second)}
 	title := s.Start.GetIntent()
 	if translate.OneLine(title) == "" {
@@ -89,30 +89,30 @@ func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload
 	if translate.OneLine(title) == "" {
 		title = Untitled
 	}
-	var losses []translate.Loss
-	lose := func(field string, fate translate.Fate, why string) {
-		losses = append(losses, translate.Loss{Field: field, Fate: fate, Why: why})
+	var losses []federation.Loss
+	lose := func(field string, fate federation.Fate, why string) {
+		losses = append(losses, federation.Loss{Field: field, Fate: fate, Why: why})
 	}
 	d.Context, d.Content = contextOf(context)
 	d.Title, d.Context, losses = translate.FitWireTitle(title, d.Context)
 	switch {
 	case len(d.Content) > 0 && len(losses) > 0:
 		d.Context, losses = "", nil
-		lose("title", translate.Cut, "longer than 300 bytes; the context is stored as sent, and the evidence has the full text")
+		lose("title", federation.Cut, "longer than 300 bytes; the context is stored as sent, and the evidence has the full text")
 	case d.Title != title && len(losses) == 0:
-		lose("title", translate.Cut, "it was not one line")
+		lose("title", federation.Cut, "it was not one line")
 	}
 	if offer.Scope != "" && offer.Scope != title {
-		lose("scope", translate.Lost, "a handoff has no scope; the evidence has it")
+		lose("scope", federation.Lost, "a handoff has no scope; the evidence has it")
 	}
 	if offer.Reason != "" {
-		lose("reason", translate.Lost, "an offer has no reason; the evidence has it")
+		lose("reason", federation.Lost, "an offer has no reason; the evidence has it")
 	}
 	if len(s.Start.GetRoots()) > 0 {
-		lose("roots", translate.Lost, "a handoff has no roots; the evidence has them")
+		lose("roots", federation.Lost, "a handoff has no roots; the evidence has them")
 	}
 	if s.Start.GetContextId() != "" && context == nil {
-		lose("context_id", translate.Lost, "the context is known by name alone; the evidence has the name")
+		lose("context_id", federation.Lost, "the context is known by name alone; the evidence has the name")
 	}
 	d.carried(s.Start.GetExtensions()[CarryExtension])
 	return d, losses

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"baton/federation"
-	"baton/translate"
 	"baton/translate/macpmode/macpv1"
 	"baton/translate/macpmode/taskv1"
 )
@@ -149,7 +148,7 @@ func object(members map[string]any) string {
 
 // WriteReport returns the message of the task mode that a step of the assignee is, and what the
 // message cannot say. It returns "" for a step of another kind.
-func WriteReport(ev federation.Event, task, assignee string) (kind string, payload proto.Message, losses []translate.Loss) { //nolint:ireturn // each kind has a payload of its own
+func WriteReport(ev federation.Event, task, assignee string) (kind string, payload proto.Message, losses []federation.Loss) { //nolint:ireturn // each kind has a payload of its own
 	switch ev.Verb { //nolint:exhaustive // the other steps are not about the work
 	case federation.Progress:
 		p := &taskv1.TaskUpdatePayload{TaskId: task, Status: "in_progress", Message: ev.Note, PartialOutput: output(ev)}
@@ -167,7 +166,7 @@ func WriteReport(ev federation.Event, task, assignee string) (kind string, paylo
 			p.ErrorCode = code
 		}
 		if !saysAll(ev.Context, "retryable", "error_code") {
-			losses = append(losses, translate.Loss{Field: "context", Fate: translate.Cut, Why: "a TaskFail has a reason, error_code and retryable alone"})
+			losses = append(losses, federation.Loss{Field: "context", Fate: federation.Cut, Why: "a TaskFail has a reason, error_code and retryable alone"})
 		}
 		return TypeTaskFail, p, losses
 	}

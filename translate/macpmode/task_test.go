@@ -113,7 +113,7 @@ func TestAStepIsWholeInItsReport(t *testing.T) {
 				t.Errorf("%s with %s is %s, which has no %s", tt.verb, tt.context, text, want)
 			}
 		}
-		if translate.Loses(losses, "context") != tt.lost {
+		if federation.Loses(losses, "context") != tt.lost {
 			t.Errorf("%s with %s loses %v", tt.verb, tt.context, losses)
 		}
 	}

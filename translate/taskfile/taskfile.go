@@ -201,13 +201,13 @@ func (r Record) Context() string {
 
 // Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
 // context. Unreadable members are reported as losses, because the context has no fixed form.
-func (r Record) Terms() (caps []string, deadline time.Time, losses []translate.Loss) {
+func (r Record) Terms() (caps []string, deadline time.Time, losses []federation.Loss) {
 	members, err := r.context()
 	if err != nil {
 		return nil, time.Time{}, nil
 	}
 	lose := func(field string, err error) {
-		losses = append(losses, translate.Loss{Field: field, Fate: translate.Lost, Why: "context." + field + ": " + err.Error()})
+		losses = append(losses, federation.Loss{Field: field, Fate: federation.Lost, Why: "context." + field + ": " + err.Error()})
 	}
 	for _, m := range members {
 		switch m.name {

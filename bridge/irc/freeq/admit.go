@@ -7,7 +7,6 @@ import (
 
 	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate"
 )
 
 // Admits returns a [*federation.RefusalError] for a pending step that the server would ignore: see
@@ -34,7 +33,7 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 // it to users. If the step has another signer, legal renders it with the key that the gateway keeps
 // for its actor. If the server does not accept that key either, legal returns the step with a
 // [*federation.RefusalError].
-func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+func (l *Link) legal(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	written, losses, err := l.render(ctx, d)
 	if err != nil {
 		return written, nil, err

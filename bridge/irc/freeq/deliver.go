@@ -289,7 +289,7 @@ func withDID(line string, did federation.DID) string {
 // accepted a signer for a party with another DID, the step is written as from that party, because a
 // server knows one DID per user. A step by another home itself is written as a step of this gateway. An offer signed by
 // the gateway names the DID that signs the answers.
-func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []federation.Loss, error) {
 	another := d.View.Home != l.deps.Home && l.introduces(d.View)
 	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
 		d.Entry.Event.From = l.deps.Home.DID()

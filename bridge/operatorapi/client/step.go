@@ -100,7 +100,7 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contrac
 		return none, err
 	}
 	fields, losses := dialect.Write(ev)
-	if translate.Loses(losses, "context") || content.file != nil {
+	if federation.Loses(losses, "context") || content.file != nil {
 		if ev.Context, ev.ContextHash, err = c.store(ctx, content, string(ev.From)); err != nil {
 			return none, err
 		}
