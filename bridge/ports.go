@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // Ports is what every link may use of the gateway. A network that needs more declares a port
@@ -152,6 +153,11 @@ func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
 		return nil
 	}
 	return p.Blocks.Blocked(ctx, s)
+}
+
+// EvidenceOf returns the evidence of an original for a step at a venue.
+func (p Ports) EvidenceOf(ctx context.Context, original signing.Original, venue string) (federation.Evidence, error) {
+	return original.Evidence(ctx, p.PublicURL, venue, p.Signer.Kept(signing.EvidenceSecret))
 }
 
 // Presence knows which users are connected to the networks of this gateway.

@@ -67,10 +67,7 @@ func within(said aircmsg.Message, limit int) bool {
 // what was signed, which is on disk before this returns.
 func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
 	if ev.Evidence == nil {
-		original, err := signing.OriginalOf(ev).Evidence(l.deps.PublicURL)
-		if err == nil {
-			original, err = signing.SealEvidence(ctx, original, ev.Venue, l.deps.Signer.Kept(signing.EvidenceSecret))
-		}
+		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev), ev.Venue)
 		if err == nil {
 			err = l.deps.Evidence.Keep(ctx, ev.Handoff, original)
 		}

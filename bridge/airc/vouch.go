@@ -26,15 +26,9 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 		}
 		return l.file(ctx, d, ev, nil)
 	}
-	evidence, err := signing.Original{
-		Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public,
-	}.Evidence(l.deps.PublicURL)
-	if err != nil {
-		return nil, err
-	}
 	if verb := s.implied(); verb != "" {
 		bare := step{Step: aircmsg.Step{Verb: verb}, view: s.view, replyTo: s.view.ID}
-		ev, _, err := l.vouch(ctx, d, bare, evidence)
+		ev, _, err := l.vouch(ctx, d, bare)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +36,7 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 			return nil, err
 		}
 	}
-	ev, losses, err := l.vouch(ctx, d, s, evidence)
+	ev, losses, err := l.vouch(ctx, d, s)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +66,9 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 	}, nil
 }
 
-// vouch returns a step in the words of its handoff, signed with the key that the
-// gateway keeps for the agent, with what it could not carry. The agent's own
-// signature is in the evidence: it covers an AIRC message and could never stand for
-// these bytes.
-func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federation.Evidence) (federation.Event, []federation.Loss, error) {
+// vouch returns a step as the gateway signs it for the agent, with the message as evidence. The
+// agent's own signature covers the message, and could never stand for the step.
+func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
 		return federation.Event{}, nil, err
@@ -86,33 +78,20 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
 		From: key.DID, For: d.sender.StandsFor(s.view), Venue: s.view.Venue, Dialect: s.view.Dialect,
 		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context, ContextHash: s.ContextHash,
-		Provenance: federation.Vouched, Evidence: &evidence, Arrival: d.arrival(),
+		Arrival: d.arrival(),
 	}
 	if s.Verb == federation.Offer {
 		if err := l.open(ctx, d, s, &ev); err != nil {
 			return federation.Event{}, nil, err
 		}
 	}
-	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Signer.Kept(signing.EvidenceSecret)); err != nil {
+	original := signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public}
+	evidence, err := l.deps.EvidenceOf(ctx, original, ev.Venue)
+	if err != nil {
 		return federation.Event{}, nil, err
 	}
-	fields, losses := dialect.Write(ev)
-	if federation.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
-		if ev, err = l.deps.Evidence.Refer(ctx, ev); err != nil {
-			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
-		}
-		fields, losses = dialect.Write(ev)
-	}
-	ev.Fields = fields
-	for _, loss := range losses { // what is filed is what is signed
-		switch loss.Field {
-		case "note":
-			ev.Note, _ = translate.CutNote(ev.Note)
-		case "context":
-			ev.Context, ev.ContextHash = "", ""
-		}
-	}
-	ev, err = signing.Seal(ctx, key, ev)
+	ev.Evidence = &evidence
+	ev, losses, err := signing.Vouch(ctx, key, ev, dialect.Write, l.deps.Evidence.Refer)
 	if err != nil {
 		return federation.Event{}, nil, fmt.Errorf("vouch for %s: %w", d.sender.Handle, err)
 	}

@@ -215,10 +215,7 @@ func (g *Gateway) newcomer(ctx context.Context, ev federation.Event, now time.Ti
 
 // sealMessage signs a message with a key that the gateway keeps, with the original as evidence.
 func (g *Gateway) sealMessage(ctx context.Context, ev federation.Event, key federation.SigningKey, original signing.Original) (federation.Event, error) {
-	evidence, err := original.Evidence(g.deps.PublicURL)
-	if err == nil {
-		evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, g.deps.Kept(signing.EvidenceSecret))
-	}
+	evidence, err := original.Evidence(ctx, g.deps.PublicURL, ev.Venue, g.deps.Kept(signing.EvidenceSecret))
 	if err != nil {
 		return ev, fmt.Errorf("keep original of %s: %w", ev.ID, err)
 	}

@@ -32,45 +32,29 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 
 // Vouch returns a step written again, as [Render] does, whatever it was signed for.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []federation.Loss, error) {
-	ev := d.Entry.Event
-	if ev.From == p.Home.DID() {
-		return rewrite(ctx, p, p.Signer.Own(), ev, d.View)
+	signed := d.Entry.Event
+	ev := signed
+	ev.Dialect, ev.Venue = d.View.Dialect, d.View.Venue
+	title, fitted, cut := translate.FitWireTitle(ev.Title, ev.Context)
+	if ev.Title, ev.Context = title, fitted; ev.Context != signed.Context {
+		ev.ContextHash = "" // it was the hash of the context without the title
 	}
-	evidence, err := signing.OriginalOf(ev).Evidence(p.PublicURL)
-	if err == nil {
-		evidence, err = signing.SealEvidence(ctx, evidence, d.View.Venue, p.Signer.Kept(signing.EvidenceSecret))
+	write := func(ev federation.Event) (map[string]string, []federation.Loss) {
+		return dialect.Rewrite(ev, signed.Dialect)
 	}
+	if signed.From == p.Home.DID() {
+		ev, losses, err := signing.SealFitted(ctx, p.Signer.Own(), ev, write, p.Evidence.Refer)
+		return ev, append(cut, losses...), err
+	}
+	evidence, err := p.EvidenceOf(ctx, signing.OriginalOf(signed), ev.Venue)
 	if err != nil {
-		return ev, nil, err
+		return signed, nil, err
 	}
 	if err := p.Evidence.Keep(ctx, ev.Handoff, evidence); err != nil {
-		return ev, nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
+		return signed, nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
 	}
-	actor := ev.Actor()
-	key := p.Signer.Kept("person:" + string(actor))
-	ev.From, ev.For = key.DID, actor
-	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
-	return rewrite(ctx, p, key, ev, d.View)
-}
-
-// rewrite writes a step in the dialect of a view and for its venue, and signs it.
-func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []federation.Loss, error) {
-	from, said := ev.Dialect, ev.Context
-	ev.Dialect, ev.Venue = v.Dialect, v.Venue
-	var cut []federation.Loss
-	if ev.Title, ev.Context, cut = translate.FitWireTitle(ev.Title, ev.Context); ev.Context != said {
-		ev.ContextHash = "" // it was that of the context without the title
-	}
-	fields, losses := dialect.Rewrite(ev, from)
-	var err error
-	if federation.Loses(losses, "context") {
-		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
-			return ev, nil, fmt.Errorf("store context of %s: %w", ev.ID, err)
-		}
-		fields, losses = dialect.Rewrite(ev, from)
-	}
-	ev.Fields = fields
-	ev, err = signing.Seal(ctx, key, ev)
+	ev.For, ev.Evidence = signed.Actor(), &evidence
+	ev, losses, err := signing.Vouch(ctx, p.Signer.Kept("person:"+string(ev.For)), ev, write, p.Evidence.Refer)
 	return ev, append(cut, losses...), err
 }
 

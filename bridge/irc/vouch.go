@@ -9,7 +9,6 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
-	"baton/translate"
 	"baton/translate/dialect"
 )
 
@@ -29,58 +28,35 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 	return b, nil
 }
 
-// VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in
-// From. A step without an id gets one. The line as received
-// is its evidence. A context for which there is no room is stored; what the step cannot
-// carry even so is in the line alone. With an error it returns the step as it was, so that the
-// caller can try again.
+// VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in From. A step
+// without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
+// only the evidence has members that do not fit even so. With an error it returns the step unchanged,
+// so that the caller can try again.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
-	vouched, err := vouch(ctx, p, ev, line)
-	if err != nil {
-		return ev, fmt.Errorf("vouch for %s: %w", ev.From, err)
-	}
-	return vouched, nil
-}
-
-func vouch(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
+	draft := ev
 	switch {
 	case ev.Stamped:
 	case ev.Verb == federation.Offer:
-		ev.ID = ev.Handoff
+		draft.ID = ev.Handoff
 	default:
 		id, err := federation.NewEventID(ev.Arrival.Received, rand.Reader)
 		if err != nil {
 			return ev, err
 		}
-		ev.ID = id
+		draft.ID = id
 	}
-	evidence, err := signing.Original{
-		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: line,
-	}.Evidence(p.PublicURL)
+	original := signing.Original{Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: line}
+	evidence, err := p.EvidenceOf(ctx, original, ev.Venue)
 	if err != nil {
 		return ev, err
 	}
-	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, p.Signer.Kept(signing.EvidenceSecret)); err != nil {
-		return ev, err
+	draft.For, draft.Evidence = ev.From, &evidence
+	write := func(ev federation.Event) (map[string]string, []federation.Loss) {
+		return dialect.Rewrite(ev, ev.Dialect)
 	}
-	key := p.Signer.Kept("person:" + string(ev.From))
-	ev.For, ev.From = ev.From, key.DID
-	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
-	fields, losses := dialect.Rewrite(ev, ev.Dialect)
-	if federation.Loses(losses, "context") {
-		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
-			return ev, fmt.Errorf("store context of %s: %w", ev.ID, err)
-		}
-		fields, losses = dialect.Rewrite(ev, ev.Dialect)
+	vouched, _, err := signing.Vouch(ctx, p.Signer.Kept("person:"+string(ev.From)), draft, write, p.Evidence.Refer)
+	if err != nil {
+		return ev, fmt.Errorf("vouch for %s: %w", ev.From, err)
 	}
-	for _, loss := range losses { // what is filed is what is signed
-		switch loss.Field {
-		case "note":
-			ev.Note, _ = translate.CutNote(ev.Note)
-		case "context":
-			ev.Context, ev.ContextHash = "", ""
-		}
-	}
-	ev.Fields = fields
-	return signing.Seal(ctx, key, ev)
+	return vouched, nil
 }

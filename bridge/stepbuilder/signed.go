@@ -98,19 +98,6 @@ func (s Builder) CheckVouched(ctx context.Context, did federation.DID) error {
 	return s.checkBound(ctx, did)
 }
 
-// readable returns a step as everybody else will read its fields, or the refusal
-// that they would meet it with.
-func readable(ev federation.Event) (federation.Event, error) {
-	signed := ev
-	signed.Stamped, signed.Signature.Text = true, "unsigned"
-	read, err := dialect.Decode(tagged(signed))
-	if err != nil {
-		return ev, err
-	}
-	ev.Title, ev.Caps, ev.Deadline = read.Title, read.Caps, read.Deadline
-	return ev, nil
-}
-
 // tagged returns a step as the message that it would be on IRC.
 func tagged(ev federation.Event) translate.Tagged {
 	m := translate.Tagged{

@@ -120,13 +120,6 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		return federation.Event{}, nil, err
 	}
 	ev.From, ev.For = key.DID, standsFor
-	if d.Original != "" {
-		evidence, err := signing.Original{Network: s.Network, Received: now, Document: d.Original}.Evidence(s.PublicURL)
-		if err != nil {
-			return federation.Event{}, nil, err
-		}
-		ev.Evidence = &evidence
-	}
 	var cut []federation.Loss
 	if d.Verb == federation.Offer {
 		d.Title, ev.Context, cut = translate.FitTitle(d.Title, d.Context)
@@ -137,19 +130,23 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 			return federation.Event{}, nil, err
 		}
 	}
-	if ev.Evidence != nil {
-		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Signer.Kept(signing.EvidenceSecret)); err != nil {
+	if d.Original != "" {
+		original := signing.Original{Network: s.Network, Received: now, Document: d.Original}
+		evidence, err := original.Evidence(ctx, s.PublicURL, ev.Venue, s.Signer.Kept(signing.EvidenceSecret))
+		if err != nil {
 			return federation.Event{}, nil, err
 		}
+		ev.Evidence = &evidence
 	}
 	if ev.Arrival, err = s.arrival(ctx, ev, now); err != nil {
 		return federation.Event{}, nil, err
 	}
-	ev, losses, err := s.written(ctx, ev)
-	if err != nil {
-		return federation.Event{}, nil, err
+	ev, losses, err := signing.Vouch(ctx, key, ev, dialect.Write, s.Evidence.Refer)
+	for _, loss := range losses {
+		if loss.Field == "context" { // the caller can write a shorter one
+			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
+		}
 	}
-	ev, err = signing.Seal(ctx, key, ev)
 	return ev, append(cut, losses...), err
 }
 
@@ -165,7 +162,6 @@ func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.E
 	ev := federation.Event{
 		ID: id, Handoff: view.ID, Kind: view.Kind, Verb: d.Verb,
 		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: d.ReplyTo, Note: d.Note, Context: d.Context, ContextHash: d.ContextHash,
-		Provenance: federation.Vouched,
 	}
 	if ev.ReplyTo == "" {
 		ev.ReplyTo = view.ID.String()
@@ -190,28 +186,6 @@ func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (fede
 		ev.Venue = s.Pair(ev.From, ev.To)
 	}
 	return ev, nil
-}
-
-// written puts a step into the words of its dialect. A context that is too long for
-// these is stored, and referred to.
-func (s Builder) written(ctx context.Context, ev federation.Event) (federation.Event, []federation.Loss, error) {
-	fields, losses := dialect.Write(ev)
-	if federation.Loses(losses, "context") {
-		var err error
-		if ev, err = s.Evidence.Refer(ctx, ev); err != nil {
-			return ev, nil, fmt.Errorf("store context: %w", err)
-		}
-		fields, losses = dialect.Write(ev)
-	}
-	ev.Fields = fields
-	for _, loss := range losses {
-		if loss.Field == "context" { // the caller can write a shorter one
-			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
-		}
-		ev.Note, _ = translate.CutNote(ev.Note)
-	}
-	ev, err := readable(ev)
-	return ev, losses, err
 }
 
 // Place returns where an offer is written on IRC, and in which dialect. Nowhere is

@@ -84,7 +84,7 @@ func (s *story) original(agent federation.SigningKey) *federation.Evidence {
 	}
 	evidence, err := signing.Original{
 		Network: "airc", Received: noon(), Document: string(message), KeyID: signing.AgentKeyID(keyOf(0x44).Public), Key: keyOf(0x44).Public,
-	}.Evidence("https://gw.example")
+	}.Evidence(s.t.Context(), "https://gw.example", "#ops", federation.SigningKey{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -452,7 +452,7 @@ func TestAForeignSignatureInTheEvidenceIsChecked(t *testing.T) {
 	s = &story{t: t, dialect: s.dialect, evidence: map[[32]byte][]byte{}}
 	alice, agent := keyOf(0x22), keyOf(0x33)
 	s.file(alice, federation.Event{Verb: federation.Offer, To: agent.DID, Title: "x", Provenance: federation.Signed})
-	evidence, err := signing.Original{Network: "airc", Document: `{"v":"0.1","body":"forged","signature":"AAAA"}`, Key: keyOf(0x44).Public}.Evidence("https://gw.example")
+	evidence, err := signing.Original{Network: "airc", Document: `{"v":"0.1","body":"forged","signature":"AAAA"}`, Key: keyOf(0x44).Public}.Evidence(t.Context(), "https://gw.example", "#ops", federation.SigningKey{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,11 +39,12 @@ func OriginalOf(ev federation.Event) Original {
 	}
 }
 
-// Evidence returns the evidence of an original: canonical JSON, and its address by the SHA-256. The same
-// original gives the same bytes.
+// Evidence returns the evidence of an original for a step at a venue: canonical JSON, and its address at the
+// gateway, by the SHA-256. The same original gives the same bytes. Readers other than the parties may see the
+// digest, so the address of private evidence has a capability, made with the key named [EvidenceSecret].
 //
 // spec: airc-shapes "A step as payload"
-func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
+func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret federation.SigningKey) (federation.Evidence, error) {
 	members := map[string]any{
 		"v": 1, "network": o.Network, "received": o.Received.UTC().Format("2006-01-02T15:04:05.000Z07:00"), "document": o.Document,
 		"key": map[string]string{"kid": o.KeyID, "publicKey": base64.RawURLEncoding.EncodeToString(o.Key)},
@@ -60,7 +61,15 @@ func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
 		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
 	}
 	digest := sha256.Sum256(served)
-	address, err := federation.JoinURL(publicURL, EvidencePath.Join(hex.EncodeToString(digest[:])), nil)
+	var query url.Values
+	if federation.Private(venue) {
+		capability, err := evidenceCapability(ctx, digest, secret)
+		if err != nil {
+			return federation.Evidence{}, err
+		}
+		query = url.Values{capabilityQuery: {capability}}
+	}
+	address, err := federation.JoinURL(publicURL, EvidencePath.Join(hex.EncodeToString(digest[:])), query)
 	if err != nil {
 		return federation.Evidence{}, fmt.Errorf("name evidence: %w", err)
 	}
@@ -77,21 +86,6 @@ const capabilityBytes = 16
 
 // EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
 const EvidenceSecret = "evidence"
-
-// SealEvidence adds a capability to the address of the evidence of a private step, because readers other
-// than the parties may see the digest. It does not change the evidence of other venues. The key is that of
-// [EvidenceSecret].
-func SealEvidence(ctx context.Context, e federation.Evidence, venue string, key federation.SigningKey) (federation.Evidence, error) {
-	if !federation.Private(venue) {
-		return e, nil
-	}
-	capability, err := evidenceCapability(ctx, e.Digest, key)
-	if err != nil {
-		return e, err
-	}
-	e.URL += "?" + capabilityQuery + "=" + capability
-	return e, nil
-}
 
 // OpensEvidence reports whether a query has the capability of evidence.
 func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Values, key federation.SigningKey) (bool, error) {

@@ -190,7 +190,7 @@ func (l *Link) offer(ctx context.Context, m message, line string) error {
 		return &federation.RefusalError{Code: federation.InvalidTarget}
 	}
 	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title, Provenance: federation.Vouched,
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title,
 		Arrival: federation.Arrival{Network: network, Link: l.cfg.Name, Name: m.From, Received: time.Now()},
 	}
 	if ev, err = l.vouched(ctx, ev, line); err != nil {
@@ -211,15 +211,11 @@ func (l *Link) vouched(ctx context.Context, ev federation.Event, line string) (f
 	if ev.Venue == "" { // the offer waits in the inbox of its recipient
 		ev.Venue, ev.Dialect = federation.PrivateVenue(ev.From, ev.To), federation.HandoffTags
 	}
-	evidence, err := signing.Original{Network: network, Received: ev.Arrival.Received, Document: line}.Evidence(l.ports.PublicURL)
-	if err != nil {
-		return ev, err
-	}
-	evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.ports.Signer.Kept(signing.EvidenceSecret))
+	evidence, err := l.ports.EvidenceOf(ctx, signing.Original{Network: network, Received: ev.Arrival.Received, Document: line}, ev.Venue)
 	if err != nil {
 		return ev, err
 	}
 	ev.Evidence = &evidence
-	ev.Fields, _ = dialect.Write(ev) // an offer with a title alone fits every dialect
-	return signing.Seal(ctx, key, ev)
+	ev, _, err = signing.Vouch(ctx, key, ev, dialect.Write, l.ports.Evidence.Refer)
+	return ev, err
 }
