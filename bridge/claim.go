@@ -64,19 +64,6 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfSender returns the claim about the user that has the name of a message. The user that
-// has the name now takes precedence over the mark of the message.
-func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, federation.DID) {
-	if s.Origin == "" && s.Live != "" {
-		return claimOf(s.Live), s.Live
-	}
-	claim, did := ClaimOfMessage(s)
-	if claim != Unknown {
-		return claim, did
-	}
-	return answered(asked), ""
-}
-
 // ClaimOfPerson returns the claim about the person behind a name, where no message proves
 // one: the DID that the name is bound to here, else what a peer states, which may be an
 // account.

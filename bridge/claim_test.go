@@ -77,7 +77,6 @@ func TestTheVectorsOfIdentityClaims(t *testing.T) {
 	}
 	var tables struct {
 		Messages []claimVector `json:"message_vectors"`
-		Senders  []claimVector `json:"sender_vectors"`
 		Persons  []claimVector `json:"person_vectors"`
 	}
 	if err := json.Unmarshal(text, &tables); err != nil {
@@ -89,9 +88,6 @@ func TestTheVectorsOfIdentityClaims(t *testing.T) {
 	}{
 		"message": {tables.Messages, func(v claimVector, _ bridge.Lookup) (bridge.IdentityClaim, federation.DID) {
 			return bridge.ClaimOfMessage(v.seen())
-		}},
-		"sender": {tables.Senders, func(v claimVector, asked bridge.Lookup) (bridge.IdentityClaim, federation.DID) {
-			return bridge.ClaimOfSender(v.seen(), asked)
 		}},
 		"person": {tables.Persons, func(v claimVector, asked bridge.Lookup) (bridge.IdentityClaim, federation.DID) {
 			return bridge.ClaimOfPerson(v.Input.Binding, v.Input.ByPeer, v.Input.HadOther, asked)

@@ -16,11 +16,6 @@ func KeyDID(key ed25519.PublicKey) federation.DID {
 	return federation.DID(keyPrefix + multibase(key))
 }
 
-// PublicKeyDID returns the did:key of a key.
-func PublicKeyDID(key federation.PublicKey) federation.DID {
-	return federation.DID(keyPrefix + writeMultibase(key))
-}
-
 // ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point that is not on its
 // curve, and any second spelling of a key are errors.
 //

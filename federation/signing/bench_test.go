@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/signing"
 )
 
 // BenchmarkVerifySchemes compares a scheme with the bare check of its signature. The two take
@@ -20,7 +19,7 @@ func BenchmarkVerifySchemes(b *testing.B) {
 
 func benchScheme(b *testing.B, v schemeVector) {
 	b.Helper()
-	scheme, _ := signing.Named(v.Scheme)
+	scheme := schemeNamed(b, v.Scheme)
 	key := keyOf(mustHex(b, v.Seed))
 	message := []byte(v.Message)
 	document, err := scheme.Document(message)

@@ -28,13 +28,6 @@ func Message() Scheme {
 	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// RegistryEnvelope is the scheme of the messages that a registry writes itself.
-//
-// spec: airc-v0.1.1 §9.3
-func RegistryEnvelope() Scheme {
-	return Scheme{Name: "airc-registry", Document: Envelope, Encoding: inEnvelope(), KeyID: RegistryKeyID}
-}
-
 // SignEnvelope returns an AIRC envelope as canonical JSON with its signature
 // added. The envelope is anything that marshals to a JSON object.
 func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) ([]byte, error) {

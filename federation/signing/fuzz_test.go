@@ -52,7 +52,7 @@ func FuzzSchemes(f *testing.F) {
 	key := keyOf(make([]byte, 32))
 	bytesAlone := map[string]bool{"airc-challenge": true, "airc-challenge-bytes": true, "airc-rotate-key": true, "airc-header-ascii": true}
 	f.Fuzz(func(t *testing.T, message []byte, signature string) {
-		for _, s := range signing.Schemes() {
+		for _, s := range schemes() {
 			document, err := s.Document(message)
 			if err != nil {
 				continue
@@ -83,7 +83,7 @@ func FuzzSignatureTag(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, s := range signing.Schemes() {
+		for _, s := range schemes() {
 			kid, sig, ours := s.Encoding.Read(text)
 			if !ours || sig == nil || strings.HasPrefix(s.Name, "airc-legacy") || strings.HasPrefix(s.Name, "airc-header") {
 				continue

@@ -98,11 +98,6 @@ func agentKey(k ed25519.PublicKey) string {
 	return "k_" + hex.EncodeToString(s[:])[:16]
 }
 
-func registryKey(k ed25519.PublicKey) string {
-	s := sha256.Sum256(k)
-	return "reg_" + hex.EncodeToString(s[:])[:16]
-}
-
 func makers() []maker {
 	const challenge = "bobsChallengeAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	decoded, _ := base64.RawURLEncoding.DecodeString(challenge[:43])
@@ -123,10 +118,6 @@ func makers() []maker {
 	ownReceipt := map[string]any{
 		"from": "did:web:gw.example", "target": "#bob", "id": "01K9ZQ0000000000000000000J", "handoff": "confirm",
 		"handoff-id": "01K9ZQ0000000000000000000H", "handoff-subject": "01K9ZQ0000000000000000000K",
-	}
-	chat := map[string]any{
-		"from": "did:example:bob", "msgid": "01K9ZQ0000000000000000000H", "target": "#ops",
-		"body": "sha256:" + strings.Repeat("0f", 32), "coord": map[string]any{"task-id": "1", "event": "x"}, "reply": "01K9ZQ0000000000000000000J",
 	}
 	envelope := map[string]any{
 		"v": "0.1", "id": "AAECAwQFBgcICQoLDA0ODw", "kid": "k", "aud": "gw.example", "from": "scout_7", "to": "bob", "timestamp": 1790000000,
@@ -150,9 +141,7 @@ func makers() []maker {
 		{scheme: "receipt", name: "act", message: receipt, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
 		{scheme: "receipt", name: "handoff", message: ownReceipt, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
 		{scheme: "passport", name: "short", message: map[string]any{"v": 1, "home": "bob.example", "signature": "s"}, uncovered: []string{"signature"}, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
-		{scheme: "chat", name: "reply", message: chat, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
 		{scheme: "airc", name: "message", message: envelope, uncovered: []string{"signature", "seq"}, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
-		{scheme: "airc-registry", name: "message", message: envelope, uncovered: []string{"signature", "seq"}, keyID: registryKey, write: bare, alphabet: base64.RawURLEncoding},
 		{scheme: "airc-relay", name: "relay", message: relay, uncovered: []string{"origin_registry_signature"}, write: prefixed, alphabet: base64.StdEncoding},
 		{scheme: "airc-challenge", name: "text", text: challenge, covered: []byte(challenge), keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
 		{scheme: "airc-challenge-bytes", name: "bytes", text: challenge[:43], covered: decoded, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},

@@ -25,26 +25,6 @@ type Scheme struct {
 	KeyID func(ed25519.PublicKey) string
 }
 
-// Schemes returns every scheme, each under a name of its own.
-func Schemes() []Scheme {
-	return []Scheme{
-		HandoffStep(), ActStep(), Receipt(), Passport(), Chat(),
-		Message(), Relay(), RegistryEnvelope(), Challenge(), DecodedChallenge(), Rotation(), BareRotation(), Revocation(),
-		BoundRegistration(), BoundRotation(), BoundRevocation(),
-		LegacyMessage(), LegacyTextless(), LegacyFive(), LegacyHeader(), LegacyASCIIHeader(),
-	}
-}
-
-// Named returns the scheme of a name, and false for an unknown name.
-func Named(name string) (Scheme, bool) {
-	for _, s := range Schemes() {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Scheme{}, false
-}
-
 // Sign returns the signature of a message as the scheme writes it, and the bytes
 // that it covers.
 func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []byte) (signature string, document []byte, err error) {

@@ -4,13 +4,12 @@
 //
 // A [Session] is what its history says. [Start] and [Session.Check] judge an envelope and return
 // the entries that accept it; [Session.Apply] makes the change of one entry. The caller makes the
-// entries durable between the two. [Restore] applies a history from the beginning, and gives the
-// same session each time: nothing but the entries decides.
+// entries durable between the two. The same entries, applied from the beginning, give the same
+// session.
 //
 // The handoff mode moves responsibility: one pending offer at a time, with a target that never
 // changes; the owner adds context, the target alone accepts or declines, and a Commitment alone
-// resolves the session. [Describe] returns the handoff that an offer is, [Fidelity] what each
-// direction loses.
+// resolves the session. [Describe] returns the handoff of an offer.
 //
 // STATUS says which sections of the sources hold.
 package macpmode

@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"baton/federation"
-	"baton/translate"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 	"baton/translate/macpmode/taskv1"
+	"baton/translate/translatetest"
 )
 
 // report returns a message of the task mode.
@@ -126,8 +126,8 @@ func TestAStepIsWholeInItsReport(t *testing.T) {
 func TestTheTableOfTasksNamesEachMember(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}
-	for _, row := range macpmode.TaskFidelity() {
-		if row.Way == translate.In {
+	for _, row := range taskFidelity() {
+		if row.Way == translatetest.In {
 			named[row.Field] = true
 		}
 	}

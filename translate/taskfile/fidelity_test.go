@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"baton/federation"
-	"baton/translate"
 	"baton/translate/taskfile"
 	"baton/translate/translatetest"
 )
 
 func TestTheTableSaysWhatBecomesOfEachFieldOfAStep(t *testing.T) {
 	t.Parallel()
-	translatetest.NamesEachField(t, taskfile.Fidelity())
+	translatetest.NamesEachField(t, fidelity())
 }
 
 // encode returns the record of an offer as it is read back.
@@ -47,7 +46,7 @@ func TestAStepIsWholeInItsRecord(t *testing.T) {
 		"verb": later.Verb == "complete" && taskfile.StatusOf(step.View.State, taskfile.Accepted) == taskfile.Completed, "note": later.Note == "the note",
 		"context of a later step": string(result) == `{"the":"result"}`,
 	}
-	for _, field := range translate.Placed(taskfile.Fidelity(), translate.Out, translate.Kept, translate.Moved, translate.Carried) {
+	for _, field := range translatetest.Placed(fidelity(), translatetest.Out, translatetest.Kept, translatetest.Moved, translatetest.Carried) {
 		if !there[field] {
 			t.Errorf("%s is not in the record: %s", field, r.Bytes())
 		}
@@ -69,7 +68,7 @@ func TestARecordIsWholeInItsHandoff(t *testing.T) {
 		"from_agent": r.From == "scanner", "to_agent": r.To == "reviewer", "status": legal && len(verbs) == 1, "description": r.Description == "Review <it> & å",
 		"context": r.Context() == `{"line":12345678901234567890,"deep":{"z":1,"a":[]}}`,
 	}
-	for _, field := range translate.Placed(taskfile.Fidelity(), translate.In, translate.Kept, translate.Moved) {
+	for _, field := range translatetest.Placed(fidelity(), translatetest.In, translatetest.Kept, translatetest.Moved) {
 		if !there[field] {
 			t.Errorf("%s is not in the handoff: %+v", field, r)
 		}
@@ -78,7 +77,7 @@ func TestARecordIsWholeInItsHandoff(t *testing.T) {
 	if err := json.Unmarshal([]byte(record), &said); err != nil {
 		t.Fatal(err)
 	}
-	table := translate.Placed(taskfile.Fidelity(), translate.In, translate.Kept, translate.Moved, translate.Evident)
+	table := translatetest.Placed(fidelity(), translatetest.In, translatetest.Kept, translatetest.Moved, translatetest.Evident)
 	if len(said) != len(table) { // "any other member" stands for x_first
 		t.Errorf("the record has %d members, the table %d rows", len(said), len(table))
 	}

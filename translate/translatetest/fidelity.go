@@ -19,21 +19,21 @@ func noted() []string {
 
 // NamesEachField checks that a fidelity table says what becomes of each field of a step, and names
 // each field once in a direction.
-func NamesEachField(t *testing.T, table []translate.Fidelity) {
+func NamesEachField(t *testing.T, table []Fidelity) {
 	t.Helper()
-	named := map[translate.Way]map[string]bool{translate.In: {}, translate.Out: {}}
+	named := map[Way]map[string]bool{In: {}, Out: {}}
 	for _, row := range table {
 		if named[row.Way][row.Field] {
 			t.Errorf("%s has two rows for the way %s", row.Field, row.Way)
 		}
 		named[row.Way][row.Field] = true
-		if row.Place == translate.NotTaken && row.Where == "" {
+		if row.Place == NotTaken && row.Where == "" {
 			t.Errorf("%s is lost without a reason", row.Field)
 		}
 	}
 	for field := range reflect.TypeFor[federation.Event]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if !named[translate.Out][name] && !slices.Contains(noted(), name) {
+		if !named[Out][name] && !slices.Contains(noted(), name) {
 			t.Errorf("the table does not say what becomes of %s", name)
 		}
 	}

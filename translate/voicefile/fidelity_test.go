@@ -13,7 +13,7 @@ import (
 
 func TestTheTableSaysWhatBecomesOfEachFieldOfAStep(t *testing.T) {
 	t.Parallel()
-	translatetest.NamesEachField(t, voicefile.Fidelity())
+	translatetest.NamesEachField(t, fidelity())
 }
 
 // members returns the members of the file of an offer, and of its x_fed with the prefix "x_fed.".
@@ -59,7 +59,7 @@ func TestAnOfferIsWholeInItsFile(t *testing.T) {
 		"evidence":     {"x_fed.evidence", "the-evidence"},
 	}
 	moves := []string{"verb", "note"} // by the folder and the sidecar, which bridge/files writes
-	for _, field := range translate.Placed(voicefile.Fidelity(), translate.Out, translate.Kept, translate.Moved, translate.Carried) {
+	for _, field := range translatetest.Placed(fidelity(), translatetest.Out, translatetest.Kept, translatetest.Moved, translatetest.Carried) {
 		want, looked := find[field]
 		switch {
 		case moves[0] == field, moves[1] == field:
@@ -105,12 +105,12 @@ func TestAFileIsWholeInItsHandoff(t *testing.T) {
 		"expires_at": file.Expires.Equal(translatetest.FullOffer("").Event.Deadline), "transcript": strings.Contains(file.Context, "the line"),
 		"any other member": strings.Contains(file.Context, "the action"),
 	}
-	for _, field := range translate.Placed(voicefile.Fidelity(), translate.In, translate.Kept, translate.Moved) {
+	for _, field := range translatetest.Placed(fidelity(), translatetest.In, translatetest.Kept, translatetest.Moved) {
 		if !there[field] {
 			t.Errorf("%s is not in the handoff: %+v", field, file)
 		}
 	}
-	for _, field := range translate.Placed(voicefile.Fidelity(), translate.In, translate.Evident) {
+	for _, field := range translatetest.Placed(fidelity(), translatetest.In, translatetest.Evident) {
 		if !strings.Contains(string(text), `"`+field+`":`) {
 			t.Errorf("the test has no file with %s", field)
 		}
@@ -118,7 +118,7 @@ func TestAFileIsWholeInItsHandoff(t *testing.T) {
 			t.Errorf("%s is in the context, and the table does not say so", field)
 		}
 	}
-	table := translate.Placed(voicefile.Fidelity(), translate.In, translate.Kept, translate.Moved, translate.Evident)
+	table := translatetest.Placed(fidelity(), translatetest.In, translatetest.Kept, translatetest.Moved, translatetest.Evident)
 	var said map[string]json.RawMessage
 	if err := json.Unmarshal(text, &said); err != nil {
 		t.Fatal(err)

@@ -1,16 +1,16 @@
-package taskfile
+package taskfile_test
 
-import "baton/translate"
+import "baton/translate/translatetest"
 
-// Fidelity returns the fidelity table: what becomes of each member of a record, and of each field
+// fidelity returns the fidelity table: what becomes of each member of a record, and of each field
 // of a step.
-func Fidelity() []translate.Fidelity {
+func fidelity() []translatetest.Fidelity {
 	const (
-		in, out                                 = translate.In, translate.Out
-		kept, moved, carried, evident, notTaken = translate.Kept, translate.Moved, translate.Carried, translate.Evident, translate.NotTaken
+		in, out                                 = translatetest.In, translatetest.Out
+		kept, moved, carried, evident, notTaken = translatetest.Kept, translatetest.Moved, translatetest.Carried, translatetest.Evident, translatetest.NotTaken
 	)
-	row := translate.Row
-	return []translate.Fidelity{
+	row := translatetest.Row
+	return []translatetest.Fidelity{
 		row(in, "from_agent", moved, "from"),
 		row(in, "to_agent", moved, "to"),
 		row(in, "status", moved, "verb"),
