@@ -8,16 +8,16 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi"
-	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
+	"baton/bridge/server"
 	"baton/federation"
 )
 
 // participantDeps returns what the networks of agents share, beside the ports of each link.
 func (p *program) participantDeps(record boundRecord) participant.Deps {
 	return participant.Deps{
-		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: gateway.Capabilities{Record: record},
+		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: server.Capabilities{Record: record},
 		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Sessions: record, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p}, Seen: p.gateway.Seen,
 		Streams: &p.streams, Logins: p.logins, TokenKey: p.keyring.Token(),
 	}
@@ -47,7 +47,7 @@ func (p passports) Passport(ctx context.Context, view federation.View, now time.
 
 // callers implements [participant.Callers].
 type callers struct {
-	*gateway.LinkSet
+	*server.LinkSet
 
 	operators operatorapi.Admission
 }

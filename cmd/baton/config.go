@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"baton/bridge"
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/configs"
 )
 
@@ -46,7 +46,7 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 }
 
 // sayObstacles writes what keeps links from working although the configuration is right.
-func sayObstacles(out io.Writer, path string, links []gateway.Entry) error {
+func sayObstacles(out io.Writer, path string, links []server.Entry) error {
 	for _, entry := range links {
 		describer, ok := entry.Link.(bridge.Describer)
 		if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -25,7 +25,7 @@ type homes struct {
 	client    *identity.PeerClient
 	documents *peering.Documents
 	locator   *mailbox.Locator
-	added     gateway.AddedHomes
+	added     server.AddedHomes
 	peering   *peering.Peering
 	canary    *peering.Canary
 	boot      string // of this start; see [relay.Deps]
@@ -34,10 +34,10 @@ type homes struct {
 func newHomes(p *program) *homes {
 	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.record, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
+		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.record, Peers: server.HomeLinks{Links: p.gateway.Links()},
 		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
-	h.added = gateway.AddedHomes{
+	h.added = server.AddedHomes{
 		Gateway: p.gateway, Record: p.record, Locator: h.locator, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
 	}
 	h.canary = &peering.Canary{
@@ -74,7 +74,7 @@ func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.Clock
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
-		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
+		Gateway: server.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
 		MaxHops: func() int { return int(h.maxHops.Load()) },
@@ -103,16 +103,16 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.gateway.Links().Entry(string(home)))
 }
 
-// OpenHome implements [gateway.HomeOpener].
-func (h *homes) OpenHome(known federation.KnownHome) gateway.Entry {
+// OpenHome implements [server.HomeOpener].
+func (h *homes) OpenHome(known federation.KnownHome) server.Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
 	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 
-// OpenUnrouted implements [gateway.HomeOpener].
-func (h *homes) OpenUnrouted() gateway.Entry {
-	return gateway.Entry{Link: gateway.Unrouted{Locator: h.locator}}
+// OpenUnrouted implements [server.HomeOpener].
+func (h *homes) OpenUnrouted() server.Entry {
+	return server.Entry{Link: server.Unrouted{Locator: h.locator}}
 }
 
 // CheckRelay implements [operatorapi.Relay]: it examines the server that wakes waiters inside this
@@ -121,25 +121,25 @@ func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
 }
 
-// recipients implements [gateway.Recipients], [gateway.Rerouter] and [gateway.Mailboxes].
+// recipients implements [server.Recipients], [server.Rerouter] and [server.Mailboxes].
 type recipients struct{ p *program }
 
-// Recipients implements [gateway.Recipients].
+// Recipients implements [server.Recipients].
 func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
 	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
 }
 
-// Reroute implements [gateway.Rerouter].
+// Reroute implements [server.Rerouter].
 func (r recipients) Reroute(ctx context.Context) (moved int, err error) {
 	return r.p.homes.locator.Reroute(ctx, time.Now())
 }
 
-// Locate implements [gateway.Mailboxes].
+// Locate implements [server.Mailboxes].
 func (r recipients) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	return r.p.homes.locator.Locate(ctx, did)
 }
 
-// KnowsHomes implements [gateway.Mailboxes].
+// KnowsHomes implements [server.Mailboxes].
 func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
 	return r.p.homes.locator.KnowsHomes(ctx)
 }
@@ -147,7 +147,7 @@ func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
 // homeSteps implements [peering.Steps].
 type homeSteps struct {
 	boundRecord
-	gateway *gateway.Gateway
+	gateway *server.Gateway
 	wakes   bridge.Wakes
 }
 
@@ -179,24 +179,24 @@ type linkSource struct {
 	peer  *relay.Peer // nil for a link to no home
 }
 
-// Same implements [gateway.Source].
-func (s linkSource) Same(other gateway.Source) bool {
+// Same implements [server.Source].
+func (s linkSource) Same(other server.Source) bool {
 	o, ok := other.(linkSource)
 	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
 }
 
 // opened returns a link of the configuration with the table that it was opened from.
-func opened(link bridge.Link, t configs.Table) gateway.Entry {
-	return gateway.Entry{Link: link, Source: linkSource{table: t}}
+func opened(link bridge.Link, t configs.Table) server.Entry {
+	return server.Entry{Link: link, Source: linkSource{table: t}}
 }
 
 // openedPeer returns the link to another home; the table is empty for one that an operator
 // added.
-func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
-	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
+func openedPeer(peer *relay.Peer, t configs.Table, added bool) server.Entry {
+	return server.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
 
 var (
-	_ gateway.HomeLink = (*relay.Peer)(nil)
+	_ server.HomeLink  = (*relay.Peer)(nil)
 	_ bridge.Forgetful = (*relay.Peer)(nil)
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -75,26 +75,26 @@ func (p *program) noteFetched(ctx context.Context, did federation.DID, document 
 
 // newKeySource returns what finds out whose key a signature is made with.
 func newKeySource(
-	file *configs.File, record *registry.Record, client *identity.Client, server func(link string) (string, bool),
+	file *configs.File, record *registry.Record, client *identity.Client, keyServer func(link string) (string, bool),
 	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
-		Ours:   func(ctx context.Context, did federation.DID) bool { return gateway.SignsFor(ctx, record, did) },
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: keyServer, Learned: learned,
+		Ours:   func(ctx context.Context, did federation.DID) bool { return server.SignsFor(ctx, record, did) },
 		Shared: shared(file),
 	}, identity.NewTimed(directory, seconds), client, record)
 }
 
-// keyFetcher implements [gateway.KeyFetcher] with the key sources of now.
+// keyFetcher implements [server.KeyFetcher] with the key sources of now.
 type keyFetcher struct{ p *program }
 
-// Await implements [gateway.KeyFetcher].
+// Await implements [server.KeyFetcher].
 func (f keyFetcher) Await(ctx context.Context, q federation.KeyQuery) {
 	f.p.atHand.Load().Await(ctx, q)
 }
 
-// Seek implements [gateway.KeyFetcher].
+// Seek implements [server.KeyFetcher].
 func (f keyFetcher) Seek(ctx context.Context, q federation.KeyQuery) { f.p.atHand.Load().Seek(ctx, q) }
 
-// Cancel implements [gateway.KeyFetcher].
+// Cancel implements [server.KeyFetcher].
 func (f keyFetcher) Cancel(link string) { f.p.lookups.Cancel(link) }

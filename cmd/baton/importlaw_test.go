@@ -37,7 +37,7 @@ var law = []struct {
 	{"bridge", []string{"federation", "federation/fault", "federation/signing"}},
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", []string{"bridge"}},
-	{"bridge/gateway", []string{
+	{"bridge/server", []string{
 		"bridge", "federation", "federation/agents", "federation/fault", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
@@ -144,7 +144,7 @@ func TestImportLawRefuses(t *testing.T) {
 		"bridge/airc":             "federation/home",
 		"translate/acttag":        "bridge",
 		"federation/mailbox":      "federation/identity",
-		"bridge/gateway":          "bridge/irc",
+		"bridge/server":           "bridge/irc",
 		"bridge/macp/runtime":     "bridge/mcp",
 		"federation/newcomers":    "federation/store",
 		"federation/store/engine": "federation/store/handoffs",

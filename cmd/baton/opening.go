@@ -7,14 +7,14 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi"
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 )
 
 // openLinks opens all links of a configuration. It adds mistakes in their tables to the
 // mistakes of the file, and returns them.
-func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
+func openLinks(file *configs.File, w wiring) ([]server.Entry, error) {
 	w.ports = filePorts(file, w.ports)
 	links := &linkOpening{names: map[string]bool{}, whole: true}
 	for _, network := range append(networks(w), w.more...) {
@@ -70,14 +70,14 @@ func tablesOf(file *configs.File, n bridge.Network) []configs.Table {
 
 // linkOpening is the links of a configuration while they are opened.
 type linkOpening struct {
-	all   []gateway.Entry
+	all   []server.Entry
 	names map[string]bool
 	whole bool // no link has failed to open
 }
 
 // add adds the link of a table, unless the table turns it off, the link could not be opened, or
 // another link has its name.
-func (l *linkOpening) add(t configs.Table, entry gateway.Entry, err error) {
+func (l *linkOpening) add(t configs.Table, entry server.Entry, err error) {
 	switch {
 	case errors.Is(err, bridge.ErrOff):
 	case err != nil:
@@ -92,7 +92,7 @@ func (l *linkOpening) add(t configs.Table, entry gateway.Entry, err error) {
 }
 
 // namesOf returns the names of links.
-func namesOf(links []gateway.Entry) map[string]bool {
+func namesOf(links []server.Entry) map[string]bool {
 	names := map[string]bool{}
 	for _, o := range links {
 		names[o.Link.Name()] = true

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
+	"baton/bridge/server"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/passport"
@@ -21,7 +21,7 @@ import (
 
 // mountOperator registers the operator API for the callers that an admission admits.
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
-	record, requests := p.bound(), gateway.HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
+	record, requests := p.bound(), server.HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Eraser: eraser{p}, Messages: p.gateway, Links: p.gateway.Links(),
 		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: p.clock,

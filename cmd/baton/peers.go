@@ -1,8 +1,8 @@
 package main
 
 import (
-	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -13,7 +13,7 @@ import (
 const peersTable = "peers"
 
 // openPeer makes the link to another home.
-func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
+func openPeer(t configs.Table, w wiring) (server.Entry, error) {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
 	checkDID(t, table)
@@ -26,7 +26,7 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	if authorities := checkAuthorities(t, table); authorities != nil && w.homes != nil {
 		poster, err := w.homes.posterOf(authorities)
 		if err != nil {
-			return gateway.Entry{}, err
+			return server.Entry{}, err
 		}
 		deps.Poster = poster
 	}
@@ -62,9 +62,9 @@ func (h *homes) shapes() []operatorapi.Peer {
 
 // unrouted returns the link of steps for DIDs without a known home; one without homes is only
 // checked, and never runs.
-func (w wiring) unrouted() gateway.Entry {
+func (w wiring) unrouted() server.Entry {
 	if w.homes == nil {
-		return gateway.Entry{Link: gateway.Unrouted{}}
+		return server.Entry{Link: server.Unrouted{}}
 	}
 	return w.homes.OpenUnrouted()
 }
@@ -107,7 +107,7 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 }
 
 // peersOf returns the other homes among links.
-func peersOf(links []gateway.Entry) []*relay.Peer {
+func peersOf(links []server.Entry) []*relay.Peer {
 	var peers []*relay.Peer
 	for _, o := range links {
 		if peer := peerOf(o); peer != nil {
@@ -118,7 +118,7 @@ func peersOf(links []gateway.Entry) []*relay.Peer {
 }
 
 // peerOf returns the other home that a link leads to, nil for any other link.
-func peerOf(o gateway.Entry) *relay.Peer {
+func peerOf(o server.Entry) *relay.Peer {
 	source, _ := o.Source.(linkSource)
 	return source.peer
 }

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"slices"
 
-	"baton/bridge/gateway"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
@@ -18,7 +18,7 @@ import (
 func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	var peers []string
 	if links != nil {
-		peers = append(slices.Collect(maps.Keys(links)), gateway.OperatorLink)
+		peers = append(slices.Collect(maps.Keys(links)), server.OperatorLink)
 	}
 	policy := home.Policy{Require: home.Requirement(file.Policy.Require)}
 	for _, t := range file.Tables("policy.rules") {

@@ -19,12 +19,12 @@ import (
 	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/bridge/files"
-	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/checkup"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
+	"baton/bridge/server"
 	"baton/bridge/tracing"
 	"baton/bridge/webhook"
 	"baton/configs"
@@ -53,7 +53,7 @@ type program struct {
 	socketMux *http.ServeMux
 	publicURL string
 	record    *registry.Record
-	clock     *gateway.Clock // by which handoffs and keys expire
+	clock     *server.Clock // by which handoffs and keys expire
 	keyring   *identity.Keyring
 	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys      atomic.Pointer[identity.KeySource]
@@ -66,7 +66,7 @@ type program struct {
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
-	gateway   *gateway.Gateway
+	gateway   *server.Gateway
 	homes     *homes
 	traces    *tracing.Tracer  // nil where none are recorded
 	hub       *relay.Hub       // nil where none is configured
@@ -89,7 +89,7 @@ type program struct {
 	firstContacts atomic.Pointer[federation.InboxLimits]
 	finished      atomic.Int64 // nanoseconds for which what has ended is kept; 0 for ever
 	configured    atomic.Pointer[[]federation.BoundName]
-	modes         *gateway.PeerModes
+	modes         *server.PeerModes
 
 	resolving *prometheus.HistogramVec
 
@@ -98,9 +98,9 @@ type program struct {
 	changing    sync.Mutex    // serializes configuration reloads and key rotations
 	limited     *configs.File
 	hups        <-chan os.Signal
-	reloads     *gateway.Reloads[contract.Reloaded] // nil without a configuration file
-	reread      func() (*configs.File, error)       // reads the configuration
-	levels      *configs.LogLevels                  // log levels; nil if they cannot change
+	reloads     *server.Reloads[contract.Reloaded] // nil without a configuration file
+	reread      func() (*configs.File, error)      // reads the configuration
+	levels      *configs.LogLevels                 // log levels; nil if they cannot change
 	relevel     func(configs.Log)
 }
 
@@ -134,8 +134,8 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openClock(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	p.modes = gateway.NewPeerModes(p.record)
-	if err := errors.Join(p.readModes(ctx), gateway.LogUnproved(ctx, p.record, p.log)); err != nil {
+	p.modes = server.NewPeerModes(p.record)
+	if err := errors.Join(p.readModes(ctx), server.LogUnproved(ctx, p.record, p.log)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)
@@ -232,8 +232,8 @@ func (p *program) openClock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.clock = gateway.NewClock(gateway.ClockConfig{
-		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: gateway.Uptime(), Synced: gateway.Synced,
+	p.clock = server.NewClock(server.ClockConfig{
+		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: server.Uptime(), Synced: server.Synced,
 		Others: func(since time.Time) []time.Duration { return p.gateway.Links().OtherClocks(since) },
 		Mark:   p.file.Path(clockFile), Newest: newest,
 	}, p.log)

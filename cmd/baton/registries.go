@@ -7,7 +7,7 @@ import (
 	"net"
 
 	"baton/bridge/airc"
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/identity"
@@ -64,7 +64,7 @@ func (p *program) registryDeps(record boundRecord) airc.Deps {
 		Rates: p.gateway.Rates(), Strangers: p.gateway, Callers: p.gateway.Links(), Hooks: p.agentHooks(),
 		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Authorities: clientPools(p.file), Logins: p.logins, Writes: p.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
-			_ = p.record.RunExclusive(ctx, gateway.LinkLease(agents.Link), do) // its error is the end of ctx
+			_ = p.record.RunExclusive(ctx, server.LinkLease(agents.Link), do) // its error is the end of ctx
 		},
 	}
 }

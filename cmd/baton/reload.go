@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"baton/bridge"
-	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/server"
 	"baton/configs"
 )
 
@@ -44,7 +44,7 @@ func (p *program) reload(ctx context.Context, dry bool) (contract.Reloaded, erro
 			p.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("key", change.Key))
 		}
 	}
-	links = slices.DeleteFunc(links, func(o gateway.Entry) bool {
+	links = slices.DeleteFunc(links, func(o server.Entry) bool {
 		_, mounted := o.Link.(bridge.Mounted) // its routes are there for good
 		return mounted
 	})
@@ -76,7 +76,7 @@ func (s operatorSettings) Reload(ctx context.Context, dry bool) (contract.Reload
 		return contract.Reloaded{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: "this gateway has no configuration file"}
 	}
 	done, err := s.p.reloads.Ask(ctx, dry)
-	if errors.Is(err, gateway.ErrEnding) {
+	if errors.Is(err, server.ErrEnding) {
 		return done, &operatorapi.ProblemError{Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: err.Error()}
 	}
 	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/gateway"
 	"baton/bridge/httpd"
+	"baton/bridge/server"
 )
 
 // run serves until ctx ends, or a listener does.
@@ -44,7 +44,7 @@ func (p *program) serve(ctx context.Context) error { return p.gateway.Run(ctx, p
 
 // apply makes these links the ones that run, and registers the routes of links that a reload may
 // replace, each once.
-func (p *program) apply(ctx context.Context, links []gateway.Entry) {
+func (p *program) apply(ctx context.Context, links []server.Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)
 		if ok && !p.served[served.Pattern()] {
@@ -56,8 +56,8 @@ func (p *program) apply(ctx context.Context, links []gateway.Entry) {
 }
 
 // tasks returns what runs beside the gateway: the listeners, and what the configuration has.
-func (p *program) tasks(ctx context.Context) []gateway.Task {
-	tasks := []gateway.Task{p.gateway.Announce(p.isReady), p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
+func (p *program) tasks(ctx context.Context) []server.Task {
+	tasks := []server.Task{p.gateway.Announce(p.isReady), p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
 	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
 		if server != nil {
 			p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
@@ -66,10 +66,10 @@ func (p *program) tasks(ctx context.Context) []gateway.Task {
 	}
 	if p.hub != nil {
 		meet := func(ctx context.Context) { p.hub.Run(ctx, p.homes.handler(), p.homes.peers) }
-		tasks = append(tasks, p.gateway.Exclusive(gateway.HomesLease, meet))
+		tasks = append(tasks, p.gateway.Exclusive(server.HomesLease, meet))
 	}
 	if p.hooks != nil {
-		tasks = append(tasks, p.gateway.Exclusive(gateway.WebhookLease, p.hooks.Run))
+		tasks = append(tasks, p.gateway.Exclusive(server.WebhookLease, p.hooks.Run))
 	}
 	if shared(p.file) {
 		tasks = append(tasks, func(ctx context.Context) error { p.gateway.FollowReplicas(ctx, p.takeUp); return nil })

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"baton/bridge/gateway"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 )
@@ -40,7 +40,7 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	p.hups, p.reloads, p.levels = hups, gateway.NewReloads(p.reload), levels
+	p.hups, p.reloads, p.levels = hups, server.NewReloads(p.reload), levels
 	p.reread = func() (*configs.File, error) { return configs.Load(path) }
 	p.relevel = func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) }
 	err = p.run(ctx)

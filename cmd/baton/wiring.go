@@ -11,13 +11,13 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/files"
-	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/macp"
 	"baton/bridge/participant"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -51,9 +51,9 @@ func (p *program) owners() mailbox.Owners {
 }
 
 // newGateway returns the gateway on the record and the relay of the program.
-func (p *program) newGateway() *gateway.Gateway {
-	return gateway.New(gateway.Deps{
-		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Sessions: p.record, Notices: p.record, Deliveries: p.record, Deferred: p.record,
+func (p *program) newGateway() *server.Gateway {
+	return server.New(server.Deps{
+		Handoffs: p.record, Participants: server.Agents{AgentRecord: p.bound()}, Names: p.names(), Sessions: p.record, Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, DeadLetters: p.record, Blocks: p.record, Erasures: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record, Clock: p.clock, Messages: p.record, PublicURL: strings.TrimSuffix(p.publicURL, "/"),
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p}, Mailboxes: recipients{p},
 		Owners: p.owners(),
@@ -62,10 +62,10 @@ func (p *program) newGateway() *gateway.Gateway {
 }
 
 // gatewayConfig returns what the gateway takes from a configuration.
-func (p *program) gatewayConfig(file *configs.File) gateway.Config {
-	return gateway.Config{
+func (p *program) gatewayConfig(file *configs.File) server.Config {
+	return server.Config{
 		Home: p.newHome(file),
-		Retention: gateway.Retention{
+		Retention: server.Retention{
 			Messages: file.Retention.Messages, Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
 			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
 		},
@@ -91,19 +91,19 @@ func inboxLimits(file *configs.File) federation.InboxLimits {
 }
 
 // configure applies the bindings of a configuration.
-func (p *program) configure(file *configs.File, links []gateway.Entry) {
+func (p *program) configure(file *configs.File, links []server.Entry) {
 	bound := boundNames(file, namesOf(links))
 	p.configured.Store(&bound)
 }
 
 // names returns the DIDs that names stand for.
-func (p *program) names() gateway.BoundNames {
-	return gateway.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
+func (p *program) names() server.BoundNames {
+	return server.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
 }
 
 // bindings returns the names of DIDs.
-func (p *program) bindings() gateway.Bindings {
-	return gateway.Bindings{BoundNames: p.names(), Signers: p.record, Agents: p.bound()}
+func (p *program) bindings() server.Bindings {
+	return server.Bindings{BoundNames: p.names(), Signers: p.record, Agents: p.bound()}
 }
 
 // boundRecord is the record with the names that stand for DIDs.
@@ -132,8 +132,8 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.homeLog(), Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
-		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Owner: p.gateway.Owner, Member: p.gateway.Member, Rates: p.rates,
-		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
+		Routes: p.gateway.Links(), Caps: server.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Owner: p.gateway.Owner, Member: p.gateway.Member, Rates: p.rates,
+		Strangers: p.strangers, Acquaintances: server.Acquaintances{Record: p.record, Names: p.names()},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
 			return fields

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// blockPage is how many blocks are read at a time.
+const blockPage = 500
+
+// blockedDetail is the detail of each refusal to a blocked source.
+const blockedDetail = "the operator of this gateway has blocked this source"
+
+// Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and counts it. Any
+// other error says that the record cannot be read now. It reads the record only where a block names a
+// DID, a handle or a host.
+func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
+	now := time.Now()
+	blocked, err := g.isBlocked(ctx, s, now)
+	if err != nil || !blocked {
+		return err
+	}
+	g.deps.Metrics.Blocked.WithLabelValues(s.Network).Inc()
+	g.senders.NoteBlocked(s, now)
+	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
+}
+
+// isBlocked is Blocked without the count.
+func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
+	blocks := g.blocks.Load()
+	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
+		return blocked, nil
+	}
+	all, err := g.identify(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	_, blocked := blocks.Match(all, now)
+	return blocked, nil
+}
+
+// identify adds to a source the other DIDs and the handles of the participants that it names.
+func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
+	var all []Participant
+	for _, did := range s.DIDs {
+		each, err := g.deps.Participants.WithDID(ctx, did)
+		if err != nil && !errors.Is(err, federation.ErrNotFound) {
+			return s, fmt.Errorf("look up agent of %s: %w", did, err)
+		}
+		all = append(all, each)
+	}
+	for _, handle := range s.Participants {
+		each, err := g.deps.Participants.WithHandle(ctx, handle)
+		if err != nil && !errors.Is(err, federation.ErrNotFound) {
+			return s, fmt.Errorf("look up agent %s: %w", handle, err)
+		}
+		all = append(all, each)
+	}
+	for _, each := range all {
+		if each.Handle == "" {
+			continue
+		}
+		s.Participants = append(slices.Clip(s.Participants), each.Handle)
+		s.DIDs = append(slices.Clip(s.DIDs), each.DIDs...)
+		if each.Bound != "" {
+			s.DIDs = append(s.DIDs, each.Bound)
+		}
+	}
+	return s, nil
+}
+
+// stepSource returns the source of a step, without its address.
+func stepSource(ev federation.Event) federation.Source {
+	s := federation.Source{
+		Network: ev.Arrival.Network, Link: ev.Arrival.Link, Name: ev.Arrival.Name, User: ev.Arrival.User, DIDs: []federation.DID{ev.Actor(), ev.From},
+	}
+	if ev.For != "" {
+		s.DIDs = append(s.DIDs, ev.For)
+	}
+	return s
+}
+
+// refuseBlocked returns the refusal of a step whose source is blocked. Blocks do not apply to the steps of
+// operators.
+func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
+	if ev.Arrival.Link == OperatorLink {
+		return nil
+	}
+	from := stepSource(ev)
+	from.Address = bridge.SubnetFrom(ctx)
+	err := g.Blocked(ctx, from)
+	if _, blocked := errors.AsType[*federation.RefusalError](err); blocked {
+		return federation.Refuse(ev, federation.PolicyDenied, blockedDetail)
+	}
+	return err
+}
+
+// judge implements [deferral.Judge]: the home, which refuses a deferred step whose source was blocked
+// since the step arrived.
+type judge struct {
+	*home.Home
+
+	gateway *Gateway
+}
+
+// Resume implements [deferral.Judge].
+func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
+	if err := j.gateway.refuseBlocked(ctx, ev); err != nil {
+		return federation.Judgement{}, err
+	}
+	return j.Home.Resume(ctx, ev, since, now)
+}
+
+// ReadBlocks reads the blocks of the record, applies them, and ends the connections of
+// blocked clients.
+func (g *Gateway) ReadBlocks(ctx context.Context) error {
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
+	return g.readBlocks(ctx)
+}
+
+func (g *Gateway) readBlocks(ctx context.Context) error {
+	var all []federation.Block
+	for more := true; more; {
+		last := ""
+		if len(all) > 0 {
+			last = all[len(all)-1].What
+		}
+		page, err := g.deps.Blocks.BlocksAfter(ctx, last, blockPage)
+		if err != nil {
+			return err
+		}
+		all, more = append(all, page...), len(page) == blockPage
+	}
+	if slices.Equal(all, g.blocked) {
+		return nil
+	}
+	g.blocked = all
+	blocks := federation.NewBlocks(all)
+	g.blocks.Store(blocks)
+	for _, entry := range g.links.Entries() {
+		if crowd, ok := entry.Link.(bridge.Dismisser); ok {
+			crowd.Dismiss(func(s federation.Source) bool { _, blocked := blocks.Match(s, time.Now()); return blocked })
+		}
+	}
+	return nil
+}
+
+// Purged counts what the purge of a source ended.
+type Purged = bridge.Purged
+
+// BlockError is an impossible block or purge.
+type BlockError struct{ Why string }
+
+// Error implements error.
+func (e *BlockError) Error() string { return e.Why }
+
+// Unwrap returns the error as operators read it.
+func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
+
+// Block adds a block and, with purge, ends the handoffs that its source offered here and drops its waiting
+// steps. With dry it only counts them. It returns the block as it is on record. The error is a
+// [*BlockError] for an impossible block, and otherwise that of the record.
+func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
+	b = g.ownHandle(b)
+	if err := g.checkBlock(b, purge); err != nil {
+		return b, Purged{}, err
+	}
+	if !dry {
+		if err := g.keepBlock(ctx, func() error { return g.deps.Blocks.AddBlock(ctx, b) }); err != nil {
+			return b, Purged{}, err
+		}
+	}
+	if !purge {
+		return b, Purged{}, nil
+	}
+	done, err := g.purge(ctx, b, dry)
+	return b, done, err
+}
+
+// Unblock ends a block, or with dry checks whether there is one. It returns [federation.ErrNotFound] for
+// none.
+func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) error {
+	b = g.ownHandle(b)
+	if !dry {
+		return g.keepBlock(ctx, func() error { return g.deps.Blocks.RemoveBlock(ctx, b.What) })
+	}
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
+	if !slices.ContainsFunc(g.blocked, func(on federation.Block) bool { return on.What == b.What }) {
+		return federation.ErrNotFound
+	}
+	return nil
+}
+
+// keepBlock changes the blocks on record, and has every replica read them.
+func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
+	if err := change(); err != nil {
+		return err
+	}
+	defer g.TellReplicas()
+	return g.readBlocks(ctx)
+}
+
+// ownHandle drops the domain of this registry from a handle.
+func (g *Gateway) ownHandle(b federation.Block) federation.Block {
+	domains := []string{string(g.home.Load().ID)}
+	for registrar := range able[bridge.Registrar](g.links) {
+		domains = append(domains, registrar.Domain())
+	}
+	for _, domain := range domains {
+		if handle, own := strings.CutSuffix(b.What, "@"+domain); own && b.Kind == federation.BlockParticipant {
+			b.What = handle
+		}
+	}
+	return b
+}
+
+// checkBlock refuses a block of the gateway itself or of a link that does not exist, and a
+// purge by an address or a mask, which the record does not keep.
+func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
+	blocks := federation.NewBlocks([]federation.Block{b})
+	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{g.home.Load().ID.DID()}}, b.Since); own {
+		return &BlockError{b.What + " is this gateway"}
+	}
+	if link := federation.BlockedLink(b); link != "" && !g.links.Has(link) {
+		return &BlockError{"there is no link " + link}
+	}
+	if purge && (b.Kind == federation.BlockNetwork || b.Kind == federation.BlockMask) {
+		return &BlockError{"the record does not keep addresses and user names: find the DIDs with baton top, and purge those"}
+	}
+	return nil
+}

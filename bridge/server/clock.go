@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	clockStep  = time.Minute // tolerance between the clock and the uptime: NTP slews, and steps less than this
+	clockGap   = time.Hour   // largest gap between the last confirmed time and a start
+	clockLook  = time.Second
+	clockMark  = time.Minute // interval of the writes of the confirmed time
+	clockAgree = 2 * time.Minute
+)
+
+// Clock is the confirmed time: handoffs and keys expire and rows are deleted by it. It follows the
+// wall clock until that jumps against the uptime of the machine, or is more than an hour ahead of
+// the last confirmed time at the start. From then on it advances with the uptime, until another
+// home, NTP or an operator confirms the wall clock, or the wall clock returns. Expiry is therefore
+// late, and never early. Its methods may be called concurrently.
+type Clock struct {
+	cfg ClockConfig
+	log *slog.Logger
+
+	mu     sync.Mutex
+	zero   time.Time // confirmed time at uptime 0
+	doubt  string    // why the clock is unconfirmed; "" if confirmed
+	since  time.Time // start of the doubt, by the wall clock
+	by     string    // source of the last confirmation
+	logged string    // last logged doubt
+	marked time.Duration
+}
+
+// ClockConfig has the time sources of a [Clock].
+type ClockConfig struct {
+	Wall   func() time.Time     // wall clock
+	Uptime func() time.Duration // monotonic, including suspended time; any zero
+	Synced func() bool          // reports whether NTP synchronizes the wall clock
+	// Others returns, for each other home compared since a time, how far the wall clock is ahead of
+	// that home's clock.
+	Others func(since time.Time) []time.Duration
+	Mark   string    // file with the last confirmed time
+	Newest time.Time // newest time on record, used at a start without that file; zero for none
+}
+
+// NewClock returns a clock that starts now.
+func NewClock(cfg ClockConfig, log *slog.Logger) *Clock {
+	c := &Clock{cfg: cfg, log: log}
+	now, up := cfg.Wall(), cfg.Uptime()
+	last := cfg.Newest
+	if text, err := os.ReadFile(cfg.Mark); err == nil {
+		if at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text))); err == nil {
+			last = at
+		}
+	}
+	c.zero = now.Add(-up)
+	if gap := now.Sub(last); !last.IsZero() && gap.Abs() > clockGap {
+		c.zero = last.Add(-up)
+		c.doubt, c.since = fmt.Sprintf("it is %s from the last confirmed time, %s", gap.Round(time.Second), last.UTC().Format(time.RFC3339)), now
+	}
+	return c
+}
+
+// Now returns the confirmed time. It is never later than the wall clock.
+func (c *Clock) Now() time.Time {
+	if c == nil {
+		return time.Now()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, up := c.cfg.Wall(), c.cfg.Uptime()
+	moved := now.Add(-up).Sub(c.zero)
+	switch {
+	case moved.Abs() <= clockStep && c.doubt != "":
+		c.confirm(now, up, "it came back")
+	case moved.Abs() <= clockStep:
+		c.zero = now.Add(-up)
+	case c.doubt == "":
+		c.doubt, c.since = fmt.Sprintf("it jumped by %s", moved.Round(time.Second)), now
+	}
+	if confirmed := c.zero.Add(up); confirmed.Before(now) {
+		return confirmed
+	}
+	return now
+}
+
+// Doubt returns why the clock is unconfirmed, "" if it is confirmed.
+func (c *Clock) Doubt() string {
+	if c == nil {
+		return ""
+	}
+	c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubt
+}
+
+// Accept confirms the wall clock, and reports whether it was in doubt.
+func (c *Clock) Accept(by string) bool {
+	if c.Doubt() == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirm(c.cfg.Wall(), c.cfg.Uptime(), by)
+	return true
+}
+
+// confirm ends a doubt. The caller holds the mutex.
+func (c *Clock) confirm(now time.Time, up time.Duration, by string) {
+	c.zero, c.doubt, c.by, c.marked = now.Add(-up), "", by, 0
+}
+
+// run looks for a confirmation, logs each change and saves the confirmed time, until ctx ends.
+func (c *Clock) run(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	tick := time.NewTicker(clockLook)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		c.look(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *Clock) look(ctx context.Context) {
+	c.mu.Lock()
+	since := c.since
+	c.mu.Unlock()
+	switch {
+	case c.Doubt() == "":
+		if err := c.note(); err != nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "confirmed time not saved", slog.Any("err", err))
+		}
+	case c.cfg.Synced():
+		c.Accept("NTP")
+	case agree(c.cfg.Others(since)):
+		c.Accept("the clocks of other homes")
+	}
+	c.announce(ctx)
+}
+
+// announce logs the start and the end of a doubt, each once.
+func (c *Clock) announce(ctx context.Context) {
+	c.mu.Lock()
+	doubt, by, logged := c.doubt, c.by, c.logged
+	c.logged = doubt
+	c.mu.Unlock()
+	switch doubt {
+	case logged:
+	case "":
+		c.log.LogAttrs(ctx, slog.LevelInfo, "clock confirmed", slog.String("by", by))
+	default:
+		c.log.LogAttrs(ctx, slog.LevelWarn, "clock not confirmed: nothing expires until another home, NTP or baton clock accept confirms it", slog.String("why", doubt))
+	}
+}
+
+// agree reports whether most of the compared clocks agree with the wall clock.
+func agree(ahead []time.Duration) bool {
+	near := 0
+	for _, each := range ahead {
+		if each.Abs() <= clockAgree {
+			near++
+		}
+	}
+	return 2*near > len(ahead)
+}
+
+// note saves the confirmed time, at most once per clockMark.
+func (c *Clock) note() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	up := c.cfg.Uptime()
+	if c.marked != 0 && up-c.marked < clockMark {
+		return nil
+	}
+	c.marked = up
+	draft := filepath.Join(filepath.Dir(c.cfg.Mark), "."+filepath.Base(c.cfg.Mark))
+	if err := os.WriteFile(draft, []byte(c.zero.Add(up).UTC().Format(time.RFC3339)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(draft, c.cfg.Mark)
+}
+
+// ClockCollector returns the metric of the clock.
+func (c *Clock) ClockCollector() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "baton", Name: "clock_unconfirmed", Help: "1 while the clock is unconfirmed and nothing expires, else 0.",
+	}, func() float64 {
+		if c.Doubt() != "" {
+			return 1
+		}
+		return 0
+	})
+}
+
+// OtherClocks returns, for each other home compared since a time, how far the wall clock is ahead
+// of that home's clock.
+func (l *LinkSet) OtherClocks(since time.Time) []time.Duration {
+	var ahead []time.Duration
+	for home := range able[skewed](l) {
+		if !home.Compared().IsZero() && !home.Compared().Before(since) && !home.Compared().After(time.Now()) {
+			ahead = append(ahead, home.Skew())
+		}
+	}
+	return ahead
+}

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Uptime returns a clock of the time since boot, including suspended time. The monotonic clock of
+// the Go runtime stops during suspension.
+func Uptime() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration {
+		var up unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+			return time.Since(start)
+		}
+		return time.Duration(up.Nano())
+	}
+}
+
+// Synced reports whether NTP synchronizes the wall clock. The kernel clears the flag when the clock
+// is set by hand.
+//
+// spec: adjtimex(2), STA_UNSYNC
+func Synced() bool {
+	var state unix.Timex
+	code, err := unix.Adjtimex(&state)
+	return err == nil && code != unix.TIME_ERROR && state.Status&unix.STA_UNSYNC == 0
+}

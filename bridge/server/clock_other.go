@@ -1,0 +1,14 @@
+//go:build !linux
+
+package server
+
+import "time"
+
+// Uptime returns a clock of the time since the call.
+func Uptime() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// Synced returns false: this system does not report NTP synchronization.
+func Synced() bool { return false }

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// introduce refuses a message to a participant that blocked its sender. The first message of a
+// sender is marked: the recipient is told with it how to allow and to block the sender. A network
+// with rules of its own judges the messages to its agents itself.
+func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
+	own, err := g.consenter(ctx, ev.To, ev.For)
+	if own != nil || err != nil {
+		return federation.Contact{}, err
+	}
+	c, err := g.contact(ctx, ev.To, ev.For)
+	switch {
+	case err != nil:
+		return federation.Contact{}, err
+	case c.State == federation.ContactBlocked:
+		return federation.Contact{}, federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
+	case c.State == federation.ContactUnknown:
+		ev.Fields = map[string]string{federation.Introduces: "1"}
+		c.State = federation.ContactIntroduced
+		return c, nil
+	}
+	return federation.Contact{}, nil
+}
+
+// consenter returns the link that keeps the decisions of a participant about a sender, nil where the
+// gateway keeps them.
+func (g *Gateway) consenter(ctx context.Context, did, sender federation.DID) (bridge.Consenter, error) { //nolint:ireturn // links are of many types
+	for link := range able[bridge.Consenter](g.links) {
+		keeps, err := link.Consents(ctx, did, sender)
+		if err != nil {
+			return nil, fmt.Errorf("look up who keeps the decisions of %s: %w", did, err)
+		}
+		if keeps {
+			return link, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // the gateway keeps them
+}
+
+// contact returns what a participant decided about a sender. Each participant counts under its
+// first DID, so that a block of an agent holds for all DIDs of the agent.
+func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c federation.Contact, err error) {
+	if c.Person, err = g.firstDID(ctx, person); err != nil {
+		return c, err
+	}
+	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
+		return c, err
+	}
+	c.State, err = g.deps.Messages.Contact(ctx, c.Person, c.Sender)
+	return c, err
+}
+
+// firstDID returns the first DID of the participant with the DID did, or of its owner if the
+// gateway keeps that key.
+func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.DID, error) {
+	did, err := g.Owner(ctx, did)
+	if err != nil {
+		return did, err
+	}
+	known, err := g.deps.Participants.WithDID(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return did, fmt.Errorf("look up %s: %w", did, err)
+	}
+	if err == nil && len(known.DIDs) > 0 {
+		return known.DIDs[0], nil
+	}
+	return did, nil
+}
+
+// answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
+// that DID. A sender with too many contacts writes all the same, and the other stays unknown. The
+// home of a sender of another home notes that.
+func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
+	if ev.Arrival.Home != "" {
+		return nil
+	}
+	own, err := g.consenter(ctx, ev.For, ev.To)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		return own.Answer(ctx, ev.For, ev.To, now)
+	}
+	c, err := g.contact(ctx, ev.For, ev.To)
+	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
+		return err
+	}
+	c.State = federation.ContactAllowed
+	if err = g.deps.Messages.SetContact(ctx, c, now); errors.Is(err, federation.ErrTooManyContacts) {
+		return nil
+	}
+	return err
+}
+
+// Decide implements [bridge.Messages].
+func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, allow bool) error {
+	c := federation.Contact{Person: person, Sender: sender, State: federation.ContactBlocked}
+	if allow {
+		c.State = federation.ContactAllowed
+	}
+	own, err := g.consenter(ctx, person, sender)
+	if err != nil {
+		return err
+	}
+	if own != nil {
+		return own.Decide(ctx, c, time.Now())
+	}
+	if c.Person, err = g.firstDID(ctx, person); err != nil {
+		return err
+	}
+	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
+		return err
+	}
+	return g.deps.Messages.SetContact(ctx, c, time.Now())
+}
+
+// Contacts implements [bridge.Messages].
+func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
+	own, err := g.consenter(ctx, person, "")
+	if err != nil {
+		return nil, "", err
+	}
+	if own != nil {
+		return own.Contacts(ctx, person, after, limit)
+	}
+	if person, err = g.firstDID(ctx, person); err != nil {
+		return nil, "", err
+	}
+	var found []federation.Contact
+	if after == "" || strings.HasPrefix(after, "did:") {
+		found, err = g.deps.Messages.ContactsOf(ctx, person, federation.DID(after), limit)
+		if err != nil {
+			return nil, "", err
+		}
+		if n := len(found); n > 0 && n == limit {
+			return found, string(found[n-1].Sender), nil
+		}
+		after = ""
+	}
+	for link := range able[bridge.Consenter](g.links) { // after the decisions that the gateway keeps
+		more, next, err := link.Contacts(ctx, person, after, limit-len(found))
+		if found = append(found, more...); err != nil || next != "" {
+			return found, next, err
+		}
+	}
+	return found, "", nil
+}
+
+// AllowHeld delivers one message of an unverified sender that is held for its recipient. It returns
+// [federation.ErrNotFound] for one that is not held.
+func (g *Gateway) AllowHeld(ctx context.Context, id int64) error {
+	for registrar := range able[bridge.Registrar](g.links) {
+		if err := registrar.AllowHeld(ctx, id, time.Now()); !errors.Is(err, federation.ErrNotFound) {
+			return err
+		}
+	}
+	return federation.ErrNotFound
+}

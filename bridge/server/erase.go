@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// CodeOpen is the code of the problem of an erasure while handoffs are not over.
+const CodeOpen = "open-handoffs"
+
+// Erase erases the content of what a DID took part in under any of its DIDs and handles, or where
+// dry counts it. Its error may be a [*bridge.ProblemError]: the DID is that of this gateway, or
+// has handoffs that are not over. An erasure that was cut short is resumed by calling Erase again.
+func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
+	if did == g.home.Load().ID.DID() {
+		return federation.Erasing{}, bridge.UsageProblem(string(did) + " is this gateway")
+	}
+	names, err := g.blockedNames(ctx, federation.Block{Kind: federation.BlockDID, What: string(did)})
+	if err != nil {
+		return federation.Erasing{}, err
+	}
+	of := federation.ErasureQuery{DIDs: names.DIDs, Participants: names.Participants}
+	found, err := g.deps.Erasures.Erasable(ctx, of)
+	if err == nil && !dry && len(found.Open) > 0 {
+		err = openProblem(found.Open)
+	}
+	if err != nil {
+		return federation.Erasing{}, err
+	}
+	journals, running, err := g.eraseJournals(ctx, found.All, dry)
+	if err == nil && !dry {
+		found, err = g.eraseRecord(ctx, of)
+	}
+	found.Journals, found.Running = journals, running
+	return found, err
+}
+
+// eraseRecord erases in the record. It compacts also where nothing is left to erase: an earlier
+// erasure may have ended before that.
+func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
+	done, err := g.deps.Erasures.Erase(ctx, of, time.Now())
+	switch {
+	case err != nil:
+		return done, err
+	case len(done.Open) > 0: // opened meanwhile
+		return done, openProblem(done.Open)
+	}
+	return done, g.deps.Erasures.Compact(ctx)
+}
+
+// eraseJournals erases what links keep of handoffs.
+func (g *Gateway) eraseJournals(ctx context.Context, ids []federation.HandoffID, dry bool) (erased int, running []string, err error) {
+	for eraser := range able[bridge.Eraser](g.links) {
+		n, left, err := eraser.EraseJournals(ctx, ids, dry)
+		if err != nil {
+			return 0, nil, fmt.Errorf("erase journals of %s: %w", eraser.Name(), err)
+		}
+		erased, running = erased+n, append(running, left...)
+	}
+	return erased, running, nil
+}
+
+func openProblem(open []federation.HandoffID) error {
+	names := make([]string, len(open))
+	for i, id := range open {
+		names[i] = id.String()
+	}
+	return &bridge.ProblemError{
+		Status: http.StatusConflict, Code: CodeOpen,
+		Detail: "nothing was erased: not over are " + strings.Join(names, ", ") + "; end them first (a party cancels or fails them, and baton block add DID --purge ends what the DID offered)",
+	}
+}

@@ -1,0 +1,142 @@
+// Package server is the running gateway: it submits the steps that links read, runs the
+// links, and does the jobs that are due by the clock.
+//
+// A [Gateway] is what links call (it implements [bridge.Gateway]). It looks up keys, counts
+// what each sender files, lets the home judge each step, and wakes the outboxes of the links
+// that a filed step is delivered to. Its [LinkSet] runs the links, each while this replica of
+// the home has the link's lease. [Gateway.Run] does the rest: it ends handoffs that are
+// overdue, judges deferred steps again, ends deliveries that waited for too long, tells
+// signers what became of their steps, and prunes the record.
+//
+// The package knows links by the interfaces of package bridge, and the record and the
+// resolution of keys by small ports that it declares. It opens nothing: its caller passes in
+// what is open. All methods may be called concurrently, but for [Gateway.Configure] and
+// [LinkSet.Apply], which one goroutine calls at a time.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/deferral"
+	"baton/federation/home"
+	"baton/federation/mailbox"
+)
+
+// OperatorLink is the name under which the steps of operators come in.
+const OperatorLink = "operator"
+
+// Config is what may change while a gateway runs.
+type Config struct {
+	Home      *home.Home // judges all steps from now on
+	Retention Retention
+	Deferred  federation.DeferralLimits
+}
+
+// Deps is what a [Gateway] works with. One record implements most of them.
+type Deps struct {
+	Handoffs     Handoffs
+	Participants Participants
+	Names        Names
+	Sessions     Sessions // nil without APIs with logins
+	Notices      Notices
+	Deliveries   Deliveries
+	Deferred     federation.Deferrals
+	Outbox       bridge.Outbox
+	DeadLetters  DeadLetters
+	Blocks       Blocks
+	Erasures     Erasures
+	Pruner       Pruner
+	Growth       Growth
+	Counts       Counts
+	Messages     Messages
+	Leases       Leases
+	Clock        *Clock // time by which rows expire; nil for the wall clock
+
+	Keys      KeyFetcher
+	Addresses AddressRates
+	DIDs      *home.Rates
+	Strangers *home.Strangers
+	Homes     Recipients // nil where there are no other homes
+	Mailboxes Mailboxes  // the same
+	Rerouter  Rerouter   // nil where there are no other homes
+	Owners    mailbox.Owners
+	// Kept returns the key that the gateway keeps for the name of a participant.
+	Kept func(name string) federation.SigningKey
+	// PublicURL is where the gateway serves the originals behind messages.
+	PublicURL string
+	Wakes     bridge.Wakes
+	Metrics   *bridge.Metrics
+	Tracer    bridge.Tracer // nil records no traces
+	Log       *slog.Logger
+}
+
+// Gateway is a running gateway.
+type Gateway struct {
+	deps      Deps
+	links     *LinkSet
+	deferral  *deferral.Deferral
+	home      atomic.Pointer[home.Home]
+	retention atomic.Pointer[Retention]
+	deferred  atomic.Pointer[federation.DeferralLimits]
+	senders   Senders
+	growth    *growthWatch
+	full      fullQueues // of channel text
+
+	// settling is held while steps that wait for other homes are settled: no sender is told
+	// twice.
+	settling sync.Mutex
+	refusals refusals // of steps of operators
+
+	blocks   atomic.Pointer[federation.Blocks] // nil where an operator blocked nothing
+	blocking sync.Mutex                        // held while blocks change
+	blocked  []federation.Block                // as they were read last; guarded by blocking
+}
+
+var _ bridge.Gateway = (*Gateway)(nil)
+
+// New returns a gateway without links. Call [Gateway.Configure] before anything else.
+func New(deps Deps) *Gateway {
+	g := &Gateway{deps: deps, growth: newGrowthWatch()}
+	g.links = NewLinkSet(LinkDeps{
+		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
+	})
+	g.deferral = deferral.New(deferral.Config{
+		Rows:   deps.Deferred,
+		Judge:  func() deferral.Judge { return judge{g.home.Load(), g} },
+		Limits: func() federation.DeferralLimits { return *g.deferred.Load() },
+		Seek:   g.seekKey,
+		Ended:  func(ctx context.Context, r deferral.Ruling) error { return g.deferralEnded(ctx, r, time.Now()) },
+
+		Confirmed: deps.Clock.Now,
+	})
+	g.Configure(Config{})
+	return g
+}
+
+// Configure makes a configuration the one that holds from now on.
+func (g *Gateway) Configure(cfg Config) {
+	g.home.Store(cfg.Home)
+	g.retention.Store(&cfg.Retention)
+	g.deferred.Store(&cfg.Deferred)
+}
+
+// Home returns the home that judges now.
+func (g *Gateway) Home() *home.Home { return g.home.Load() }
+
+// Links returns the links of the gateway.
+func (g *Gateway) Links() *LinkSet { return g.links }
+
+// TopSenders returns up to limit senders of a kind, [ByDID], [ByAddress] or [ByLink], that
+// sent the most steps since so long before now, at most an hour.
+func (g *Gateway) TopSenders(by string, since time.Duration, limit int, now time.Time) []Sender {
+	return g.senders.Top(by, since, limit, now)
+}
+
+// Learned has the deferred steps of a DID judged again: a key of it was found.
+func (g *Gateway) Learned(did federation.DID) { g.deferral.Learned(did) }

@@ -1,0 +1,397 @@
+package server
+
+import (
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/fault"
+)
+
+// HomeNetwork is the label of the network of other homes, and of what the home does by
+// itself.
+const HomeNetwork = "home"
+
+// Entry is a link of a [LinkSet].
+type Entry struct {
+	Link bridge.Link
+	// Source is what the link was opened from. A link keeps running where a new set has one
+	// with its name and the same source.
+	Source Source
+	// Added says that an operator added the link while the gateway ran: the configuration
+	// does not name it.
+	Added bool
+}
+
+// Source is what a link was opened from, such as a table of the configuration.
+type Source interface {
+	// Same reports whether a link that is opened from the other source is the same one.
+	Same(other Source) bool
+}
+
+// Recipients tells which homes a step is delivered to.
+type Recipients interface {
+	// Recipients returns the names of the links to homes that a step is delivered to. The
+	// view is that after the step. It blocks on the record, and returns its error.
+	Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
+}
+
+// running is a link that its supervisor keeps running.
+type running struct {
+	Entry
+	supervisor *bridge.Supervisor
+	lease      lease
+	power      power
+	stop       context.CancelFunc
+	done       chan struct{}
+}
+
+// LinkSet runs the links of one gateway. One goroutine at a time applies configurations to
+// it; all other methods may be called concurrently.
+type LinkSet struct {
+	deps    LinkDeps
+	current atomic.Pointer[snapshot]
+	applied chan struct{} // gets a token each time after other links run
+}
+
+// LinkDeps is what a [LinkSet] works with.
+type LinkDeps struct {
+	Outbox  bridge.Outbox
+	Leases  Leases
+	Wakes   bridge.Wakes
+	Metrics *bridge.Metrics
+	Tracer  bridge.Tracer // nil records no traces
+	Log     *slog.Logger
+	// Homes tells which homes a step is delivered to; nil where there are none.
+	Homes Recipients
+	// KeptFor returns the key that the gateway keeps for a DID, or nil if it keeps none.
+	KeptFor func(federation.DID) federation.KeptKey
+	// Lost is called with the name of a link whose connection has ended; nil for no call. It
+	// must not block.
+	Lost func(link string)
+}
+
+// NewLinkSet returns a set without links.
+func NewLinkSet(deps LinkDeps) *LinkSet {
+	l := &LinkSet{deps: deps, applied: make(chan struct{}, 1)}
+	l.current.Store(newSnapshot(nil))
+	return l
+}
+
+// Apply makes these links the ones that run, until ctx ends or [LinkSet.Stop]: it stops
+// the links that are gone or have another source, waits for their end, and starts the new ones.
+func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
+	before := map[string]*running{}
+	for _, r := range l.current.Load().all {
+		before[r.Link.Name()] = r
+	}
+	var after, fresh []*running
+	for _, entry := range entries {
+		if old, ok := before[entry.Link.Name()]; ok && old.same(entry) {
+			delete(before, entry.Link.Name())
+			after = append(after, old)
+			continue
+		}
+		r := l.open(entry)
+		after, fresh = append(after, r), append(fresh, r)
+	}
+	for _, old := range before {
+		old.stop()
+		<-old.done
+	}
+	l.current.Store(newSnapshot(after))
+	for _, r := range fresh {
+		l.start(ctx, r)
+	}
+	select {
+	case l.applied <- struct{}{}:
+	default: // one token stands for several changes
+	}
+}
+
+// same reports whether a link was opened from the same source as a new entry of its name.
+func (r *running) same(entry Entry) bool {
+	if r.Source == nil || entry.Source == nil {
+		return r.Source == nil && entry.Source == nil
+	}
+	return r.Source.Same(entry.Source)
+}
+
+func (l *LinkSet) open(entry Entry) *running {
+	r := &running{
+		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.Wakes, l.deps.Metrics, l.deps.Log),
+		lease: lease{asked: time.Now()}, done: make(chan struct{}),
+	}
+	r.supervisor.Trace(l.deps.Tracer)
+	if l.deps.Lost != nil {
+		r.supervisor.OnLoss(func() { l.deps.Lost(entry.Link.Name()) })
+	}
+	return r
+}
+
+func (l *LinkSet) start(ctx context.Context, r *running) {
+	ctx, r.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(r.done)
+		l.supervise(ctx, r)
+	}()
+}
+
+// run runs a link until ctx ends.
+func (l *LinkSet) run(ctx context.Context, r *running) {
+	for ctx.Err() == nil {
+		err := fault.Catch(func() error { l.runOnce(ctx, r); return nil })
+		if l.deps.Metrics.Fault(ctx, l.deps.Log, "link "+r.Link.Name(), err) { // a session contains its own panics
+			bridge.Sleep(ctx, faultWait)
+		}
+	}
+}
+
+// runOnce runs a link until ctx ends or an operator disconnects it, and before that waits until
+// no operator has it disconnected.
+func (l *LinkSet) runOnce(ctx context.Context, r *running) {
+	ctx, end := r.power.begin(ctx)
+	defer end()
+	if ctx.Err() != nil {
+		return
+	}
+	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
+	_ = r.supervisor.Run(ctx) // its error is the end of ctx
+	if closer, ok := r.Link.(io.Closer); ok {
+		_ = closer.Close() // a port that it held between two sessions
+	}
+}
+
+// Stop stops all links and waits for them.
+func (l *LinkSet) Stop() {
+	for _, r := range l.current.Load().all {
+		r.stop()
+	}
+	for _, r := range l.current.Load().all {
+		<-r.done
+	}
+}
+
+// Entries returns the links in the order of the configuration.
+func (l *LinkSet) Entries() []Entry {
+	all := l.current.Load().all
+	entries := make([]Entry, len(all))
+	for i, r := range all {
+		entries[i] = r.Entry
+	}
+	return entries
+}
+
+// Entry returns the link of a name, the zero Entry where there is none.
+func (l *LinkSet) Entry(name string) Entry {
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Entry
+	}
+	return Entry{}
+}
+
+// Mounted returns the links that the HTTP listener serves.
+func (l *LinkSet) Mounted() []Entry {
+	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
+		_, mounted := entry.Link.(bridge.Mounted)
+		return !mounted
+	})
+}
+
+// Has reports whether there is a link of a name.
+func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
+
+// Named returns the link of a name, nil where there is none.
+func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Link
+	}
+	return nil
+}
+
+// Placers returns the links on which offers from other networks can be written, in the
+// order of the configuration.
+func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
+
+// loggedInto returns the first link on which a user is logged in as a DID, "" for none. It blocks on
+// the owners of the links.
+func (l *LinkSet) loggedInto(ctx context.Context, did federation.DID) string {
+	for _, p := range l.Placers() {
+		if p.Online(ctx, federation.Binding{DID: did}) {
+			return p.Name()
+		}
+	}
+	return ""
+}
+
+// Present reports whether a user with a proved DID is in a channel now, on any link.
+func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
+	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {
+		gatherer, ok := p.(bridge.Gatherer)
+		return ok && gatherer.Present(ctx, venue, did)
+	})
+}
+
+// Pusher returns the link that writes what is posted to a webhook, nil while there is none.
+func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn // links are of many types
+	for pusher := range able[bridge.Pusher](l) {
+		if pusher.Pushes(h) {
+			return pusher
+		}
+	}
+	return nil
+}
+
+// Authenticate returns the participant of the token in a request, and false for a request without a
+// valid token of any link. It blocks on the record and returns its errors.
+func (l *LinkSet) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
+	for issuer := range able[bridge.Authenticator](l) {
+		if who, ok, err = issuer.Authenticate(r); ok || err != nil {
+			return who, ok, err
+		}
+	}
+	return who, false, nil
+}
+
+// KeyServer returns the server that publishes the keys of the users behind a link, and false
+// for a link without one.
+func (l *LinkSet) KeyServer(link string) (address string, ok bool) {
+	server, ok := l.Named(link).(bridge.KeyServer)
+	if !ok {
+		return "", false
+	}
+	return server.KeyServer(), true
+}
+
+// ServeHTTP serves a route with the running link that has it, and answers 404 where no running
+// link has it.
+func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for served := range able[bridge.Served](l) {
+		if served.Pattern() == r.Pattern {
+			served.ServeHTTP(w, r)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// able yields the links with an ability, in the order of the configuration.
+func able[Ability any](l *LinkSet) iter.Seq[Ability] {
+	return func(yield func(Ability) bool) {
+		for _, r := range l.current.Load().all {
+			if able, ok := r.Link.(Ability); ok && !yield(able) {
+				return
+			}
+		}
+	}
+}
+
+// Route implements [federation.Routes]. Of the links that show a step at most once it names the
+// links of this replica, whose first attempt is counted when the step is filed. Another
+// replica counts its first attempt when it makes it.
+func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	to, err := l.current.Load().asked.Route(ctx, ev, after)
+	if err == nil && l.deps.Homes != nil {
+		var homes []string
+		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
+		to.Links = append(to.Links, homes...)
+	}
+	if l.deps.KeptFor != nil {
+		for _, did := range after.Others("") {
+			to.Kept = append(to.Kept, l.deps.KeptFor(did))
+		}
+	}
+	var here []string
+	for _, name := range to.Once {
+		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
+			r.supervisor.Fresh(ev.ID) // before the filing: the outbox may be read right after it
+			here = append(here, name)
+		}
+	}
+	to.Once = here
+	return to, err
+}
+
+// probe has a link try the deliveries of a DID that wait, where some do. It does not block.
+func (l *LinkSet) probe(link string, did federation.DID) {
+	if r := l.current.Load().named[link]; r != nil {
+		r.supervisor.Heard(did)
+	}
+}
+
+// LinkStatus is a link with its status.
+type LinkStatus = bridge.LinkStatus
+
+// Statuses returns the links in the order of the configuration, with their status.
+func (l *LinkSet) Statuses() []LinkStatus {
+	var all []LinkStatus
+	for _, r := range l.current.Load().all {
+		status := r.supervisor.Status()
+		if status.State != bridge.LinkUp && r.lease.elsewhere() {
+			status = bridge.Status{State: bridge.LinkStandby}
+		}
+		all = append(all, LinkStatus{Link: r.Link, Status: status})
+	}
+	return all
+}
+
+// Down returns the names of the gateway's own links that are not up and that no other replica
+// runs, in the order of the configuration. It leaves out the links to other homes, which other
+// operators run: see [LinkSet.HomesDown].
+func (l *LinkSet) Down() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
+}
+
+// HomesDown is Down for the links to other homes.
+func (l *LinkSet) HomesDown() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return home })
+}
+
+func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
+	var names []string
+	for _, r := range l.current.Load().all {
+		if asked(r.Link) && !r.supervisor.Up() && !r.lease.elsewhere() {
+			names = append(names, r.Link.Name())
+		}
+	}
+	return names
+}
+
+// placerUp returns the named link where it is a [bridge.Placer], and whether it is up here.
+func (l *LinkSet) placerUp(name string) (placer bridge.Placer, up bool) { //nolint:ireturn // the link is any network's
+	r := l.current.Load().named[name]
+	if r == nil {
+		return nil, false
+	}
+	placer, ok := r.Link.(bridge.Placer)
+	return placer, ok && r.supervisor.Up() && r.lease.ours.Load()
+}
+
+// readsInbox reports whether the participants of a link read their inbox from the record.
+func (l *LinkSet) readsInbox(name string) bool {
+	_, ok := l.Named(name).(bridge.InboxReader)
+	return ok
+}
+
+// isHome reports whether a name is that of a link to another home.
+func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
+
+// notifiers returns the links that are up here and can tell signers what became of their
+// steps.
+func (l *LinkSet) notifiers() []bridge.Notifier {
+	var all []bridge.Notifier
+	for _, r := range l.current.Load().all {
+		notifier, ok := r.Link.(bridge.Notifier)
+		if ok && r.supervisor.Up() && r.lease.ours.Load() {
+			all = append(all, notifier)
+		}
+	}
+	return all
+}

@@ -1,0 +1,143 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/bridge"
+	"baton/bridge/server"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// version is a [server.Source].
+type version int
+
+// Same implements [server.Source].
+func (v version) Same(other server.Source) bool { return v == other }
+
+// fakeLink is a [bridge.Link] that is up while it runs, and carries each step.
+type fakeLink struct {
+	name string
+	runs atomic.Int32 // sessions that were begun
+	live atomic.Int32 // that run now
+}
+
+func (l *fakeLink) Name() string  { return l.name }
+func (*fakeLink) Network() string { return "lab" }
+
+func (*fakeLink) Carries(context.Context, federation.Event, federation.View) (bool, error) {
+	return true, nil
+}
+
+func (l *fakeLink) Run(ctx context.Context, up func()) error {
+	l.runs.Add(1)
+	l.live.Add(1)
+	defer l.live.Add(-1)
+	up()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (*fakeLink) Deliver(context.Context, federation.Delivery) error { return nil }
+
+// fakeHome is a fakeLink to another home.
+type fakeHome struct{ *fakeLink }
+
+func (fakeHome) Network() string                                      { return server.HomeNetwork }
+func (h fakeHome) Home() federation.HomeID                            { return federation.HomeID(h.name) }
+func (fakeHome) Houses(context.Context, federation.DID) (bool, error) { return false, nil }
+func (fakeHome) Recipients(context.Context, federation.Event, federation.View) ([]string, error) {
+	return []string{"b.test"}, nil
+}
+
+// leases implements [server.Leases] for a replica that has the leases that it names.
+type leases []string
+
+// RunExclusive implements [server.Leases].
+func (l leases) RunExclusive(ctx context.Context, lease string, do func(context.Context)) error {
+	if slices.Contains(l, lease) {
+		do(ctx)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// newLinkSet returns a set of a replica with some leases.
+func newLinkSet(ours leases, homes server.Recipients) *server.LinkSet {
+	return server.NewLinkSet(server.LinkDeps{
+		Outbox: federationtest.NewMemory(), Leases: ours, Wakes: noWakes{}, Homes: homes,
+		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := newLinkSet(leases{"link kept", "link changed", "link gone", "link fresh"}, nil)
+		kept, changed, gone := &fakeLink{name: "kept"}, &fakeLink{name: "changed"}, &fakeLink{name: "gone"}
+		set.Apply(t.Context(), []server.Entry{{Link: kept, Source: version(1)}, {Link: changed, Source: version(1)}, {Link: gone, Source: version(1)}})
+		synctest.Wait()
+		again, other, fresh := &fakeLink{name: "kept"}, &fakeLink{name: "changed"}, &fakeLink{name: "fresh"}
+		set.Apply(t.Context(), []server.Entry{{Link: again, Source: version(1)}, {Link: other, Source: version(2)}, {Link: fresh, Source: version(1)}})
+		synctest.Wait()
+		live := map[string]int32{}
+		for name, link := range map[string]*fakeLink{"kept": kept, "its copy": again, "changed": changed, "in its place": other, "gone": gone, "fresh": fresh} {
+			live[name] = link.live.Load()
+		}
+		want := map[string]int32{"kept": 1, "its copy": 0, "changed": 0, "in its place": 1, "gone": 0, "fresh": 1}
+		if diff := cmp.Diff(want, live); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+		if n := kept.runs.Load(); n != 1 {
+			t.Errorf("the link that was kept began %d sessions", n)
+		}
+		if down := set.Down(); len(down) > 0 {
+			t.Errorf("down are %q", down)
+		}
+		set.Stop()
+		if kept.live.Load()+other.live.Load()+fresh.live.Load() != 0 {
+			t.Error("links run after Stop")
+		}
+	})
+}
+
+func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := newLinkSet(nil, nil)
+		lab := &fakeLink{name: "lab"}
+		set.Apply(t.Context(), []server.Entry{{Link: lab}})
+		defer set.Stop()
+		synctest.Wait()
+		if down := set.Down(); !slices.Equal(down, []string{"lab"}) {
+			t.Errorf("at the start are down %q, want the link: its lease may still come", down)
+		}
+		time.Sleep(4 * time.Second)
+		if status := set.Statuses()[0].Status; status.State != bridge.LinkStandby || lab.runs.Load() > 0 {
+			t.Errorf("the link is %s after %d sessions, want standby", status.State, lab.runs.Load())
+		}
+		if down := set.Down(); len(down) > 0 {
+			t.Errorf("down are %q, want none: another replica runs the link", down)
+		}
+	})
+}
+
+func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home := fakeHome{&fakeLink{name: "b.test"}}
+		set := newLinkSet(leases{server.HomesLease}, home)
+		set.Apply(t.Context(), []server.Entry{{Link: &fakeLink{name: "lab"}}, {Link: home}, {Link: fakeHome{&fakeLink{name: "c.test"}}}})
+		defer set.Stop()
+		to, err := set.Route(t.Context(), federation.Event{}, federation.View{})
+		if err != nil || !slices.Equal(to.Links, []string{"lab", "b.test"}) {
+			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", to.Links, err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// rerouteAgain is how long after an error of the record deliveries are routed again.
+const rerouteAgain = 5 * time.Second
+
+// revivePage is how many dead letters are read at a time.
+const revivePage = 200
+
+// Rerouter routes deliveries again whose link is gone.
+type Rerouter interface {
+	// Reroute routes the pending deliveries to other homes that are no peers any more, and what
+	// waits here for readers that another home may have. It returns how many. It blocks on the
+	// record, and returns its error.
+	Reroute(ctx context.Context) (moved int, err error)
+}
+
+// DeadLetters is the deliveries that were given up. Its methods block on the record.
+type DeadLetters interface {
+	// DeadLetters returns up to limit dead letters that a filter admits, the newest first, before
+	// an id, or from the start with 0.
+	DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error)
+	// Revive schedules the delivery of a dead letter again, and reports whether it did. It returns
+	// [federation.ErrNotFound] for an unknown id.
+	Revive(ctx context.Context, id int64, now time.Time) (bool, error)
+}
+
+// reroute routes deliveries again each time after other links were applied, until ctx ends.
+func (g *Gateway) reroute(ctx context.Context) {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-g.links.applied:
+		case <-retry.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := g.rerouteOnce(ctx); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "deliveries not routed again", slog.Any("err", err))
+			retry.Reset(rerouteAgain)
+		}
+	}
+}
+
+func (g *Gateway) rerouteOnce(ctx context.Context) error {
+	err := g.ReviveBlocked(ctx)
+	if g.deps.Rerouter == nil {
+		return err
+	}
+	moved, failed := g.deps.Rerouter.Reroute(ctx)
+	if moved > 0 {
+		g.Routed(ctx, "")
+	}
+	return errors.Join(err, failed)
+}
+
+// ReviveBlocked schedules the deliveries again that ended because their home was blocked, to the
+// homes that are not blocked any more. It blocks on the record, and returns its error.
+func (g *Gateway) ReviveBlocked(ctx context.Context) error {
+	var before int64
+	for {
+		page, err := g.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked}, before, revivePage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, dead := range page {
+			before = dead.ID
+			home, linked := g.links.Named(dead.To).(HomeLink)
+			if !linked || home.Blocked() {
+				continue
+			}
+			revived, err := g.deps.DeadLetters.Revive(ctx, dead.ID, time.Now())
+			if err != nil && !errors.Is(err, federation.ErrNotFound) {
+				return err
+			}
+			if revived {
+				g.deps.Wakes.Wake(bridge.OutboxTopic(dead.To))
+			}
+		}
+	}
+}

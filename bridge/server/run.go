@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/federation/fault"
+)
+
+// sweepEvery is how often the home looks for overdue handoffs: they end at most a few seconds late.
+const sweepEvery = time.Second
+
+// drainTime is how long links, requests and deliveries may take to end. With the time that
+// connections and the last commit take it stays within the ten seconds of the contract.
+//
+// spec: cli.md "Serving"
+const drainTime = 9 * time.Second
+
+// Task runs beside a gateway until ctx ends, such as the server of a listener. Its error ends
+// the gateway.
+type Task func(ctx context.Context) error
+
+// Exclusive returns a task that runs while this replica has a lease.
+func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
+	return func(ctx context.Context) error {
+		_ = g.deps.Leases.RunExclusive(ctx, lease, do) // its error is the end of ctx
+		return nil
+	}
+}
+
+// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task returns an error.
+// Then it stops the links and waits for jobs and tasks, for nine seconds at most. It does not wait for
+// slower ones, which find the record closed. It returns the error of the task, or why ctx ended where a
+// job or task had not ended.
+func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, job := range map[string]func(context.Context){"clock": g.deps.Clock.run, "growth": g.measureGrowth, "notices": g.tellSigners, "reroute": g.reroute} {
+		group.Go(func() error { g.contain(ctx, name, job); return nil })
+	}
+	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
+	for _, task := range tasks {
+		group.Go(func() error { return g.containTask(ctx, task) })
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := group.Wait()
+		g.links.Stop()
+		ended <- err
+	}()
+	return g.drain(ctx, ended)
+}
+
+// runClock does the jobs that are due by the clock, until ctx ends.
+func (g *Gateway) runClock(ctx context.Context) {
+	var group fault.Group
+	for name, job := range map[string]func(context.Context){"sweep": g.sweep, "retention": g.retain, "deferral": g.judgeAgain, "deliveries": g.checkDeliveries} {
+		group.Go(func() { g.contain(ctx, name, job) })
+	}
+	group.Wait()
+}
+
+// faultWait is the pause after a contained panic before the same code runs again.
+const faultWait = 5 * time.Second
+
+// contain runs a job until it returns. After a panic it logs and counts the panic, and runs the job
+// again.
+func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
+	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
+}
+
+func (g *Gateway) containTask(ctx context.Context, task Task) error {
+	return g.containAs(ctx, "task", task)
+}
+
+func (g *Gateway) containAs(ctx context.Context, where string, task Task) error {
+	for {
+		err := fault.Catch(func() error { return task(ctx) })
+		if !g.deps.Metrics.Fault(ctx, g.deps.Log, where, err) {
+			return err
+		}
+		if bridge.Sleep(ctx, faultWait); ctx.Err() != nil {
+			return nil //nolint:nilerr // the fault was counted, and ctx ended
+		}
+	}
+}
+
+// drain returns how the gateway ended, at most [drainTime] after ctx has.
+func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "not all work has ended in time", slog.Duration("after", drainTime))
+		return context.Cause(ctx)
+	}
+}
+
+// sweep ends handoffs whose deadline has passed: at once after the start, and then every
+// second.
+func (g *Gateway) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := g.sweepOnce(ctx, g.deps.Clock.Now()); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "overdue handoffs not expired", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}

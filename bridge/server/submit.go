@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
+// signature is verified, so that garbage costs the sender's rate and little else.
+func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
+	now, came := time.Now(), ev
+	if g.deps.Tracer != nil {
+		defer func() {
+			g.deps.Tracer.Submitted(ctx, bridge.Judged{Event: came, Judgement: judged, Err: err, Start: now})
+		}()
+	}
+	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
+		g.note(ctx, ev, federation.Judgement{}, err)
+		return federation.Judgement{}, err
+	}
+	ev.Arrival.Address = addressFrom(ctx)
+	if wait := g.deps.Addresses.Wait(bridge.SubnetFrom(ctx), now); wait > 0 {
+		refused := federation.Refuse(ev, federation.RateLimited, "")
+		refused.RetryAfter = wait
+		g.senders.Note(ev, federation.Unverifiable, refused, now)
+		g.note(ctx, ev, federation.Judgement{}, refused)
+		return federation.Judgement{}, refused
+	}
+	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
+	judged, err = g.deferral.Submit(ctx, ev, now)
+	if err == nil && judged.Awaits && !judged.Duplicate {
+		err = g.admitted(ctx, judged)
+	}
+	g.senders.Note(ev, judged.Verdict, err, now)
+	g.note(ctx, ev, judged, err)
+	g.wake(judged, err)
+	g.follow(ctx, judged, err)
+	return judged, err
+}
+
+// FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
+// steps left, it fetches nothing: Submit will refuse the step.
+func (g *Gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	from := stepSource(ev)
+	from.Address = bridge.SubnetFrom(ctx)
+	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != OperatorLink {
+		return
+	}
+	if has := g.deps.Addresses.Left(bridge.SubnetFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
+		return
+	}
+	if q, ok := signing.Query(ev); ok {
+		g.deps.Keys.Await(ctx, q)
+	}
+}
+
+// seekKey is FetchKey for a caller that does not wait.
+func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
+	if q, ok := signing.Query(ev); ok {
+		g.deps.Keys.Seek(ctx, q)
+	}
+}
+
+// sweepOnce has the home end the handoffs whose deadline has passed.
+func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
+	filed, err := g.home.Load().Sweep(ctx, now)
+	g.filed(ctx, filed)
+	return err
+}
+
+// filed logs steps that the home itself filed, and wakes the outboxes that deliver them.
+func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
+	for _, judged := range steps {
+		g.note(ctx, judged.Entry.Event, judged, nil)
+		g.wake(judged, nil)
+	}
+}
+
+// endUnread has the home end the handoffs of steps that were filed at or before a time and
+// that no participant has read in an inbox.
+func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
+	for more := true; more && ctx.Err() == nil; {
+		var filed []federation.Judgement
+		var err error
+		filed, more, err = g.home.Load().GiveUp(ctx, before, now)
+		g.filed(ctx, filed)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wake wakes the outboxes and inboxes that a step was filed to just now.
+func (g *Gateway) wake(judged federation.Judgement, err error) {
+	if err != nil || judged.Duplicate || judged.Awaits {
+		return
+	}
+	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // its mailbox may be known by this step
+	g.deps.Wakes.Wake(judged.Fanout.Topics...)
+	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
+		g.deps.Wakes.Wake(bridge.DIDTopic(did))
+	}
+	g.deps.Wakes.Wake(bridge.WebhooksTopic, bridge.HandoffTopic(judged.View.ID))
+	for _, link := range judged.Fanout.Links {
+		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
+	}
+}
+
+// note counts and logs one judged step.
+func (g *Gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	outcome, level, reason := "filed", slog.LevelInfo, ""
+	switch {
+	case isRefusal && refused.Waits:
+		outcome, reason = "deferred", err.Error()
+	case isRefusal:
+		outcome, reason = "refused", err.Error()
+	case err != nil && ctx.Err() != nil:
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "step not judged: its caller left", stepAttrs(ev)...)
+		return
+	case g.countStranger(err):
+		outcome, reason = "refused", err.Error()
+	case err != nil:
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
+		return
+	case judged.Awaits:
+		outcome = "deferred"
+	case judged.Duplicate:
+		outcome = "duplicate"
+	}
+	if judged.Verdict == federation.Invalid {
+		level = slog.LevelWarn
+	}
+	g.deps.Metrics.Conflicts.Add(float64(judged.Conflicts))
+	if !judged.Entry.Event.ID.IsZero() {
+		ev.ID = judged.Entry.Event.ID
+	}
+	attrs := append(stepAttrs(ev), slog.String("verdict", judged.Verdict.String()), slog.String("outcome", outcome))
+	switch {
+	case isRefusal:
+		attrs = append(attrs, slog.String("code", string(refused.Code)), slog.String("reason", reason))
+	case reason != "":
+		attrs = append(attrs, slog.String("reason", reason))
+	default:
+		attrs = append(attrs, slog.String("state", string(judged.Entry.State)))
+	}
+	g.deps.Metrics.Events.WithLabelValues(ev.Arrival.Network, verbLabel(ev, refused), judged.Verdict.String(), outcome).Inc()
+	g.deps.Log.LogAttrs(ctx, level, "step judged", attrs...)
+}
+
+// verbLabel returns the verb of a step, for a metric. Clients can invent verbs, and must not
+// create series by that.
+func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
+	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
+		return "unknown"
+	}
+	return string(ev.Verb)
+}
+
+func stepAttrs(ev federation.Event) []slog.Attr {
+	return []slog.Attr{
+		slog.String("network", ev.Arrival.Network), slog.String("link", ev.Arrival.Link),
+		slog.String("handoff_id", ev.Handoff.String()), slog.String("event_id", ev.ID.String()),
+		slog.String("verb", string(ev.Verb)), slog.String("did", string(ev.From)),
+	}
+}
+
+// View implements [bridge.Gateway].
+func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.deps.Handoffs.View(ctx, id)
+}
+
+// Name implements [bridge.Gateway]. A record that cannot be read now costs a
+// readable name, never a step.
+func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
+	if known, err := g.deps.Participants.WithDID(ctx, did); err == nil {
+		return known.Handle
+	}
+	if binding, err := g.deps.Participants.Binding(ctx, did); err == nil && binding.Name != "" {
+		return binding.Name
+	}
+	return did.Short()
+}
+
+// Ruled files a step that another home has ruled on, as Submit does. A gap is not noted as a
+// judgement: the home sends the missing steps.
+func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (judged federation.Judgement, err error) {
+	if g.deps.Tracer != nil {
+		defer func(start time.Time) {
+			if _, gap := errors.AsType[*federation.GapError](err); !gap {
+				g.deps.Tracer.Ruled(ctx, bridge.Judged{Event: ev, Judgement: judged, Err: err, Start: start})
+			}
+		}(time.Now())
+	}
+	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
+		if err := g.refuseBlocked(ctx, ev); err != nil {
+			g.note(ctx, ev, federation.Judgement{}, err)
+			return federation.Judgement{}, err
+		}
+	}
+	judged, err = g.home.Load().Ruled(ctx, ev, r, time.Now())
+	_, gap := errors.AsType[*federation.GapError](err)
+	fork, forked := errors.AsType[*federation.ForkError](err)
+	switch {
+	case gap:
+		return judged, err
+	case forked:
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
+		return judged, err
+	}
+	g.senders.Note(ev, judged.Verdict, err, time.Now())
+	g.note(ctx, ev, judged, err)
+	g.wake(judged, err)
+	g.follow(ctx, judged, err)
+	return judged, err
+}
