@@ -1,17 +1,3 @@
-// Package server is the running gateway: it submits the steps that links read, runs the
-// links, and does the jobs that are due by the clock.
-//
-// A [Gateway] is what links call (it implements [bridge.Gateway]). It looks up keys, counts
-// what each sender files, lets the home judge each step, and wakes the outboxes of the links
-// that a filed step is delivered to. Its [LinkSet] runs the links, each while this replica of
-// the home has the link's lease. [Gateway.Run] does the rest: it ends handoffs that are
-// overdue, judges deferred steps again, ends deliveries that waited for too long, tells
-// signers what became of their steps, and prunes the record.
-//
-// The package knows links by the interfaces of package bridge, and the record and the
-// resolution of keys by small ports that it declares. It opens nothing: its caller passes in
-// what is open. All methods may be called concurrently, but for [Gateway.Configure] and
-// [LinkSet.Apply], which one goroutine calls at a time.
 package server
 
 import (

@@ -38,7 +38,7 @@ type HomeLinks struct{ Links *LinkSet }
 func (h HomeLinks) All() iter.Seq[mailbox.Peer] {
 	return func(yield func(mailbox.Peer) bool) {
 		for _, r := range h.Links.current.Load().all {
-			if home, ok := r.Link.(HomeLink); ok && !yield(peerOf(home)) {
+			if home, ok := r.Link.(HomeLink); ok && !yield(mailboxPeer(home)) {
 				return
 			}
 		}
@@ -51,10 +51,10 @@ func (h HomeLinks) Peer(home federation.HomeID) (mailbox.Peer, bool) {
 	if err != nil {
 		return mailbox.Peer{}, false
 	}
-	return peerOf(link), true
+	return mailboxPeer(link), true
 }
 
-func peerOf(home HomeLink) mailbox.Peer {
+func mailboxPeer(home HomeLink) mailbox.Peer {
 	return mailbox.Peer{Home: home.Home(), URL: home.Known().URL, Blocked: home.Blocked()}
 }
 

@@ -23,16 +23,16 @@ type Agents struct{ AgentRecord }
 
 // WithHandle implements [Participants].
 func (a Agents) WithHandle(ctx context.Context, handle string) (Participant, error) {
-	return participant(a.Agent(ctx, handle))
+	return participantOf(a.Agent(ctx, handle))
 }
 
 // WithDID implements [Participants].
 func (a Agents) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
-	return participant(a.AgentOf(ctx, did))
+	return participantOf(a.AgentOf(ctx, did))
 }
 
-// participant returns an agent as a participant.
-func participant(agent agents.Agent, err error) (Participant, error) {
+// participantOf returns an agent as a participant.
+func participantOf(agent agents.Agent, err error) (Participant, error) {
 	if err != nil {
 		return Participant{}, err
 	}

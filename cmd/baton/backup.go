@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/store/backup"
@@ -63,19 +64,10 @@ func (c *cli) copyFiles(ctx context.Context, draft, folder string) (backup.Manif
 	if err != nil {
 		return backup.Manifest{}, err
 	}
-	if err := backup.CheckRestored(targetOf(file)); err != nil {
+	if err := backup.CheckRestored(server.RestoreTarget(file)); err != nil {
 		return backup.Manifest{}, err
 	}
-	return backup.Write(ctx, draft, sourceOf(file), folder)
-}
-
-// sourceOf returns the files of a configuration that a backup is made of.
-func sourceOf(file *configs.File) backup.Source {
-	s := backup.Source{Home: file.Home.Name, Record: file.Path(file.Store.Path), Config: file.Name(), Keys: file.Path(keysFolder)}
-	if file.Store.Driver == configs.Postgres {
-		s.Record = ""
-	}
-	return s
+	return backup.Write(ctx, draft, server.BackupSource(file), folder)
 }
 
 // restoreCommand puts a backup in place, whole or not at all.
@@ -104,7 +96,7 @@ func (cmd restoreCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err := os.MkdirAll(file.Path("."), 0o700); err != nil {
 		return err
 	}
-	done, err := backup.Restore(ctx, cmd.File, targetOf(file), cmd.Force, time.Now())
+	done, err := backup.Restore(ctx, cmd.File, server.RestoreTarget(file), cmd.Force, time.Now())
 	if err != nil {
 		return err
 	}
@@ -113,9 +105,4 @@ func (cmd restoreCommand) Run(ctx context.Context, c *cli, streams std) error {
 		line += "\nwhat was there is in " + done.Aside
 	}
 	return printLine(c, streams, done, line)
-}
-
-// targetOf returns where a configuration has a backup restored to.
-func targetOf(file *configs.File) backup.Target {
-	return backup.Target{Source: sourceOf(file), Dir: file.Path("."), Driver: file.Store.Driver}
 }

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
+	"strings"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 	"baton/bridge/server"
 	"baton/configs"
 )
@@ -34,7 +39,7 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	links, err := openLinks(file, wiring{})
+	links, err := server.OpenLinks(file, networks, server.Wiring{})
 	if err != nil {
 		return err
 	}
@@ -68,6 +73,16 @@ type configExample struct{}
 func (configExample) Run(streams std) error {
 	_, err := fmt.Fprint(streams.out, referenceFile())
 	return err
+}
+
+// reloadCommand has the gateway read its configuration again.
+type reloadCommand struct{ changeFlags }
+
+// Run prints each changed key with its effect.
+func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
+	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.ReloadConfig(ctx, cmd.act()) }, func(done contract.Reloaded) string {
+		return strings.Join(append(text.Settings(done), cmd.said(fmt.Sprintf("%s is read again, %d keys changed", done.File, len(done.Changes)))), "\n")
+	})
 }
 
 // configPath returns the file that --config names, else the first of the usual

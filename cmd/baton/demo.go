@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"baton/bridge/server"
 	"baton/cmd/baton/demo"
 	"baton/configs"
 	"baton/federation"
@@ -52,7 +53,7 @@ func (cmd demoCommand) Run(ctx context.Context, c *cli, streams std) (err error)
 		return nil
 	}
 	fmt.Fprintf(streams.out, "\nAIRC at %s, operators at http://%s, server links at %s; ^C ends it.\n",
-		gateway.URL(), gateway.admin.Addr(), stage.ServerAddr())
+		gateway.URL(), gateway.AdminAddr(), stage.ServerAddr())
 	<-ctx.Done()
 	return nil
 }
@@ -69,7 +70,7 @@ func (cmd demoCommand) folder() (string, error) {
 
 // demoGateway is the gateway of a demonstration, running.
 type demoGateway struct {
-	*program
+	*server.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	ended   error // read after running
@@ -84,44 +85,37 @@ func openDemoGateway(ctx context.Context, c *cli, path string, logs io.Writer) (
 	var level slog.LevelVar
 	settings := c.logSettings(file.Log)
 	level.Set(settings.SlogLevel())
-	p, err := assemble(ctx, file, slog.New(settings.Handler(logs, &level, federation.MaskCapabilities)))
+	v := buildVersion()
+	opened, err := server.Open(ctx, file, server.Options{
+		Networks: networks, Version: v.Version, Revision: v.Revision,
+		Log: slog.New(settings.Handler(logs, &level, federation.MaskCapabilities)),
+	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	if err := p.start(ctx); err != nil {
+	if err := opened.Start(ctx); err != nil {
 		stop()
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, opened.Close())
 	}
-	g := &demoGateway{program: p, stop: stop}
-	g.running.Go(func() { g.ended = p.serve(ctx) })
+	g := &demoGateway{Server: opened, stop: stop}
+	g.running.Go(func() { g.ended = opened.Serve(ctx) })
 	return g, nil
 }
 
-// Ready implements [demo.Gateway], as do the other methods.
-func (g *demoGateway) Ready(ctx context.Context) bool { return g.readiness(ctx).Ready }
-
-// URL returns the public address.
-func (g *demoGateway) URL() string { return g.publicURL }
-
-// Keys returns the keys of all signers.
-func (g *demoGateway) Keys() federation.KeySource { //nolint:ireturn // the port has it
-	return g.keys.Load()
-}
-
-// Log reads the record.
+// Log reads the record. It implements [demo.Gateway], as do the other methods.
 func (g *demoGateway) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
-	return g.record.Log(ctx, id, after)
+	return g.Record.Log(ctx, id, after)
 }
 
 // Replay reads the record.
 func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
-	return g.record.Replay(ctx, to, after, limit)
+	return g.Record.Replay(ctx, to, after, limit)
 }
 
 // Owed reads the record.
 func (g *demoGateway) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	return g.record.Outbox(ctx, link, after, limit)
+	return g.Record.Outbox(ctx, link, after, limit)
 }
 
 // Close ends the gateway.
@@ -132,5 +126,5 @@ func (g *demoGateway) Close() error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	return errors.Join(err, g.close())
+	return errors.Join(err, g.Server.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/server"
 	"baton/cmd/baton/demo"
 	"baton/configs"
 	"baton/federation"
@@ -33,16 +34,18 @@ func ServeWith(ctx context.Context, path string, log io.Writer, more bridge.Netw
 	if err != nil {
 		return err
 	}
-	p, err := assemble(ctx, file, slog.New(slog.NewJSONHandler(log, nil)))
+	gateway, err := server.Open(ctx, file, server.Options{
+		Networks: func(w server.Wiring) []bridge.Network { return append(networks(w), more) },
+		Log:      slog.New(slog.NewJSONHandler(log, nil)),
+	})
 	if err != nil {
 		return err
 	}
-	p.more = []bridge.Network{more}
-	err = p.run(ctx)
+	err = gateway.Run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
-	return errors.Join(err, p.close())
+	return errors.Join(err, gateway.Close())
 }
 
 // OpenDemo starts the gateway of a demonstration.
@@ -51,7 +54,7 @@ func OpenDemo(ctx context.Context, path string) (demo.Gateway, error) { //nolint
 }
 
 // Still is a gateway of which nothing runs: it does what it is told to.
-type Still struct{ p *program }
+type Still struct{ *server.Server }
 
 // Assemble returns the gateway of a configuration.
 func Assemble(ctx context.Context, path string) (Still, error) {
@@ -59,59 +62,37 @@ func Assemble(ctx context.Context, path string) (Still, error) {
 	if err != nil {
 		return Still{}, err
 	}
-	p, err := assemble(ctx, file, slog.New(slog.DiscardHandler))
+	gateway, err := server.Open(ctx, file, server.Options{Networks: networks, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return Still{}, err
 	}
-	links, err := openLinks(file, p.wiring())
+	links, err := server.OpenLinks(file, networks, gateway.Wiring())
 	if err != nil {
-		return Still{}, errors.Join(err, p.close())
+		return Still{}, errors.Join(err, gateway.Close())
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
-	p.gateway.Links().Apply(ended, links)
-	return Still{p}, nil
+	gateway.Gateway.Links().Apply(ended, links)
+	return Still{gateway}, nil
 }
 
 // Submit takes a step.
 func (s Still) Submit(ctx context.Context, ev federation.Event) error {
-	_, err := s.p.gateway.Submit(ctx, ev)
+	_, err := s.Gateway.Submit(ctx, ev)
 	return err
 }
 
 // FetchKey does what a link does before it submits a step.
-func (s Still) FetchKey(ctx context.Context, ev federation.Event) { s.p.gateway.FetchKey(ctx, ev) }
+func (s Still) FetchKey(ctx context.Context, ev federation.Event) { s.Gateway.FetchKey(ctx, ev) }
 
 // Watch looks which deliveries take long.
 func (s Still) Watch(ctx context.Context, now time.Time) error {
-	return s.p.gateway.CheckDeliveries(ctx, now)
+	return s.Gateway.CheckDeliveries(ctx, now)
 }
 
 // Untold returns the notices for the people of a link that were not sent yet.
 func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
-	return s.p.record.Untold(ctx, link, now, 64)
-}
-
-// Close ends the gateway.
-func (s Still) Close() error { return s.p.close() }
-
-// Reload opens the links of the configuration again and applies them, as SIGHUP does.
-func (s Still) Reload(ctx context.Context) error {
-	links, err := openLinks(s.p.file, s.p.wiring())
-	if err != nil {
-		return err
-	}
-	ended, end := context.WithCancel(ctx)
-	end()
-	s.p.gateway.Links().Apply(ended, links)
-	return nil
-}
-
-// BlockHome blocks another home, and reports whether the link that runs obeys.
-func (s Still) BlockHome(ctx context.Context, home string) (blocked bool, err error) {
-	err = s.p.setMode(ctx, federation.PeerMode{Domain: home, Mode: "block", Since: time.Now()}, false)
-	link, ok := s.p.gateway.Links().Named(home).(interface{ Blocked() bool })
-	return ok && link.Blocked(), err
+	return s.Record.Untold(ctx, link, now, 64)
 }
 
 // MetricDescs returns what the metrics of the gateway of a configuration are.
@@ -120,18 +101,18 @@ func MetricDescs(ctx context.Context, path string) ([]*prometheus.Desc, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := assemble(ctx, file, slog.New(slog.DiscardHandler))
+	gateway, err := server.Open(ctx, file, server.Options{Networks: networks, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
 	descs := make(chan *prometheus.Desc)
 	go func() {
-		p.metrics.Describe(descs)
+		gateway.Metrics.Describe(descs)
 		close(descs)
 	}()
 	var all []*prometheus.Desc
 	for desc := range descs {
 		all = append(all, desc)
 	}
-	return all, p.close()
+	return all, gateway.Close()
 }

@@ -314,7 +314,7 @@ var bareGoroutines = map[string]string{
 	"bridge/irc/client/blocked.go":            "passes a function to its owner",
 	"bridge/mcp/mcp.go":                       "waits for channels",
 	"bridge/participant/topic.go":             "passes tokens on",
-	"cmd/baton/program.go":                    "closes connections at the end of the process",
+	"bridge/server/server.go":                 "closes connections at the end of the process",
 	"federation/relay/hub.go":                 "waits for channels",
 	"federation/store/backup/deliver.go":      "fault.Catch",
 	"federation/store/engine/checkpoint.go":   "executes one fixed statement",

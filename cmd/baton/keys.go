@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -10,10 +9,9 @@ import (
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/server"
 	"baton/configs"
-	"baton/federation"
 	"baton/federation/identity"
-	"baton/federation/signing"
 )
 
 // keysCommands work on the gateway's own keys.
@@ -33,14 +31,14 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	keys, err := keyFolder(file).List(ctx)
+	keys, err := server.KeyFolder(file).List(ctx)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	page := contract.Page[contract.Key]{Items: []contract.Key{}}
 	for _, key := range keys {
-		page.Items = append(page.Items, showKey(key, file, now))
+		page.Items = append(page.Items, server.ShowKey(key, file, now))
 	}
 	return printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Key]) error {
 		return text.Keys().Print(out, true, page.Items...)
@@ -74,7 +72,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		if err != nil {
 			return err
 		}
-		mark, err := identity.ReplaceSecret(file.Path(keysFolder), secret, time.Now())
+		mark, err := identity.ReplaceSecret(server.KeyFolder(file).Dir, secret, time.Now())
 		if err != nil {
 			return err
 		}
@@ -92,11 +90,11 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		prefix = identity.SmallEndpoint
 	}
 	now := time.Now()
-	key, err := keyFolder(file).Create(ctx, name, cmd.Force, prefix, now)
+	key, err := server.KeyFolder(file).Create(ctx, name, cmd.Force, prefix, now)
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, showKey(key, file, now), text.WriteKey)
+	return printDocument(c, streams, server.ShowKey(key, file, now), text.WriteKey)
 }
 
 // keysShow shows one key.
@@ -110,11 +108,11 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	key, err := keyFolder(file).Key(ctx, name)
+	key, err := server.KeyFolder(file).Key(ctx, name)
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, showKey(key, file, time.Now()), text.WriteKey)
+	return printDocument(c, streams, server.ShowKey(key, file, time.Now()), text.WriteKey)
 }
 
 // keysRotate asks a running gateway for another key.
@@ -130,29 +128,6 @@ func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.RotateKey(ctx, cmd.Name, contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
 	}, text.WriteKey, cmd.Name)
-}
-
-// showKey returns the public part of a key as it is printed.
-func showKey(key identity.NamedKey, file *configs.File, now time.Time) contract.Key {
-	shown := contract.Key{
-		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
-		Since: contract.Moment(key.Since).String(), State: key.State(now), Until: contract.Moment(key.Until).String(),
-	}
-	switch key.Name {
-	case identity.ServerKey:
-		shown.DID, shown.DIDKey = federation.HomeID(file.Home.Name).DID(), identity.KeyDID(key.Public)
-	case identity.RegistryKey:
-		shown.KeyID = signing.RegistryKeyID(key.Public)
-	case identity.EndpointKey:
-		shown.EndpointID = identity.EndpointID(key.Public)
-	case identity.KeptSecret, identity.TokenSecret: // have no public part
-	}
-	return shown
-}
-
-// keyFolder returns where the keys of a configuration are.
-func keyFolder(file *configs.File) identity.KeyFolder {
-	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
 // namedKey reads the argument of a command about one key, and the configuration.
@@ -172,21 +147,5 @@ func (c *cli) keysConfig() (*configs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range networks(wiring{}) {
-		tablesOf(file, n)
-	}
-	file.Tables(peersTable)
-	file.Tables("bindings")
-	return file, file.Err()
-}
-
-// refusedKey returns the word for a key that was not made, and "" for another error.
-func refusedKey(err error) string {
-	switch {
-	case errors.Is(err, identity.ErrKeyExists):
-		return "key-exists"
-	case errors.Is(err, identity.ErrNotRotated):
-		return "not-rotated"
-	}
-	return ""
+	return file, server.SkipLinks(file, networks)
 }

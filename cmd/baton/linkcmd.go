@@ -14,6 +14,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -126,9 +127,9 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 // explain returns what the other side of the first chosen link must set, and the network of that
 // link: "" where no chosen link has an other side to configure. It makes no key.
 func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told string, err error) {
-	links, err := openLinks(file, wiring{
-		ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
-		endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
+	links, err := server.OpenLinks(file, networks, server.Wiring{
+		Ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
+		Endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
 	})
 	if err != nil {
 		return "", "", err
@@ -143,7 +144,7 @@ func explain(file *configs.File, chosen func(bridge.Link) bool) (network, told s
 
 // knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.
 func knownEndpoint(file *configs.File) (key federation.SigningKey, seed string, err error) {
-	folder := file.Path(keysFolder)
+	folder := server.KeyFolder(file).Dir
 	_, err = os.Stat(filepath.Join(folder, string(identity.EndpointKey)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return key, "", errors.New(`there is no endpoint key yet: run "baton keys create endpoint --smallest"`)

@@ -23,6 +23,7 @@ import (
 	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/passport"
@@ -212,7 +213,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if judged, ok := errors.AsType[*passport.VerdictError](err); ok {
 		return problemExit(string(judged.Code())), string(judged.Code()), 0
 	}
-	if word := refusedKey(err); word != "" {
+	if word := server.RefusedKey(err); word != "" {
 		return exitRefused, word, 0
 	}
 	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/store/backup"
 	"baton/federation/store/offline"
@@ -44,13 +45,13 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if err := backup.CheckRestored(targetOf(file)); err != nil {
+	if err := backup.CheckRestored(server.RestoreTarget(file)); err != nil {
 		return err
 	}
 	if cmd.To != "" {
 		return cmd.transfer(ctx, file, c, streams)
 	}
-	at, err := locate(file)
+	at, err := server.Locate(file)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	done, err := offline.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, examination{}, cmd.DryRun)
+	done, err := offline.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, server.Examination{}, cmd.DryRun)
 	if err != nil {
 		return err
 	}

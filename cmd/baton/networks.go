@@ -11,31 +11,32 @@ import (
 	"baton/bridge/irc/spanningtree"
 	"baton/bridge/macp"
 	"baton/bridge/mcp"
+	"baton/bridge/server"
 	"baton/configs"
 )
 
 // networks returns the networks of this gateway, in the order of the reference file. The zero
 // wiring is enough to check a configuration and to print the reference.
-func networks(w wiring) []bridge.Network {
+func networks(w server.Wiring) []bridge.Network {
 	return []bridge.Network{
-		spanningtree.Network(w.handoffs),
-		freeq.Network(w.freeq, w.endpoint),
-		ircclient.Network(w.clients),
-		airc.Network(w.registry),
-		agentapi.Network(w.agents),
-		a2a.Network(w.a2a),
-		mcp.Network(w.participants, buildVersion().Version),
-		macp.Network(w.macp),
-		macp.Runtimes(w.macp),
-		files.Voice(w.files),
-		files.Tasks(w.files),
+		spanningtree.Network(w.Handoffs),
+		freeq.Network(w.Freeq, w.Endpoint),
+		ircclient.Network(w.Clients),
+		airc.Network(w.Registry),
+		agentapi.Network(w.Agents),
+		a2a.Network(w.A2A),
+		mcp.Network(w.Participants, w.Version),
+		macp.Network(w.MACP),
+		macp.Runtimes(w.MACP),
+		files.Voice(w.Files),
+		files.Tasks(w.Files),
 	}
 }
 
 // referenceFile returns the reference: every key with its default.
 func referenceFile() string {
 	var parts []string
-	for _, network := range networks(wiring{}) {
+	for _, network := range networks(server.Wiring{}) {
 		parts = append(parts, network.Reference)
 	}
 	return configs.Reference(parts...)

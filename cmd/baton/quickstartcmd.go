@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"baton/bridge"
+	"baton/bridge/server"
 	"baton/configs"
 	setup "baton/configs/quickstart"
 	"baton/federation"
@@ -113,7 +114,7 @@ func (cmd quickstart) forPeer() (string, error) {
 		return "", err
 	}
 	if cmd.Network == "freeq" {
-		if _, _, err := identity.OpenEndpoint(file.Path(keysFolder)); err != nil {
+		if _, _, err := identity.OpenEndpoint(server.KeyFolder(file).Dir); err != nil {
 			return "", err
 		}
 	}

@@ -27,7 +27,7 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	if _, err := openLinks(file, wiring{}); err != nil { // every mistake, before anything is opened
+	if _, err := server.OpenLinks(file, networks, server.Wiring{}); err != nil { // every mistake, before anything is opened
 		return err
 	}
 	settings := c.logSettings(file.Log)
@@ -36,18 +36,19 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	log := slog.New(levels.Handler(settings.Handler(streams.err, levels, federation.MaskCapabilities)))
 	v := buildVersion()
 	log.LogAttrs(ctx, slog.LevelInfo, "baton starts", slog.String("version", v.Version), slog.String("revision", v.Revision), slog.String("home", file.Home.Name))
-	p, err := assemble(ctx, file, log)
+	gateway, err := server.Open(ctx, file, server.Options{
+		Networks: networks, Version: v.Version, Revision: v.Revision, Log: log,
+		Reread: func() (*configs.File, error) { return configs.Load(path) }, Hangups: hups, Levels: levels,
+		Relevel: func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) },
+	})
 	if err != nil {
 		return err
 	}
-	p.hups, p.reloads, p.levels = hups, server.NewReloads(p.reload), levels
-	p.reread = func() (*configs.File, error) { return configs.Load(path) }
-	p.relevel = func(table configs.Log) { levels.Set("", c.logSettings(table).SlogLevel()) }
-	err = p.run(ctx)
+	err = gateway.Run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
-	err = errors.Join(err, p.close())
+	err = errors.Join(err, gateway.Close())
 	if err == nil {
 		log.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 
+	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/identity"
 	"baton/federation/store/offline"
@@ -31,11 +33,11 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	at, err := locate(file)
+	at, err := server.Locate(file)
 	if err != nil {
 		return err
 	}
-	report, err := at.Examine(ctx, examination{})
+	report, err := at.Examine(ctx, server.Examination{})
 	if err != nil {
 		return err
 	}
@@ -57,14 +59,15 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // lostKeys returns the keys that a record was written with and that are missing, as damage.
 func lostKeys(ctx context.Context, file *configs.File, report offline.Report) ([]offline.Damage, error) {
-	err := keyFolder(file).Check(ctx, report.OwnKeys, report.Handoffs > 0)
+	folder := server.KeyFolder(file)
+	err := folder.Check(ctx, report.OwnKeys, report.Handoffs > 0)
 	missing, ok := errors.AsType[*identity.LostKeysError](err)
 	if !ok {
 		return nil, err
 	}
 	var damage []offline.Damage
 	for _, lost := range missing.Lost {
-		damage = append(damage, offline.Damage{Kind: offline.LostKey, Where: path.Join(keysFolder, string(lost.Name)), Detail: lost.String()})
+		damage = append(damage, offline.Damage{Kind: offline.LostKey, Where: path.Join(filepath.Base(folder.Dir), string(lost.Name)), Detail: lost.String()})
 	}
 	return damage, nil
 }

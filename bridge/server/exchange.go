@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"time"
+
+	"baton/bridge"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/mailbox"
+	"baton/federation/peering"
+	"baton/federation/relay"
+	"baton/federation/signing"
+	"baton/translate/dialect"
+)
+
+// homes wires the exchange with other homes to the gateway.
+type homes struct {
+	*Server
+
+	client    *identity.PeerClient
+	documents *peering.Documents
+	locator   *mailbox.Locator
+	added     AddedHomes
+	peering   *peering.Peering
+	canary    *peering.Canary
+	boot      string // of this start; see [relay.Deps]
+}
+
+func newHomes(p *Server) *homes {
+	h := &homes{Server: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
+	h.locator = mailbox.New(mailbox.Config{
+		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.Record, Peers: HomeLinks{Links: p.Gateway.Links()},
+		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.Gateway.Routed, Log: p.log,
+	})
+	h.added = AddedHomes{
+		Gateway: p.Gateway, Record: p.Record, Locator: h.locator, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
+	}
+	h.canary = &peering.Canary{
+		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.added.Link,
+		Steps: homeSteps{p.bound(), p.Gateway, p.relay},
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev) // a step of the home itself fits every dialect
+			return fields
+		},
+	}
+	path := relay.ByHTTPS
+	if p.hub != nil {
+		path = relay.ByRelay
+	}
+	h.peering = peering.New(peering.Config{
+		Home: p.homeID(), Path: string(path), Batch: relay.BatchLimits(), ClockSkew: h.clockSkew,
+		Fetch: peerFetch(p.file), Record: p.Record, Links: h.added, Canary: h.canary,
+	})
+	h.documents = &peering.Documents{
+		Linked: h.linkedHome, Keys: func() federation.KeySource { return h.keys.Load() }, Histories: p.Record, Log: p.log,
+	}
+	return h
+}
+
+// peerFetch says which addresses of other homes are reached.
+func peerFetch(file *configs.File) identity.FetchConfig {
+	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
+}
+
+// clockSkew returns by which the clock of another home may differ.
+func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.ClockSkew }
+
+// deps returns what the exchange with other homes is wired to.
+func (h *homes) deps() relay.Deps {
+	return relay.Deps{
+		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
+		Gateway: FromHomes{Home: h.homeID(), Gateway: h.Gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
+		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
+		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
+		MaxHops: func() int { return int(h.maxHops.Load()) },
+		Caught:  h.caughtAt("hub"),
+		BadInput: func(home federation.HomeID, reason string) {
+			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
+		},
+	}
+}
+
+// readText reads the text that another home signed.
+func readText(document, signature string) (federation.Event, error) {
+	return signing.ReadMessage(document, signature, identity.ParseKeyDID)
+}
+
+// handler returns the handler of requests of other homes.
+func (h *homes) handler() *relay.PeerHandler {
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
+}
+
+// peers returns the other homes that are linked now.
+func (h *homes) peers() []*relay.Peer { return peersOf(h.Gateway.Links().Entries()) }
+
+// peer returns another home, nil for a home that is no peer.
+func (h *homes) peer(home federation.HomeID) *relay.Peer {
+	return peerOf(h.Gateway.Links().Entry(string(home)))
+}
+
+// OpenHome implements [HomeOpener].
+func (h *homes) OpenHome(known federation.KnownHome) Entry {
+	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
+	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
+	return openedPeer(peer, configs.Table{}, true)
+}
+
+// OpenUnrouted implements [HomeOpener].
+func (h *homes) OpenUnrouted() Entry {
+	return Entry{Link: Unrouted{Locator: h.locator}}
+}
+
+// CheckRelay implements [operatorapi.Relay]: it examines the server that wakes waiters inside this
+// gateway, and the one at which homes meet.
+func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
+	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
+}
+
+// recipients implements [Recipients], [Rerouter] and [Mailboxes].
+type recipients struct{ p *Server }
+
+// Recipients implements [Recipients].
+func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
+}
+
+// Reroute implements [Rerouter].
+func (r recipients) Reroute(ctx context.Context) (moved int, err error) {
+	return r.p.homes.locator.Reroute(ctx, time.Now())
+}
+
+// Locate implements [Mailboxes].
+func (r recipients) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	return r.p.homes.locator.Locate(ctx, did)
+}
+
+// KnowsHomes implements [Mailboxes].
+func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
+	return r.p.homes.locator.KnowsHomes(ctx)
+}
+
+// homeSteps implements [peering.Steps].
+type homeSteps struct {
+	boundRecord
+	gateway *Gateway
+	wakes   bridge.Wakes
+}
+
+// Submit implements [peering.Steps].
+func (s homeSteps) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	return s.gateway.Submit(ctx, ev)
+}
+
+// Arrivals implements [peering.Steps].
+func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func()) {
+	return s.wakes.Subscribe(bridge.DIDTopic(did))
+}
+
+// posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
+// the authorities of the system.
+func (h *homes) posterOf(authorities []byte) (relay.HTTPSPoster, error) {
+	roots, err := identity.WithAuthorities(authorities)
+	cfg := peerFetch(h.file)
+	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return relay.HTTPSPoster{Client: identity.NewPeerClient(cfg)}, err
+}
+
+// linkSource is what a link was opened from: a table of the configuration, or, for a home that
+// an operator added, the address of that home.
+type linkSource struct {
+	table configs.Table
+	url   string
+	path  relay.Path
+	peer  *relay.Peer // nil for a link to no home
+}
+
+// Same implements [Source].
+func (s linkSource) Same(other Source) bool {
+	o, ok := other.(linkSource)
+	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
+}
+
+// opened returns a link of the configuration with the table that it was opened from.
+func opened(link bridge.Link, t configs.Table) Entry {
+	return Entry{Link: link, Source: linkSource{table: t}}
+}
+
+// openedPeer returns the link to another home; the table is empty for one that an operator
+// added.
+func openedPeer(peer *relay.Peer, t configs.Table, added bool) Entry {
+	return Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
+}
+
+var (
+	_ HomeLink         = (*relay.Peer)(nil)
+	_ bridge.Forgetful = (*relay.Peer)(nil)
+)

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"baton/bridge/httpd"
+	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/participant"
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/passport"
+	"baton/federation/store/backup"
+)
+
+// mountOperator registers the operator API for the callers that an admission admits.
+func (p *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
+	record, requests := p.bound(), HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
+	operator := operatorapi.New(operatorapi.Deps{
+		Home: p.homeID(), Gateway: p.Gateway, Deadlines: p.Gateway, Rulings: p.Gateway, Refusals: p.Gateway, Senders: p.Gateway, Blocker: p.Gateway, Eraser: eraser{p}, Messages: p.Gateway, Links: p.Gateway.Links(),
+		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: p.clock,
+		Steps: record, Seen: p.Gateway.Seen, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
+		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: doctor{p}, Hooks: p.agentHooks(), Wakes: p.relay,
+		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
+		CheckDID: identity.CheckDID, AllowHeld: p.Gateway.AllowHeld,
+		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
+			return p.directory.Load().Refresh(ctx, did, time.Now())
+		},
+		Log: p.log, Ended: p.ended,
+	})
+	operator.Mount(mux, admit)
+	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
+		operator.Acted(ctx, "participant "+operation, string(did))
+	}}
+	mux.Handle("POST "+operatorapi.Prefix+"participants/{did}/{operation}", operator.Admitted(admit, federation.OperateScope, accounts))
+	return operator
+}
+
+// openOperator opens the socket that the operator API is served on.
+func (p *Server) openOperator(ctx context.Context) error {
+	if p.file.Admin.Socket == "" {
+		return nil
+	}
+	server := httpd.New(httpd.Config{Socket: p.file.Path(p.file.Admin.Socket), Panicked: p.handlerPanicked}, p.socketMux, p.log) //nolint:contextcheck // each request has its own context
+	if err := server.Listen(ctx); err != nil {
+		return err
+	}
+	p.socket = server
+	return nil
+}
+
+// operatorBindings implements [operatorapi.Bindings].
+type operatorBindings struct {
+	boundRecord
+	p *Server
+}
+
+// Configured implements [operatorapi.Bindings].
+func (b operatorBindings) Configured() []federation.BoundName { return *b.p.configured.Load() }
+
+// vault implements [operatorapi.Vault].
+type vault struct{ p *Server }
+
+// Backup implements [operatorapi.Vault].
+func (v vault) Backup(ctx context.Context) (io.ReadCloser, error) {
+	return backup.Stream(ctx, BackupSource(v.p.file))
+}
+
+// Rotate implements [operatorapi.Vault].
+func (v vault) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error) {
+	return v.p.rotate(ctx, name, overlap, now)
+}
+
+// Keys implements [operatorapi.Vault].
+func (v vault) Keys(ctx context.Context, now time.Time) ([]contract.Key, error) {
+	keys, err := KeyFolder(v.p.file).List(ctx)
+	var shown []contract.Key
+	for _, key := range keys {
+		shown = append(shown, ShowKey(key, v.p.file, now))
+	}
+	return shown, err
+}
+
+// passport returns the passport of a handoff as it stood when the view was read.
+func (p *Server) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
+	text, err := passport.Issue(ctx, p.Record, p.serverKey(), view, now)
+	problem := func(status int, detail string) error {
+		return &operatorapi.ProblemError{Status: status, Code: operatorapi.CodeFailed, Detail: detail}
+	}
+	switch {
+	case errors.Is(err, passport.ErrRemote):
+		err = problem(http.StatusConflict, "its home is "+string(view.Home)+", which alone issues its passport")
+	case errors.Is(err, passport.ErrTooLong):
+		err = problem(http.StatusUnprocessableEntity, fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes))
+	}
+	return operatorapi.Document{MediaType: passport.MediaType, Content: text}, err
+}

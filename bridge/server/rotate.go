@@ -1,0 +1,50 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
+	"baton/federation/identity"
+)
+
+// rotate gives the gateway another key, and gives the new keys to each component that signs or
+// verifies with them. A signature that is made meanwhile is of the old key, which is valid.
+func (p *Server) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	name, err := identity.ParseKeyName(text)
+	if err != nil {
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
+	}
+	made, err := p.keyring.Rotate(name, overlap, now)
+	if word := RefusedKey(err); word != "" {
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
+	}
+	if err != nil {
+		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
+	}
+	if err := p.Record.MarkOwnKeys(context.WithoutCancel(ctx), p.keyring.Marks(now)); err != nil { // the next start does it
+		p.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
+	}
+	p.useKeys()
+	p.Gateway.TellReplicas()
+	return ShowKey(made, p.file, now), nil
+}
+
+// useKeys gives the current keys of the gateway to each component that signs or verifies with
+// them.
+func (p *Server) useKeys() {
+	p.openKeys()
+	p.limit(p.limited)
+}
+
+// oneLine returns the text of an error in one line.
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}

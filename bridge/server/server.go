@@ -1,0 +1,368 @@
+// Package server is the running gateway as a library. [Open] opens it from a configuration and
+// the list of networks of its program, [Server.Run] serves until its context ends,
+// [Server.Reload] applies what may change meanwhile, and [Server.Close] ends it.
+//
+// A [Server] has three parts. The record is all that must survive a restart. A [Gateway] is what
+// links call (it implements [bridge.Gateway]): it looks up keys, counts the steps of each
+// sender, lets the home judge each step, and wakes the outboxes of the links that a filed step
+// is delivered to. Its [LinkSet] runs the links, each while this replica of the home has the
+// link's lease. [Gateway.Run] does the jobs that are due by the clock: it ends overdue handoffs,
+// judges deferred steps again, ends deliveries that waited for too long, informs signers about
+// their steps, and prunes the record.
+//
+// A Gateway knows links by the interfaces of package bridge, and the record by small ports. It
+// opens nothing: the Server passes the open parts to it. All methods may be called concurrently,
+// except [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/bridge"
+	"baton/bridge/credential"
+	"baton/bridge/files"
+	"baton/bridge/httpd"
+	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/checkup"
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/participant"
+	"baton/bridge/tracing"
+	"baton/bridge/webhook"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/relay"
+	"baton/federation/store/backup"
+	"baton/federation/store/registry"
+)
+
+// Server is one gateway, opened from a configuration. [Server.Run] serves until its context ends.
+type Server struct {
+	// The parts of the server that its owner may read.
+	Record  *registry.Record
+	Gateway *Gateway
+	Metrics *prometheus.Registry
+
+	file      *configs.File
+	options   Options
+	log       *slog.Logger
+	counters  *bridge.Metrics
+	public    *httpd.Server // nil where the configuration has no listener
+	admin     *httpd.Server // nil where the configuration has no listener
+	socket    *httpd.Server // nil where the configuration has no socket
+	publicMux *http.ServeMux
+	adminMux  *http.ServeMux
+	socketMux *http.ServeMux
+	publicURL string
+	clock     *Clock // by which handoffs and keys expire
+	keyring   *identity.Keyring
+	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
+	keys      atomic.Pointer[identity.KeySource]
+	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
+	lookups   *identity.Lookups               // of the rest
+	proofs    identity.Logins                 // that wait for documents
+	streams   participant.Streams             // that participants watch, on all networks
+	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
+	rates     *home.Rates
+	strangers *home.Strangers
+	client    *identity.Client // for what must be fetched from strangers
+	peering   *identity.Client // for what is asked of other registries
+	homes     *homes
+	traces    *tracing.Tracer // nil where none are recorded
+	hub       *relay.Hub      // nil where none is configured
+	host      *relay.Host     // nil where homes of others link to nothing here
+	hooks     *webhook.Hooks  // nil where the configuration has none
+	voiceHub  files.Hub       // serves the voice directories that have tokens for it
+	served    map[string]bool // patterns of the routes of links that a reload may replace
+
+	// What clients of one address did, at all listeners together.
+	logins credential.Addresses
+	writes credential.Addresses // steps and AIRC messages
+
+	// What changes with the configuration, and is asked for by the networks.
+	limits        atomic.Pointer[configs.Limits]
+	registrations atomic.Int64 // per hour and address
+	contextsOfDID atomic.Int64 // bytes
+	maxHops       atomic.Int64 // of homes that a step comes through
+	linkLimits    bridge.LiveLimits
+	firstContacts atomic.Pointer[federation.InboxLimits]
+	finished      atomic.Int64 // nanoseconds for which what has ended is kept; 0 for ever
+	configured    atomic.Pointer[[]federation.BoundName]
+	modes         *PeerModes
+
+	resolving *prometheus.HistogramVec
+
+	skippedKeys *prometheus.CounterVec
+	ended       chan struct{} // closed when shutdown begins
+	changing    sync.Mutex    // serializes configuration reloads and key rotations
+	limited     *configs.File
+	reloads     *Reloads[contract.Reloaded] // nil without a configuration file
+}
+
+// Options is what the program of a server decides, and its configuration does not.
+type Options struct {
+	Networks          Networks
+	Version, Revision string // of the program
+	Log               *slog.Logger
+
+	// Reread reads the configuration again; nil for a server without a configuration file.
+	Reread func() (*configs.File, error)
+	// Hangups has a signal for each reload that the system asks for.
+	Hangups <-chan os.Signal
+	// Levels is the levels of Log; nil if they cannot change.
+	Levels *configs.LogLevels
+	// Relevel applies the table [log] of a configuration that was read again.
+	Relevel func(configs.Log)
+}
+
+// Open opens the listeners, the record and the keys of a configuration, and
+// wires the rest to them. Nothing runs until [Server.Run]. Close what was opened.
+func Open(ctx context.Context, file *configs.File, options Options) (*Server, error) {
+	p := &Server{
+		file: file, options: options, log: options.Log, Metrics: newMetrics(options.Version, options.Revision),
+		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
+		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL, served: map[string]bool{},
+	}
+	if options.Reread != nil {
+		p.reloads = NewReloads(p.reload)
+	}
+	p.limits.Store(&file.Limits)
+	p.logins, p.writes = p.newAddresses()
+	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(p.Metrics)
+	p.skippedKeys = identity.NewSkippedKeys(p.Metrics)
+	p.client = newClient(p.file)
+	var err error
+	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
+		return nil, err
+	}
+	if err := p.openTraces(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.listen(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.openRecord(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if err := p.openClock(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.modes = NewPeerModes(p.Record)
+	if err := errors.Join(p.readModes(ctx), LogUnproved(ctx, p.Record, p.log)); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.openRelay(ctx)
+	p.configured.Store(&[]federation.BoundName{})
+	p.Gateway = p.newGateway()
+	p.lookups = identity.NewLookups(p.Gateway.Learned)
+	p.lookups.Caught = p.caughtAt("lookup")
+	p.openKeys()
+	if err := errors.Join(p.Gateway.SeedStrangers(ctx, time.Now()), p.Gateway.ReadBlocks(ctx)); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if err := p.openMeeting(ctx, p.log); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.homes = newHomes(p)
+	p.hooks = p.newHooks()
+	p.homes.handler().Mount(p.publicMux)
+	p.Metrics.MustRegister(p.Gateway.Collectors(context.WithoutCancel(ctx))...)
+	p.Metrics.MustRegister(p.clock.ClockCollector())
+	p.Metrics.MustRegister(p.Gateway.MachineCollector(file.Path("."), file.TLSConfig()))
+	p.limit(file)
+	if err := p.openOperator(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if err := p.mountAdmin(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.Record}.Mount(p.publicMux)
+	bridge.ContextServer{Blobs: p.Record, Log: p.log}.Mount(p.publicMux)
+	p.voiceHub.Mount(p.publicMux)
+	return p, nil
+}
+
+// listen opens the ports first: a taken one ends the start before it touched
+// anything.
+func (p *Server) listen(ctx context.Context) error {
+	var err error
+	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, ForwardedHeader: p.file.HTTP.ForwardedHeader, Limits: p.httpLimits(), Panicked: p.handlerPanicked}
+	if p.file.HTTP.TLS {
+		cfg.TLS = listenerTLS(p.file)
+	}
+	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
+		return err
+	}
+	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // the system chose the port
+		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
+	}
+	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen), Panicked: p.handlerPanicked}, p.adminMux, p.log)
+	if err != nil {
+		return errors.Join(err, p.closeListeners())
+	}
+	return nil
+}
+
+func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
+	if cfg.Listen == "" {
+		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
+	}
+	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
+	return server, server.Listen(ctx)
+}
+
+// openRecord opens what is below data_dir.
+func (p *Server) openRecord(ctx context.Context) error {
+	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
+		return fmt.Errorf("open data_dir: %w", err)
+	}
+	if err := backup.CheckRestored(RestoreTarget(p.file)); err != nil {
+		return err
+	}
+	var err error
+	if p.Record, err = openRecord(ctx, p.file, p.Metrics); err != nil {
+		return err
+	}
+	if err := backup.RemoveLeftovers(p.file.Path(".")); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "leftovers of killed backups not removed", slog.Any("err", err))
+	}
+	if err := p.warn(ctx); err != nil {
+		return err
+	}
+	var adopted bool
+	if p.keyring, adopted, err = KeyFolder(p.file).OpenFor(ctx, p.Record, time.Now()); adopted {
+		p.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", p.file.Home.Name))
+	}
+	return err
+}
+
+// clockFile is the file below data_dir with the last confirmed time.
+const clockFile = "clock"
+
+// openClock opens the confirmed time, by which the overlaps of the gateway's own keys also end.
+func (p *Server) openClock(ctx context.Context) error {
+	newest, err := p.Record.NewestFiled(ctx)
+	if err != nil {
+		return err
+	}
+	p.clock = NewClock(ClockConfig{
+		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: Uptime(), Synced: Synced,
+		Others: func(since time.Time) []time.Duration { return p.Gateway.Links().OtherClocks(since) },
+		Mark:   p.file.Path(clockFile), Newest: newest,
+	}, p.log)
+	p.keyring.EndBy(p.clock.Now)
+	return nil
+}
+
+// warn logs problems in data_dir that require an operator.
+func (p *Server) warn(ctx context.Context) error {
+	for _, path := range recordFiles(p.file) {
+		if mode, loose := checkup.Loose(path); loose {
+			p.log.LogAttrs(ctx, slog.LevelWarn, "other users can access the record: restrict its mode", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+		}
+	}
+	unfinished, err := unfinishedErasures(p.file)
+	for _, did := range unfinished {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "an erasure was cut short: run baton erase again", slog.String("did", did))
+	}
+	return err
+}
+
+// caughtAt returns a function that logs and counts a contained panic in a part of the gateway.
+func (p *Server) caughtAt(where string) func(ctx context.Context, err error) {
+	return func(ctx context.Context, err error) { p.counters.Fault(ctx, p.log, where, err) }
+}
+
+// handlerPanicked counts a panic in a request handler. The HTTP server logs it.
+func (p *Server) handlerPanicked() { p.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
+
+// openKeys makes the directory of DIDs and the source of their keys, which include the current
+// keys of the gateway.
+func (p *Server) openKeys() {
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{
+		Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup"), Fetched: p.noteFetched,
+	}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
+	p.directory.Store(directory)
+	source := newKeySource(p.file, p.Record, p.client, p.Gateway.Links().KeyServer, p.Gateway.Learned, p.resolving, directory)
+	p.keys.Store(source)
+	p.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), p.resolving), p.lookups))
+}
+
+// openRelay begins to connect to the servers that wake waiters in all replicas; a home of
+// one gateway needs none. Without it waiters look by themselves.
+func (p *Server) openRelay(ctx context.Context) {
+	own := readMeeting(p.file).Own
+	if !own.Named() {
+		p.relay = relay.Local()
+		return
+	}
+	var err error
+	if p.relay, err = relay.Join(own, p.homeID(), p.log); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
+	}
+}
+
+// Close ends the record after what was begun is on disk.
+func (p *Server) Close() error {
+	err := p.closeListeners()
+	disconnected := make(chan struct{})
+	go func() {
+		defer close(disconnected)
+		p.disconnect()
+	}()
+	select {
+	case <-disconnected:
+	case <-time.After(closeTime):
+	}
+	p.traces.Close()
+	if p.Record != nil {
+		err = errors.Join(err, p.Record.Close())
+	}
+	return err
+}
+
+// closeTime is how long connections may take to close, which flush what waits in them: the
+// record does not wait for a hub that stopped reading.
+const closeTime = 500 * time.Millisecond
+
+// disconnect ends what the gateway holds beside its record.
+func (p *Server) disconnect() {
+	if p.lookups != nil {
+		p.lookups.Close()
+	}
+	if p.homes != nil {
+		p.homes.client.Close()
+	}
+	if p.hub != nil {
+		p.hub.Close()
+	}
+	p.host.Close()
+	p.relay.Close()
+}
+
+// closeListeners closes the ports of a server that did not run.
+func (p *Server) closeListeners() error {
+	var errs []error
+	for _, server := range []*httpd.Server{p.public, p.admin, p.socket} {
+		if server != nil {
+			if err := server.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
