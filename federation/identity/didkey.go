@@ -13,7 +13,12 @@ const keyPrefix = "did:key:"
 
 // KeyDID returns the did:key of an Ed25519 key.
 func KeyDID(key ed25519.PublicKey) federation.DID {
-	return federation.DID(keyPrefix + multibase(key))
+	return PublicKeyDID(federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+}
+
+// PublicKeyDID returns the did:key of a key.
+func PublicKeyDID(key federation.PublicKey) federation.DID {
+	return federation.DID(keyPrefix + writeMultibase(key))
 }
 
 // ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point that is not on its

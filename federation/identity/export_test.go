@@ -64,8 +64,3 @@ func (c *Client) transport() *http.Transport { return c.http.Transport.(*http.Tr
 func ParseWholeDocument(did federation.DID, body []byte) (federation.Document, error) {
 	return parseDocument(did, body)
 }
-
-// PublicKeyDID returns the did:key of a key.
-func PublicKeyDID(key federation.PublicKey) federation.DID {
-	return federation.DID(keyPrefix + writeMultibase(key))
-}
