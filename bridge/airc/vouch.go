@@ -78,7 +78,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
 		From: key.DID, For: d.sender.StandsFor(s.view), Venue: s.view.Venue, Dialect: s.view.Dialect,
 		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context, ContextHash: s.ContextHash,
-		Arrival: d.arrival(),
+		Provenance: federation.Vouched, Arrival: d.arrival(),
 	}
 	if s.Verb == federation.Offer {
 		if err := l.open(ctx, d, s, &ev); err != nil {

@@ -162,6 +162,7 @@ func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.E
 	ev := federation.Event{
 		ID: id, Handoff: view.ID, Kind: view.Kind, Verb: d.Verb,
 		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: d.ReplyTo, Note: d.Note, Context: d.Context, ContextHash: d.ContextHash,
+		Provenance: federation.Vouched,
 	}
 	if ev.ReplyTo == "" {
 		ev.ReplyTo = view.ID.String()

@@ -15,8 +15,8 @@ type Writer func(ev federation.Event) (fields map[string]string, losses []federa
 type Referrer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 
 // Vouch returns a step that a gateway signs for its author, with a key that the gateway keeps for the
-// author. The draft has an ID, the members, the dialect and the venue, For if the key does not name
-// the author, and evidence if the author wrote an original. A context that does not fit is stored first.
+// author. The draft has an ID, the members, the dialect, the venue and the arrival, For if the key does
+// not name the author, and evidence if the author wrote an original. A context that does not fit is stored first.
 // The losses are the members that the signed document does not carry.
 func Vouch(ctx context.Context, key federation.SigningKey, draft federation.Event, write Writer, refer Referrer) (federation.Event, []federation.Loss, error) {
 	draft.From, draft.Provenance = key.DID, federation.Vouched

@@ -190,7 +190,7 @@ func (l *Link) offer(ctx context.Context, m message, line string) error {
 		return &federation.RefusalError{Code: federation.InvalidTarget}
 	}
 	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title,
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title, Provenance: federation.Vouched,
 		Arrival: federation.Arrival{Network: network, Link: l.cfg.Name, Name: m.From, Received: time.Now()},
 	}
 	if ev, err = l.vouched(ctx, ev, line); err != nil {
