@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"baton/federation"
-	"baton/translate"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/macpv1"
+	"baton/translate/translatetest"
 )
 
 // told is a session with a text of its own in each member, and what it is filed as.
@@ -137,8 +137,8 @@ func TestEachMemberOfASessionIsWhereTheTableSays(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range macpmode.Fidelity() {
-		if row.Way == translate.In && seen[row.Field] < sessions/2 {
+	for _, row := range translatetest.MACPFidelity() {
+		if row.Way == translatetest.In && seen[row.Field] < sessions/2 {
 			t.Errorf("%s is in the table, and %d sessions had it", row.Field, seen[row.Field])
 		}
 	}

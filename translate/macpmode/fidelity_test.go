@@ -56,7 +56,7 @@ func TestNothingOfASessionIsLostInSilence(t *testing.T) {
 				rt.Fatalf("%s is lost in silence: %v", field, losses)
 			}
 		}
-		evident := append(translatetest.Placed(fidelity(), translatetest.In, translatetest.Evident), "title")
+		evident := append(translatetest.Placed(translatetest.MACPFidelity(), translatetest.In, translatetest.Evident), "title")
 		for _, loss := range losses {
 			if !slices.Contains(evident, loss.Field) {
 				rt.Fatalf("%s is lost, and the table does not say so", loss.Field)
@@ -99,7 +99,7 @@ func TestAHandoffIsWholeInItsSession(t *testing.T) {
 	}
 	told := map[string]string{"step verb": "progress", "step note": "the note", "step context": `{"the":"context"}`, "step signature": "the signature"}
 	answers := []string{"answer note"} // the reason of an answer, which the runtime writes
-	for _, field := range translatetest.Placed(fidelity(), translatetest.Out, translatetest.Kept, translatetest.Moved, translatetest.Carried) {
+	for _, field := range translatetest.Placed(translatetest.MACPFidelity(), translatetest.Out, translatetest.Kept, translatetest.Moved, translatetest.Carried) {
 		inSession, inStep := find[field], told[field]
 		switch {
 		case slices.Contains(answers, field):

@@ -126,7 +126,7 @@ func TestAStepIsWholeInItsReport(t *testing.T) {
 func TestTheTableOfTasksNamesEachMember(t *testing.T) {
 	t.Parallel()
 	named := map[string]bool{}
-	for _, row := range taskFidelity() {
+	for _, row := range translatetest.MACPTaskFidelity() {
 		if row.Way == translatetest.In {
 			named[row.Field] = true
 		}
