@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// checkpointEvery is the interval of checkpoints: so often that a checkpoint takes a few
-// milliseconds, and so seldom that it copies a page of many commits once.
+// checkpointEvery is the interval of checkpoints during writes: so often that a checkpoint takes a
+// few milliseconds, and so seldom that it copies a page of many commits once.
 const checkpointEvery = time.Second
 
 // minLogBytes is the size of the file of the log from which there are checkpoints. A shorter log
@@ -24,7 +24,8 @@ const minLogBytes = 8 << 20
 type checkpointer struct {
 	of      file
 	on      *sql.DB
-	mu      sync.Mutex // held during a checkpoint
+	mu      sync.Mutex    // held during a checkpoint
+	written chan struct{} // a write began since the last look at the log
 	closing chan struct{}
 	closed  chan struct{} // closed by run
 }
@@ -36,24 +37,36 @@ func startCheckpoints(ctx context.Context, f file) (*checkpointer, error) {
 		return nil, err
 	}
 	on.SetMaxOpenConns(1)
-	c := &checkpointer{of: f, on: on, closing: make(chan struct{}), closed: make(chan struct{})}
+	c := &checkpointer{of: f, on: on, written: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{})}
+	c.wrote()
 	go c.run(context.WithoutCancel(ctx))
 	return c, nil
 }
 
-// run makes checkpoints until Close.
+// wrote tells the checkpointer that the log grows.
+func (c *checkpointer) wrote() {
+	select {
+	case c.written <- struct{}{}:
+	default:
+	}
+}
+
+// run makes checkpoints until Close. Without writes it sleeps.
 func (c *checkpointer) run(ctx context.Context) {
 	defer close(c.closed)
-	tick := time.NewTicker(checkpointEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
-			if size, err := sizeOf(string(c.of) + WALSuffix); err == nil && size >= minLogBytes {
-				c.checkpoint(ctx)
-			}
+		case <-c.written:
 		case <-c.closing:
 			return
+		}
+		select {
+		case <-time.After(checkpointEvery):
+		case <-c.closing:
+			return
+		}
+		if size, err := sizeOf(string(c.of) + WALSuffix); err == nil && size >= minLogBytes {
+			c.checkpoint(ctx)
 		}
 	}
 }

@@ -76,6 +76,9 @@ func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(conte
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if s.copies != nil {
+		s.copies.wrote()
+	}
 	select {
 	case <-it.done:
 		fault.Again(it.err)
