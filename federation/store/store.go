@@ -51,8 +51,8 @@ type Record struct {
 
 // Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil
 // is none. A record is always opened with the tables that it was made with.
-func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer) (*Record, error) {
-	db, err := engine.Open(ctx, path, tables, reg)
+func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, pragmas ...engine.Pragma) (*Record, error) {
+	db, err := engine.Open(ctx, path, tables, reg, pragmas...)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ type checkpointer struct {
 }
 
 // startCheckpoints makes checkpoints of a file until the checkpointer is closed.
-func startCheckpoints(ctx context.Context, f file) (*checkpointer, error) {
-	on, err := sql.Open("sqlite", f.writer())
+func startCheckpoints(ctx context.Context, f file, pragmas []Pragma) (*checkpointer, error) {
+	on, err := sql.Open("sqlite", f.writer(pragmas...))
 	if err != nil {
 		return nil, err
 	}

@@ -35,22 +35,22 @@ type DB struct {
 // file is no record, is of a newer version, or belongs to another process. The
 // context bounds the opening alone. The tables belong to a network; nil is none. A record is
 // always opened with the tables that it was made with.
-func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (*DB, error) {
-	s, err := open(ctx, path, tables, reg)
+func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, pragmas ...Pragma) (*DB, error) {
+	s, err := open(ctx, path, tables, reg, pragmas)
 	if err != nil {
 		return nil, fmt.Errorf("open record %s: %w", path, err)
 	}
 	return s.attach(tables), nil
 }
 
-func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (_ *DB, err error) {
+func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, pragmas []Pragma) (_ *DB, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, opened.Close())
 		}
 	}()
-	file, conn, closeFile, err := openWriter(ctx, path)
+	file, conn, closeFile, err := openWriter(ctx, path, pragmas...)
 	opened = append(opened, closeFile)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	reader.SetMaxOpenConns(maxReaders)
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
-	copies, err := startCheckpoints(ctx, file)
+	copies, err := startCheckpoints(ctx, file, pragmas)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func begin(
 
 // openWriter locks a record, and opens the one connection that writes to it. The caller
 // closes the returned connections whatever the error.
-func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened closers, err error) {
+func openWriter(ctx context.Context, path string, pragmas ...Pragma) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return "", nil, nil, err
@@ -110,7 +110,7 @@ func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened c
 	if err != nil {
 		return "", nil, opened, err
 	}
-	writer, err := sql.Open("sqlite", f.writer())
+	writer, err := sql.Open("sqlite", f.writer(pragmas...))
 	if err != nil {
 		return "", nil, opened, err
 	}

@@ -24,6 +24,13 @@ const ownerOnly = 0o600
 // file is the location of a record, absolute.
 type file string
 
+// Pragma is a setting of the connections that write to a file, as SQLite has it.
+type Pragma string
+
+// NoSync leaves the time of the writes to the disk to the system: a power cut may damage the
+// record. It is for tests.
+const NoSync Pragma = "synchronous(OFF)"
+
 // openFile makes an empty file where there is none. SQLite would make one that
 // everybody may read; its companions (-wal, -shm) inherit the permissions.
 func openFile(path string) (file, error) {
@@ -68,20 +75,22 @@ func create(path string) (*os.File, error) {
 
 // writer names the file to the driver, for the connection that writes. The
 // fullfsync settings matter on macOS alone, where fsync returns before the disk
-// has the bytes.
-func (f file) writer() string {
-	return f.dsn(url.Values{
-		"_pragma": {
-			"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
-			"synchronous(FULL)",
-			"fullfsync(1)",
-			"checkpoint_fullfsync(1)",
-			"wal_autocheckpoint(16000)", // pages, 64 MiB, or 128 of 8 KiB: checkpoints cost more than a long WAL
-			"cache_size(-65536)",        // KiB
-			"temp_store(MEMORY)",        // undo of one write: a few pages
-			"foreign_keys(0)",
-		},
-	})
+// has the bytes. The last of two pragmas of one name holds.
+func (f file) writer(more ...Pragma) string {
+	pragmas := []string{
+		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
+		"synchronous(FULL)",
+		"fullfsync(1)",
+		"checkpoint_fullfsync(1)",
+		"wal_autocheckpoint(16000)", // pages, 64 MiB, or 128 of 8 KiB: checkpoints cost more than a long WAL
+		"cache_size(-65536)",        // KiB
+		"temp_store(MEMORY)",        // undo of one write: a few pages
+		"foreign_keys(0)",
+	}
+	for _, pragma := range more {
+		pragmas = append(pragmas, string(pragma))
+	}
+	return f.dsn(url.Values{"_pragma": pragmas})
 }
 
 // reader names the file to the driver, for connections that cannot write.

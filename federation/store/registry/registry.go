@@ -45,9 +45,9 @@ type Record struct {
 }
 
 // Open opens the record at a path, as [store.Open] does, with the tables of a registry.
-func Open(ctx context.Context, path string, reg prometheus.Registerer) (*Record, error) {
+func Open(ctx context.Context, path string, reg prometheus.Registerer, pragmas ...engine.Pragma) (*Record, error) {
 	r := &Registry{}
-	record, err := store.Open(ctx, path, Tables{r}, reg)
+	record, err := store.Open(ctx, path, Tables{r}, reg, pragmas...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,27 @@
 // Package storetest opens records for the tests of other packages: SQLite files, as a home
-// has them, in a folder of the test.
+// has them, in a folder of the test. Commits do not wait for the disk.
 package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
+	"baton/federation/store/engine"
 	"baton/federation/store/registry"
+)
+
+const (
+	ramDisk  = "/dev/shm" // of Linux
+	ramSpace = 1 << 30    // bytes, for the records of all tests that run at a time
 )
 
 // empty returns the file of a record without rows. A copy of it opens in a few milliseconds;
@@ -25,8 +34,8 @@ var empty = sync.OnceValues(func() (file []byte, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, "baton.db")
-	record, err := registry.Open(context.Background(), path, prometheus.NewRegistry())
+	path := pathIn(folder)
+	record, err := registry.Open(context.Background(), path, prometheus.NewRegistry(), engine.NoSync)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +48,14 @@ var empty = sync.OnceValues(func() (file []byte, err error) {
 // Open opens a record without rows. It is closed at the end of the test.
 func Open(tb testing.TB) *registry.Record {
 	tb.Helper()
-	record, err := open(tb)
+	return OpenIn(tb, TempDir(tb))
+}
+
+// OpenIn opens the record in a folder, and makes one without rows if there is none. It is closed
+// at the end of the test.
+func OpenIn(tb testing.TB, folder string) *registry.Record {
+	tb.Helper()
+	record, err := openIn(tb, folder)
 	if err != nil {
 		tb.Fatalf("open a record: %v", err)
 	}
@@ -51,15 +67,39 @@ func Open(tb testing.TB) *registry.Record {
 	return record
 }
 
-func open(tb testing.TB) (*registry.Record, error) {
+func openIn(tb testing.TB, folder string) (*registry.Record, error) {
 	tb.Helper()
-	file, err := empty()
-	if err != nil {
-		return nil, fmt.Errorf("make the schema: %w", err)
+	path := pathIn(folder)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		file, err := empty()
+		if err != nil {
+			return nil, fmt.Errorf("make the schema: %w", err)
+		}
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			return nil, err
+		}
 	}
-	path := filepath.Join(tb.TempDir(), "baton.db")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		return nil, err
-	}
-	return registry.Open(context.WithoutCancel(tb.Context()), path, prometheus.NewRegistry())
+	return registry.Open(tb.Context(), path, prometheus.NewRegistry(), engine.NoSync)
 }
+
+// TempDir makes a folder for records: on a RAM disk with enough space, or else where
+// [testing.TB.TempDir] does. It is removed at the end of the test.
+func TempDir(tb testing.TB) string {
+	tb.Helper()
+	var disk unix.Statfs_t
+	if err := unix.Statfs(ramDisk, &disk); err != nil || disk.Bavail*uint64(disk.Bsize) < ramSpace { //nolint:gosec // a size is positive
+		return tb.TempDir()
+	}
+	folder, err := os.MkdirTemp(ramDisk, "baton-record-") //nolint:usetesting // TempDir is on another disk
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			tb.Error(err)
+		}
+	})
+	return folder
+}
+
+func pathIn(folder string) string { return filepath.Join(folder, "baton.db") }
