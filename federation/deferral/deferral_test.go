@@ -21,6 +21,8 @@ import (
 	"baton/federation/home"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
@@ -70,11 +72,11 @@ func (*directory) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// bench is a home behind a deferral, over a record in memory.
+// bench is a home behind a deferral, over a record.
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            record
+	record            *registry.Record
 	deferral          *deferral.Deferral
 	directory         *directory
 	limits            federation.DeferralLimits
@@ -85,13 +87,7 @@ type bench struct {
 	deaf  error // why no signer can be told
 }
 
-// record is what the home and the deferral of a bench keep their steps in.
-type record interface {
-	federationtest.Record
-	home.Snapshots
-}
-
-func newBench(t *testing.T, record record) *bench {
+func newBench(t *testing.T, record *registry.Record) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, record: record, limits: federation.DeferralLimits{PerOrigin: 256, Total: 4096},
@@ -240,7 +236,7 @@ func whole() []federation.Verb {
 }
 
 func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice, b.bob)
 	for i, verb := range whole() {
 		by := b.bob
@@ -274,7 +270,7 @@ func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
 }
 
 func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.directory.set(false, b.alice)
@@ -289,7 +285,7 @@ func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
 }
 
 func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.mustWait(federationtest.At(2), b.step(2, id, b.bob, federation.Accept), b.step(3, id, b.bob, federation.Complete))
@@ -302,7 +298,7 @@ func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
 }
 
 func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
 	}
@@ -319,7 +315,7 @@ func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
 }
 
 func TestAStrangerCannotStopAHandoff(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
 	}
@@ -337,7 +333,7 @@ func TestAStrangerCannotStopAHandoff(t *testing.T) {
 }
 
 func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.mustWait(federationtest.At(2), b.step(2, id, b.bob, federation.Accept))
@@ -356,7 +352,7 @@ func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
 }
 
 func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	forged := b.step(1, id, b.alice, federation.Offer)
 	forged.Fields["handoff-task"] = "Something else"
@@ -369,7 +365,7 @@ func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
 }
 
 func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
-	b := newBench(t, federationtest.NewMemory())
+	b := newBench(t, storetest.Open(t))
 	b.home.Limits.EventsPerMinute = 0
 	mallory := newPerson("mallory")
 	b.directory.set(true, mallory, b.alice)
@@ -407,7 +403,7 @@ func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
 }
 
 func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
-	b := newBench(t, federationtest.NewMemory())
+	b := newBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	if code, waits := b.submit(b.step(1, federationtest.ID(1), b.alice, federation.Offer), federationtest.At(600)); waits || code != federation.EventIDClockSkew {
 		t.Errorf("an id ten minutes old: %q, waits %v", code, waits)
@@ -433,7 +429,7 @@ func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
 }
 
 func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
-	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
+	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.home.Limits.EventsPerMinute = 2
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
@@ -453,7 +449,7 @@ func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
 }
 
 func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
-	b := newBench(t, federationtest.NewMemory())
+	b := newBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	for _, text := range []string{"rsa:k:AAAA", "ed25519:k:AAAA"} {
 		ev := b.step(1, federationtest.ID(1), b.alice, federation.Offer)
@@ -469,7 +465,8 @@ func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
 func TestEveryStepThatWaitedHasOneEnd(t *testing.T) {
 	id := federationtest.ID(1)
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(t, federationtest.NewMemory())
+		b := newBench(t, storetest.Open(t))
+		defer b.record.Close()
 		now, waited := 0, map[federation.EventID]bool{}
 		for range rapid.IntRange(1, 40).Draw(rt, "moves") {
 			now += rapid.IntRange(1, 100).Draw(rt, "seconds")

@@ -11,6 +11,7 @@ import (
 	"baton/federation"
 	"baton/federation/deferral"
 	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
 // punctual is a record that keeps nothing for a caller that left.
@@ -36,7 +37,7 @@ func (c cutOff) Keys(ctx context.Context, _ federation.KeyQuery) ([]ed25519.Publ
 }
 
 func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
-	b := newBench(t, federationtest.NewMemory())
+	b := newBench(t, storetest.Open(t))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	b.home.Keys = cutOff{b.directory, leave}
@@ -54,7 +55,7 @@ func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
 }
 
 func TestALookupIsStartedForEachStepThatIsDueAndForNoOther(t *testing.T) {
-	b := newBench(t, federationtest.NewMemory())
+	b := newBench(t, storetest.Open(t))
 	var sought []federation.DID
 	d := deferral.New(deferral.Config{
 		Rows:   b.record,

@@ -3,33 +3,23 @@ package home_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/home"
-	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
-// restarted returns the bench over a record in a file, which is closed first where
-// it is open.
-func (b bench) restarted(dir string) bench {
+// restarted returns the bench after its record was closed and opened again.
+func (b bench) restarted() bench {
 	b.t.Helper()
-	if open, ok := b.record.(*registry.Record); ok {
-		if err := open.Close(); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	record, err := registry.Open(b.t.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
-	if err != nil {
+	if err := b.record.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { record.Close() })
+	record := storetest.OpenIn(b.t, b.dir)
 	again := *b.home
 	again.Snapshots, again.Log, again.Overdue = record, record, record
 	b.home, b.record = &again, record
@@ -48,8 +38,7 @@ func (b bench) sweep(now time.Time) int {
 
 func TestAbandonedWorkExpiresOnce(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
-		dir := t.TempDir()
-		b := newBench(t).restarted(dir)
+		b := newBench(t)
 		b.file(b.step(1, b.alice, federation.Offer, in(d), due(federationtest.At(300))), b.step(2, b.bob, federation.Accept, in(d)))
 		silent := b.now.Add(b.home.Limits.Abandoned)
 		if n := b.sweep(silent.Add(-time.Second)); n != 0 {
@@ -61,11 +50,11 @@ func TestAbandonedWorkExpiresOnce(t *testing.T) {
 		if n := b.sweep(silent.Add(-time.Second)); n != 0 {
 			t.Errorf("%s: %d expired a second early, after progress", d, n)
 		}
-		b = b.restarted(dir)
+		b = b.restarted()
 		if n := b.sweep(silent); n != 1 {
 			t.Errorf("%s: %d expired, want the one", d, n)
 		}
-		b = b.restarted(dir)
+		b = b.restarted()
 		if n := b.sweep(silent.Add(time.Hour)); n != 0 {
 			t.Errorf("%s: %d expired again after a restart", d, n)
 		}
@@ -183,8 +172,7 @@ func TestOfTwoThatRaceOneWinsAndStays(t *testing.T) {
 // wins, and has won after a restart as well.
 func raceAccept(t *testing.T, rival func(bench) error) {
 	t.Helper()
-	dir := t.TempDir()
-	b := newBench(t).restarted(dir)
+	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, due(federationtest.At(100))))
 	accept := b.step(2, b.bob, federation.Accept)
 	accepting := func() error {
@@ -204,7 +192,7 @@ func raceAccept(t *testing.T, rival func(bench) error) {
 	if won := before.State == federation.Assigned; won != (accepted == nil) || before.Version != 2 {
 		t.Errorf("view %+v, accept %v", before, accepted)
 	}
-	if after := b.restarted(dir).view(1); after.State != before.State {
+	if after := b.restarted().view(1); after.State != before.State {
 		t.Errorf("%s before the restart, %s after", before.State, after.State)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"baton/federation/home"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
@@ -65,26 +67,22 @@ func (d declared) Declared(_ context.Context, did federation.DID) ([]string, err
 	return d[did], nil
 }
 
-// record is what the home of a bench keeps its steps in.
-type record interface {
-	federationtest.Record
-	home.Snapshots
-}
-
-// bench is a home over a record in memory, with three people.
+// bench is a home over a record, with three people.
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            record
+	record            *registry.Record
+	dir               string // of the record
 	alice, bob, carol person
 	now               time.Time
 }
 
 func newBench(t *testing.T) bench {
 	t.Helper()
+	dir := storetest.TempDir(t)
 	b := bench{
-		t:      t,
-		record: federationtest.NewMemory(), now: federationtest.At(0),
+		t: t, dir: dir,
+		record: storetest.OpenIn(t, dir), now: federationtest.At(0),
 		alice: newPerson("alice"), bob: newPerson("bob"), carol: newPerson("carol"),
 	}
 	known := keys{}

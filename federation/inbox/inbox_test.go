@@ -7,12 +7,13 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/inbox"
+	"baton/federation/store/storetest"
 )
 
 // fill returns a mailbox over a record in which a person was offered n handoffs.
 func fill(t *testing.T, to federation.DID, n int) inbox.Mailbox {
 	t.Helper()
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	for i := range n {
 		offer := federationtest.Offer(i+1, federationtest.Person("alice"), to)
 		if _, err := record.Append(t.Context(), federationtest.File(offer, federation.View{})); err != nil {

@@ -8,10 +8,12 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/mailbox"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // offered files the n-th step, an offer of alice, and has it delivered to links.
-func offered(t *testing.T, record *federationtest.Memory, n int, to federation.DID, links ...string) {
+func offered(t *testing.T, record *registry.Record, n int, to federation.DID, links ...string) {
 	t.Helper()
 	f := federationtest.File(federationtest.Offer(n, alice, to), federation.View{})
 	f.Links = links
@@ -41,7 +43,7 @@ func TestDeliveriesAreRoutedAgainWhenHomesChange(t *testing.T) {
 		"a reader here":                            {func(w *world) { w.agents[stranger] = true }, stranger, nil, nil},
 		"a reader without a location, and no peer": {func(w *world) { w.peers = nil }, stranger, nil, nil},
 	} {
-		w, record := newWorld(), federationtest.NewMemory()
+		w, record := newWorld(), storetest.Open(t)
 		test.world(w)
 		offered(t, record, 1, test.to, test.links...)
 		locator := mailbox.New(mailbox.Config{Home: self, Record: w, Outboxes: record, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})

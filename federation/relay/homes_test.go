@@ -21,12 +21,13 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
 	"baton/federation/relay"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
@@ -62,13 +63,13 @@ func keyOf(name string) federation.SigningKey {
 	}}
 }
 
-// gate is one home in a test: a record in memory, a judge, and the people whose
+// gate is one home in a test: a record, a judge, and the people whose
 // mailboxes it has.
 type gate struct {
 	t       *testing.T
 	id      federation.HomeID
 	key     federation.SigningKey
-	record  *federationtest.Memory
+	record  *registry.Record
 	home    *home.Home
 	server  *httptest.Server
 	deps    relay.Deps
@@ -118,7 +119,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 	}
 	var all []*gate
 	for _, name := range names {
-		g := &gate{t: t, id: name, key: keyOf(string(name)), record: federationtest.NewMemory(), peers: map[federation.HomeID]*relay.Peer{}, wakes: open(t), people: people}
+		g := &gate{t: t, id: name, key: keyOf(string(name)), record: storetest.Open(t), peers: map[federation.HomeID]*relay.Peer{}, wakes: open(t), people: people}
 		g.key.DID = name.DID()
 		ring.keys[name.DID()] = g.key.Public
 		g.home = &home.Home{

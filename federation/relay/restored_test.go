@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/relay"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
 )
 
 // restored puts a home with an older copy of the record in the place of another one: it has the
@@ -138,13 +138,13 @@ func TestAHandoffIsOrphanedWhoseHomeWentOnOtherwiseAfterARestore(t *testing.T) {
 
 // forger is a record whose rulings are signed by another home than they name.
 type forger struct {
-	*federationtest.Memory
+	*registry.Record
 
 	key federation.SigningKey
 }
 
 func (f forger) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
-	if document, _, err = f.Memory.RulingOn(ctx, id, version); err == nil {
+	if document, _, err = f.Record.RulingOn(ctx, id, version); err == nil {
 		signature, err = signing.SignHome(ctx, f.key, []byte(document))
 	}
 	return document, signature, err
