@@ -16,6 +16,8 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // link is a link that does as its test says.
@@ -76,9 +78,9 @@ func staysUp(ctx context.Context, up func()) error {
 	return context.Cause(ctx)
 }
 
-// house is a supervisor with its link over a record in memory.
+// house is a supervisor with its link over a record.
 type house struct {
-	record     *federationtest.Memory
+	record     *registry.Record
 	link       *link
 	wakes      wakes
 	registry   *prometheus.Registry
@@ -86,8 +88,9 @@ type house struct {
 	supervisor *bridge.Supervisor
 }
 
-func newHouse(l *link) *house {
-	h := &house{record: federationtest.NewMemory(), link: l, wakes: make(wakes, 16), registry: prometheus.NewRegistry()}
+func newHouse(t *testing.T, l *link) *house {
+	t.Helper()
+	h := &house{record: storetest.Open(t), link: l, wakes: make(wakes, 16), registry: prometheus.NewRegistry()}
 	h.metrics = bridge.NewMetrics(h.registry)
 	h.supervisor = bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 	return h
@@ -128,7 +131,7 @@ func (h *house) start(t *testing.T) (stop func()) {
 
 func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		ids := h.owe(t, 1)
 		stop := h.start(t)
 		defer stop()
@@ -148,7 +151,7 @@ func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
 
 func TestAWakeUpDeliversAtOnceAndALostOneSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		stop := h.start(t)
 		defer stop()
 		synctest.Wait()
@@ -171,7 +174,7 @@ func TestAStepThatHasToWaitHoldsUpItsHandoffAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
 		var stuck federation.HandoffID
-		h := newHouse(&link{run: staysUp, deliver: func(d federation.Delivery) error {
+		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if away && d.View.ID == stuck {
 				return &federation.UnavailableError{What: "peer", Err: errors.New("busy")}
 			}
@@ -203,7 +206,7 @@ func TestAStepThatHasToWaitHoldsUpItsHandoffAlone(t *testing.T) {
 
 func TestARefusedRowIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(d federation.Delivery) error {
+		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if d.Entry.Version == 1 {
 				return &federation.RefusalError{Code: federation.InvalidTag}
 			}
@@ -231,7 +234,7 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 				var h *house
 				var during []int
 				failures := 2
-				h = newHouse(&link{run: staysUp, once: once, deliver: func(federation.Delivery) error {
+				h = newHouse(t, &link{run: staysUp, once: once, deliver: func(federation.Delivery) error {
 					pending, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", 0, 1)
 					if err != nil || len(pending) == 0 {
 						return err
@@ -261,7 +264,7 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 
 func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, once: true, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, once: true, deliver: func(federation.Delivery) error { return nil }})
 		file := func(n int) federation.EventID {
 			filing := federationtest.File(federationtest.Offer(n, federationtest.Person("alice"), federationtest.Person("bob")), federation.View{})
 			filing.Links, filing.Once = []string{"lab"}, []string{"lab"}
@@ -288,7 +291,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 
 func TestALinkIsRunAgainWithGrowingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: func(context.Context, func()) error { return errors.New("no peer there") }})
+		h := newHouse(t, &link{run: func(context.Context, func()) error { return errors.New("no peer there") }})
 		stop := h.start(t)
 		time.Sleep(5 * time.Minute)
 		stop()
@@ -308,7 +311,7 @@ func TestALinkIsRunAgainWithGrowingWaits(t *testing.T) {
 func TestWaitsFallBackOnceThePeerHasAuthenticated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials int
-		h := newHouse(&link{run: func(_ context.Context, up func()) error {
+		h := newHouse(t, &link{run: func(_ context.Context, up func()) error {
 			if dials++; dials == 10 {
 				up()
 			}
@@ -324,7 +327,7 @@ func TestWaitsFallBackOnceThePeerHasAuthenticated(t *testing.T) {
 }
 
 func TestMetricsAreWellNamed(t *testing.T) {
-	h := newHouse(&link{})
+	h := newHouse(t, &link{})
 	h.metrics.Events.WithLabelValues("spanningtree", "offer", "valid", "filed").Inc()
 	h.metrics.Refusals.WithLabelValues("spanningtree", "WRONG_SENDER").Inc()
 	problems, err := testutil.GatherAndLint(h.registry)

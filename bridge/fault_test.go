@@ -38,7 +38,7 @@ func TestSupervisorDialsAgainAfterAFault(t *testing.T) {
 						nothing.runs = nil
 					}
 				})
-				h := newHouse(l)
+				h := newHouse(t, l)
 				var log bytes.Buffer
 				h.supervisor = bridge.NewSupervisor(l, h.record, h.wakes, h.metrics, slog.New(slog.NewTextHandler(&log, nil)))
 				ids := h.owe(t, 1)

@@ -16,6 +16,7 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // crowd is a link to a peer that does as its test says, for many lanes at once.
@@ -57,7 +58,7 @@ func withPeer(t *testing.T, does func(ctx context.Context, call int) error) (*ho
 		}
 		return nil
 	}
-	h := newHouse(&c.link)
+	h := newHouse(t, &c.link)
 	h.supervisor = supervise(h, c)
 	alice, bob := federationtest.Person("alice"), federationtest.Person("bob")
 	for n := 1; n <= handoffs; n++ {
@@ -200,7 +201,8 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 
 // full is a record that can note nothing up to a moment.
 type full struct {
-	federationtest.Outbox
+	*registry.Record
+
 	until time.Time
 }
 
@@ -208,13 +210,13 @@ func (f full) Settle(ctx context.Context, link string, rows []int64, s federatio
 	if time.Now().Before(f.until) {
 		return &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
 	}
-	return f.Outbox.Settle(ctx, link, rows, s)
+	return f.Record.Settle(ctx, link, rows, s)
 }
 
 func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
-		rows := full{Outbox: h.record, until: time.Now().Add(time.Minute)}
+		rows := full{Record: h.record, until: time.Now().Add(time.Minute)}
 		h.supervisor = bridge.NewSupervisor(c, rows, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
@@ -265,7 +267,7 @@ func TestAWaitOutlivesARestartButForOneProbe(t *testing.T) {
 func TestTheNewestReportOfProgressStandsForOldOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []federation.Delivery
-		h := newHouse(&link{run: staysUp, deliver: func(d federation.Delivery) error { got = append(got, d); return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error { got = append(got, d); return nil }})
 		alice, bob := federationtest.Person("alice"), federationtest.Person("bob")
 		offer := federationtest.Offer(1, alice, bob)
 		var view federation.View
@@ -368,14 +370,14 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 
 // damaged is a record that cannot read one event.
 type damaged struct {
-	*federationtest.Memory
+	*registry.Record
 
 	event federation.EventID
 }
 
-// PendingOf implements [federationtest.Outbox].
+// PendingOf is [outboxes.Outboxes.PendingOf].
 func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	lane, err := d.Memory.PendingOf(ctx, link, id, limit)
+	lane, err := d.Record.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {
 		if each.Entry.Event.ID == d.event {
 			lane[i] = federation.Delivery{Row: each.Row, Broken: "decode event: cut short"}
@@ -386,7 +388,7 @@ func (d damaged) PendingOf(ctx context.Context, link string, id federation.Hando
 
 func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		first, second := h.owe(t, 1), h.owe(t, 11)
 		h.supervisor = bridge.NewSupervisor(h.link, damaged{h.record, first[0]}, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)

@@ -11,23 +11,23 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // counted counts how often it was asked what waits.
 type counted struct {
-	federationtest.Outbox
+	*registry.Record
 
 	mu    sync.Mutex
 	stuck int
 }
 
-// Stuck implements [federationtest.Outbox].
+// Stuck is [outboxes.Outboxes.Stuck].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++
 	c.mu.Unlock()
-	return c.Outbox.Stuck(ctx, link, did, now)
+	return c.Record.Stuck(ctx, link, did, now)
 }
 
 func (c *counted) asked() int {
@@ -40,13 +40,13 @@ func (c *counted) asked() int {
 func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := false
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error {
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error {
 			if away {
 				return &federation.UnavailableError{What: "peer", Err: errors.New("busy")}
 			}
 			return nil
 		}})
-		record := &counted{Outbox: h.record}
+		record := &counted{Record: h.record}
 		h.supervisor = bridge.NewSupervisor(h.link, record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
@@ -88,7 +88,7 @@ func TestLaterStepsPassAStepWhoseReaderIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := true
 		var first federation.EventID
-		h := newHouse(&link{run: staysUp, deliver: func(d federation.Delivery) error {
+		h := newHouse(t, &link{run: staysUp, deliver: func(d federation.Delivery) error {
 			if away && d.Entry.Event.ID == first {
 				return &bridge.AbsentError{Err: &federation.UnavailableError{What: "link lab", Err: errors.New("no recipient is there")}}
 			}

@@ -13,7 +13,7 @@ import (
 func TestTheStatusOfALinkSaysWhatIsNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := make(chan error)
-		h := newHouse(&link{run: func(ctx context.Context, up func()) error {
+		h := newHouse(t, &link{run: func(ctx context.Context, up func()) error {
 			up()
 			select {
 			case err := <-fail:

@@ -40,7 +40,7 @@ func (h *house) offers(t *testing.T, from string, first, n int) []federation.Eve
 
 func TestALongQueueOfOneSenderHidesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		h.supervisor = bridge.NewSupervisor(paced{h.link, 6}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		h.offers(t, "ann", 1, 1100)
 		late := h.offers(t, "bob", 5000, 1)[0]
@@ -58,7 +58,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				refuse := perMinute == 0
-				h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error {
+				h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error {
 					if refuse {
 						refuse = false
 						return &federation.UnavailableError{What: "peer", RetryAfter: time.Second}
@@ -112,7 +112,7 @@ func TestSendersTakeTurnsAtAPacedLink(t *testing.T) {
 // delivery per turn.
 func TestALaneMakesOneDeliveryATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		h := newHouse(t, &link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		h.supervisor = bridge.NewSupervisor(paced{h.link, 1}, h.record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()

@@ -184,7 +184,7 @@ func (l *lines) Write(text []byte) (int, error) {
 // writes until ctx ends.
 func follows(ctx context.Context, t *testing.T) *lines {
 	t.Helper()
-	w := openWorld(t, "https://gw.example", http.NewServeMux())
+	w := openWorld(t, "https://gw.example", http.NewServeMux())          //nolint:contextcheck // it ends with the test
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite") //nolint:contextcheck // it ends with the test
 	filed, err := w.access.Offer(ctx, ada.caller, participant.Offer{To: string(bob.did), Title: "Cite three"}, participant.Request{})
 	if err != nil {

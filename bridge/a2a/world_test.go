@@ -29,10 +29,11 @@ import (
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
@@ -42,11 +43,11 @@ func TestMain(m *testing.M) {
 
 type deps = a2a.Deps
 
-// world is the face on a record in memory and a real home, behind a real listener.
+// world is the face on a record and a real home, behind a real listener.
 type world struct {
 	link    *a2a.Link
 	access  *participant.Access // of an agent that uses REST
-	record  *federationtest.Memory
+	record  *registry.Record
 	gateway *gateway
 	mux     *http.ServeMux
 	url     string
@@ -68,7 +69,7 @@ func newWorld(tb testing.TB, change ...func(*a2a.Deps)) *world {
 // openWorld returns a world without a listener.
 func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2a.Deps)) *world {
 	tb.Helper()
-	w := &world{record: federationtest.NewMemory(), outside: &outside{status: http.StatusOK}, leftTo: 59, url: url, mux: mux}
+	w := &world{record: storetest.Open(tb), outside: &outside{status: http.StatusOK}, leftTo: 59, url: url, mux: mux}
 	wakes := &bridgetest.Topics{}
 	w.gateway = &gateway{record: w.record, wakes: wakes, home: &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
@@ -335,15 +336,15 @@ func (o *outside) Call(_ context.Context, address string, header http.Header, bo
 	return webhook.Answer{Status: o.status}, nil
 }
 
-// skills keeps skills in a record in memory.
-type skills struct{ *federationtest.Memory }
+// skills keeps skills in a record.
+type skills struct{ *registry.Record }
 
 func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
 	return s.Declaration(ctx, did)
 }
 
 // residents are all DIDs but one, whose mailbox is elsewhere.
-type residents struct{ *federationtest.Memory }
+type residents struct{ *registry.Record }
 
 func (residents) Here(_ context.Context, did federation.DID) (bool, error) {
 	return did != bridgetest.SeededKey("elsewhere").DID, nil
@@ -353,7 +354,7 @@ func (r residents) AgentOf(ctx context.Context, did federation.DID) (agents.Agen
 	if did == bridgetest.SeededKey("scout").DID {
 		return agents.Agent{Handle: "scout", DID: did}, nil
 	}
-	return r.Memory.AgentOf(ctx, did)
+	return r.Record.AgentOf(ctx, did)
 }
 
 // operators is one operator.
@@ -395,7 +396,7 @@ func (keySource) KeyOwner(context.Context, string) (federation.DID, error) {
 // gateway is the program around the link.
 type gateway struct {
 	home   *home.Home
-	record *federationtest.Memory
+	record *registry.Record
 	wakes  *bridgetest.Topics
 }
 

@@ -24,18 +24,18 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/webhook"
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store/registry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is the API on a record in memory and a real home.
+// world is the API on a record and a real home.
 type world struct {
 	*bridgetest.Participants
 
 	link     *agentapi.Link
-	record   *federationtest.Memory
+	record   *registry.Record
 	outside  *outside // that webhooks call
 	webhooks *webhook.Hooks
 	mux      *http.ServeMux
@@ -43,7 +43,7 @@ type world struct {
 
 func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	tb.Helper()
-	w := &world{Participants: bridgetest.NewParticipants(), mux: http.NewServeMux()}
+	w := &world{Participants: bridgetest.NewParticipants(tb), mux: http.NewServeMux()}
 	w.record = w.Record
 	deps := agentapi.Deps{
 		Deps: w.Deps(), Leases: w.record, Notices: w.record, Webhooks: w.record, Hooks: w.hooks(),

@@ -54,7 +54,7 @@ func TestReleasedHandleIsRegisteredAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := told(scout.Call(t.Context(), http.MethodGet, "/messages/inbox", nil)); got != "401 unauthorized" {
+	if got := told(scout.Call(t.Context(), http.MethodGet, "/messages/inbox", nil)); got != "401 key_revoked" {
 		t.Errorf("the session of a released handle: %s", got)
 	}
 	if status, answer := amy.call(t, http.MethodGet, "/api/messages?user=amy_1", nil); status != http.StatusUnauthorized {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,11 +27,12 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	registrystore "baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
@@ -63,17 +65,18 @@ func kept(name string) federation.SigningKey {
 	if handle == "scout_7" {
 		return signingKey(0x33)
 	}
-	return signingKey(handle[0])
+	seed := sha256.Sum256([]byte(handle))
+	return signingKeyOf(ed25519.NewKeyFromSeed(seed[:]))
 }
 
-// world is a registry on a record in memory and a real home.
+// world is a registry on a record and a real home.
 type world struct {
 	room  int // how many entries may wait for one agent; 0 is no limit
 	share int // how many of those may be of one sender; likewise
 	// firstContacts bounds what is held for one agent.
 	firstContacts federation.InboxLimits
 	link          *airc.Link
-	record        *federationtest.Memory
+	record        *registrystore.Record
 	deps          airc.Deps
 	gateway       *gateway
 	mux           *http.ServeMux
@@ -125,7 +128,7 @@ func (l contextLimits) Current() bridge.Limits {
 }
 
 // operators hold back what the record says, and set no modes.
-type operators struct{ *federationtest.Memory }
+type operators struct{ *registrystore.Record }
 
 // Mode implements [airc.Operators].
 func (operators) Mode(string) string { return "" }
@@ -166,7 +169,7 @@ func (noCallers) Authenticate(*http.Request) (who bridge.Authenticated, ok bool,
 // newWorld opens a registry; each change is made before that.
 func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	tb.Helper()
-	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
+	w := &world{record: storetest.Open(tb), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
 	w.firstContacts = federation.InboxLimits{Events: 100}
 	w.rates, w.wakes = &rates{Rates: home.NewRates()}, &wakes{waiting: map[string][]chan struct{}{}}
 	server := signingKey(0x66)
@@ -347,7 +350,7 @@ func (w *world) lines(message string) int {
 // hook.
 type gateway struct {
 	home    *home.Home
-	record  *federationtest.Memory
+	record  *registrystore.Record
 	dialect federation.Dialect // of the link
 	online  bool               // each known user is online
 	unlink  bool               // there is no link any more
@@ -406,7 +409,7 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 // didKeys is the key source of a world where every DID is a did:key, but for that
 // of the home.
 type didKeys struct {
-	record *federationtest.Memory
+	record *registrystore.Record
 	server federation.SigningKey
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,18 +19,19 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/participant"
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
 	"baton/federation/mailbox"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
 
-// Participants is a gateway for networks of agents: a real home on a record in memory, with one
+// Participants is a gateway for networks of agents: a real home on a record, with one
 // channel, #ops. Its DIDs are keys. A test may change the exported members before it begins.
 type Participants struct {
-	Record *federationtest.Memory
+	Record *registry.Record
 	Home   *home.Home
 	Woken  *Topics
 
@@ -42,8 +44,9 @@ type Participants struct {
 }
 
 // NewParticipants returns a fresh gateway.
-func NewParticipants() *Participants {
-	p := &Participants{Record: federationtest.NewMemory(), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
+func NewParticipants(tb testing.TB) *Participants {
+	tb.Helper()
+	p := &Participants{Record: storetest.Open(tb), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
 	p.Home = &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}, CheckDID: identity.CheckDID},
 		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
@@ -170,8 +173,8 @@ func (p *Participants) Charge(federation.DID, time.Time) {
 	p.charged++
 }
 
-// skills keeps skills in a record in memory.
-type skills struct{ *federationtest.Memory }
+// skills keeps skills in a record.
+type skills struct{ *registry.Record }
 
 // Declared implements [participant.Skills].
 func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {

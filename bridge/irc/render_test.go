@@ -17,6 +17,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/signing"
+	"baton/federation/store/storetest"
 	"baton/translate"
 	"baton/translate/dialect"
 )
@@ -258,7 +259,7 @@ func TestARenditionRefersToAContextForWhichItHasNoRoom(t *testing.T) {
 	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		references := 0
 		for size := 5; size < 4000; size += 97 {
-			record := federationtest.NewMemory()
+			record := storetest.Open(t)
 			kept := archive{contexts: bridgetest.Contexts(record, 1<<20, 0)}
 			d := delivery(t, tags, "#ops")
 			content := `["` + strings.Repeat(" ", size-4) + `"]`
@@ -308,7 +309,7 @@ func contextTag(d federation.Dialect) string {
 // A title of 300 characters has up to 1,200 bytes, and IRC has space for 300: the context has the rest.
 func TestRenderCutsATitleThatIRCHasNoSpaceFor(t *testing.T) {
 	title := strings.Repeat("語", translate.MaxTitleChars)
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	kept := archive{contexts: bridgetest.Contexts(record, 1<<20, 0)}
 	d := delivery(t, federation.HandoffTags, "#ops")
 	ev := d.Entry.Event

@@ -34,7 +34,7 @@ func answered(t *testing.T, l *lines) string {
 }
 
 func TestAHostDecidesAboutAnUnknownSender(t *testing.T) {
-	w := newFake()
+	w := newFake(t)
 	kept := &bridgetest.Contacts{}
 	w.deps.Messages = kept
 	w.access = participant.Open("mcp", w.deps)

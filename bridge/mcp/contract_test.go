@@ -74,7 +74,7 @@ func TestANumberOutsideItsRangeIsAMistakeOfTheCaller(t *testing.T) {
 
 func TestAWatchedResourceIsToldOfOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 		l := serveLines(t, scout.account(), mcp.Options{})
 		l.initialize()

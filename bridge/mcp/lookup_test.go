@@ -14,7 +14,7 @@ import (
 // names is a world in which some names are bound.
 func names(t *testing.T) (*world, *agent) {
 	t.Helper()
-	w := newFake()
+	w := newFake(t)
 	scout := w.agent(t, "scout")
 	w.deps.Bindings = bridgetest.Bindings{Names: []federation.BoundName{
 		{Network: "lab", Name: "ada", DID: "did:key:ada"},
@@ -61,7 +61,7 @@ func TestWhoisFindsAParticipantByDIDHandleAndNick(t *testing.T) {
 
 func TestExplainTellsWhatBecameOfAStep(t *testing.T) {
 	t.Parallel()
-	w := newFake()
+	w := newFake(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 	session := overStreams(t, eliza.account(), nil)
 	offer := call(t, session, "handoff_offer", map[string]any{"to": scout.did, "title": "Cite", "deadline": "2099-01-02T03:04:05Z"}).filed()
@@ -84,7 +84,7 @@ func TestExplainTellsWhatBecameOfAStep(t *testing.T) {
 
 func TestAWaitIsRefusedWhereTooManyWait(t *testing.T) {
 	t.Parallel()
-	w := newFake()
+	w := newFake(t)
 	w.deps.HTTP.MaxStreams = 1
 	w.access = participant.Open("mcp", w.deps)
 	scout := w.agent(t, "scout")

@@ -12,7 +12,7 @@ import (
 
 func TestAChannelWakesItsClientWithEachArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 		first := eliza.offer(t, scout.did, hostile("before")[:6])
 		l := serveLines(t, scout.account(), mcp.Options{Channel: true})
@@ -52,7 +52,7 @@ func TestAChannelWakesItsClientWithEachArrival(t *testing.T) {
 
 func TestWithoutTheFlagNoClientIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 		l := serveLines(t, scout.account(), mcp.Options{Version: "1.2.3"})
 		result, _ := l.initialize()["result"].(map[string]any)
@@ -75,7 +75,7 @@ func TestWithoutTheFlagNoClientIsWoken(t *testing.T) {
 
 func TestTheDeviceOfACommandReadsOnFromItsOwnPosition(t *testing.T) {
 	t.Parallel()
-	w := newFake()
+	w := newFake(t)
 	eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 	eliza.offer(t, scout.did, "Cite")
 	session := overStreams(t, scout.account(), nil)

@@ -89,7 +89,7 @@ func (a *agent) offer(tb testing.TB, to federation.DID, title string) string {
 
 func TestAWaitTellsItsProgressAndEndsWithTheFirstEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 		l := serveLines(t, scout.account(), mcp.Options{})
 		l.initialize()
@@ -121,7 +121,7 @@ func TestAWaitTellsItsProgressAndEndsWithTheFirstEntry(t *testing.T) {
 
 func TestAWaitThatFindsNothingTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		l := serveLines(t, w.agent(t, "scout").account(), mcp.Options{})
 		l.initialize()
 		began := time.Now()
@@ -137,7 +137,7 @@ func TestAWaitThatFindsNothingTimesOut(t *testing.T) {
 
 func TestACancelledWaitEndsAndAcknowledgesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFake()
+		w := newFake(t)
 		eliza, scout := w.agent(t, "eliza"), w.agent(t, "scout")
 		l := serveLines(t, scout.account(), mcp.Options{})
 		l.initialize()

@@ -32,8 +32,9 @@ type world struct {
 }
 
 // newFake returns a world without a listener, for tests that stop the clock.
-func newFake() *world {
-	w := &world{Participants: bridgetest.NewParticipants()}
+func newFake(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{Participants: bridgetest.NewParticipants(tb)}
 	w.deps = w.Deps()
 	w.access = participant.Open("mcp", w.deps)
 	return w
@@ -41,7 +42,7 @@ func newFake() *world {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{Participants: bridgetest.NewParticipants()}
+	w := &world{Participants: bridgetest.NewParticipants(tb)}
 	w.server = httptest.NewUnstartedServer(nil)
 	mux := http.NewServeMux()
 	w.server.Config.Handler = mux

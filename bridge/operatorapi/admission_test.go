@@ -87,7 +87,7 @@ type bearer struct {
 
 func newBearer(t *testing.T) bearer {
 	t.Helper()
-	b := bearer{newHouseFor(operatorapi.Bearers), make(map[federation.Scope]string)}
+	b := bearer{newHouseFor(t, operatorapi.Bearers), make(map[federation.Scope]string)}
 	for _, scope := range []federation.Scope{federation.ReadScope, federation.OperateScope, federation.AdminScope} {
 		b.tokens[scope] = b.token(t, string(scope), scope, time.Hour)
 	}

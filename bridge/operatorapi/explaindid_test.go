@@ -32,7 +32,7 @@ func (*house) document(_ context.Context, did federation.DID) (federation.Docume
 }
 
 func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	explained := func(did string) (e contract.ExplainedDID) {
 		status, body := h.ask(t, http.MethodGet, "dids/"+did+"/explain", "")
 		if err := json.Unmarshal([]byte(body), &e); err != nil || status != http.StatusOK {

@@ -11,7 +11,7 @@ import (
 
 func TestReleaseHandleIsAudited(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newHouse(t)
 	if err := h.AddAgent(t.Context(), federationtest.NewAgent("scout")); err != nil {
 		t.Fatal(err)
 	}

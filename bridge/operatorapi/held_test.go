@@ -13,7 +13,7 @@ import (
 
 func TestHeldRelaysAreListedAllowedAndDropped(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newHouse(t)
 	for n := range 3 {
 		m := federationtest.Message(n+1, "?amy_1@a.test", "scout")
 		m.Envelope = fmt.Appendf(nil, `{"body":"line %d","payload":{"type":"task:request"}}`, n)

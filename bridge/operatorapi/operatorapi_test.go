@@ -24,6 +24,8 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +40,7 @@ const (
 type gateway struct {
 	bridge.Gateway
 
-	record *federationtest.Memory
+	record *registry.Record
 	err    error
 }
 
@@ -70,7 +72,7 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 // record.
 type house struct {
 	*gateway
-	*federationtest.Memory
+	*registry.Record
 
 	mux     *http.ServeMux
 	ended   chan struct{}
@@ -79,14 +81,16 @@ type house struct {
 	routes  []federation.MailboxLocation
 }
 
-func newHouse() *house {
-	return newHouseFor(func(operatorapi.Tokens) operatorapi.Admission { return operatorapi.Everybody })
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	return newHouseFor(t, func(operatorapi.Tokens) operatorapi.Admission { return operatorapi.Everybody })
 }
 
 // newHouseFor makes a house for the callers that its record admits.
-func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
-	record := federationtest.NewMemory()
-	h := &house{gateway: &gateway{record: record}, Memory: record, mux: http.NewServeMux(), ended: make(chan struct{})}
+func newHouseFor(t *testing.T, admit func(operatorapi.Tokens) operatorapi.Admission) *house {
+	t.Helper()
+	record := storetest.Open(t)
+	h := &house{gateway: &gateway{record: record}, Record: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
 		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Sessions: record, Bindings: h,
@@ -194,7 +198,7 @@ func signedOffer() string {
 }
 
 func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	h.err = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true, Detail: "the step waits for a key"}
 	status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
 	var filed operatorapi.Filed
@@ -207,7 +211,7 @@ func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
 }
 
 func TestWhatIsHandedInForStepsIsStored(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	for _, tt := range []struct {
 		query, content string
 		status         int
@@ -248,7 +252,7 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 		"a mistake":     {errors.New("planted"), 500, "failed", 0, "the log has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse()
+			h := newHouse(t)
 			h.err = tt.err
 			status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
 			var p operatorapi.ProblemError
@@ -270,7 +274,7 @@ func TestEachErrorHasItsProblem(t *testing.T) {
 }
 
 func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	id := h.offer(t, 1).Event.ID.String()
 	for request, want := range map[string]int{
 		"GET handoffs?stat=open":                400,
@@ -308,7 +312,7 @@ func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
 }
 
 func TestAnEndOfAnIDThatFitsTwoHandoffsNamesNeither(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	first, second := h.offer(t, 1).Event.ID, h.offer(t, 10001).Event.ID
 	if first.Short() != second.Short() {
 		t.Fatalf("the ids %s and %s end differently", first, second)
@@ -323,7 +327,7 @@ func TestAnEndOfAnIDThatFitsTwoHandoffsNamesNeither(t *testing.T) {
 }
 
 func TestTheStepsOfAHandoffComeInPages(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	f := h.offer(t, 1)
 	for n := 2; n < 5; n++ {
 		f = federationtest.File(federationtest.Step(n, federationtest.Offer(1, ann, ben), federation.Progress, ben), f.View)
@@ -398,7 +402,7 @@ func (w *watching) ids(t *testing.T) []string {
 
 func TestAListThatIsWatchedTellsWhatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newHouse(t)
 		first := h.offer(t, 1)
 		w := h.watch(t.Context(), "handoffs?watch")
 		short := func(n int) string { return federationtest.ID(n).Short() }
@@ -427,7 +431,7 @@ func TestAListThatIsWatchedTellsWhatMoves(t *testing.T) {
 
 func TestAnInboxThatIsWatchedGoesOnUntilItsReaderGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
+		h := newHouse(t)
 		ctx, gone := context.WithCancel(t.Context())
 		w := h.watch(ctx, "inboxes/"+string(ben)+"?watch")
 		if ids := w.ids(t); len(ids) != 0 {
@@ -447,7 +451,7 @@ func TestAnInboxThatIsWatchedGoesOnUntilItsReaderGoes(t *testing.T) {
 }
 
 func TestAStepInAnotherNameThanItsDocumentIsRefused(t *testing.T) {
-	h := newHouse()
+	h := newHouse(t)
 	forged := strings.ReplaceAll(signedOffer(), `\"handoff-from\":\"`+string(ann), `\"handoff-from\":\"`+string(ben))
 	if status, body := h.ask(t, http.MethodPost, "handoffs", forged); status != 401 || !strings.Contains(body, "signature-invalid") {
 		t.Errorf("answers %d, %s", status, body)

@@ -17,7 +17,7 @@ import (
 // are those against the home.
 func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	const name = "b.example"
-	h := newHouse()
+	h := newHouse(t)
 	h.peers = []operatorapi.Peer{
 		{Name: name, Network: "home", Mode: "allow", PeerHome: &operatorapi.PeerHome{Path: "https", SkewSeconds: 1.5}},
 		{Name: name, Network: agents.Link, Mode: "limit"},

@@ -79,7 +79,7 @@ func (c *client) ask(f url.Values) (status int, answer map[string]any) {
 
 func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
 	t.Parallel()
-	access := participant.Open("rest", bridgetest.NewParticipants().Deps())
+	access := participant.Open("rest", bridgetest.NewParticipants(t).Deps())
 	c := newClient(t, access)
 	for name, change := range map[string]func(jwt.MapClaims, url.Values){
 		"the issuer as audience": func(jwt.MapClaims, url.Values) {},
@@ -109,7 +109,7 @@ func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
 
 func TestABadAssertionIsRefused(t *testing.T) {
 	t.Parallel()
-	gateway := bridgetest.NewParticipants()
+	gateway := bridgetest.NewParticipants(t)
 	c := newClient(t, participant.Open("rest", gateway.Deps()))
 	other := newClient(t, participant.Open("rest", gateway.Deps()))
 	used := c.claims()
@@ -159,7 +159,7 @@ func TestABadAssertionIsRefused(t *testing.T) {
 
 func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
 	get := func(path string) (int, map[string]any) {
 		w := httptest.NewRecorder()
 		c.mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -181,8 +181,8 @@ func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
 
 func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
-	other := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
+	other := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
 	for name, more := range map[string]jwt.MapClaims{
 		"another subject":  {"Sub": other.did},
 		"another issuer":   {"ISS": other.did, "\u017fub": other.did},
@@ -211,7 +211,7 @@ func (c *client) assertionOf(header, claims string) string {
 
 func TestAssertionIsJudgedByItsAlgorithmAndItsTimes(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants().Deps()))
+	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
 	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
 	const eddsa = `{"alg":"EdDSA"}`
 	for name, tt := range map[string]struct {

@@ -35,8 +35,9 @@ func scout() federation.DID    { return bridgetest.SeededKey("test scout").DID }
 func eliza() federation.DID    { return bridgetest.SeededKey("test eliza").DID }
 func stranger() federation.DID { return bridgetest.SeededKey("test stranger").DID }
 
-func newRemoteWorld() *remoteWorld {
-	w := &remoteWorld{Participants: bridgetest.NewParticipants(), mux: http.NewServeMux()}
+func newRemoteWorld(t *testing.T) *remoteWorld {
+	t.Helper()
+	w := &remoteWorld{Participants: bridgetest.NewParticipants(t), mux: http.NewServeMux()}
 	deps := w.Deps()
 	deps.Bindings = bridgetest.Bindings{Names: []federation.BoundName{
 		{Network: "lab", Name: "scout", DID: scout(), Vouch: true}, {Network: "lab", Name: "eliza", DID: eliza(), Vouch: true},
@@ -73,7 +74,7 @@ func codeOf(err error) string {
 
 func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
 	t.Parallel()
-	w := newRemoteWorld()
+	w := newRemoteWorld(t)
 	ctx := t.Context()
 	offerer, worker := w.as(eliza()), w.as(scout())
 	local := participant.Account{Access: w.access, Caller: participant.Caller{DID: scout(), Bound: true}}
@@ -132,7 +133,7 @@ func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
 
 func TestARemoteAccountIsRefusedAsALocalOneIs(t *testing.T) {
 	t.Parallel()
-	w := newRemoteWorld()
+	w := newRemoteWorld(t)
 	ctx := t.Context()
 	filed, err := w.as(eliza()).Offer(ctx, participant.Offer{Title: "Cite", Channel: "#ops"}, "")
 	if err != nil {
@@ -172,7 +173,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestACallThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newRemoteWorld()
+	w := newRemoteWorld(t)
 	for what, tt := range map[string]struct{ did, operation, arguments, want string }{
 		"an unknown operation": {string(scout()), "delete", `{}`, "not-found"},
 		"a malformed DID":      {"scout", "inbox", `{}`, "usage"},

@@ -9,7 +9,7 @@ import (
 
 func TestAStepThatItsAuthorSignsHasOneIDForItsKey(t *testing.T) {
 	t.Parallel()
-	w := newRemoteWorld()
+	w := newRemoteWorld(t)
 	ctx, author := t.Context(), w.as(eliza())
 	offer := participant.Offer{To: string(scout()), Title: "Cite"}
 	first, err := author.Reserve(ctx, participant.Unsigned{Key: "k", Offer: &offer})
@@ -42,7 +42,7 @@ func TestAStepThatItsAuthorSignsHasOneIDForItsKey(t *testing.T) {
 
 func TestAStepThatIsOnDiskIsNotSignedAgain(t *testing.T) {
 	t.Parallel()
-	w := newRemoteWorld()
+	w := newRemoteWorld(t)
 	ctx, author := t.Context(), w.as(eliza())
 	offer := participant.Offer{To: string(scout()), Title: "Cite"}
 	u := participant.Unsigned{Key: "k", Offer: &offer}

@@ -21,6 +21,8 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // machine has the clocks compared by a gateway.
@@ -147,7 +149,7 @@ func TestClockIsDoubtedAtAStartFarFromTheLastTime(t *testing.T) {
 
 // asked is a record that keeps the latest expiry time used by each job.
 type asked struct {
-	*federationtest.Memory
+	*registry.Record
 
 	mu     sync.Mutex
 	latest map[string]time.Time
@@ -164,19 +166,19 @@ func (a *asked) note(job string, by time.Time) {
 // Due implements [home.Overdue].
 func (a *asked) Due(ctx context.Context, clock federation.Clock, before time.Time, limit int) ([]federation.View, error) {
 	a.note("sweep", before)
-	return a.Memory.Due(ctx, clock, before, limit)
+	return a.Record.Due(ctx, clock, before, limit)
 }
 
 // Prune implements [server.Pruner].
 func (a *asked) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	a.note("retention", now)
-	return a.Memory.Prune(ctx, before, now, after, limit)
+	return a.Record.Prune(ctx, before, now, after, limit)
 }
 
 // Expire implements [server.Deliveries].
 func (a *asked) Expire(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	a.note("deliveries", now)
-	return a.Memory.Expire(ctx, before, now, limit)
+	return a.Record.Expire(ctx, before, now, limit)
 }
 
 // No job expires anything by an unconfirmed clock, until NTP or another home confirms it.
@@ -205,7 +207,7 @@ func TestJobsEndNothingByAClockInDoubt(t *testing.T) {
 					},
 					Mark: m.mark, Newest: started,
 				}, slog.New(slog.DiscardHandler))
-				record := &asked{Memory: federationtest.NewMemory(), latest: map[string]time.Time{}}
+				record := &asked{Record: storetest.Open(t), latest: map[string]time.Time{}}
 				strangers, rates := home.NewStrangers(), home.NewRates()
 				g := server.New(server.Deps{
 					Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,

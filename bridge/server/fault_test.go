@@ -18,14 +18,15 @@ import (
 	"baton/bridge"
 	"baton/bridge/server"
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // faulty is a record that panics once in a read of each job.
 type faulty struct {
-	*federationtest.Memory
+	*registry.Record
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -43,43 +44,43 @@ func (f *faulty) once(job string) {
 // Due implements [home.Overdue].
 func (f *faulty) Due(ctx context.Context, clock federation.Clock, before time.Time, limit int) ([]federation.View, error) {
 	f.once("sweep")
-	return f.Memory.Due(ctx, clock, before, limit)
+	return f.Record.Due(ctx, clock, before, limit)
 }
 
 // Prune implements [server.Pruner].
 func (f *faulty) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	f.once("retention")
-	return f.Memory.Prune(ctx, before, now, after, limit)
+	return f.Record.Prune(ctx, before, now, after, limit)
 }
 
 // DeferredDue implements [federation.Deferrals].
 func (f *faulty) DeferredDue(ctx context.Context, now time.Time, limit int) ([]federation.HandoffID, error) {
 	f.once("deferral")
-	return f.Memory.DeferredDue(ctx, now, limit)
+	return f.Record.DeferredDue(ctx, now, limit)
 }
 
 // Delay implements [server.Deliveries].
 func (f *faulty) Delay(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	f.once("deliveries")
-	return f.Memory.Delay(ctx, before, now, limit)
+	return f.Record.Delay(ctx, before, now, limit)
 }
 
 // DeadLetters implements [server.DeadLetters].
 func (f *faulty) DeadLetters(ctx context.Context, filter federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	f.once("reroute")
-	return f.Memory.DeadLetters(ctx, filter, before, limit)
+	return f.Record.DeadLetters(ctx, filter, before, limit)
 }
 
 // Growth implements [server.Growth].
 func (f *faulty) Growth(ctx context.Context, now time.Time) (int64, error) {
 	f.once("growth")
-	return f.Memory.Growth(ctx, now)
+	return f.Record.Growth(ctx, now)
 }
 
 // Untold implements [server.Notices].
 func (f *faulty) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	f.once("notices")
-	return f.Memory.Untold(ctx, link, now, limit)
+	return f.Record.Untold(ctx, link, now, limit)
 }
 
 // fakeNotifier is a fakeLink that tells notices.
@@ -90,7 +91,7 @@ func (fakeNotifier) Notify(context.Context, federation.Notice) error { return ni
 // Each job and a task panic once: they run again, and the gateway goes on.
 func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		record := &faulty{Memory: federationtest.NewMemory(), calls: map[string]int{}}
+		record := &faulty{Record: storetest.Open(t), calls: map[string]int{}}
 		strangers, rates := home.NewStrangers(), home.NewRates()
 		metrics, log, start := bridge.NewMetrics(prometheus.NewRegistry()), &bytes.Buffer{}, time.Now()
 		clock := server.NewClock(server.ClockConfig{

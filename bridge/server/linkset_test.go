@@ -15,7 +15,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/server"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
 // version is a [server.Source].
@@ -72,16 +72,17 @@ func (l leases) RunExclusive(ctx context.Context, lease string, do func(context.
 }
 
 // newLinkSet returns a set of a replica with some leases.
-func newLinkSet(ours leases, homes server.Recipients) *server.LinkSet {
+func newLinkSet(t *testing.T, ours leases, homes server.Recipients) *server.LinkSet {
+	t.Helper()
 	return server.NewLinkSet(server.LinkDeps{
-		Outbox: federationtest.NewMemory(), Leases: ours, Wakes: noWakes{}, Homes: homes,
+		Outbox: storetest.Open(t), Leases: ours, Wakes: noWakes{}, Homes: homes,
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
 func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set := newLinkSet(leases{"link kept", "link changed", "link gone", "link fresh"}, nil)
+		set := newLinkSet(t, leases{"link kept", "link changed", "link gone", "link fresh"}, nil)
 		kept, changed, gone := &fakeLink{name: "kept"}, &fakeLink{name: "changed"}, &fakeLink{name: "gone"}
 		set.Apply(t.Context(), []server.Entry{{Link: kept, Source: version(1)}, {Link: changed, Source: version(1)}, {Link: gone, Source: version(1)}})
 		synctest.Wait()
@@ -111,7 +112,7 @@ func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
 
 func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set := newLinkSet(nil, nil)
+		set := newLinkSet(t, nil, nil)
 		lab := &fakeLink{name: "lab"}
 		set.Apply(t.Context(), []server.Entry{{Link: lab}})
 		defer set.Stop()
@@ -132,7 +133,7 @@ func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
 func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		home := fakeHome{&fakeLink{name: "b.test"}}
-		set := newLinkSet(leases{server.HomesLease}, home)
+		set := newLinkSet(t, leases{server.HomesLease}, home)
 		set.Apply(t.Context(), []server.Entry{{Link: &fakeLink{name: "lab"}}, {Link: home}, {Link: fakeHome{&fakeLink{name: "c.test"}}}})
 		defer set.Stop()
 		to, err := set.Route(t.Context(), federation.Event{}, federation.View{})

@@ -10,35 +10,35 @@ import (
 	"baton/bridge"
 	"baton/bridge/server"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
-// registry is a link with peers.
-type registry struct{ bridge.Link }
+// peerLink is a link with peers.
+type peerLink struct{ bridge.Link }
 
-func (registry) Name() string    { return "airc" }
-func (registry) Network() string { return "airc" }
+func (peerLink) Name() string    { return "airc" }
+func (peerLink) Network() string { return "airc" }
 
-func (registry) Run(ctx context.Context, _ func()) error {
+func (peerLink) Run(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (registry) Peers() []bridge.Peer {
+func (peerLink) Peers() []bridge.Peer {
 	return []bridge.Peer{{Name: "a.example", URL: "https://a.example", Mode: "allow"}}
 }
 
-func (registry) CheckPeer(name string) error {
+func (peerLink) CheckPeer(name string) error {
 	if name == "a" {
 		return errors.New("a domain")
 	}
 	return nil
 }
 
-func (registry) Backlogs(context.Context) ([]federation.PeerBacklog, error) { return nil, nil }
+func (peerLink) Backlogs(context.Context) ([]federation.PeerBacklog, error) { return nil, nil }
 
 func TestTheModeOfAnOperatorTakesPrecedenceOverTheConfiguration(t *testing.T) {
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	modes := server.NewPeerModes(record)
 	for name, mode := range map[string]string{"a.example": "hold", "b.example": "block", "home.example": "limit"} {
 		if err := modes.SetPeerMode(t.Context(), federation.PeerMode{Domain: name, Mode: mode}); err != nil {
@@ -51,8 +51,8 @@ func TestTheModeOfAnOperatorTakesPrecedenceOverTheConfiguration(t *testing.T) {
 	if err := modes.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	links := newLinkSet(nil, nil)
-	links.Apply(t.Context(), []server.Entry{{Link: registry{}}})
+	links := newLinkSet(t, nil, nil)
+	links.Apply(t.Context(), []server.Entry{{Link: peerLink{}}})
 	defer links.Stop()
 	want := []server.LinkPeer{
 		{Peer: bridge.Peer{Name: "a.example", URL: "https://a.example", Mode: "hold"}, Network: "airc", Set: true},

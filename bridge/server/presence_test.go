@@ -8,7 +8,7 @@ import (
 
 	"baton/bridge/server"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
 // seenOn is a [server.Participants] whose users all signed last on one link.
@@ -33,7 +33,7 @@ func (l *channelLink) Online(context.Context, federation.Binding) bool { return 
 
 func TestAUserHasLeftOnlyWhereItsLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGatewayOf(federationtest.NewMemory(), seenOn{link: "lab"}, leases{"link lab"})
+		g := newGatewayOf(storetest.Open(t), seenOn{link: "lab"}, leases{"link lab"})
 		lab := &channelLink{fakeLink: &fakeLink{name: "lab"}}
 		if g.Left(t.Context(), "did:key:bob") {
 			t.Error("a user of a link that is down has left")

@@ -9,6 +9,8 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // defaultRetention returns the retention of the default configuration.
@@ -19,9 +21,9 @@ func defaultRetention() server.Retention {
 
 // finishedRecord returns a record of so many handoffs that are over, each with a
 // message to an agent that was handed it, and of a newer one that is not.
-func finishedRecord(t *testing.T, handoffs int) *federationtest.Memory {
+func finishedRecord(t *testing.T, handoffs int) *registry.Record {
 	t.Helper()
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	ada, bob := federationtest.Person("ada"), federationtest.Person("bob")
 	file := func(f federation.Filing) federation.View {
 		t.Helper()

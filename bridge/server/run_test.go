@@ -15,9 +15,10 @@ import (
 	"baton/bridge"
 	"baton/bridge/server"
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // noWakes implements [bridge.Wakes] and wakes no subscriber.
@@ -60,13 +61,13 @@ func (noParticipants) Binding(context.Context, federation.DID) (federation.Bindi
 	return federation.Binding{}, federation.ErrNotFound
 }
 
-// newGateway returns a gateway on a record in memory, without links.
-func newGateway(record *federationtest.Memory) *server.Gateway {
+// newGateway returns a gateway on a record, without links.
+func newGateway(record *registry.Record) *server.Gateway {
 	return newGatewayOf(record, noParticipants{}, record)
 }
 
 // newGatewayOf is newGateway for some participants and leases.
-func newGatewayOf(record *federationtest.Memory, participants server.Participants, leases server.Leases) *server.Gateway {
+func newGatewayOf(record *registry.Record, participants server.Participants, leases server.Leases) *server.Gateway {
 	strangers, rates := home.NewStrangers(), home.NewRates()
 	g := server.New(server.Deps{
 		Handoffs: record, Participants: participants, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
@@ -90,7 +91,7 @@ func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { stop(errStopped) })
 		begun, release := time.Now(), make(chan struct{})
 		stuck := func(context.Context) error { <-release; return nil }
-		if err := newGateway(federationtest.NewMemory()).Run(ctx, stuck); !errors.Is(err, errStopped) {
+		if err := newGateway(storetest.Open(t)).Run(ctx, stuck); !errors.Is(err, errStopped) {
 			t.Errorf("ended with %v, want why it was stopped", err)
 		}
 		if took := time.Since(begun) - time.Minute; took >= stopWait || took < stopWait/2 {
@@ -103,7 +104,7 @@ func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
 func TestATaskThatFailsEndsTheGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := func(context.Context) error { time.Sleep(time.Minute); return errStopped }
-		if err := newGateway(federationtest.NewMemory()).Run(t.Context(), fails); !errors.Is(err, errStopped) {
+		if err := newGateway(storetest.Open(t)).Run(t.Context(), fails); !errors.Is(err, errStopped) {
 			t.Errorf("ended with %v, want the error of the task", err)
 		}
 	})

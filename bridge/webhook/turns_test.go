@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 const cleo = federation.DID("did:plc:cleo00000000000000000000")
@@ -185,14 +184,8 @@ func TestSendersTakeTurnsAfterARestart(t *testing.T) {
 	for _, name := range []string{"rate of the host", "429 and a time"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, path := receivers()[name](), t.TempDir()+"/baton.db"
-				open := func() *world {
-					record, err := registry.Open(t.Context(), path, prometheus.NewRegistry())
-					if err != nil {
-						t.Fatal(err)
-					}
-					return newWorld(record, r.answer)
-				}
+				r, dir := receivers()[name](), storetest.TempDir(t)
+				open := func() *world { return newWorld(storetest.OpenIn(t, dir), r.answer) }
 				w := open()
 				hook := w.register(t, bob, "https://bob.example/hook")
 				w.offers(t, ada, 30)

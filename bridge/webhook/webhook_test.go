@@ -28,6 +28,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,7 +100,7 @@ func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() 
 
 // world is the hooks of a home on a record.
 type world struct {
-	record  federationtest.Record
+	record  *registry.Record
 	outside *outside
 	pusher  *pusher
 	metrics *bridge.Metrics
@@ -110,7 +111,7 @@ type world struct {
 // Pusher implements [webhook.Pushers].
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
 
-func newWorld(record federationtest.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
+func newWorld(record *registry.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pushers: w,
@@ -122,7 +123,7 @@ func newWorld(record federationtest.Record, answer func(context.Context, string)
 // withHook returns a world in memory in which bob has an address.
 func withHook(t *testing.T, answer func(context.Context, string) (webhook.Answer, error)) (*world, bridge.Registered) {
 	t.Helper()
-	w := newWorld(federationtest.NewMemory(), answer)
+	w := newWorld(storetest.Open(t), answer)
 	return w, w.register(t, bob, "https://bob.example/hook")
 }
 
@@ -221,14 +222,8 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 
 func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		open := func() *registry.Record {
-			record, err := registry.Open(t.Context(), dir+"/baton.db", prometheus.NewRegistry())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return record
-		}
+		dir := storetest.TempDir(t)
+		open := func() *registry.Record { return storetest.OpenIn(t, dir) }
 		w := newWorld(open(), always(http.StatusBadGateway))
 		w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
@@ -325,7 +320,7 @@ func TestEachAttemptIsSignedAnewUnderOneID(t *testing.T) {
 
 func TestWhatIsTakenWaitsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), always(http.StatusAccepted))
+		w := newWorld(storetest.Open(t), always(http.StatusAccepted))
 		before := w.offer(t, bob)
 		w.register(t, bob, "https://bob.example/hook")
 		cancel := federationtest.File(federationtest.Step(50, before.Event, federation.Cancel, ada), before.View)
@@ -391,7 +386,7 @@ func TestSlowReceiversHoldUpThemselvesAlone(t *testing.T) {
 			}
 			return webhook.Answer{}, &federation.UnavailableError{What: "slow.example", Err: context.DeadlineExceeded}
 		}
-		w := newWorld(federationtest.NewMemory(), slow)
+		w := newWorld(storetest.Open(t), slow)
 		var stuck bridge.Registered
 		for n := range 20 {
 			of := federation.DID(fmt.Sprintf("did:plc:slow%020d", n))
@@ -502,7 +497,7 @@ func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
 }
 
 func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
-	w := newWorld(federationtest.NewMemory(), always(http.StatusOK))
+	w := newWorld(storetest.Open(t), always(http.StatusOK))
 	for name, tt := range map[string]struct {
 		address string
 		want    error

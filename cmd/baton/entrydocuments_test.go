@@ -28,6 +28,7 @@ import (
 	"baton/federation/lifecycle"
 	"baton/federation/passport"
 	"baton/federation/signing"
+	"baton/federation/store/storetest"
 	tags "baton/translate/dialect"
 )
 
@@ -46,17 +47,18 @@ func (p pages) Get(_ context.Context, address string) ([]byte, error) {
 
 // sourceOf returns a source of keys that reads documents, and has a key server behind the
 // link "freeq".
-func sourceOf(documents pages) *identity.KeySource {
+func sourceOf(t *testing.T, documents pages) *identity.KeySource {
+	t.Helper()
 	directory := identity.NewDirectory(identity.DirectoryConfig{PLC: "https://plc.example", Fresh: time.Hour, Negative: time.Minute}, documents)
 	return identity.NewKeySource(identity.KeySourceConfig{
 		Negative: time.Minute, Peer: func(link string) (string, bool) { return "https://keys.example", link == "freeq" },
-	}, directory, documents, federationtest.NewMemory())
+	}, directory, documents, storetest.Open(t))
 }
 
 // viaDocument resolves a DID whose document has the key, and logs in as it.
 func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) admission {
 	t.Helper()
-	source := sourceOf(documents)
+	source := sourceOf(t, documents)
 	kid := federation.KeyID(c.public)
 	keys, err := source.Keys(t.Context(), federation.KeyQuery{DID: did, KeyID: kid, Received: time.Now()})
 	taken := err == nil && slices.ContainsFunc(keys, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == kid })
@@ -136,7 +138,7 @@ func viaPLC(t *testing.T, _ *entrances, c claim) admission {
 func viaHome(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	const home = federation.HomeID("home.example")
-	source := sourceOf(pages{"https://home.example/.well-known/did.json": multikeyDocument(home.DID(), c)})
+	source := sourceOf(t, pages{"https://home.example/.well-known/did.json": multikeyDocument(home.DID(), c)})
 	kid := federation.KeyID(c.public)
 	keys, _ := source.Keys(t.Context(), federation.KeyQuery{DID: home.DID(), KeyID: kid, Received: time.Now()})
 	if c.revoked {
@@ -157,7 +159,7 @@ func viaHome(t *testing.T, _ *entrances, c claim) admission {
 // viaKeyAPI is the key server of a freeq server, which says that the key is alice's.
 func viaKeyAPI(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
-	source := sourceOf(pages{
+	source := sourceOf(t, pages{
 		aliceAddress:            fmt.Sprintf(`{"id":%q,"verificationMethod":[]}`, aliceDID),
 		"https://keys.example/": fmt.Sprintf(`{"did":%q,"public_key":%q}`, aliceDID, c.base64()),
 	})
@@ -256,7 +258,7 @@ func viaRecord(t *testing.T, _ *entrances, c claim) admission {
 // refused for good, with the code of a malformed value.
 func viaStep(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
-	source := sourceOf(pages{})
+	source := sourceOf(t, pages{})
 	if c.revoked {
 		if err := source.Revoke(t.Context(), c.did, federation.KeyID(c.public), time.Now()); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,8 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/client"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +85,7 @@ func (g *gateway) Name(_ context.Context, did federation.DID) string {
 type house struct {
 	link    *client.Link
 	gateway *gateway
-	record  *federationtest.Memory
+	record  *registry.Record
 	addr    string
 }
 
@@ -113,7 +114,7 @@ func (a accounts) Bound(_ context.Context, network, name string) (federation.Bou
 // open returns a listener that does not run.
 func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house {
 	tb.Helper()
-	h := &house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: federationtest.NewMemory()}
+	h := &house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: storetest.Open(tb)}
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),

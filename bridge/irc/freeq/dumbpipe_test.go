@@ -21,7 +21,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/irc/freeq"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
 // far bounds waits for the real program, which waits five seconds itself for a relay
@@ -45,7 +45,7 @@ func newEnd(t *testing.T, us, them string, change func(*freeq.Config)) *end {
 	}
 	e := &end{gateway: newGateway()}
 	h := &house{
-		gateway: e.gateway, record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
+		gateway: e.gateway, record: storetest.Open(t), wakes: &wakes{subs: map[string][]chan struct{}{}},
 		metrics: bridge.NewMetrics(prometheus.NewRegistry()),
 	}
 	deps := h.deps()

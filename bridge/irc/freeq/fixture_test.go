@@ -30,6 +30,8 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 	"baton/translate"
 	"baton/translate/dialect"
 )
@@ -190,7 +192,7 @@ type house struct {
 	link    *freeq.Link
 	server  *bridgetest.Freeq
 	gateway *gateway
-	record  *federationtest.Memory
+	record  *registry.Record
 	wakes   *wakes
 	metrics *bridge.Metrics
 	gaveUp  chan federation.RefusalCode
@@ -234,7 +236,7 @@ func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
 func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
 	t.Helper()
 	h := &house{
-		gateway: newGateway(), record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
+		gateway: newGateway(), record: storetest.Open(t), wakes: &wakes{subs: map[string][]chan struct{}{}},
 		metrics: bridge.NewMetrics(prometheus.NewRegistry()), gaveUp: make(chan federation.RefusalCode, 100),
 		settled: make(chan federation.HandoffID, 100),
 	}

@@ -17,7 +17,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/page"
 	"baton/federation"
-	"baton/federation/federationtest"
+	"baton/federation/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +38,7 @@ func (api) Mount(mux *http.ServeMux, admit operatorapi.Admission) {
 // newPage returns a page with a token of a life.
 func newPage(t *testing.T, life time.Duration) (mux *http.ServeMux, token string) {
 	t.Helper()
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat("entropy", 32)))
 	if err != nil {
 		t.Fatal(err)
