@@ -104,11 +104,10 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs keeps the content that steps refer to. Its promises are in [federationtest.Store].
+// Blobs keeps the content that steps refer to. It promises what [store.Record] does.
 //
-// A filed step whose context is the address of a blob claims that blob, see
-// [federationtest.Store.Append]. An [Effect] may claim one too. The record keeps a claimed
-// blob as long as the handoff.
+// A filed step whose context is the address of a blob claims that blob. An [Effect] may claim one
+// too. The record keeps a claimed blob as long as the handoff.
 type Blobs interface {
 	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
 	// the same content for one owner and handoff is kept once: the blob that is returned

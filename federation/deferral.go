@@ -30,7 +30,7 @@ type DeferralLimits struct {
 	Total     int
 }
 
-// Deferrals keeps the steps that wait for a key. Its promises are in [federationtest.Store].
+// Deferrals keeps the steps that wait for a key. It promises what [store.Record] does.
 type Deferrals interface {
 	// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
 	// [Event.Digest]) waits once, and is returned as it waits already. It returns

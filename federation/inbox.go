@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned by [federationtest.Leases] for a lease that ended: another device
-// got the entry meanwhile, the entry was put back, or it does not wait any more.
+// ErrLeaseLost is returned by the record for a lease that ended: another device got the entry
+// meanwhile, the entry was put back, or it does not wait any more.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
-// ErrTooManyDevices is returned by [federationtest.Devices.Advance] for a device that would be one
-// more than [MaxDevices].
+// ErrTooManyDevices is returned by the record for a device that would be one more than
+// [MaxDevices].
 var ErrTooManyDevices = errors.New("federation: too many devices")
 
 // MaxDevices is how many devices one DID may read its inbox with.
 const MaxDevices = 16
 
-// CursorError is the [ErrUnknownCursor] of [federationtest.Inboxes] and
-// [federationtest.Devices]. A caller goes on from the zero Cursor, which reads the whole
-// inbox again (event IDs identify entries that it has seen), or from Newest, which reads only
-// later entries.
+// CursorError is the [ErrUnknownCursor] of an inbox or of its devices. A caller goes on from the
+// zero Cursor, which reads the whole inbox again (event IDs identify entries that it has seen), or
+// from Newest, which reads only later entries.
 type CursorError struct {
 	Newest Cursor // zero for an inbox that nothing ever reached
 }

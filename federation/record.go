@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrStale is returned by [federationtest.Store.Append] and [federationtest.PendingRulings.Await] when another step was filed
-// first. The caller reads the view again and judges again.
+// ErrStale is returned by the Append and the Await of the record when another step was filed first.
+// The caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
 // ErrNotFound is returned by the ports of the record for a name that nothing is
@@ -114,10 +114,10 @@ type Filing struct {
 	// Receipt is the home's confirmation of the step. It goes to the same links; nil where
 	// the step needs none. It enters no log and no inbox.
 	Receipt *Event
-	// Newcomer is a DID that the record meets with the step, see [federationtest.Newcomers]; "" for none.
+	// Newcomer is a DID that the record meets with the step; "" for none.
 	Newcomer DID
 	// Ruling is that of the home of the handoff, where that is another one which numbers
-	// its steps; else nil. The step does not wait for it any more, see [federationtest.PendingRulings].
+	// its steps; else nil. The step does not wait for it any more.
 	Ruling *Ruling
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ErrTooManyWebhooks is returned by [federationtest.Webhooks.AddWebhook] for one more than a DID may have.
+// ErrTooManyWebhooks is returned by the record for one more webhook than a DID may have.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
 // WebhookID names a webhook. It is a ULID, as the id of an event is.

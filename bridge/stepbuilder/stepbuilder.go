@@ -24,8 +24,7 @@ import (
 
 // Record is what is read of the record.
 type Record interface {
-	// AgentOf and Binding have the contracts of the registry of agents and of
-	// [federationtest.Bindings].
+	// AgentOf and Binding have the contracts of [registry.Registry] and [participants.Participants].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }

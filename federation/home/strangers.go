@@ -28,7 +28,7 @@ type StrangerLimits struct {
 	RecordBytes int64 // that the record grows by within an hour
 }
 
-// Acquaintances knows which DIDs the record has met. See [federationtest.Newcomers].
+// Acquaintances knows which DIDs the record has met.
 type Acquaintances interface {
 	// Acquainted reports whether a DID is known, and since when where that is not long ago.
 	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)

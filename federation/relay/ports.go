@@ -12,8 +12,8 @@ import (
 // Network is the label in metrics, logs and arrivals of what comes from other homes.
 const Network = "home"
 
-// Record is the part of the record that the exchange between homes reads and writes. It
-// promises what [federationtest.Store] does.
+// Record is the part of the record that the exchange between homes reads and writes, with the
+// promises of [store.Record].
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)

@@ -56,7 +56,10 @@ func askBefore(ev federation.Event, digest [32]byte) *before {
 	return b
 }
 
-// Append implements [federationtest.Store].
+// Append files a step. It returns [federation.ErrStale] when f.After is not the version of the
+// log any more, and a [*federation.RefusalError] with [federation.EventIDInUse] when the signer
+// used the id before for other bytes, or the handoff id opened another handoff. The same step
+// twice (see [federation.Event.Digest]) is filed once and answered with the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := prepareFiling(f)
 	if err != nil {

@@ -63,7 +63,7 @@ type erasure struct {
 	now          time.Time
 }
 
-// Erasable implements [federationtest.Erasures].
+// Erasable counts what Erase would erase, and changes nothing.
 func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, time.Time{})
 	var found federation.Erasing
@@ -76,7 +76,9 @@ func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (fede
 	return found, nil
 }
 
-// Erase implements [federationtest.Erasures].
+// Erase erases, in several transactions. Where the person has a handoff that is not over, it
+// names these and erases nothing. An erasure that was cut short is resumed by calling Erase
+// again, which then counts the rest.
 func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, now)
 	var done federation.Erasing
@@ -92,7 +94,9 @@ func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time
 	return done, nil
 }
 
-// Compact implements [federationtest.Erasures].
+// Compact removes deleted bytes from the files of the record. It blocks while the record is
+// written anew, and with it every write. A database server compacts by itself: Compact does
+// nothing there.
 func (s *Record) Compact(ctx context.Context) error { return s.db.Compact(ctx) }
 
 func (s *Record) planErasure(ctx context.Context, of federation.ErasureQuery, now time.Time) (*erasure, error) {

@@ -5,7 +5,10 @@ import (
 	"time"
 )
 
-// Delay implements [federationtest.Outbox].
+// Delay files a [federation.NoticeDelayed] for up to limit rows that were filed at or before a
+// time and have none, and returns how many. A step that an agent was told then, and has not
+// fetched, is one; so is one that waits in an inbox which is its only way to its reader (see
+// [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -21,7 +24,9 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-// Expire implements [federationtest.Outbox].
+// Expire gives up to limit rows up that were filed at or before a time, of whatever link, and
+// returns how many. Of what an agent was told then, and has not fetched, the delivery is
+// [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)
 	if err != nil || expired == limit || s.db.Tables == nil {

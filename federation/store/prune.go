@@ -15,8 +15,13 @@ import (
 // finished says of a handoff h that no step can follow.
 const finished = `h.over = 1`
 
-// Prune implements [federationtest.Retention]. Handoffs are in order by state and movement,
-// so that it reads no handoff that is too young.
+// Prune looks at up to limit handoffs that did not move since a time. It deletes handoffs that
+// are over, with all that belongs to them: log, receipts, evidence, entries of inboxes, and
+// their rows in the tables of networks. It keeps a handoff with a pending delivery to a link,
+// and the handoff with the newest event, which later events number on from. Tombstones remain:
+// the same step again is refused with [federation.TerminalHandoff], other bytes under its id
+// with [federation.EventIDInUse]. Handoffs are in order by state and movement, so that it reads
+// no handoff that is too young.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {

@@ -1,5 +1,5 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL. It implements the
-// ports of the other packages of federation, and calls the [engine.Tables] that a network keeps
+// ports of the pure packages of federation, and calls the [engine.Tables] that a network keeps
 // beside its own. It decides nothing about steps: home judges them before.
 //
 // [Open] and [OpenPostgres] return a [Record]. Each subject has a package of its own, whose
@@ -16,8 +16,8 @@
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
 // [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all
 // of them. Package offline examines and copies a record that is not open, backup makes archives
-// of it, and registry has the tables of a registry of agents. The package federationtest has
-// the contract of each port and its suite.
+// of it, and registry has the tables of a registry of agents. The tests here hold both databases
+// to what the methods promise.
 package store
 
 import (
@@ -36,7 +36,9 @@ import (
 )
 
 // Record is one open record. It has the methods of its subjects, and methods that change
-// several subjects at once.
+// several subjects at once. Everything may be called concurrently, and blocks on the disk. A
+// change is durable: after a nil error it survives a power cut. Each method returns an error that
+// wraps [*federation.UnavailableError] if the disk cannot be written or read now.
 type Record struct {
 	*handoffs.Logs
 	*inboxes.Inboxes
@@ -85,7 +87,7 @@ func record(db *engine.DB) *Record {
 // Ready commits one row: nothing less proves that the disk takes writes.
 func (s *Record) Ready(ctx context.Context) error { return s.db.Ready(ctx) }
 
-// RunExclusive implements [federationtest.ReplicaLeases].
+// RunExclusive is [engine.DB.RunExclusive].
 func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	return s.db.RunExclusive(ctx, name, do)
 }

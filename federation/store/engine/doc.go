@@ -41,7 +41,7 @@
 // takes two round trips where no write asks more than its [Question]. The schema of the core is in
 // schema/ for SQLite and in schema/postgres for PostgreSQL, and the schema of a network's tables
 // in the same folders of its own package: one numbered file for each version, applied in order
-// and never edited after a release. The suites of federationtest hold both databases to the same
+// and never edited after a release. The tests of package store hold both databases to the same
 // promises.
 //
 // Neither database has statistics that it can rely on: both may take a column with many rows of

@@ -8,7 +8,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Evidence implements [federationtest.Store].
+// Evidence returns the bytes that a filed step or a kept rendition named by their SHA-256, or
+// [federation.ErrNotFound].
 func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	var bytes []byte
 	if err := s.db.Reads().Row(ctx, `SELECT bytes FROM evidence WHERE digest = ?`, []any{digest[:]}, &bytes); err != nil {
@@ -17,7 +18,8 @@ func (s *Logs) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	return bytes, nil
 }
 
-// EvidenceOf implements [federationtest.Store].
+// EvidenceOf returns the view of the handoff that named evidence first, or
+// [federation.ErrNotFound] for bytes that none named.
 func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
 	var text string // "" for evidence from before that was noted
 	if err := s.db.Reads().Row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
@@ -33,7 +35,8 @@ func (s *Logs) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View
 	return s.View(ctx, id)
 }
 
-// Keep implements [federationtest.Store].
+// Keep files the evidence behind a rendition of a step of a handoff. Keeping it again changes
+// nothing.
 func (s *Logs) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return KeepEvidence(ctx, q, id, evidence) })
 	if err != nil {

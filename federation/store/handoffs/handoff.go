@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// View implements [federationtest.Store].
+// View returns the zero View for a handoff that has no log here.
 func (s *Logs) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	var text []byte
 	err := s.db.Reads().Row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
@@ -32,8 +32,9 @@ func ScanView(row engine.Scanner) (federation.View, error) {
 	return DecodeView(text)
 }
 
-// Due implements [federationtest.Store]. It is read in the order of its index, and no
-// further than to the limit.
+// Due returns up to limit handoffs on which a clock has been running since a time or longer,
+// those first that it runs on longest. It is read in the order of its index, and no further than
+// to the limit.
 func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))

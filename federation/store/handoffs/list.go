@@ -53,7 +53,12 @@ func parseMovement(c federation.Cursor) (movement, error) {
 	return m, nil
 }
 
-// Handoffs implements [federationtest.Handoffs]. It filters by the views where no index does.
+// Handoffs returns up to limit handoffs that a filter admits, the newest movement first, from
+// after a cursor on, and the cursor to go on from: "" once all were looked at. A page may be
+// shorter than asked for and even empty before that, since one call looks at a bounded number of
+// handoffs. A handoff that moves meanwhile is at the front again, and may so be missing from
+// later pages. The error is [federation.ErrUnknownCursor] for a cursor that was never given out.
+// It filters by the views where no index does.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {
@@ -182,7 +187,8 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 	return views, err
 }
 
-// Find implements [federationtest.Handoffs].
+// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, in the
+// order of their ids; none for a suffix shorter than [federation.MinSuffix].
 func (s *Logs) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil

@@ -46,7 +46,11 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known implements [federationtest.Store].
+// Known returns the entry that a signer's step already has, found by its id, and where that
+// finds nothing by its digest: a gateway that vouches for the same message a second time mints
+// another id for it. It returns [federation.ErrNotFound] for a step not seen before and a
+// [*federation.RefusalError] with [federation.EventIDInUse] when the id was used for other
+// bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	entry, err := s.known(ctx, from, id, digest)
 	if err != nil {
@@ -88,7 +92,7 @@ func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federati
 	return e.Read()
 }
 
-// Log implements [federationtest.Store].
+// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
 func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		from := min(after, math.MaxInt64) // no step has a higher one, and no database such a number
@@ -112,7 +116,7 @@ func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federatio
 	}
 }
 
-// Receipts implements [federationtest.Store].
+// Receipts returns the home's receipts for the steps of a handoff, oldest first.
 func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
 		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
@@ -126,7 +130,8 @@ func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federat
 	return receipts, nil
 }
 
-// Step implements [federationtest.Store].
+// Step returns the entry of a step in the log of a handoff by its event ID, the first where
+// several signers used one, or [federation.ErrNotFound].
 func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e EntryScan
 	err := s.db.Reads().Row(ctx, `SELECT `+EntryColumns+` FROM event e
@@ -138,9 +143,10 @@ func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federa
 	return e.Read()
 }
 
-// Reference implements [federationtest.Store]. An event ID goes before a message id, and the
-// first use of a message id before later ones: any sender may choose the text of a message
-// id. Text is in no handoff.
+// Reference returns the handoff of a step by its event ID or the id of the message that carried
+// it, or [federation.ErrNotFound]. An event ID goes before a message id, and the first use of a
+// message id before later ones: any sender may choose the text of a message id. Text is in no
+// handoff.
 func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

@@ -9,7 +9,10 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Await implements [federationtest.PendingRulings].
+// Await keeps a step with its evidence, in a handoff that still has the version that the step
+// was judged at. The same step twice (see [federation.Event.Digest]) waits once. It returns
+// [federation.ErrStale] where the handoff has moved since: the caller that settled the waiting
+// steps at that move has not seen this one.
 func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	ready, err := Prepare(h.Event)
 	if err != nil {
@@ -39,7 +42,7 @@ func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation
 	return nil
 }
 
-// Awaiting implements [federationtest.PendingRulings].
+// Awaiting returns up to limit steps that wait for a home, oldest first.
 func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+engine.AtMost, string(home), max(limit, 0))
 	if err != nil {
@@ -48,7 +51,7 @@ func (s *Logs) Awaiting(ctx context.Context, home federation.HomeID, limit int) 
 	return held, nil
 }
 
-// AwaitingIn implements [federationtest.PendingRulings].
+// AwaitingIn returns all steps that wait in one handoff, oldest first.
 func (s *Logs) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
@@ -70,7 +73,7 @@ func scanPending(row engine.Scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// Ruled implements [federationtest.PendingRulings].
+// Ruled ends the wait of a step. One that does not wait is no error.
 func (s *Logs) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return ReleasePending(ctx, q, id, from, event) })
 	if err != nil {

@@ -19,7 +19,7 @@ func PlaceKey(p federation.Place) string {
 	return p.Link + " " + p.Venue
 }
 
-// Spoken implements [federationtest.Spoken].
+// Spoken returns up to limit steps of a stretch, oldest first. Receipts are none.
 func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) ([]federation.Said, error) {
 	scan := func(row engine.Scanner) (said federation.Said, err error) {
 		var e EntryScan
@@ -55,8 +55,10 @@ func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) (
 	return found, nil
 }
 
-// Mark implements [federationtest.Spoken]. The place is compared in a way that no index
-// helps with: ids are few at a time, and steps at a place are many.
+// Mark returns the mark of the step at a place that has an event ID, or else was carried by the
+// message with that id. It returns [federation.ErrNotFound] for one that was not said there. The
+// place is compared in a way that no index helps with: ids are few at a time, and steps at a
+// place are many.
 func (s *Logs) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {
 	var m federation.Mark
 	var at int64

@@ -7,7 +7,8 @@ import (
 	"baton/federation"
 )
 
-// RulingOn implements [federationtest.Homes].
+// RulingOn returns the document and the signature of the ruling by which a step was filed (see
+// [federation.Filing]), or [federation.ErrNotFound].
 func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT document, signature FROM ruling WHERE handoff = ? AND version = ?`,
 		[]any{id.String(), version}, &document, &signature)
@@ -17,7 +18,8 @@ func (s *Homes) RulingOn(ctx context.Context, id federation.HandoffID, version f
 	return document, signature, nil
 }
 
-// Chain implements [federationtest.Homes]. An event has the chain before it.
+// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a
+// step that the log does not have. An event has the chain before it.
 func (s *Homes) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.db.Reads().Row(ctx, `SELECT coalesce(

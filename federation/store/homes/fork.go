@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepFork implements [federationtest.Homes].
+// KeepFork keeps a proof. Of one handoff the first is kept.
 func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 	first, err := json.Marshal(f.First)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Homes) KeepFork(ctx context.Context, f federation.Fork) error {
 	return nil
 }
 
-// Forks implements [federationtest.Homes].
+// Forks returns up to limit proofs against a home, newest first.
 func (s *Homes) Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error) {
 	scan := func(row engine.Scanner) (f federation.Fork, err error) {
 		var handoff string
@@ -55,7 +55,7 @@ func (s *Homes) Forks(ctx context.Context, home federation.HomeID, limit int) ([
 	return forks, nil
 }
 
-// Forked implements [federationtest.Homes].
+// Forked reports whether there is proof that a handoff has two histories.
 func (s *Homes) Forked(ctx context.Context, id federation.HandoffID) (forked bool, err error) {
 	if err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM fork WHERE handoff = ?)`, []any{id.String()}, &forked); err != nil {
 		return false, fmt.Errorf("look for forks of %s: %w", id, err)

@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepHome implements [federationtest.KnownHomes].
+// KeepHome keeps a home, in place of what was kept of it before.
 func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)
@@ -21,7 +21,7 @@ func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	return nil
 }
 
-// ForgetHome implements [federationtest.KnownHomes].
+// ForgetHome ends that, or returns [federation.ErrNotFound].
 func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var gone string
@@ -33,7 +33,7 @@ func (s *Homes) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	return nil
 }
 
-// KnownHomes implements [federationtest.KnownHomes].
+// KnownHomes returns all of them, by name.
 func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) {
 	scan := func(row engine.Scanner) (h federation.KnownHome, err error) {
 		var since int64
@@ -48,7 +48,8 @@ func (s *Homes) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) 
 	return known, nil
 }
 
-// KnowsHomes implements [federationtest.Homes].
+// KnowsHomes reports whether there is a kept location at another home than one, or a binding of
+// a DID that a home brought.
 func (s *Homes) KnowsHomes(ctx context.Context, self federation.HomeID) (knows bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM mailbox_location WHERE home < ?1) OR EXISTS (SELECT 1 FROM mailbox_location WHERE home > ?1)
 		OR EXISTS (SELECT 1 FROM binding WHERE network = 'home')`, []any{string(self)}, &knows)

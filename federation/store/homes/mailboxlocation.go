@@ -8,7 +8,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// MailboxLocation implements [federationtest.Homes].
+// MailboxLocation returns the kept location of the mailbox of a DID, or
+// [federation.ErrNotFound].
 func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	found, err := s.mailboxes.Find(did, func() (federation.MailboxLocation, error) {
 		r := federation.MailboxLocation{DID: did}
@@ -23,7 +24,7 @@ func (s *Homes) MailboxLocation(ctx context.Context, did federation.DID) (federa
 	return found, nil
 }
 
-// KeepMailboxLocation implements [federationtest.Homes].
+// KeepMailboxLocation replaces the kept location of the mailbox of a DID.
 func (s *Homes) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		q.Then(func() { s.mailboxes.Forget(r.DID) })

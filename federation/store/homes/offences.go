@@ -8,7 +8,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepOffence implements [federationtest.Homes].
+// KeepOffence counts an offence of a home, at o.Last. Of a home there is one offence of each
+// kind, which counts the times, and has the last reason.
 func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
@@ -21,7 +22,7 @@ func (s *Homes) KeepOffence(ctx context.Context, d federation.Offence) error {
 	return nil
 }
 
-// Offences implements [federationtest.Homes].
+// Offences returns the offences of a home, in the order of their kinds.
 func (s *Homes) Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error) {
 	scan := func(row engine.Scanner) (federation.Offence, error) {
 		d := federation.Offence{Home: home}

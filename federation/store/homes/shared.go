@@ -9,7 +9,8 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// Shared implements [federationtest.Homes].
+// Shared returns up to limit handoffs after one, in the order of their ids, with a step that was
+// delivered to a home.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
 		(SELECT 1 FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = h.id AND s.link = ? AND s.state = ?)
@@ -20,7 +21,7 @@ func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federa
 	return told, nil
 }
 
-// OfHome implements [federationtest.Homes].
+// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
 func (s *Homes) OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT id FROM handoff WHERE id > ? AND view ->> 'home' = ? ORDER BY id`+engine.AtMost,
 		after.String(), string(home), max(limit, 0))

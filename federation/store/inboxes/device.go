@@ -13,7 +13,7 @@ import (
 // after months must not hold up the others.
 const clearBatch = 512
 
-// Devices implements [federationtest.Devices].
+// Devices returns the devices of a DID by name.
 func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
 	scan := func(row engine.Scanner) (d federation.Device, err error) {
 		var at inboxPlace
@@ -29,7 +29,11 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 	return devices, nil
 }
 
-// Advance implements [federationtest.Devices].
+// Advance notes that a device has read its inbox up to a cursor: the entries up to it stop
+// waiting, for every device, as after [Inboxes.Read]. The first Advance makes the device, and no
+// Advance moves it back. With no name only the waiting ends. It returns
+// [federation.ErrTooManyDevices] for one device too many, and a [*federation.CursorError] for a
+// cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	more, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		at, err := inboxPlaceOf(ctx, q, of, upTo)
@@ -83,7 +87,7 @@ func stopWaiting(ctx context.Context, q engine.Tx, of federation.DID, at inboxPl
 	return changed == clearBatch, err
 }
 
-// Forget implements [federationtest.Devices].
+// Forget deletes a device, or returns [federation.ErrNotFound]. Its leases go on.
 func (s *Inboxes) Forget(ctx context.Context, of federation.DID, device string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		forgotten, err := q.Exec(ctx, `DELETE FROM device WHERE did = ? AND name = ?`, of, device)

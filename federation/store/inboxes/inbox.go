@@ -77,7 +77,9 @@ func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 	return s.EntryScan.Read()
 }
 
-// Replay implements [federationtest.Inboxes].
+// Replay returns up to limit entries that reached an inbox after the cursor, oldest first.
+// Reading changes nothing. It returns a [*federation.CursorError], which wraps
+// [federation.ErrUnknownCursor], for a cursor that this inbox never gave out.
 func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	at, err := inboxPlaceOf(ctx, s.db.Reads(), to, after)
 	if err != nil {
@@ -98,7 +100,7 @@ func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federatio
 	return entries, nil
 }
 
-// Waiting implements [federationtest.Inboxes].
+// Waiting returns how many entries of an inbox are unread, and their bytes of signed documents.
 func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{to}, &entries, &size)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -107,7 +109,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 	return entries, size, nil
 }
 
-// Use implements [federationtest.Inboxes].
+// Use returns what waits in an inbox, and how much of that one DID signed.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},
@@ -118,7 +120,8 @@ func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federatio
 	return u, nil
 }
 
-// Undelivered implements [federationtest.Inboxes].
+// Undelivered returns up to limit entries that were filed at or before a time and wait in an
+// inbox ever since, oldest first.
 func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row engine.Scanner) (u federation.Undelivered, err error) {
 		var e EntryScan

@@ -4,7 +4,8 @@ package inboxes
 
 import "baton/federation/store/engine"
 
-// Inboxes are the inboxes of one record. Everything may be called concurrently.
+// Inboxes are the inboxes of one record. Everything may be called concurrently. If several devices
+// ask for an entry, the record decides which one leases it, and whose Ack counts.
 type Inboxes struct{ db *engine.DB }
 
 // New returns the inboxes in a database.

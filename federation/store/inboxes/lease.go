@@ -16,7 +16,10 @@ const withdrawn = `EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.id AND h.over 
 const waits = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0) AND i.waiting IS NOT NULL`
 
-// Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
+// Lease gives a device up to limit waiting entries without a lease, oldest first, until a time.
+// Before that, regardless of the limit, it expires every waiting offer of a closed handoff, with
+// or without a lease. A lease ends with its session, "" for none. Lease returns
+// [federation.ErrSessionEnded] for an ended session. Polling an empty inbox costs no write.
 func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -106,7 +109,9 @@ func skipRead(ctx context.Context, q engine.Tx, of federation.DID) error {
 	return nil
 }
 
-// Ack implements [federationtest.Leases].
+// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out, as long
+// as the entry was not given out again: once it was, Ack returns [federation.ErrLeaseLost]. The
+// same Ack again changes nothing.
 func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -119,7 +124,8 @@ func (s *Inboxes) Ack(ctx context.Context, to federation.DID, hold federation.Ho
 	})
 }
 
-// Nack implements [federationtest.Leases].
+// Nack puts an entry back: no device gets it before a time. It returns [federation.ErrLeaseLost]
+// as Ack does, and for an entry that does not wait any more.
 func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -127,7 +133,7 @@ func (s *Inboxes) Nack(ctx context.Context, to federation.DID, hold federation.H
 	})
 }
 
-// Extend implements [federationtest.Leases].
+// Extend moves the end of a lease. Its errors are the errors of Nack.
 func (s *Inboxes) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q engine.Tx, holder []any) (int64, error) {
 		return q.Exec(ctx, `UPDATE inbox SET until = ?5

@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// Note implements [federationtest.Audit].
+// Note keeps a change, and gives it its ID.
 func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
@@ -20,7 +20,7 @@ func (s *Operators) Note(ctx context.Context, c federation.Change) error {
 	return nil
 }
 
-// Changes implements [federationtest.Audit].
+// Changes returns up to limit changes, the newest first, before an ID, or from the start with 0.
 func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
 	scan := func(row engine.Scanner) (c federation.Change, err error) {
 		var at int64
@@ -37,7 +37,7 @@ func (s *Operators) Changes(ctx context.Context, f federation.ChangeFilter, befo
 	return found, nil
 }
 
-// SetPeerMode implements [federationtest.PeerModes].
+// SetPeerMode puts a word in the place of the one before.
 func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
@@ -49,7 +49,7 @@ func (s *Operators) SetPeerMode(ctx context.Context, m federation.PeerMode) erro
 	return nil
 }
 
-// PeerModes implements [federationtest.PeerModes].
+// PeerModes returns all of them, by domain.
 func (s *Operators) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
 	scan := func(row engine.Scanner) (m federation.PeerMode, err error) {
 		var since int64

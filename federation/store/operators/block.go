@@ -8,7 +8,8 @@ import (
 	"baton/federation/store/engine"
 )
 
-// AddBlock implements [federationtest.BlockList].
+// AddBlock keeps a block, in the place of one that names the same. It forgets blocks that are
+// over at the time that the new one begins.
 func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, engine.Stamp(b.Since)); err != nil {
@@ -24,7 +25,7 @@ func (s *Operators) AddBlock(ctx context.Context, b federation.Block) error {
 	return nil
 }
 
-// RemoveBlock implements [federationtest.BlockList].
+// RemoveBlock ends a block. It returns [federation.ErrNotFound] for a text that none has.
 func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM block WHERE what = ?`, what)
@@ -39,7 +40,8 @@ func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	return nil
 }
 
-// BlocksAfter implements [federationtest.BlockList].
+// BlocksAfter returns up to limit blocks after a text, in the order of their What. Expired
+// blocks may be among them.
 func (s *Operators) BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error) {
 	scan := func(row engine.Scanner) (b federation.Block, err error) {
 		var since, expires int64

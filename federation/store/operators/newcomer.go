@@ -20,12 +20,15 @@ func Meet(ctx context.Context, q engine.Tx, did federation.DID, now time.Time) e
 	return nil
 }
 
-// Meet implements [federationtest.Newcomers].
+// Meet notes that the record knows a DID from now on. Meeting again changes nothing.
 func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
-// Acquainted implements [federationtest.Newcomers].
+// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent,
+// or by a name that is bound to it. An inbox is no acquaintance, because any sender can open one
+// for any DID. The time is when the record met the DID, or zero where that is longer ago than
+// [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
 	err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),
@@ -40,7 +43,7 @@ func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met tim
 	return engine.Moment(at), known, nil
 }
 
-// MetSince implements [federationtest.Newcomers].
+// MetSince returns up to limit newcomers that the record met after a time, oldest first.
 func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error) {
 	scan := func(row engine.Scanner) (n federation.Newcomer, err error) {
 		var at int64
@@ -55,7 +58,9 @@ func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([
 	return met, nil
 }
 
-// Growth implements [federationtest.Newcomers].
+// Growth measures the record and returns by how many bytes it grew within the last
+// [federation.AcquaintanceAge]. It keeps a sample of the size each minute in which that changed,
+// and forgets the newcomers and the samples that are too old to matter.
 func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
 	samples, err := s.samples(ctx, since, now)

@@ -24,7 +24,8 @@ func scanToken(row engine.Scanner) (federation.OperatorToken, error) {
 	return t, err
 }
 
-// AddToken implements [federationtest.OperatorTokens].
+// AddToken keeps a token, and deletes the tokens that had expired when it was made. It returns
+// [federation.ErrTaken] for a name that another token has.
 func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `DELETE FROM operator_token WHERE expires <= ?`, engine.Stamp(t.Created)); err != nil {
@@ -43,7 +44,7 @@ func (s *Operators) AddToken(ctx context.Context, t federation.OperatorToken) er
 	return nil
 }
 
-// RevokeToken implements [federationtest.OperatorTokens].
+// RevokeToken forgets a token. It returns [federation.ErrNotFound] for a name that none has.
 func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM operator_token WHERE name = ?`, name)
@@ -58,7 +59,8 @@ func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token implements [federationtest.OperatorTokens].
+// Token finds a token by its digest. It returns [federation.ErrNotFound] for one that was never
+// made, was revoked, or is not good at a time.
 func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
 		digest[:], engine.Stamp(now))
@@ -71,7 +73,8 @@ func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (
 	return found[0], nil
 }
 
-// Tokens implements [federationtest.OperatorTokens].
+// Tokens returns up to limit tokens, expired ones too, by name, after a name or from the start
+// with "".
 func (s *Operators) Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE name > ? ORDER BY name`+engine.AtMost,
 		after, max(limit, 0))

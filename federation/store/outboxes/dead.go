@@ -45,7 +45,9 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters implements [federationtest.DeadLetters].
+// DeadLetters returns up to limit dead letters that were not put back, the newest first, before
+// an id, or from the start with 0. A letter whose step cannot be read is among them, without the
+// unreadable part.
 func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR d.n < ?1) AND d.n > 0 AND d.replayed = 0
 		AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR d.link = ?3) ORDER BY d.n DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0))
@@ -60,7 +62,7 @@ func (s *Outboxes) DeadLetters(ctx context.Context, f federation.DeadFilter, bef
 	return letters, nil
 }
 
-// DeadLetter implements [federationtest.DeadLetters].
+// DeadLetter returns one whole, or [federation.ErrNotFound].
 func (s *Outboxes) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDead, `SELECT `+s.deadColumns()+` WHERE d.n = ?`, id)
 	if err == nil && len(found) == 0 {
@@ -99,7 +101,9 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Try, erro
 	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT n, at, reason FROM attempt WHERE link = ? AND item = ? ORDER BY n`, link, d.row)
 }
 
-// Revive implements [federationtest.DeadLetters].
+// Revive puts a dead letter back to be delivered now, at its place in the order of its handoff,
+// and reports whether it did. It leaves a delivery alone that is pending again, or has arrived.
+// It returns [federation.ErrNotFound] for an unknown id.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -160,7 +164,8 @@ func (d dead) putBack(ctx context.Context, q engine.Tx, now time.Time) error {
 	return waitBehind(ctx, q, d.link, row.Handoff, d.event.Int64)
 }
 
-// Discard implements [federationtest.DeadLetters].
+// Discard forgets one, having seen to it that its signer is told. It returns
+// [federation.ErrNotFound] as Revive does.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		d, err := oneDead(ctx, q, id)
@@ -195,7 +200,7 @@ func ForgetDead(ctx context.Context, q engine.Tx, id int64) error {
 	return nil
 }
 
-// CountDead implements [federationtest.DeadLetters].
+// CountDead counts the dead letters that were not put back.
 func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	counts := make(map[federation.DeadReason]int, len(federation.DeadReasons()))
 	for _, reason := range federation.DeadReasons() {
@@ -208,7 +213,7 @@ func (s *Outboxes) CountDead(ctx context.Context) (map[federation.DeadReason]int
 	return counts, nil
 }
 
-// PruneDead implements [federationtest.DeadLetters].
+// PruneDead forgets up to limit that died at or before a time.
 func (s *Outboxes) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		old, err := engine.Rows(ctx, q, engine.ScanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died, n`+engine.AtMost, engine.Stamp(before), max(limit, 0))

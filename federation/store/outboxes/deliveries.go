@@ -11,7 +11,9 @@ import (
 	"baton/federation/store/inboxes"
 )
 
-// Deliveries implements [federationtest.Deliveries].
+// Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then
+// of the links and of the agents. It looks for pending ones in the outboxes of these links
+// alone.
 func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
@@ -54,7 +56,7 @@ func (s *Outboxes) tableDeliveries() string {
 	return ` UNION ALL ` + s.db.Parts.Deliveries
 }
 
-// Backlog implements [federationtest.Deliveries].
+// Backlog counts the outbox of a link.
 func (s *Outboxes) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
 	var b federation.Backlog
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE link = ?`, []any{link}, &b.Rows)

@@ -37,7 +37,9 @@ const nextSender = `WITH RECURSIVE sender (did) AS (
 	SELECT did FROM sender WHERE EXISTS (SELECT 1 FROM outbox WHERE link = ?1 AND signer = did AND next <= ?2)
 		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) LIMIT 1`
 
-// Heads implements [federationtest.Outbox].
+// Heads returns up to limit handoffs whose first row on a link is due now: rows of the lowest
+// [federation.Rank] first, of one rank the oldest. Where more than limit are due again after a
+// failure, the ones that became due first are returned. It returns none of a link that is held.
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofLink), link, engine.Stamp(now), max(limit, 0))
 	if err != nil {
@@ -46,7 +48,9 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 	return due, nil
 }
 
-// Turn implements [federationtest.Outbox].
+// Turn returns the next sender after another one, in a circle of the DIDs that signed a due
+// first row, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
+// link that is held.
 func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
 	var turn federation.Turn
 	err := s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), after}, &turn.Sender)
@@ -69,7 +73,8 @@ func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, 
 // a page.
 const rowOrder = `CASE WHEN f.rank = ` + rankPersonal + ` AND f.next > 0 THEN 1 ELSE 0 END, f.event`
 
-// PendingOf implements [federationtest.Outbox].
+// PendingOf returns up to limit rows of one handoff in order. Rows that wait for a party and
+// were not hurried come last. An unreadable row is included, as Broken.
 func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ?2 AND f.event IN (SELECT f.event FROM outbox f WHERE f.handoff = ?1 AND f.link || '' = ?2 ORDER BY `+rowOrder+` LIMIT 0 + ?3)
@@ -97,7 +102,10 @@ const (
 	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
 )
 
-// Stuck implements [federationtest.Outbox].
+// Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
+// order of Heads, where it has any, else the one that is due next. Of a DID with hundreds of
+// handoffs, and hundreds that wait, it may miss one. It returns [federation.ErrNotFound] where
+// no row waits.
 func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
 	first, ofDID := []any{link, engine.Stamp(now)}, []any{link, engine.Stamp(now), did, stuckLook}
 	looks := []struct {
@@ -119,7 +127,7 @@ func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, n
 	return id, fmt.Errorf("read what waits for %s: %w", link, err)
 }
 
-// Hurry implements [federationtest.Outbox].
+// Hurry makes the first row of every handoff on a link due at once. Attempts stay counted.
 func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)

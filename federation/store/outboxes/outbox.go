@@ -45,7 +45,7 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// Outbox implements [federationtest.Outbox].
+// Outbox returns up to limit rows of a link after a row, oldest first.
 func (s *Outboxes) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	pending, err := engine.Rows(ctx, s.db.Reads(), scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+engine.AtMost, link, after, max(limit, 0))
@@ -55,7 +55,8 @@ func (s *Outboxes) Outbox(ctx context.Context, link string, after int64, limit i
 	return pending, nil
 }
 
-// Given implements [federationtest.Outbox].
+// Given returns up to limit rows of a link that ended delivered at or after a time, in the order
+// in which they did.
 func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	scan := func(row engine.Scanner) (federation.Given, error) {
 		var d federation.Given
@@ -86,7 +87,7 @@ func (s *Outboxes) Given(ctx context.Context, link string, since time.Time, limi
 	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
-// CountPending implements [federationtest.Outbox].
+// CountPending returns how many rows of a link are of one handoff.
 func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
@@ -96,14 +97,17 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 	return n, nil
 }
 
-// Attempt implements [federationtest.Outbox].
+// Attempt counts one more attempt on each row. It is durable before anything is written to the
+// peer, so that what may be shown once at most is.
 func (s *Outboxes) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q engine.Tx, row int64) error {
 		return q.Put(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 	})
 }
 
-// Failed implements [federationtest.Outbox].
+// Failed records a failed attempt on a row, and the time of the next one. If the row waits for a
+// party from then on, it is no longer the first row of its handoff, and the row behind it is
+// due.
 func (s *Outboxes) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
 	return s.changeOutbox(ctx, link, []int64{row}, func(ctx context.Context, q engine.Tx, row int64) error {
 		counted := 1

@@ -5,6 +5,11 @@ package outboxes
 import "baton/federation/store/engine"
 
 // Outboxes are the outboxes of one record. Everything may be called concurrently.
+//
+// The transaction that files an entry of an inbox, or a notice on the [federation.InboxLink],
+// queues its deliveries to the webhooks of the inbox. The transaction that files a step queues its
+// deliveries to the webhooks that follow its handoff. PeerTook, Bury and Delayed file a
+// [federation.Notice] to the signer of a step, unless the network tells that signer itself.
 type Outboxes struct{ db *engine.DB }
 
 // New returns the outboxes in a database.

@@ -34,7 +34,9 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 // peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
-// Enqueue implements [federationtest.PeerOutboxes].
+// Enqueue files a delivery that goes with no message of the record, unless the same Message of
+// the same Sender waits under its OrderKey already. It returns a [*federation.UnavailableError]
+// where [federation.MaxPeerDeliveries] wait for the peer.
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -67,7 +69,7 @@ func Enqueue(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error 
 		cmp.Or(r.Kind, federation.MessageDelivery))
 }
 
-// PeerOutboxes implements [federationtest.PeerOutboxes].
+// PeerOutboxes returns the peers with pending relays, by their names.
 func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	var peers []federation.PeerOutbox
 	for { // one look at the index for each peer, instead of one at each row
@@ -89,7 +91,7 @@ func (s *Outboxes) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, e
 	}
 }
 
-// Pause implements [federationtest.PeerOutboxes].
+// Pause notes that a peer did not answer, or with no Failures that it did.
 func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if p.Failures == 0 {
@@ -104,7 +106,7 @@ func (s *Outboxes) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	return nil
 }
 
-// PeerBacklogs implements [federationtest.PeerOutboxes].
+// PeerBacklogs returns how the queue of each peer stands, by their names.
 func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	var all []federation.PeerBacklog
 	for last := ""; ; last = all[len(all)-1].Peer {
@@ -125,12 +127,13 @@ func (s *Outboxes) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, 
 	}
 }
 
-// PeerDeliveries implements [federationtest.PeerOutboxes].
+// PeerDeliveries returns up to limit rows of a peer after one, in the order in which they were queued;
+// after 0 from the first.
 func (s *Outboxes) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	return s.peerDeliveries(ctx, peerDeliveryColumns, peer, after, limit)
 }
 
-// PeerQueue implements [federationtest.PeerOutboxes].
+// PeerQueue is PeerDeliveries without documents.
 func (s *Outboxes) PeerQueue(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	return s.peerDeliveries(ctx, strings.Replace(peerDeliveryColumns, "document", "''", 1), peer, after, limit)
 }
@@ -144,7 +147,8 @@ func (s *Outboxes) peerDeliveries(ctx context.Context, columns, peer string, aft
 	return pending, nil
 }
 
-// Attempted implements [federationtest.PeerOutboxes]. It is also where old ids are swept out.
+// Attempted notes that a row is about to be sent under an id, by which replies may name its
+// message. It is also where old ids are swept out.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
@@ -158,7 +162,8 @@ func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time
 	})
 }
 
-// Postpone implements [federationtest.PeerOutboxes].
+// Postpone notes why an attempt failed, the id under which the peer may have the message
+// nevertheless, and when the next attempt is.
 func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		err := q.Put(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, engine.Stamp(next), unsure)
@@ -169,7 +174,7 @@ func (s *Outboxes) Postpone(ctx context.Context, row int64, reason, unsure strin
 	})
 }
 
-// PeerTook implements [federationtest.PeerOutboxes].
+// PeerTook takes a row out: the peer has it.
 func (s *Outboxes) PeerTook(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		if err := s.peerDeliveryEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
@@ -203,7 +208,7 @@ func ErasePeerDelivery(ctx context.Context, q engine.Tx, row int64) error {
 	return EndPeerDelivery(ctx, q, row)
 }
 
-// Bury implements [federationtest.PeerOutboxes].
+// Bury gives a row up, and keeps it as a [federation.DeadLetter].
 func (s *Outboxes) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		return s.buryPeerDelivery(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
@@ -225,7 +230,7 @@ func (s *Outboxes) buryPeerDelivery(ctx context.Context, q engine.Tx, r federati
 	})
 }
 
-// Delayed implements [federationtest.PeerOutboxes].
+// Delayed notes that the sender of a row was told that it takes time.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
@@ -273,7 +278,8 @@ func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change fun
 	return nil
 }
 
-// Slow implements [federationtest.PeerOutboxes].
+// Slow returns up to limit messages that were queued at or before a time, and whose sender was
+// not told of the delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+engine.AtMost, engine.Stamp(queued), max(limit, 0))

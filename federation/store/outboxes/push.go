@@ -129,7 +129,8 @@ const duePushes = `SELECT p.item, coalesce(%s, '') FROM (SELECT min(item) AS ite
 		FROM (SELECT item, order_key, next FROM push WHERE webhook = ?1 AND next <= ?2 ORDER BY next, item LIMIT 0 + ?3) due
 		GROUP BY order_key) p ORDER BY p.next, p.item`
 
-// DuePushes implements [federationtest.Webhooks].
+// DuePushes reads the first limit due deliveries to a webhook, oldest first, and returns the
+// first one of each handoff or conversation. It returns none after the end of the webhook.
 func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error) {
 	scan := func(row engine.Scanner) (d federation.DuePush, err error) { return d, row.Scan(&d.Item, &d.Sender) }
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
@@ -147,7 +148,8 @@ func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now t
 	return due, nil
 }
 
-// DuePush implements [federationtest.Webhooks].
+// DuePush returns a delivery to a webhook, or [federation.ErrNotFound] if it is not due or the
+// webhook has ended.
 func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found []federation.Push
@@ -168,7 +170,8 @@ func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item in
 	return found[0], nil
 }
 
-// Pushes implements [federationtest.Webhooks].
+// Pushes returns up to limit deliveries to a webhook, pending and ended, the newest first,
+// before a position, or from the start with 0.
 func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
 	var found, rest []federation.Push
@@ -185,7 +188,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 	return append(found, rest...), nil
 }
 
-// PushFailed implements [federationtest.Webhooks].
+// PushFailed records a failed attempt, and the time of the next one.
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		var attempt int
@@ -224,7 +227,9 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 	return h, step, err
 }
 
-// PushEnded implements [federationtest.Webhooks].
+// PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
+// [inboxes.Inboxes.Read]. A step that was given up becomes a dead letter without a notice: it goes on
+// waiting in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		reason, counted := how.Why, 1
@@ -266,7 +271,9 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 	return bury(ctx, q, l, how)
 }
 
-// PushAgain implements [federationtest.Webhooks].
+// PushAgain puts back the delivery that a [federation.Push.Ref] names, or with "" all that did
+// not arrive, to be made at once with new counts. It returns how many; [federation.ErrNotFound]
+// for an unknown webhook.
 func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		h, err := oneWebhook(ctx, q, id)

@@ -10,8 +10,9 @@ import (
 	"baton/federation/store/engine"
 )
 
-// OutboxNames implements [federationtest.Reroutes]. It looks for one name after the other: the
-// index leads from each to the next, however many rows they have.
+// OutboxNames returns the names of the outboxes in which a delivery is pending, in order. It
+// looks for one name after the other: the index leads from each to the next, however many rows
+// they have.
 func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	var names []string
 	last := ""
@@ -27,7 +28,9 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	}
 }
 
-// Reroute implements [federationtest.Reroutes].
+// Reroute moves deliveries from one outbox to another, where each keeps its age and is due in
+// the order of its handoff, with no attempt counted. A delivery that has ended is skipped, and
+// one whose step is pending there already is dropped.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.changeOutbox(ctx, from, rows, func(ctx context.Context, q engine.Tx, row int64) error { return reroute(ctx, q, from, to, row) })
 }
@@ -66,7 +69,8 @@ func waitBehind(ctx context.Context, q engine.Tx, link, handoff string, row int6
 	return q.Put(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL AND rank <> `+rankPersonal, handoff, link, row)
 }
 
-// UnlocatedReaders implements [federationtest.Reroutes].
+// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in an
+// inbox here, and which have neither a kept mailbox location nor signed a filed step.
 func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT m.did FROM mailbox m WHERE m.did > ?1 AND m.entries > 0
 		AND NOT EXISTS (SELECT 1 FROM binding b WHERE b.did = m.did) AND NOT EXISTS (SELECT 1 FROM mailbox_location l WHERE l.did = m.did)
@@ -77,7 +81,9 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 	return found, nil
 }
 
-// RouteUnread implements [federationtest.Reroutes].
+// RouteUnread files a delivery in an outbox for each step that waits in the inbox of a DID,
+// unless its handoff is over or of another home, a link delivered the step, or the outbox had
+// the step before. It returns how many. They count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {
 	scan := func(row engine.Scanner) (r Row, err error) {
 		r = Row{Link: to, Rank: federation.RankAnswer, Filed: engine.Stamp(now)}

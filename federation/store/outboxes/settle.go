@@ -59,7 +59,9 @@ func endOf(link string, row int64) *ending {
 	return e
 }
 
-// Settle implements [federationtest.Outbox].
+// Settle ends rows: delivered, refused, or given up. Where the link has shown them to its
+// people, the steps do not wait any more in the inboxes of the DIDs that are bound to it. It
+// files the notices to the signers, and the dead letters.
 func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	ends, questions := make([]*ending, len(rows)), make([]*engine.Question, len(rows))
 	for i, row := range rows {

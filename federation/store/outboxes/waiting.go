@@ -104,7 +104,9 @@ func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	return p, nil
 }
 
-// WaitingFor implements [federationtest.Waits].
+// WaitingFor returns up to limit deliveries that match a filter after a cursor, those to links
+// first, and the cursor to go on from: "" at the end. The error is [federation.ErrUnknownCursor]
+// for an unknown cursor.
 func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)
 	if err != nil {
@@ -130,7 +132,7 @@ func (s *Outboxes) WaitingFor(ctx context.Context, f federation.WaitingFilter, a
 	}
 }
 
-// Shapes implements [federationtest.Waits].
+// Shapes returns a row for each destination that anything waits for, links first.
 func (s *Outboxes) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
 	ages := federation.ShapeAges()
 	args := make([]any, len(ages))
@@ -194,7 +196,7 @@ func (s *Outboxes) eachWaiting(ctx context.Context, f federation.WaitingFilter, 
 	return changed, nil
 }
 
-// Retry implements [federationtest.Waits].
+// Retry lets deliveries be tried at once, and returns how many.
 func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q engine.Tx, w waitingRow) error {
 		change, args := `UPDATE peer_delivery SET next = ? WHERE n = ? AND dead IS NULL`, []any{engine.Stamp(now), w.row}
@@ -209,7 +211,8 @@ func (s *Outboxes) Retry(ctx context.Context, f federation.WaitingFilter, now ti
 	return n, nil
 }
 
-// GiveUp implements [federationtest.Waits].
+// GiveUp ends deliveries on behalf of an operator: as dead letters with a notice to the signer,
+// or, with drop, without both. It returns how many.
 func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
@@ -237,7 +240,8 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 	return n, nil
 }
 
-// Hold implements [federationtest.Waits].
+// Hold keeps deliveries to a link or a peer back until Release. Holding it again changes the
+// reason alone.
 func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
@@ -249,7 +253,7 @@ func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	return nil
 }
 
-// Release implements [federationtest.Waits].
+// Release returns [federation.ErrNotFound] for what is not held.
 func (s *Outboxes) Release(ctx context.Context, to string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		gone, err := q.Exec(ctx, `DELETE FROM held WHERE name = ?`, to)
@@ -264,7 +268,7 @@ func (s *Outboxes) Release(ctx context.Context, to string) error {
 	return nil
 }
 
-// Holds implements [federationtest.Waits].
+// Holds returns what is held, by name.
 func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, since, reason FROM held WHERE name > '' ORDER BY name`)
 	if err != nil {
@@ -280,7 +284,7 @@ func scanWithheld(row engine.Scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federationtest.Outbox].
+// Held returns whether, and since when, an operator paused the deliveries to a link or a peer.
 func (s *Outboxes) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {

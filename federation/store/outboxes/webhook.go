@@ -24,7 +24,10 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 	return h, errors.Join(h.ID.UnmarshalText([]byte(id)), h.Handoff.UnmarshalText([]byte(handoff)))
 }
 
-// AddWebhook implements [federationtest.Webhooks].
+// AddWebhook keeps a webhook and queues the entries that wait in its inbox. It returns
+// [federation.ErrTooManyWebhooks] where the DID has that many already, and [federation.ErrTaken]
+// where it has one with that address. Webhooks that follow a handoff are counted for each
+// handoff, and may share an address under different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, h.Session); err != nil {
@@ -90,7 +93,7 @@ func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int6
 		WHERE id = ?1 AND disabled = 0`, id.String(), now)
 }
 
-// Webhook implements [federationtest.Webhooks].
+// Webhook returns [federation.ErrNotFound] for an unknown id.
 func (s *Outboxes) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
 	return oneWebhook(ctx, s.db.Reads(), id)
 }
@@ -106,7 +109,8 @@ func oneWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) (fede
 	return found[0], nil
 }
 
-// Webhooks implements [federationtest.Webhooks].
+// Webhooks returns up to limit webhooks of a DID, without followers of a handoff, or with "" all
+// webhooks of every DID, by id after one, or from the start with the zero id.
 func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+engine.AtMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
@@ -119,7 +123,7 @@ func (s *Outboxes) Webhooks(ctx context.Context, of federation.DID, after federa
 	return found, nil
 }
 
-// Followers implements [federationtest.Webhooks].
+// Followers returns the webhooks of a DID that follow a handoff, by id.
 func (s *Outboxes) Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanWebhook,
 		`SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> '' AND did = ? ORDER BY id`, id.String(), of)
@@ -160,7 +164,8 @@ func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did fe
 	return err
 }
 
-// RemoveWebhook implements [federationtest.Webhooks].
+// RemoveWebhook deletes a webhook with its deliveries. It returns [federation.ErrNotFound] for
+// an unknown id.
 func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return DropWebhook(ctx, q, id) })
 	if err != nil {
@@ -169,7 +174,9 @@ func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) e
 	return nil
 }
 
-// DisableWebhook implements [federationtest.Webhooks].
+// DisableWebhook stops the deliveries to a webhook, and files a [federation.NoticeDisabled]. Its
+// pending deliveries are refused; their entries stay in the inbox. A second call changes
+// nothing.
 func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL, ends = 0 WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
@@ -184,7 +191,10 @@ func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, 
 	})
 }
 
-// EnableWebhook implements [federationtest.Webhooks].
+// EnableWebhook resumes the deliveries to a disabled webhook. It queues the waiting entries of
+// the inbox, with new counts; dead deliveries stay dead. The webhook gets the Key, Unbound and
+// Ends of h. It does not change an enabled webhook. It returns [federation.ErrNotFound] for an
+// unknown ID.
 func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) error {
 	return s.changeWebhook(ctx, as.ID, func(ctx context.Context, q engine.Tx) error {
 		if err := inboxes.HasSession(ctx, q, as.Session); err != nil {
@@ -203,7 +213,9 @@ func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) err
 	})
 }
 
-// TakeWebhooks implements [federationtest.Webhooks]. Where nothing is due it costs no write.
+// TakeWebhooks leases up to limit webhooks with a due delivery or a past end to the caller,
+// longest waiting first. No other caller gets them until LetGo or the time until. Where nothing
+// is due it costs no write.
 func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
 	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + engine.AtMost
 	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[string], `SELECT id`+due, engine.Stamp(now), engine.Stamp(now), min(max(limit, 0), 1))
@@ -232,7 +244,7 @@ func wrapWebhooks(what string, err error) error {
 	return nil
 }
 
-// NextDue implements [federationtest.Webhooks].
+// NextDue returns when the next delivery to any webhook is due, after a time; zero for none.
 func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, engine.Stamp(after))
 	if err != nil || len(due) == 0 {
@@ -241,7 +253,9 @@ func (s *Outboxes) NextDue(ctx context.Context, after time.Time) (time.Time, err
 	return engine.Moment(due[0]), nil
 }
 
-// LetGo implements [federationtest.Webhooks].
+// LetGo ends the lease. Deliveries that already wait for the webhook are not due before at,
+// which may be in the future; later ones are. A webhook with deliveries due at that time goes
+// behind the waiting webhooks.
 func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
@@ -258,7 +272,7 @@ func (s *Outboxes) changeWebhook(ctx context.Context, id federation.WebhookID, c
 	return nil
 }
 
-// WebhookBacklog implements [federationtest.Webhooks].
+// WebhookBacklog counts the pending deliveries of a webhook.
 func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
 	var oldest int64
 	err = s.db.Reads().Row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
@@ -267,7 +281,7 @@ func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) 
 	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
 }
 
-// WebhooksBacklog implements [federationtest.Webhooks].
+// WebhooksBacklog counts what waits for all of them.
 func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
 	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)

@@ -25,7 +25,8 @@ func scanAnswer(row engine.Scanner) (a federation.Answer, err error) {
 	return a, a.Event.UnmarshalText([]byte(event))
 }
 
-// Reserve implements [federationtest.Answers].
+// Reserve files an answer unless there is one with its key, and returns the one that is on file
+// then.
 func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	found, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Answer, error) {
 		err := q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -44,7 +45,7 @@ func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federa
 	return found[0], nil
 }
 
-// Answered implements [federationtest.Answers].
+// Answered puts an answer in the place of the one with its key.
 func (s *Participants) Answered(ctx context.Context, a federation.Answer) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -57,7 +58,7 @@ func (s *Participants) Answered(ctx context.Context, a federation.Answer) error 
 	return nil
 }
 
-// PruneAnswers implements [federationtest.Answers].
+// PruneAnswers forgets up to limit answers of a time or before.
 func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))
@@ -68,7 +69,7 @@ func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit
 	return int(gone), nil
 }
 
-// Declare implements [federationtest.Declarations].
+// Declare puts what a DID can do in the place of what it said before.
 func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
 	text, err := json.Marshal(caps)
 	if err == nil {
@@ -83,7 +84,7 @@ func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []s
 	return nil
 }
 
-// Declaration implements [federationtest.Declarations].
+// Declaration returns what a DID declared, nothing for one that never did.
 func (s *Participants) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
 	var text string
 	err := s.db.Reads().Row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)

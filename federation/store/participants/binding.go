@@ -23,14 +23,16 @@ func scanBinding(row engine.Scanner) (federation.Binding, error) {
 	return b, err
 }
 
-// Binding implements [federationtest.Bindings].
+// Binding returns [federation.ErrNotFound] for a DID that never signed a filed step, nor had one
+// vouched for in its name.
 func (s *Participants) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.bindings.Find(did, func() (federation.Binding, error) {
 		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
 	})
 }
 
-// BindingByHash implements [federationtest.Bindings].
+// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at least ten.
+// It returns [federation.ErrNotFound] when none or more than one fits.
 func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	if len(prefix) < minHashPrefix {
 		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
@@ -52,7 +54,9 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 	return found[0], nil
 }
 
-// KeyOwner implements [federationtest.Bindings].
+// KeyOwner returns the DID of the key with this [federation.KeyID]: the key of a signer of a
+// filed step, a key in the tables of a network, or a key kept by the gateway for the DID. It
+// returns [federation.ErrNotFound] for an unknown key.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	var did federation.DID
 	if err := s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {

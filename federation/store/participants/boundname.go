@@ -19,7 +19,8 @@ func scanBoundName(row engine.Scanner) (federation.BoundName, error) {
 	return b, err
 }
 
-// BindName implements [federationtest.BoundNames].
+// BindName keeps a binding. It returns [federation.ErrTaken] for a name that is bound to another
+// DID. Binding a name to its DID again changes Vouch alone.
 func (s *Participants) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		var kept int
@@ -37,7 +38,7 @@ func (s *Participants) BindName(ctx context.Context, b federation.BoundName) err
 	return nil
 }
 
-// UnbindName implements [federationtest.BoundNames].
+// UnbindName returns [federation.ErrNotFound] for a name that is not bound.
 func (s *Participants) UnbindName(ctx context.Context, network, name string) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
@@ -55,7 +56,7 @@ func (s *Participants) UnbindName(ctx context.Context, network, name string) err
 // boundKey is the name of a binding.
 type boundKey struct{ network, name string }
 
-// BoundName implements [federationtest.BoundNames].
+// BoundName returns [federation.ErrNotFound] for a name that is not bound.
 func (s *Participants) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	return s.bound.Find(boundKey{network, name}, func() (federation.BoundName, error) {
 		found, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
@@ -70,7 +71,8 @@ func (s *Participants) BoundName(ctx context.Context, network, name string) (fed
 	})
 }
 
-// BoundNames implements [federationtest.BoundNames].
+// BoundNames returns up to limit bindings that come after a name, which may be none, in the
+// order of networks and names.
 func (s *Participants) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 		WHERE (network, name) > (?, ?) ORDER BY network, name`+engine.AtMost, network, name, max(limit, 0))
@@ -80,7 +82,7 @@ func (s *Participants) BoundNames(ctx context.Context, network, name string, lim
 	return bound, nil
 }
 
-// NamesOf implements [federationtest.BoundNames].
+// NamesOf returns the bindings of a DID, in the same order.
 func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return s.boundTo.Find(did, func() ([]federation.BoundName, error) {
 		bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name

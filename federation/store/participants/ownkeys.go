@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// OwnKeys implements [federationtest.OwnKeys].
+// OwnKeys returns the newest mark of each name, ordered by name.
 func (s *Participants) OwnKeys(ctx context.Context) ([]federation.KeyMark, error) {
 	marks, err := ReadOwnKeys(ctx, s.db.Reads())
 	if err != nil {
@@ -28,7 +28,8 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 	return engine.Rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys implements [federationtest.OwnKeys].
+// MarkOwnKeys notes the keys that the record is written with from now on. A mark that is the
+// newest of its name already keeps its time.
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {
@@ -47,7 +48,7 @@ func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMa
 	return nil
 }
 
-// Used implements [federationtest.OwnKeys].
+// Used reports whether the record holds a handoff or an agent.
 func (s *Participants) Used(ctx context.Context) (bool, error) {
 	var used bool
 	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id > '') OR `+s.db.Parts.Used, nil, &used)

@@ -20,7 +20,10 @@ func scanSession(row engine.Scanner) (s federation.Session, err error) {
 	return s, err
 }
 
-// StartSession implements [federationtest.Sessions].
+// StartSession begins a session. It returns [federation.ErrSessionEnded] if the participant is a
+// DID and the key of the session was revoked for it. If the key has a later end, the session
+// gets that end. A participant has at most [federation.MaxSessions] sessions: beyond that, the
+// least recently used one ends.
 func (s *Participants) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return StartSession(ctx, q, session) })
 	if err != nil {
@@ -99,7 +102,7 @@ func endSessions(ctx context.Context, q engine.Tx, which string, args ...any) (i
 	return len(ended), q.Put(ctx, `UPDATE inbox SET device = NULL, until = 0, session = NULL WHERE session IN (SELECT value FROM json_each(?1))`, string(ids))
 }
 
-// HasSession implements [federationtest.Sessions].
+// HasSession reports whether a participant has a live session.
 func (s *Participants) HasSession(ctx context.Context, participant string, now time.Time) (has bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM session WHERE participant = ?2 AND `+live+`)`,
 		[]any{engine.Stamp(now), participant}, &has)
@@ -109,7 +112,8 @@ func (s *Participants) HasSession(ctx context.Context, participant string, now t
 	return has, nil
 }
 
-// Seen implements [federationtest.Sessions].
+// Seen reports whether a DID logged in to an API within a year, read its inbox or declared its
+// capabilities.
 func (s *Participants) Seen(ctx context.Context, did federation.DID) (seen bool, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM login WHERE did = ?1)
 		OR EXISTS (SELECT 1 FROM device WHERE did = ?1) OR EXISTS (SELECT 1 FROM declaration WHERE did = ?1)`, []any{did}, &seen)
@@ -119,7 +123,8 @@ func (s *Participants) Seen(ctx context.Context, did federation.DID) (seen bool,
 	return seen, nil
 }
 
-// Session implements [federationtest.Sessions].
+// Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
+// [federation.ErrNotFound] for any other one that has ended.
 func (s *Participants) Session(ctx context.Context, id string, now time.Time) (federation.Session, error) {
 	found, err := oneSession(ctx, s.db.Reads(), `SELECT `+sessionColumns+` FROM session WHERE id = ? AND expires > ?`, id, engine.Stamp(now))
 	if err == nil && !found.Live(now) {
@@ -131,7 +136,7 @@ func (s *Participants) Session(ctx context.Context, id string, now time.Time) (f
 	return found, nil
 }
 
-// Sessions implements [federationtest.Sessions].
+// Sessions returns the live sessions of some participants, newest first.
 func (s *Participants) Sessions(ctx context.Context, participants []string, now time.Time) ([]federation.Session, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -145,7 +150,9 @@ func (s *Participants) Sessions(ctx context.Context, participants []string, now 
 	return found, nil
 }
 
-// AdvanceSession implements [federationtest.Sessions].
+// AdvanceSession spends a refresh token: it moves the session from that generation to the next
+// and extends it to expires. If the session is at another generation, it ends the session and
+// returns [federation.ErrTokenUsed]. It returns [federation.ErrNotFound] for an ended session.
 func (s *Participants) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
 		if err := sweepSessions(ctx, q, now); err != nil {
@@ -183,7 +190,8 @@ func oneSession(ctx context.Context, q engine.Tx, query string, args ...any) (fe
 	return found[0], nil
 }
 
-// ProlongSession implements [federationtest.Sessions].
+// ProlongSession records a new token of a session and extends the session to expires. It returns
+// [federation.ErrNotFound] for an ended session.
 func (s *Participants) ProlongSession(ctx context.Context, id string, now, expires time.Time) (federation.Session, error) {
 	session, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Session, error) {
 		return oneSession(ctx, q, `UPDATE session SET expires = ?2, used = ?1 WHERE id = ?3 AND `+live+` RETURNING `+sessionColumns,
@@ -195,7 +203,7 @@ func (s *Participants) ProlongSession(ctx context.Context, id string, now, expir
 	return session, nil
 }
 
-// BindSession implements [federationtest.Sessions].
+// BindSession records that the participant made a proof for this gateway in a session.
 func (s *Participants) BindSession(ctx context.Context, id string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		if err := q.Put(ctx, `UPDATE session SET bound = ? WHERE id = ?`, true, id); err != nil {
@@ -209,7 +217,8 @@ func (s *Participants) BindSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// EndSession implements [federationtest.Sessions].
+// EndSession ends one session of some participants. It returns [federation.ErrNotFound] if none
+// of them has it.
 func (s *Participants) EndSession(ctx context.Context, participants []string, id string, now time.Time) error {
 	of, err := json.Marshal(participants)
 	if err != nil {
@@ -231,7 +240,8 @@ func (s *Participants) EndSession(ctx context.Context, participants []string, id
 	return nil
 }
 
-// EndSessions implements [federationtest.Sessions].
+// EndSessions ends the sessions of some participants except one, "" for none, and returns their
+// number. With unbound, it ends only unbound sessions and disables the webhooks made in them.
 func (s *Participants) EndSessions(ctx context.Context, participants []string, except string, unbound bool, now time.Time) (int, error) {
 	of, err := json.Marshal(participants)
 	if err != nil {
