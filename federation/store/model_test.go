@@ -23,7 +23,7 @@ type twins struct {
 	t       *rapid.T
 	record  *registry.Record
 	open    func() (*registry.Record, error)
-	memory  *federationtest.Memory
+	model   *inboxModel
 	clock   int
 	handoff map[int]federation.Filing // the newest filing of each, by number
 	holds   [2][]federation.Hold      // of the record, of the model
@@ -64,9 +64,9 @@ func class(err error) string {
 
 // both makes one thing happen to the record and to its model. Which of the two it
 // is tells what it may use of what they gave out.
-func (w *twins) both(what string, do func(record federationtest.Record, which int) outcome) {
+func (w *twins) both(what string, do func(record modelled, which int) outcome) {
 	w.t.Helper()
-	got, want := do(w.record, 0), do(w.memory, 1)
+	got, want := do(w.record, 0), do(w.model, 1)
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		w.t.Fatalf("%s at %d (-model +record):\n%s", what, w.clock, d)
 	}
@@ -89,7 +89,7 @@ func (w *twins) tick() int {
 func (w *twins) file(f federation.Filing) {
 	f.Filed = federationtest.At(w.clock)
 	f.View.Moved = f.Filed
-	w.both("Append", func(record federationtest.Record, _ int) outcome {
+	w.both("Append", func(record modelled, _ int) outcome {
 		_, err := record.Append(w.ctx, f)
 		return outcome{Err: class(err)}
 	})
@@ -121,7 +121,7 @@ func (w *twins) Lease(t *rapid.T) {
 	w.t = t
 	now, length, limit := w.tick(), rapid.IntRange(0, 60).Draw(t, "length"), rapid.IntRange(0, 4).Draw(t, "limit")
 	to, device := w.person(), w.device()
-	w.both("Lease", func(record federationtest.Record, which int) outcome {
+	w.both("Lease", func(record modelled, which int) outcome {
 		leases, err := record.Lease(w.ctx, to, device, "", federationtest.At(now), federationtest.At(now+length), limit)
 		out := outcome{Err: class(err)}
 		for _, l := range leases {
@@ -142,7 +142,7 @@ func (w *twins) Settle(t *rapid.T) {
 	i, to := rapid.IntRange(0, len(w.holds[0])-1).Draw(t, "hold"), w.person()
 	until := federationtest.At(w.tick() + rapid.IntRange(0, 60).Draw(t, "until"))
 	verb := rapid.SampledFrom([]string{"Ack", "Nack", "Extend"}).Draw(t, "verb")
-	w.both(verb, func(record federationtest.Record, which int) outcome {
+	w.both(verb, func(record modelled, which int) outcome {
 		hold := w.holds[which][i]
 		switch verb {
 		case "Ack":
@@ -159,7 +159,7 @@ func (w *twins) Replay(t *rapid.T) {
 	w.t = t
 	to, limit := w.person(), rapid.IntRange(0, 5).Draw(t, "limit")
 	i := rapid.IntRange(-1, len(w.cursors[0])-1).Draw(t, "cursor")
-	w.both("Replay", func(record federationtest.Record, which int) outcome {
+	w.both("Replay", func(record modelled, which int) outcome {
 		entries, err := record.Replay(w.ctx, to, w.cursor(which, i), limit)
 		out := outcome{Err: class(err)}
 		for _, entry := range entries {
@@ -183,7 +183,7 @@ func (w *twins) Advance(t *rapid.T) {
 	w.t = t
 	of, device, now := w.person(), w.device(), federationtest.At(w.tick())
 	i := rapid.IntRange(-1, len(w.cursors[0])-1).Draw(t, "cursor")
-	w.both("Advance", func(record federationtest.Record, which int) outcome {
+	w.both("Advance", func(record modelled, which int) outcome {
 		return outcome{Err: class(record.Advance(w.ctx, of, device, w.cursor(which, i), now))}
 	})
 }
@@ -192,7 +192,7 @@ func (w *twins) Advance(t *rapid.T) {
 func (w *twins) Forget(t *rapid.T) {
 	w.t = t
 	of, device := w.person(), w.device()
-	w.both("Forget", func(record federationtest.Record, _ int) outcome {
+	w.both("Forget", func(record modelled, _ int) outcome {
 		return outcome{Err: class(record.Forget(w.ctx, of, device))}
 	})
 }
@@ -205,7 +205,7 @@ func (w *twins) Read(t *rapid.T) {
 	}
 	step := []federation.EventID{w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "step")].Event.ID}
 	to, now, lapse := w.person(), federationtest.At(w.tick()), rapid.Bool().Draw(t, "lapse")
-	w.both("Read", func(record federationtest.Record, _ int) outcome {
+	w.both("Read", func(record modelled, _ int) outcome {
 		if lapse {
 			return outcome{Err: class(record.Lapse(w.ctx, to, step, now))}
 		}
@@ -218,7 +218,7 @@ func (w *twins) Delay(t *rapid.T) {
 	w.t = t
 	now := w.tick()
 	before, limit := federationtest.At(now-rapid.IntRange(0, 60).Draw(t, "age")), rapid.IntRange(0, 4).Draw(t, "limit")
-	w.both("Delay", func(record federationtest.Record, _ int) outcome {
+	w.both("Delay", func(record modelled, _ int) outcome {
 		n, err := record.Delay(w.ctx, before, federationtest.At(now), limit)
 		return outcome{N: n, Err: class(err)}
 	})
@@ -231,11 +231,11 @@ func (w *twins) Told(t *rapid.T) {
 		return // nothing became of anything
 	}
 	id := w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "handoff")].Event.Handoff
-	w.both("Deliveries", func(record federationtest.Record, _ int) outcome {
+	w.both("Deliveries", func(record modelled, _ int) outcome {
 		became, err := record.Deliveries(w.ctx, id, nil)
 		return outcome{Delivered: became, Err: class(err)}
 	})
-	w.both("Untold", func(record federationtest.Record, _ int) outcome {
+	w.both("Untold", func(record modelled, _ int) outcome {
 		notices, err := record.Untold(w.ctx, "oftc", federationtest.At(w.clock), 1000)
 		out := outcome{Err: class(err)}
 		for _, n := range notices {
@@ -250,7 +250,7 @@ func (w *twins) Prune(t *rapid.T) {
 	w.t = t
 	now := w.tick()
 	before := federationtest.At(now - rapid.IntRange(0, 60).Draw(t, "age"))
-	w.both("Prune", func(record federationtest.Record, _ int) outcome {
+	w.both("Prune", func(record modelled, _ int) outcome {
 		var out outcome
 		var after federation.Cursor
 		for range 1000 {
@@ -285,11 +285,11 @@ func (w *twins) begin() {
 func (w *twins) Check(t *rapid.T) {
 	w.t = t
 	for _, did := range []federation.DID{ada, bob} {
-		w.both("Waiting", func(record federationtest.Record, _ int) outcome {
+		w.both("Waiting", func(record modelled, _ int) outcome {
 			n, size, err := record.Waiting(w.ctx, did)
 			return outcome{N: n, Size: size, Err: class(err)}
 		})
-		w.both("Devices", func(record federationtest.Record, which int) outcome {
+		w.both("Devices", func(record modelled, which int) outcome {
 			devices, err := record.Devices(w.ctx, did)
 			out := outcome{Devices: devices, Err: class(err)}
 			for i, d := range devices {
@@ -298,7 +298,7 @@ func (w *twins) Check(t *rapid.T) {
 			}
 			return out
 		})
-		w.both("Handoffs", func(record federationtest.Record, _ int) outcome {
+		w.both("Handoffs", func(record modelled, _ int) outcome {
 			views, _, err := record.Handoffs(w.ctx, federation.Filter{DID: did}, "", 1000)
 			out := outcome{Err: class(err)}
 			for _, v := range views {
@@ -307,7 +307,7 @@ func (w *twins) Check(t *rapid.T) {
 			return out
 		})
 	}
-	w.both("Undelivered", func(record federationtest.Record, _ int) outcome {
+	w.both("Undelivered", func(record modelled, _ int) outcome {
 		waiting, err := record.Undelivered(w.ctx, federationtest.At(w.clock), 1000)
 		out := outcome{Err: class(err)}
 		for _, u := range waiting {
@@ -334,7 +334,7 @@ func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
 // checkModel makes anything happen to an empty record and its model.
 func checkModel(t *testing.T, r *rapid.T, open func() (*registry.Record, error)) {
 	t.Helper()
-	w := &twins{ctx: t.Context(), open: open, t: r, memory: federationtest.NewMemory(), handoff: map[int]federation.Filing{}}
+	w := &twins{ctx: t.Context(), open: open, t: r, model: newInboxModel(), handoff: map[int]federation.Filing{}}
 	w.begin()
 	defer func() {
 		if err := w.record.Close(); err != nil {
