@@ -1,11 +1,6 @@
-// Package federationtest is for the tests of everything that stands on the ports
-// of package federation: a record in memory, plausible steps to file in it, and
-// suites that hold an implementation to its port. Servers of tests, which all stand on
-// those too, have their addresses from here.
-//
-// A suite is what the doc comments of a port promise, as tests. Every
-// implementation passes it, [Memory] and the one that ships alike, so that a test
-// which runs on Memory says something about the program.
+// Package federationtest has what tests of the core and of packages above it share: plausible
+// steps, people and keys, addresses for servers, and the inputs of hostile peers. It opens no
+// record: package storetest does.
 //
 // The steps are not signed: a record keeps what was signed and never looks at it.
 package federationtest
@@ -23,6 +18,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // At returns the moment so many seconds into every test.
@@ -175,4 +171,22 @@ func stateAfter(ev federation.Event, before federation.State) federation.State {
 	case federation.Progress, federation.Confirm, federation.Message:
 	}
 	return before
+}
+
+// NewAgent returns an agent with a kept key and one of its own, without
+// capabilities and metadata.
+func NewAgent(handle string) agents.Agent {
+	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
+	return agents.Agent{
+		Handle: handle, DID: kept, OwnDID: own, KeptKey: Key(kept), Registered: At(1),
+		Keys: []agents.Key{{ID: "k_" + handle, DID: own, Public: Key(own), Created: At(1)}},
+	}
+}
+
+// Message returns a message with the n-th id, sent at [At] n.
+func Message(n int, from, to string) agents.Message {
+	return agents.Message{
+		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),
+		Envelope: fmt.Appendf(nil, `{"v":"0.1","body":"number %d <&>"}`, n),
+	}
 }

@@ -324,7 +324,8 @@ func (s suite) testMessagePushes(t *testing.T) {
 	}
 	for _, want := range messages {
 		p := next(t, record, h, 10)
-		if d := diff(want, messageIn(p)); d != "" {
+		message, _ := p.Content.(agents.Message)
+		if d := diff(want, message); d != "" {
 			t.Errorf("pushed (-want +got):\n%s", d)
 		}
 		dead(t, record, h, 10)

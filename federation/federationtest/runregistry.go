@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -82,24 +81,6 @@ func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("two agents never have one DID", s.testOneOwner)
 	t.Run("a rotation does not reassign a DID that was proved elsewhere", s.testRotationElsewhere)
 	t.Run("agents without a proved key are listed", s.testUnproved)
-}
-
-// NewAgent returns an agent with a kept key and one of its own, without
-// capabilities and metadata.
-func NewAgent(handle string) agents.Agent {
-	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
-	return agents.Agent{
-		Handle: handle, DID: kept, OwnDID: own, KeptKey: Key(kept), Registered: At(1),
-		Keys: []agents.Key{{ID: "k_" + handle, DID: own, Public: Key(own), Created: At(1)}},
-	}
-}
-
-// Message returns a message with the n-th id, sent at [At] n.
-func Message(n int, from, to string) agents.Message {
-	return agents.Message{
-		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),
-		Envelope: fmt.Appendf(nil, `{"v":"0.1","body":"number %d <&>"}`, n),
-	}
 }
 
 func (s suite) testAccountOnce(t *testing.T) {
