@@ -84,7 +84,7 @@ func emptyRecord(t *testing.T) []byte {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	empty, asked := emptyRecord(t), map[string]bool{}
-	federationtest.RunRecord(t, func(t *testing.T) federationtest.Record {
+	RunRecord(t, func(t *testing.T) federationtest.Record {
 		t.Helper()
 		dir := t.TempDir()
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {

@@ -1,0 +1,159 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// RunSpoken holds a record to what [federationtest.Spoken] promises.
+func RunSpoken(t *testing.T, open func(t *testing.T) federationtest.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("steps are read as they were said, not as they were filed", s.testSpokenOrder)
+	t.Run("a stretch has neither of its ends, and of too many steps the first or the newest", s.testStretch)
+	t.Run("each place has a history of its own", s.testPlaces)
+	t.Run("a step is marked by its event id, else by the message that carried it", s.testMarks)
+}
+
+// inOps is where the suites offer things.
+func inOps() federation.Place { return federation.Place{Venue: "#ops"} }
+
+// recall returns the numbers of the steps in a stretch.
+func recall(t *testing.T, record federationtest.Spoken, part federation.Stretch, limit int) []int {
+	t.Helper()
+	found, err := record.Spoken(t.Context(), part, limit)
+	if err != nil || len(found) > max(limit, 0) {
+		t.Fatalf("Spoken(%+v, %d) = %d steps, %v", part, limit, len(found), err)
+	}
+	var numbers []int
+	for _, said := range found {
+		numbers = append(numbers, int(said.Entry.Event.ID.Time().Sub(federationtest.At(0)).Seconds()))
+	}
+	return numbers
+}
+
+func (s suite) testSpokenOrder(t *testing.T) {
+	record := s.open(t)
+	late := federationtest.Offer(5, ada, bob)
+	late.Arrival.Received = federationtest.At(1)
+	first, second := federationtest.File(federationtest.Offer(3, ada, bob), federation.View{}), federationtest.File(late, federation.View{})
+	receipt := federationtest.Confirm(9, first.Event)
+	first.Receipt = &receipt
+	mustAppend(t, record, first)
+	mustAppend(t, record, second)
+	accept := federationtest.File(federationtest.Step(4, first.Event, federation.Accept, bob), first.View)
+	mustAppend(t, record, accept)
+	if d := diff([]int{5, 3, 4}, recall(t, record, federation.Stretch{Place: inOps()}, 10)); d != "" {
+		t.Errorf("steps (-want +got):\n%s", d)
+	}
+	found, err := record.Spoken(t.Context(), federation.Stretch{Place: inOps(), Newest: true}, 1)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("Spoken = %d steps, %v", len(found), err)
+	}
+	want := federation.Entry{Event: accept.Event, Version: accept.View.Version, State: accept.View.State, Filed: accept.Filed}
+	if d := diff(want, found[0].Entry); d != "" {
+		t.Errorf("entry (-want +got):\n%s", d)
+	}
+	if d := diff(accept.View, found[0].View); d != "" || !found[0].Mark.At.Equal(federationtest.At(4)) {
+		t.Errorf("marked %v, view (-want +got):\n%s", found[0].Mark, d)
+	}
+}
+
+func (s suite) testStretch(t *testing.T) {
+	record := s.open(t)
+	for n := 1; n <= 6; n++ {
+		ev := federationtest.Offer(n, ada, bob)
+		ev.Arrival.Received = federationtest.At((n + 1) / 2) // in pairs
+		mustAppend(t, record, federationtest.File(ev, federation.View{}))
+	}
+	mark := func(n int) federation.Mark {
+		m, err := record.Mark(t.Context(), inOps(), federationtest.ID(n).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, tt := range []struct {
+		name  string
+		part  federation.Stretch
+		limit int
+		want  []int
+	}{
+		{"all", federation.Stretch{}, 10, []int{1, 2, 3, 4, 5, 6}},
+		{"the first", federation.Stretch{}, 2, []int{1, 2}},
+		{"the newest", federation.Stretch{Newest: true}, 2, []int{5, 6}},
+		{"after a step", federation.Stretch{After: mark(3)}, 10, []int{4, 5, 6}},
+		{"before a step", federation.Stretch{Before: mark(4)}, 10, []int{1, 2, 3}},
+		{"the newest before a step", federation.Stretch{Before: mark(4), Newest: true}, 2, []int{2, 3}},
+		{"between two", federation.Stretch{After: mark(1), Before: mark(6)}, 3, []int{2, 3, 4}},
+		{"the newest between two", federation.Stretch{After: mark(1), Before: mark(6), Newest: true}, 3, []int{3, 4, 5}},
+		{"from a moment on", federation.Stretch{After: federation.Mark{At: federationtest.At(2)}}, 10, []int{3, 4, 5, 6}},
+		{"before a moment", federation.Stretch{Before: federation.Mark{At: federationtest.At(2)}}, 10, []int{1, 2}},
+		{"between two that are the wrong way round", federation.Stretch{After: mark(4), Before: mark(2)}, 10, nil},
+		{"none", federation.Stretch{}, 0, nil},
+		{"fewer than none", federation.Stretch{}, -1, nil},
+	} {
+		tt.part.Place = inOps()
+		if d := diff(tt.want, recall(t, record, tt.part, tt.limit)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+func (s suite) testPlaces(t *testing.T) {
+	record := s.open(t)
+	private := federation.PrivateVenue(ada, bob)
+	for n, p := range []federation.Place{inOps(), {Link: "oftc", Venue: "#ops"}, {Venue: "#lab"}, {Link: "oftc", Venue: private}, {Link: "lab", Venue: private}} {
+		f := federationtest.File(federationtest.Offer(n+1, ada, bob), federation.View{})
+		f.View.Venue, f.View.Link = p.Venue, p.Link
+		mustAppend(t, record, f)
+	}
+	for _, tt := range []struct {
+		place federation.Place
+		want  []int
+	}{
+		{inOps(), []int{1}},
+		{federation.Place{Link: "oftc", Venue: "#ops"}, []int{2}},
+		{federation.Place{Link: "lab", Venue: "#ops"}, nil},
+		{federation.Place{Venue: "#lab"}, []int{3}},
+		{federation.Place{Venue: private}, []int{4, 5}},
+		{federation.Place{Link: "lab", Venue: private}, []int{4, 5}},
+		{federation.Place{Venue: federation.PrivateVenue(ada, cleo)}, nil},
+		{federation.Place{}, nil},
+	} {
+		if d := diff(tt.want, recall(t, record, federation.Stretch{Place: tt.place}, 10)); d != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.place, d)
+		}
+	}
+}
+
+func (s suite) testMarks(t *testing.T) {
+	record := s.open(t)
+	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
+	receipt := federationtest.Confirm(7, offer.Event)
+	offer.Receipt = &receipt
+	mustAppend(t, record, offer)
+	twin := federationtest.Offer(2, ada, bob)
+	twin.Arrival.MessageID = federationtest.ID(1).String() // any sender may choose it
+	mustAppend(t, record, federationtest.File(twin, federation.View{}))
+	again := federationtest.Offer(3, ada, bob)
+	again.Arrival.MessageID = "msg-1"
+	mustAppend(t, record, federationtest.File(again, federation.View{}))
+	for id, want := range map[string]time.Time{federationtest.ID(1).String(): federationtest.At(1), "msg-1": federationtest.At(1), federationtest.ID(2).String(): federationtest.At(2), federationtest.ID(3).String(): federationtest.At(3)} {
+		if m, err := record.Mark(t.Context(), inOps(), id); err != nil || !m.At.Equal(want) || m.N == 0 {
+			t.Errorf("Mark(%q) = %+v, %v, want %v", id, m, err, want)
+		}
+	}
+	for _, tt := range []struct {
+		place federation.Place
+		id    string
+	}{{inOps(), "nothing"}, {inOps(), ""}, {inOps(), federationtest.ID(7).String()}, {federation.Place{Venue: "#lab"}, federationtest.ID(1).String()}, {federation.Place{}, federationtest.ID(7).String()}} {
+		if _, err := record.Mark(t.Context(), tt.place, tt.id); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("Mark(%+v, %q): %v, want ErrNotFound", tt.place, tt.id, err)
+		}
+	}
+}
