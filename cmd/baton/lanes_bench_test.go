@@ -57,7 +57,7 @@ func drainLanes(b *testing.B, lanes, each int) {
 }
 
 // oweLane files so many steps of one handoff after the n-th, each owed to the link.
-func oweLane(b *testing.B, record federationtest.Store, n, steps int) {
+func oweLane(b *testing.B, record *store.Record, n, steps int) {
 	b.Helper()
 	alice, bob := federationtest.Person("alice"), federationtest.Person("bob")
 	offer := federationtest.Offer(n+1, alice, bob)

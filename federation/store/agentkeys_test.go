@@ -11,6 +11,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // agentKey is the n-th key of an agent, registered at [At] n.
@@ -20,7 +21,7 @@ func agentKey(n int) agents.Key {
 }
 
 // hire registers scout, whose first key is k_scout.
-func hire(t *testing.T, record federationtest.Registry) agents.Agent {
+func hire(t *testing.T, record *registry.Record) agents.Agent {
 	t.Helper()
 	scout := federationtest.NewAgent("scout")
 	if err := record.AddAgent(t.Context(), scout); err != nil {
@@ -32,7 +33,7 @@ func hire(t *testing.T, record federationtest.Registry) agents.Agent {
 // overlap is how long a replaced key is good here.
 const overlap = time.Minute
 
-func rotate(t *testing.T, record federationtest.Registry, by string, n int) agents.Agent {
+func rotate(t *testing.T, record *registry.Record, by string, n int) agents.Agent {
 	t.Helper()
 	a, err := record.RotateKey(t.Context(), "scout", by, agentKey(n), federationtest.At(n), federationtest.At(n).Add(overlap))
 	if err != nil {
@@ -41,7 +42,7 @@ func rotate(t *testing.T, record federationtest.Registry, by string, n int) agen
 	return a
 }
 
-func revoke(t *testing.T, record federationtest.Registry, by, kid string, n int) agents.Agent {
+func revoke(t *testing.T, record *registry.Record, by, kid string, n int) agents.Agent {
 	t.Helper()
 	a, err := record.RevokeKey(t.Context(), "scout", by, kid, "compromised", federationtest.At(n))
 	if err != nil {
@@ -78,10 +79,9 @@ func (s suite) testShows(t *testing.T) {
 }
 
 // stands returns how a key stands in the history of its DID at a second.
-func stands(t *testing.T, record federationtest.Registry, key agents.Key, second int) federation.KeyStanding {
+func stands(t *testing.T, record *registry.Record, key agents.Key, second int) federation.KeyStanding {
 	t.Helper()
-	keys, _ := record.(federation.Keys) // the same record
-	history, err := keys.History(t.Context(), key.DID)
+	history, err := record.History(t.Context(), key.DID)
 	if err != nil {
 		t.Fatalf("History of %s: %v", key.DID, err)
 	}
@@ -146,8 +146,7 @@ func (s suite) testRotateKey(t *testing.T) {
 			t.Errorf("AgentOf(%s) = %+v, %v, want the agent as it is now", did, found, err)
 		}
 	}
-	bindings, _ := record.(federationtest.Bindings) // the same record
-	if owner, err := bindings.KeyOwner(t.Context(), federation.KeyID(agentKey(10).Public)); err != nil || owner != agentKey(10).DID {
+	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(agentKey(10).Public)); err != nil || owner != agentKey(10).DID {
 		t.Errorf("the new key is of %s, %v", owner, err)
 	}
 	for _, tt := range []struct {

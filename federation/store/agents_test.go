@@ -9,6 +9,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 func (s suite) testCapable(t *testing.T) {
@@ -59,7 +60,7 @@ func (s suite) testCapable(t *testing.T) {
 }
 
 // start begins a family of refresh tokens that ends at [At] 100.
-func start(t *testing.T, record federationtest.Sessions, id string) {
+func start(t *testing.T, record *registry.Record, id string) {
 	t.Helper()
 	session := federation.Session{ID: id, Participant: "scout", Generation: 1, Expires: federationtest.At(100)}
 	if err := record.StartSession(t.Context(), session); err != nil {

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunAnswers holds a record to [federationtest.Answers] and [federationtest.Declarations].
-func RunAnswers(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runAnswers(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("the first request with a key has it", s.testReserve)

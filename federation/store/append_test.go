@@ -10,13 +10,13 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // racers is how many goroutines race for one handoff.
 const racers = 64
 
-// RunStore holds a record to what [federationtest.Store] promises.
-func RunStore(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runStore(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a handoff without a log has the zero view", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // fsyncs is how many raw ones each benchmark compares itself with: enough to even
@@ -70,7 +71,7 @@ func rawSync(b *testing.B, dir string) func() {
 }
 
 // appendSteps files b.N offers, shared among callers.
-func appendSteps(b *testing.B, record federationtest.Store, callers int) {
+func appendSteps(b *testing.B, record *registry.Record, callers int) {
 	b.Helper()
 	template := offer(1)
 	template.Links = []string{"oftc"}

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunBindings holds a record to what [federationtest.Bindings] promises.
-func RunBindings(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runBindings(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("an empty record knows no DID", s.testStranger)

@@ -9,6 +9,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // blob returns the n-th blob, stored at [At] n.
@@ -40,8 +41,7 @@ func blobIsThere(t *testing.T, record federation.Blobs, b federation.Blob, at ti
 	return err == nil
 }
 
-// RunBlobs holds a record to what [federation.Blobs] promises.
-func RunBlobs(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runBlobs(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open: open}
 	t.Run("a blob comes back as it was until it expires", s.testBlobComesBack)

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunBlocks holds a record to what [federationtest.BlockList] promises.
-func RunBlocks(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runBlocks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("blocks are read in order, a page at a time", s.testBlocks)
@@ -26,7 +26,7 @@ func block(what string, since, until int) federation.Block {
 	return b
 }
 
-func addBlocks(t *testing.T, record federationtest.BlockList, blocks ...federation.Block) {
+func addBlocks(t *testing.T, record *registry.Record, blocks ...federation.Block) {
 	t.Helper()
 	for _, b := range blocks {
 		if err := record.AddBlock(t.Context(), b); err != nil {
@@ -35,7 +35,7 @@ func addBlocks(t *testing.T, record federationtest.BlockList, blocks ...federati
 	}
 }
 
-func checkBlocks(t *testing.T, record federationtest.BlockList, after string, limit int, want ...federation.Block) {
+func checkBlocks(t *testing.T, record *registry.Record, after string, limit int, want ...federation.Block) {
 	t.Helper()
 	got, err := record.BlocksAfter(t.Context(), after, limit)
 	if d := diff(want, got); d != "" || err != nil {

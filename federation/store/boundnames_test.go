@@ -7,18 +7,17 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunBoundNames holds a record to [federationtest.BoundNames].
-func RunBoundNames(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runBoundNames(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a name stands for one DID until it is unbound", s.testBindName)
 	t.Run("bound names are read in order, a page at a time", s.testBoundNames)
 }
 
-// RunDeliveries holds a record to [federationtest.Deliveries].
-func RunDeliveries(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runDeliveries(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what became of each step is known", s.testDeliveries)
@@ -92,7 +91,7 @@ func (s suite) testBoundNames(t *testing.T) {
 }
 
 // fileBoth files an offer and its acceptance, each with a delivery to two links.
-func fileBoth(t *testing.T, record federationtest.Record) (offer, accept federation.Filing) {
+func fileBoth(t *testing.T, record *registry.Record) (offer, accept federation.Filing) {
 	t.Helper()
 	offer = federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 	accept = federationtest.File(federationtest.Step(2, offer.Event, federation.Accept, bob), offer.View)
@@ -104,7 +103,7 @@ func fileBoth(t *testing.T, record federationtest.Record) (offer, accept federat
 }
 
 // settle ends the first row of an outbox.
-func settle(t *testing.T, record federationtest.Record, link string, how federation.Settlement) {
+func settle(t *testing.T, record *registry.Record, link string, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Outbox(t.Context(), link, 0, 1)
 	if err != nil || len(rows) != 1 {

@@ -8,10 +8,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // edgeOf reads one edge.
-func edgeOf(t *testing.T, record federationtest.Registry, from, to string) agents.Consent {
+func edgeOf(t *testing.T, record *registry.Record, from, to string) agents.Consent {
 	t.Helper()
 	c, err := record.Consent(t.Context(), from, to)
 	if err != nil {
@@ -21,7 +22,7 @@ func edgeOf(t *testing.T, record federationtest.Registry, from, to string) agent
 }
 
 // hold posts a message that is to be held, with a handshake.
-func hold(t *testing.T, record federationtest.Registry, n int, from, to string) agents.Message {
+func hold(t *testing.T, record *registry.Record, n int, from, to string) agents.Message {
 	t.Helper()
 	handshake := federationtest.Message(n, "system", to)
 	handshake.ID = fmt.Sprintf("handshake-%d", n)
@@ -29,7 +30,7 @@ func hold(t *testing.T, record federationtest.Registry, n int, from, to string) 
 }
 
 // ids reads which messages are in an inbox, each with its place in its thread.
-func ids(t *testing.T, record federationtest.Registry, to string) []string {
+func ids(t *testing.T, record *registry.Record, to string) []string {
 	t.Helper()
 	var all []string
 	for _, m := range inboxOf(t, record, to) {
@@ -213,7 +214,7 @@ func (s suite) testOneWay(t *testing.T) {
 }
 
 // attach posts a message of another sender that waits for the consent to an edge.
-func attach(t *testing.T, record federationtest.Registry, n int, edge, from, to string) agents.Message {
+func attach(t *testing.T, record *registry.Record, n int, edge, from, to string) agents.Message {
 	t.Helper()
 	return post(t, record, agents.Posting{Message: federationtest.Message(n, from, to), Held: true, Edge: edge})
 }

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunDeadLetters holds a record to what [federationtest.DeadLetters] promises.
-func RunDeadLetters(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runDeadLetters(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a dead letter has what was signed, and each attempt", s.testDeadLetter)
@@ -19,8 +19,7 @@ func RunDeadLetters(t *testing.T, open func(t *testing.T) federationtest.Record)
 	t.Run("what is dropped is told and forgotten, and so is what is old", s.testDiscard)
 }
 
-// RunWaits holds a record to what [federationtest.Waits] promises.
-func RunWaits(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runWaits(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what waits is listed by destination, handoff and age, page by page", s.testWaitingFor)
@@ -29,8 +28,7 @@ func RunWaits(t *testing.T, open func(t *testing.T) federationtest.Record) {
 	t.Run("a hold is there until it is released", s.testHolds)
 }
 
-// RunAudit holds a record to what [federationtest.Audit] and [federationtest.PeerModes] promise.
-func RunAudit(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runAudit(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("changes are read newest first, by time and actor", func(t *testing.T) {
 		record := open(t)
@@ -82,12 +80,12 @@ func RunAudit(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // kill gives up the first row of a handoff.
-func kill(t *testing.T, record federationtest.Record, n int, reason federation.DeadReason) {
+func kill(t *testing.T, record *registry.Record, n int, reason federation.DeadReason) {
 	t.Helper()
 	settleFirst(t, record, federationtest.ID(n), federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: "no use", At: federationtest.At(n + 50)})
 }
 
-func letterIDs(t *testing.T, record federationtest.Record, f federation.DeadFilter, before int64, limit int) []int64 {
+func letterIDs(t *testing.T, record *registry.Record, f federation.DeadFilter, before int64, limit int) []int64 {
 	t.Helper()
 	letters, err := record.DeadLetters(t.Context(), f, before, limit)
 	if err != nil {
@@ -245,7 +243,7 @@ func (s suite) testDiscard(t *testing.T) {
 
 // waitingIDs returns what a filter admits, by the ids of events and messages, read page
 // by page.
-func waitingIDs(t *testing.T, record federationtest.Record, f federation.WaitingFilter, limit int) []string {
+func waitingIDs(t *testing.T, record *registry.Record, f federation.WaitingFilter, limit int) []string {
 	t.Helper()
 	ids := []string{}
 	for cursor, more := federation.Cursor(""), true; more; more = cursor != "" {
@@ -267,7 +265,7 @@ func waitingIDs(t *testing.T, record federationtest.Record, f federation.Waiting
 
 // waits files two offers to a link, an answer behind the first, and a message to a
 // registry.
-func waits(t *testing.T, record federationtest.Record) {
+func waits(t *testing.T, record *registry.Record) {
 	t.Helper()
 	views := offersTo(t, record, 1, 2)
 	step(t, record, 3, federation.Accept, views[1])

@@ -6,6 +6,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // deferred returns the n-th step, which came from a link and cannot be judged.
@@ -33,8 +34,7 @@ func deferredIn(t *testing.T, record federation.Deferrals, id federation.Handoff
 	return waiting
 }
 
-// RunDeferrals holds a record to what [federation.Deferrals] promises.
-func RunDeferrals(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runDeferrals(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open: open}
 	t.Run("what waits comes back as it was, in the order of arrival", s.testDeferredComeBack)

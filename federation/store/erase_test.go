@@ -19,7 +19,7 @@ import (
 // marker is in each text of the person that is erased.
 const marker = "zebra-7f3a-quagga"
 
-var _ federationtest.Erasures = (*registry.Record)(nil)
+var _ *registry.Record = (*registry.Record)(nil)
 
 // plant writes the marker wherever a record keeps text of a handoff of bob: in a handoff that is
 // over, with evidence, a context, pending deliveries, a dead letter, a notice, private text and

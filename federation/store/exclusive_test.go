@@ -5,12 +5,11 @@ import (
 	"errors"
 	"testing"
 
-	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunReplicaLeases holds a record to what [federationtest.ReplicaLeases] promises to a gateway that is the
-// only one.
-func RunReplicaLeases(t *testing.T, open func(t *testing.T) federationtest.Record) {
+// runReplicaLeases is about the leases of a gateway that is the only one.
+func runReplicaLeases(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a lease of a record without replicas runs at once", func(t *testing.T) {
 		record := open(t)

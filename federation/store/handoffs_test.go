@@ -7,6 +7,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 func (s suite) testReceipt(t *testing.T) {
@@ -69,7 +70,7 @@ func (s suite) testReceipt(t *testing.T) {
 }
 
 // overdue files an offer on which a clock runs since so many seconds into the test.
-func overdue(t *testing.T, record federationtest.Store, n int, clock federation.Clock, since int) federation.Filing {
+func overdue(t *testing.T, record *registry.Record, n int, clock federation.Clock, since int) federation.Filing {
 	t.Helper()
 	f := federationtest.File(federationtest.Offer(n, ada, bob), federation.View{})
 	f.View.Clock, f.View.Since = clock, federationtest.At(since)

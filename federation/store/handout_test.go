@@ -6,10 +6,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // tell files the message of a step for an agent, which is registered where it is new.
-func tell(t *testing.T, record federationtest.Record, step federation.Event, n int, to string) {
+func tell(t *testing.T, record *registry.Record, step federation.Event, n int, to string) {
 	t.Helper()
 	message := federationtest.Message(n, "system", to)
 	message.Event, message.Handoff = step.ID, step.Handoff
@@ -19,7 +20,7 @@ func tell(t *testing.T, record federationtest.Record, step federation.Event, n i
 }
 
 // came returns an offer that came by the link "oftc", with its handoff.
-func came(t *testing.T, record federationtest.Record) federation.Filing {
+func came(t *testing.T, record *registry.Record) federation.Filing {
 	t.Helper()
 	event := federationtest.Offer(1, ada, bob)
 	event.Arrival.Link = "oftc"
@@ -33,7 +34,7 @@ func came(t *testing.T, record federationtest.Record) federation.Filing {
 }
 
 // states returns where the deliveries of the steps of a handoff to agents stand.
-func states(t *testing.T, record federationtest.Record, id federation.HandoffID) []federation.DeliveryState {
+func states(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.DeliveryState {
 	t.Helper()
 	found, err := record.Deliveries(t.Context(), id, nil)
 	if err != nil {

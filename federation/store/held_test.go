@@ -7,10 +7,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // heldRelays lists held relays, each with its recipient.
-func heldRelays(t *testing.T, record federationtest.Registry, from, to string) (all []string, numbers []int64) {
+func heldRelays(t *testing.T, record *registry.Record, from, to string) (all []string, numbers []int64) {
 	t.Helper()
 	found, err := record.HeldRelays(t.Context(), from, to, 0, 100)
 	if err != nil {

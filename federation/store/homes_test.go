@@ -7,10 +7,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunHomes holds a record to what [federationtest.Homes] promises.
-func RunHomes(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runHomes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	runRulings(t, open)
 	runForks(t, open)
@@ -22,7 +22,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.
-func runRulings(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runRulings(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	offer := federationtest.Offer(1, ada, bob)
 	accept := federationtest.Step(2, offer, federation.Accept, bob)
@@ -82,7 +82,7 @@ func runRulings(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runForks is about proofs against homes.
-func runForks(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runForks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("the first proof of a fork is kept", func(t *testing.T) {
 		record := open(t)
@@ -121,7 +121,7 @@ func runForks(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runShared is about what other homes have taken.
-func runShared(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runShared(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("what a home was told of is read page by page", func(t *testing.T) {
 		record := open(t)
@@ -164,7 +164,7 @@ func runShared(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runOfHome is about the handoffs of one home.
-func runOfHome(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runOfHome(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("the handoffs of a home are read page by page", func(t *testing.T) {
 		record := open(t)
@@ -195,10 +195,10 @@ func runOfHome(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runMailboxLocations is about where DIDs have their mailboxes.
-func runMailboxLocations(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runMailboxLocations(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a record knows other homes by a location or by a step that one brought", func(t *testing.T) {
-		knows := func(record federationtest.Record, want bool) {
+		knows := func(record *registry.Record, want bool) {
 			t.Helper()
 			if got, err := record.KnowsHomes(t.Context(), "here.example"); err != nil || got != want {
 				t.Errorf("KnowsHomes = %t, %v; want %t", got, err, want)
@@ -243,7 +243,7 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) federationtest.Re
 }
 
 // runKnownHomes is about the homes that operators added.
-func runKnownHomes(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runKnownHomes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a home is known until it is forgotten", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunInboxes holds a record to what [federationtest.Inboxes] promises.
-func RunInboxes(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runInboxes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what reached an inbox waits until it is read", s.testWaiting)
@@ -235,7 +235,7 @@ func (s suite) testUndelivered(t *testing.T) {
 }
 
 // fill files offers that reach the inboxes, and returns their entries.
-func fill(t *testing.T, record federationtest.Store, offers int, inboxes ...federation.DID) []federation.Entry {
+func fill(t *testing.T, record *registry.Record, offers int, inboxes ...federation.DID) []federation.Entry {
 	t.Helper()
 	var entries []federation.Entry
 	for n := range offers {
@@ -246,7 +246,7 @@ func fill(t *testing.T, record federationtest.Store, offers int, inboxes ...fede
 	return entries
 }
 
-func replay(t *testing.T, record federationtest.Inboxes, to federation.DID, after federation.Cursor, limit int) []federation.Entry {
+func replay(t *testing.T, record *registry.Record, to federation.DID, after federation.Cursor, limit int) []federation.Entry {
 	t.Helper()
 	entries, err := record.Replay(t.Context(), to, after, limit)
 	if err != nil {

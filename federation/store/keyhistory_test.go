@@ -9,10 +9,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunKeys holds a record to what [federation.Keys] promises.
-func RunKeys(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runKeys(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("an empty record knows no key", s.testNoKeys)
@@ -95,13 +95,13 @@ func (s suite) testRotation(t *testing.T) {
 
 func (s suite) testStatedEnd(t *testing.T) {
 	record := s.open(t)
-	registry := func(second, until int) federation.KeyReport {
+	ofRegistry := func(second, until int) federation.KeyReport {
 		r := report(second, "a")
 		r.Origin, r.Via, r.Keys[0].Until = federation.NetworkKey, "peer.example", federationtest.At(until)
 		return r
 	}
-	r := registry(1, 10)
-	mustLearn(t, record, r, registry(2, 20), registry(3, 8), registry(9, 8))
+	r := ofRegistry(1, 10)
+	mustLearn(t, record, r, ofRegistry(2, 20), ofRegistry(3, 8), ofRegistry(9, 8))
 	checkHistory(t, record, window(r, "a", 1, 3, 8))
 }
 

@@ -8,6 +8,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // namedAgent returns an agent that named a key without a proof, and the did:key of that key.
@@ -18,14 +19,14 @@ func namedAgent(handle string) (agents.Agent, federation.DID) {
 	return a, did
 }
 
-func add(t *testing.T, record federationtest.Registry, a agents.Agent) {
+func add(t *testing.T, record *registry.Record, a agents.Agent) {
 	t.Helper()
 	if err := record.AddAgent(t.Context(), a); err != nil {
 		t.Fatalf("AddAgent: %v", err)
 	}
 }
 
-func prove(t *testing.T, record federationtest.Registry, handle, kid string, did federation.DID, n int) agents.Agent {
+func prove(t *testing.T, record *registry.Record, handle, kid string, did federation.DID, n int) agents.Agent {
 	t.Helper()
 	a, err := record.ProveKey(t.Context(), handle, kid, did, federationtest.At(n))
 	if err != nil {
@@ -35,7 +36,7 @@ func prove(t *testing.T, record federationtest.Registry, handle, kid string, did
 }
 
 // ownerOf returns the handle of the agent that has a DID, "" where none has.
-func ownerOf(t *testing.T, record federationtest.Registry, did federation.DID) string {
+func ownerOf(t *testing.T, record *registry.Record, did federation.DID) string {
 	t.Helper()
 	a, err := record.AgentOf(t.Context(), did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -139,15 +140,15 @@ func (s suite) testOneOwner(t *testing.T) {
 }
 
 func (s suite) testRotationElsewhere(t *testing.T) {
-	for name, proved := range map[string]func(*testing.T, federationtest.Record, federation.DID){
-		"by a session": func(t *testing.T, record federationtest.Record, did federation.DID) {
+	for name, proved := range map[string]func(*testing.T, *registry.Record, federation.DID){
+		"by a session": func(t *testing.T, record *registry.Record, did federation.DID) {
 			t.Helper()
 			session := federation.Session{ID: "one", Participant: string(did), Generation: 1, Expires: federationtest.At(500)}
 			if err := record.StartSession(t.Context(), session); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"by a signed step": func(t *testing.T, record federationtest.Record, did federation.DID) {
+		"by a signed step": func(t *testing.T, record *registry.Record, did federation.DID) {
 			t.Helper()
 			if _, err := record.Append(t.Context(), federationtest.File(federationtest.Offer(1, did, bob), federation.View{})); err != nil {
 				t.Fatal(err)

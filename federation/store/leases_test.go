@@ -9,10 +9,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunLeases holds a record to what [federationtest.Leases] promises.
-func RunLeases(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runLeases(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what waits is leased once, oldest first, until the lease ends", s.testLease)
@@ -27,8 +27,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) federationtest.Record) {
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
 }
 
-// RunDevices holds a record to what [federationtest.Devices] promises.
-func RunDevices(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runDevices(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("each device has a place of its own, and never moves back", s.testDevices)
@@ -46,7 +45,7 @@ func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
 }
 
 // leased leases entries from the inbox of bob, which have to be these.
-func leased(t *testing.T, record federationtest.Leases, device string, now, limit int, want ...uint64) []federation.Lease {
+func leased(t *testing.T, record *registry.Record, device string, now, limit int, want ...uint64) []federation.Lease {
 	t.Helper()
 	leases, err := record.Lease(t.Context(), bob, device, "", federationtest.At(now), federationtest.At(now+60), limit)
 	if got, _ := numbers(leases); err != nil || diff(want, got) != "" {
@@ -55,7 +54,7 @@ func leased(t *testing.T, record federationtest.Leases, device string, now, limi
 	return leases
 }
 
-func checkWaiting(t *testing.T, record federationtest.Inboxes, want int) {
+func checkWaiting(t *testing.T, record *registry.Record, want int) {
 	t.Helper()
 	if n, _, err := record.Waiting(t.Context(), bob); err != nil || n != want {
 		t.Errorf("%d entries wait, %v, want %d", n, err, want)
@@ -142,7 +141,7 @@ func (s suite) testExtend(t *testing.T) {
 
 // lost checks that a lease has ended. Whether an Ack is too late as well depends on the last
 // holder.
-func lost(t *testing.T, name string, record federationtest.Leases, hold federation.Hold, ack bool) {
+func lost(t *testing.T, name string, record *registry.Record, hold federation.Hold, ack bool) {
 	t.Helper()
 	errs := map[string]error{
 		"Nack": record.Nack(t.Context(), bob, hold, federationtest.At(0)), "Extend": record.Extend(t.Context(), bob, hold, federationtest.At(9000)),
@@ -245,7 +244,7 @@ func (s suite) testLeaseRace(t *testing.T) {
 }
 
 // devices returns the devices of bob.
-func devices(t *testing.T, record federationtest.Devices) []federation.Device {
+func devices(t *testing.T, record *registry.Record) []federation.Device {
 	t.Helper()
 	all, err := record.Devices(t.Context(), bob)
 	if err != nil {

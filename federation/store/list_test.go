@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunHandoffs holds a record to what [federationtest.Handoffs] promises.
-func RunHandoffs(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runHandoffs(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("handoffs are listed by every member of a filter, the newest movement first", s.testFilter)
@@ -27,7 +27,7 @@ func RunHandoffs(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // listed returns the numbers of the handoffs that a filter admits, read in pages.
-func listed(t *testing.T, record federationtest.Handoffs, f federation.Filter, limit int) []int {
+func listed(t *testing.T, record *registry.Record, f federation.Filter, limit int) []int {
 	t.Helper()
 	var found []int
 	var after federation.Cursor

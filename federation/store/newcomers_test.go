@@ -10,10 +10,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunNewcomers holds a record to what [federationtest.Newcomers] promises.
-func RunNewcomers(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runNewcomers(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a DID is known once it signed a step, is an agent or is bound", s.testAcquainted)
@@ -23,7 +23,7 @@ func RunNewcomers(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // acquainted checks whether a record knows a DID, and since when.
-func acquainted(t *testing.T, record federationtest.Record, did federation.DID, since time.Time, known bool) {
+func acquainted(t *testing.T, record *registry.Record, did federation.DID, since time.Time, known bool) {
 	t.Helper()
 	met, got, err := record.Acquainted(t.Context(), did)
 	if err != nil || got != known || !met.Equal(since) {
@@ -88,7 +88,7 @@ func (s suite) testMet(t *testing.T) {
 
 // grow files offers of more than a megabyte in all, of which no record makes less by
 // compression.
-func grow(t *testing.T, record federationtest.Record, from int) {
+func grow(t *testing.T, record *registry.Record, from int) {
 	t.Helper()
 	noise, random := make([]byte, 1<<16), rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%d", from)))
 	for n := range 16 {
@@ -100,7 +100,7 @@ func grow(t *testing.T, record federationtest.Record, from int) {
 }
 
 // growth returns by how much a record grew.
-func growth(t *testing.T, record federationtest.Record, now time.Time) int64 {
+func growth(t *testing.T, record *registry.Record, now time.Time) int64 {
 	t.Helper()
 	grown, err := record.Growth(t.Context(), now)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunNotices holds a record to what [federationtest.Notices] promises.
-func RunNotices(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runNotices(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a notice comes back as it was, oldest first, on the link that its step came by", s.testUntold)
@@ -39,7 +39,7 @@ func notice(n int, ev federation.Event, kind federation.NoticeKind) federation.N
 	return federation.Notice{Kind: kind, Event: ev, To: "oftc", Code: "expired", Why: "nobody took it", At: federationtest.At(n)}
 }
 
-func untold(t *testing.T, record federationtest.Record, link string, limit int) []federation.Notice {
+func untold(t *testing.T, record *registry.Record, link string, limit int) []federation.Notice {
 	t.Helper()
 	found, err := record.Untold(t.Context(), link, federationtest.At(100), limit)
 	if err != nil {
@@ -48,7 +48,7 @@ func untold(t *testing.T, record federationtest.Record, link string, limit int) 
 	return found
 }
 
-func notify(t *testing.T, record federationtest.Record, all ...federation.Notice) {
+func notify(t *testing.T, record *registry.Record, all ...federation.Notice) {
 	t.Helper()
 	for _, n := range all {
 		if err := record.Notify(t.Context(), n); err != nil {
@@ -108,7 +108,7 @@ func fromInboxReader(n int, from federation.DID) federation.Event {
 	return ev
 }
 
-func noticesTo(t *testing.T, record federationtest.Record, link string, to federation.DID, after federation.Cursor, limit int) []federation.Notice {
+func noticesTo(t *testing.T, record *registry.Record, link string, to federation.DID, after federation.Cursor, limit int) []federation.Notice {
 	t.Helper()
 	found, err := record.NoticesTo(t.Context(), link, to, after, limit)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s suite) testNoticesTo(t *testing.T) {
 }
 
 // disable disables a webhook, and enables it again.
-func disable(t *testing.T, record federationtest.Record, h federation.Webhook, now int) {
+func disable(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
 		if err := record.DisableWebhook(t.Context(), h.ID, "status 410", federationtest.At(now)); err != nil {

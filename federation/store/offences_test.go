@@ -5,10 +5,11 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // runOffences is about what homes said and was not believed.
-func runOffences(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runOffences(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a offence counts, and has the last reason", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

@@ -6,11 +6,11 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunOrder holds a record to the promises of [federationtest.Outbox] about the order of deliveries, waits
-// and ends.
-func RunOrder(t *testing.T, open func(t *testing.T) federationtest.Record) {
+// runOrder is about the order of deliveries, waits and ends.
+func runOrder(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
@@ -29,7 +29,7 @@ func RunOrder(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // offersTo files an offer to "oftc" for each of these handoffs, and returns their views.
-func offersTo(t *testing.T, record federationtest.Record, offers ...int) map[int]federation.View {
+func offersTo(t *testing.T, record *registry.Record, offers ...int) map[int]federation.View {
 	t.Helper()
 	views := map[int]federation.View{}
 	for _, n := range offers {
@@ -42,7 +42,7 @@ func offersTo(t *testing.T, record federationtest.Record, offers ...int) map[int
 }
 
 // step files one more step of a handoff, by its offeree, to "oftc".
-func step(t *testing.T, record federationtest.Record, n int, verb federation.Verb, view federation.View) federation.View {
+func step(t *testing.T, record *registry.Record, n int, verb federation.Verb, view federation.View) federation.View {
 	t.Helper()
 	f := federationtest.File(federationtest.Step(n, federation.Event{ID: view.ID, Handoff: view.ID, Kind: view.Kind, Venue: view.Venue, Dialect: view.Dialect}, verb, bob), view)
 	f.Links = []string{"oftc"}
@@ -50,7 +50,7 @@ func step(t *testing.T, record federationtest.Record, n int, verb federation.Ver
 	return f.View
 }
 
-func heads(t *testing.T, record federationtest.Outbox, at, limit int) []federation.HandoffID {
+func heads(t *testing.T, record *registry.Record, at, limit int) []federation.HandoffID {
 	t.Helper()
 	due, err := record.Heads(t.Context(), "oftc", federationtest.At(at), limit)
 	if err != nil {
@@ -60,7 +60,7 @@ func heads(t *testing.T, record federationtest.Outbox, at, limit int) []federati
 }
 
 // settleFirst ends the first row of a handoff.
-func settleFirst(t *testing.T, record federationtest.Outbox, id federation.HandoffID, how federation.Settlement) {
+func settleFirst(t *testing.T, record *registry.Record, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
@@ -74,7 +74,7 @@ func settleFirst(t *testing.T, record federationtest.Outbox, id federation.Hando
 }
 
 // failFirst notes that the first row of a handoff failed.
-func failFirst(t *testing.T, record federationtest.Outbox, id federation.HandoffID, f federation.Failure) {
+func failFirst(t *testing.T, record *registry.Record, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
 	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
@@ -265,7 +265,7 @@ func (s suite) testStuckOfTheBusy(t *testing.T) {
 }
 
 // kinds returns the kinds of the notices that a signer is to be told.
-func kinds(t *testing.T, record federationtest.Record) []federation.NoticeKind {
+func kinds(t *testing.T, record *registry.Record) []federation.NoticeKind {
 	t.Helper()
 	var all []federation.NoticeKind
 	for _, n := range untold(t, record, "oftc", 10) {

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunOutbox holds a record to what [Links] promises.
-func RunOutbox(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runOutbox(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("the outbox of a link has its steps in order, with the present view", s.testOwed)
@@ -182,7 +182,7 @@ func (s suite) testOwed(t *testing.T) {
 }
 
 // fileOffers files offers with a pending delivery to the link "oftc", and returns the rows.
-func oweOffers(t *testing.T, record federationtest.Record, offers int) []int64 {
+func oweOffers(t *testing.T, record *registry.Record, offers int) []int64 {
 	t.Helper()
 	for n := range offers {
 		f := federationtest.File(federationtest.Offer(n+1, ada, bob), federation.View{})
@@ -199,7 +199,7 @@ func oweOffers(t *testing.T, record federationtest.Record, offers int) []int64 {
 	return rows
 }
 
-func outboxOf(t *testing.T, record federationtest.Outbox, link string, after int64, limit int) []federation.Delivery {
+func outboxOf(t *testing.T, record *registry.Record, link string, after int64, limit int) []federation.Delivery {
 	t.Helper()
 	deliveries, err := record.Outbox(t.Context(), link, after, limit)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunOwnKeys holds a record to what [federationtest.OwnKeys] promises.
-func RunOwnKeys(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runOwnKeys(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("the newest mark of each key is kept", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

@@ -8,6 +8,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // relay is the n-th relay to a peer, queued at [At] n.
@@ -19,7 +20,7 @@ func relay(n int, peer string) federation.PeerDelivery {
 
 // owedTo reads what waits for the peer: each message with its attempts, reason and next
 // time.
-func owedTo(t *testing.T, record federationtest.Record) []string {
+func owedTo(t *testing.T, record *registry.Record) []string {
 	t.Helper()
 	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
 	queue, unread := record.PeerQueue(t.Context(), "peer.example", 0, 10)

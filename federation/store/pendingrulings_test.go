@@ -6,6 +6,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // elsewhere is a home that is not the record's own.
@@ -17,7 +18,7 @@ func pending(n int, by federation.DID, offer federation.Event) federation.Pendin
 }
 
 // remoteBook is a record in which steps wait for another home.
-type remoteBook struct{ federationtest.Record }
+type remoteBook struct{ *registry.Record }
 
 func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
 	t.Helper()
@@ -38,8 +39,7 @@ func (b remoteBook) waiting(t *testing.T, limit int) []federation.Pending {
 	return steps
 }
 
-// RunPendingRulings holds a record to what [federationtest.PendingRulings] promises.
-func RunPendingRulings(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runPendingRulings(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	for name, holds := range map[string]func(t *testing.T, b remoteBook){
 		"what waits comes back as it was, oldest first, by home and by handoff": remoteReopens,

@@ -94,7 +94,7 @@ func TestPostgres(t *testing.T) {
 
 func doesWhatEveryRecordDoes(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
-	RunRecord(t, func(t *testing.T) federationtest.Record {
+	runRecord(t, func(t *testing.T) *registry.Record {
 		t.Helper()
 		return openPostgres(t, server.Record(t))
 	})
@@ -104,7 +104,7 @@ func doesWhatEveryRecordDoes(t *testing.T, server *postgrestest.Server) {
 // index in that in which they were written last.
 func doesSoWhateverThePlan(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
-	RunRecord(t, func(t *testing.T) federationtest.Record {
+	runRecord(t, func(t *testing.T) *registry.Record {
 		t.Helper()
 		return openPostgres(t, server.Record(t)+" options='-c enable_indexscan=off -c enable_indexonlyscan=off -c enable_bitmapscan=off -c jit=off'")
 	})

@@ -7,10 +7,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunPurges holds a record to what [federationtest.Purges] promises.
-func RunPurges(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runPurges(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a purge takes all that waits of its senders, and nothing else", s.testPurge)
@@ -19,7 +19,7 @@ func RunPurges(t *testing.T, open func(t *testing.T) federationtest.Record) {
 
 // await has of each kind one thing wait that is ada's, or of handle a, and one that is
 // cleo's, or of handle c.
-func awaitRuling(t *testing.T, record federationtest.Record) {
+func awaitRuling(t *testing.T, record *registry.Record) {
 	t.Helper()
 	if err := record.AddAgent(t.Context(), federationtest.NewAgent("b")); err != nil {
 		t.Fatal(err)

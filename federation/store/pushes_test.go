@@ -8,10 +8,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // next returns the delivery to a webhook that is due.
-func next(t *testing.T, record federationtest.Record, h federation.Webhook, now int) federation.Push {
+func next(t *testing.T, record *registry.Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)
 	if err != nil || len(due) == 0 {
@@ -25,7 +26,7 @@ func next(t *testing.T, record federationtest.Record, h federation.Webhook, now 
 }
 
 // nothing fails where a delivery to a webhook is due.
-func nothing(t *testing.T, record federationtest.Record, h federation.Webhook, now int) {
+func nothing(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)
 	if len(due) != 0 || err != nil {
@@ -43,7 +44,7 @@ func nothing(t *testing.T, record federationtest.Record, h federation.Webhook, n
 }
 
 // pushed returns the deliveries to a webhook, as references and states.
-func pushed(t *testing.T, record federationtest.Record, h federation.Webhook) []string {
+func pushed(t *testing.T, record *registry.Record, h federation.Webhook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
 	if err != nil {
@@ -217,7 +218,7 @@ func (s suite) testPushed(t *testing.T) {
 }
 
 // dead gives the next delivery of a webhook up.
-func dead(t *testing.T, record federationtest.Record, h federation.Webhook, now int) {
+func dead(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: federationtest.At(now)}
 	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, now).Item, how); err != nil {

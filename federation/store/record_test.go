@@ -10,52 +10,52 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 const cleo = federation.DID("did:plc:cleo00000000000000000000")
 
-// suite has one test of a port as each of its methods.
+// suite has one test of a subject as each of its methods.
 type suite struct {
-	open func(t *testing.T) federationtest.Record
+	open func(t *testing.T) *registry.Record
 }
 
-// RunRecord holds a record to everything that [federationtest.Record] promises. Each
-// call of open returns an empty record and sees to its end.
-func RunRecord(t *testing.T, open func(t *testing.T) federationtest.Record) {
+// runRecord runs all suites. Each call of open returns an empty record and sees to its end.
+func runRecord(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
-	t.Run("store", func(t *testing.T) { RunStore(t, open) })
-	t.Run("handoffs", func(t *testing.T) { RunHandoffs(t, open) })
-	t.Run("inboxes", func(t *testing.T) { RunInboxes(t, open) })
-	t.Run("leases", func(t *testing.T) { RunLeases(t, open) })
-	t.Run("devices", func(t *testing.T) { RunDevices(t, open) })
-	t.Run("outboxes", func(t *testing.T) { RunOutbox(t, open) })
-	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
-	t.Run("bound names", func(t *testing.T) { RunBoundNames(t, open) })
-	t.Run("deliveries", func(t *testing.T) { RunDeliveries(t, open) })
-	t.Run("keys", func(t *testing.T) { RunKeys(t, open) })
-	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
-	t.Run("retention", func(t *testing.T) { RunRetention(t, open) })
-	t.Run("pending rulings", func(t *testing.T) { RunPendingRulings(t, open) })
-	t.Run("notices", func(t *testing.T) { RunNotices(t, open) })
-	t.Run("deferrals", func(t *testing.T) { RunDeferrals(t, open) })
-	t.Run("homes", func(t *testing.T) { RunHomes(t, open) })
-	t.Run("blobs", func(t *testing.T) { RunBlobs(t, open) })
-	t.Run("order of deliveries", func(t *testing.T) { RunOrder(t, open) })
-	t.Run("dead letters", func(t *testing.T) { RunDeadLetters(t, open) })
-	t.Run("waits", func(t *testing.T) { RunWaits(t, open) })
-	t.Run("reroutes", func(t *testing.T) { RunReroutes(t, open) })
-	t.Run("audit", func(t *testing.T) { RunAudit(t, open) })
-	t.Run("tokens", func(t *testing.T) { RunTokens(t, open) })
-	t.Run("answers", func(t *testing.T) { RunAnswers(t, open) })
-	t.Run("replica leases", func(t *testing.T) { RunReplicaLeases(t, open) })
-	t.Run("spoken", func(t *testing.T) { RunSpoken(t, open) })
-	t.Run("webhooks", func(t *testing.T) { RunWebhooks(t, open) })
-	t.Run("own keys", func(t *testing.T) { RunOwnKeys(t, open) })
-	t.Run("newcomers", func(t *testing.T) { RunNewcomers(t, open) })
-	t.Run("unread", func(t *testing.T) { RunUnread(t, open) })
-	t.Run("blocks", func(t *testing.T) { RunBlocks(t, open) })
-	t.Run("purges", func(t *testing.T) { RunPurges(t, open) })
-	t.Run("snapshots", func(t *testing.T) { RunSnapshots(t, open) })
+	t.Run("store", func(t *testing.T) { runStore(t, open) })
+	t.Run("handoffs", func(t *testing.T) { runHandoffs(t, open) })
+	t.Run("inboxes", func(t *testing.T) { runInboxes(t, open) })
+	t.Run("leases", func(t *testing.T) { runLeases(t, open) })
+	t.Run("devices", func(t *testing.T) { runDevices(t, open) })
+	t.Run("outboxes", func(t *testing.T) { runOutbox(t, open) })
+	t.Run("bindings", func(t *testing.T) { runBindings(t, open) })
+	t.Run("bound names", func(t *testing.T) { runBoundNames(t, open) })
+	t.Run("deliveries", func(t *testing.T) { runDeliveries(t, open) })
+	t.Run("keys", func(t *testing.T) { runKeys(t, open) })
+	t.Run("registry", func(t *testing.T) { runRegistry(t, open) })
+	t.Run("retention", func(t *testing.T) { runRetention(t, open) })
+	t.Run("pending rulings", func(t *testing.T) { runPendingRulings(t, open) })
+	t.Run("notices", func(t *testing.T) { runNotices(t, open) })
+	t.Run("deferrals", func(t *testing.T) { runDeferrals(t, open) })
+	t.Run("homes", func(t *testing.T) { runHomes(t, open) })
+	t.Run("blobs", func(t *testing.T) { runBlobs(t, open) })
+	t.Run("order of deliveries", func(t *testing.T) { runOrder(t, open) })
+	t.Run("dead letters", func(t *testing.T) { runDeadLetters(t, open) })
+	t.Run("waits", func(t *testing.T) { runWaits(t, open) })
+	t.Run("reroutes", func(t *testing.T) { runReroutes(t, open) })
+	t.Run("audit", func(t *testing.T) { runAudit(t, open) })
+	t.Run("tokens", func(t *testing.T) { runTokens(t, open) })
+	t.Run("answers", func(t *testing.T) { runAnswers(t, open) })
+	t.Run("replica leases", func(t *testing.T) { runReplicaLeases(t, open) })
+	t.Run("spoken", func(t *testing.T) { runSpoken(t, open) })
+	t.Run("webhooks", func(t *testing.T) { runWebhooks(t, open) })
+	t.Run("own keys", func(t *testing.T) { runOwnKeys(t, open) })
+	t.Run("newcomers", func(t *testing.T) { runNewcomers(t, open) })
+	t.Run("unread", func(t *testing.T) { runUnread(t, open) })
+	t.Run("blocks", func(t *testing.T) { runBlocks(t, open) })
+	t.Run("purges", func(t *testing.T) { runPurges(t, open) })
+	t.Run("snapshots", func(t *testing.T) { runSnapshots(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)
@@ -108,7 +108,7 @@ func withoutBytes(ev federation.Event) federation.Event {
 }
 
 // mustAppend files one step, which has to succeed for the test to make sense.
-func mustAppend(t *testing.T, record federationtest.Store, f federation.Filing) federation.Entry {
+func mustAppend(t *testing.T, record *registry.Record, f federation.Filing) federation.Entry {
 	t.Helper()
 	entry, err := record.Append(t.Context(), f)
 	if err != nil {
@@ -118,7 +118,7 @@ func mustAppend(t *testing.T, record federationtest.Store, f federation.Filing) 
 }
 
 // log reads a whole log.
-func log(t *testing.T, record federationtest.Store, id federation.HandoffID) []federation.Entry {
+func log(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.Entry {
 	t.Helper()
 	var steps []federation.Entry
 	for entry, err := range record.Log(t.Context(), id, 0) {

@@ -10,10 +10,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunRegistry holds a record to what [federationtest.Registry] promises.
-func RunRegistry(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runRegistry(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("an agent is found by its handle and both its DIDs", s.testAgent)
@@ -169,7 +169,7 @@ func (s suite) testTaken(t *testing.T) {
 }
 
 // post files one message, which has to succeed for the test to make sense.
-func post(t *testing.T, record federationtest.Registry, p agents.Posting) agents.Message {
+func post(t *testing.T, record *registry.Record, p agents.Posting) agents.Message {
 	t.Helper()
 	message, err := record.Post(t.Context(), p)
 	if err != nil {
@@ -179,7 +179,7 @@ func post(t *testing.T, record federationtest.Registry, p agents.Posting) agents
 }
 
 // inboxOf reads a whole inbox and takes the cursors away.
-func inboxOf(t *testing.T, record federationtest.Registry, to string) []agents.Message {
+func inboxOf(t *testing.T, record *registry.Record, to string) []agents.Message {
 	t.Helper()
 	messages, more, err := record.Inbox(t.Context(), to, "", 1000)
 	if err != nil || more {

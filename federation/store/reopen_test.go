@@ -49,7 +49,7 @@ type contents struct {
 }
 
 // populate writes at least one row to each table.
-func populate(t *testing.T, record federationtest.Record) {
+func populate(t *testing.T, record *registry.Record) {
 	t.Helper()
 	ctx := t.Context()
 	opened := offer(1)
@@ -86,7 +86,7 @@ func populate(t *testing.T, record federationtest.Record) {
 	}
 }
 
-func read(t *testing.T, record federationtest.Record) contents {
+func read(t *testing.T, record *registry.Record) contents {
 	t.Helper()
 	ctx := t.Context()
 	var c contents
@@ -155,7 +155,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
 	lost, restored := open(t, t.TempDir(), prometheus.NewRegistry()), open(t, t.TempDir(), prometheus.NewRegistry())
 	elsewhere := federationtest.File(federationtest.Offer(1, ada, federationtest.Person("cleo")), federation.View{})
-	for record, filings := range map[federationtest.Record][]federation.Filing{
+	for record, filings := range map[*registry.Record][]federation.Filing{
 		lost:     {elsewhere, offer(2), offer(3)},           // bob's are the second and third event
 		restored: {offer(5), offer(2), elsewhere, offer(4)}, // the first, second and fourth
 	} {
@@ -217,7 +217,7 @@ func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 }
 
 // fileForever files every victimCallers-th offer from the n-th on.
-func fileForever(ctx context.Context, record federationtest.Store, n int) error {
+func fileForever(ctx context.Context, record *registry.Record, n int) error {
 	for ; ; n += victimCallers {
 		f := offer(n)
 		f.Links = []string{"oftc"}
@@ -251,7 +251,7 @@ func killWriters(t *testing.T, where string) (acknowledged []int) {
 }
 
 // checkAcknowledged looks for all offers that were acknowledged, each whole and once.
-func checkAcknowledged(t *testing.T, record federationtest.Record, acknowledged []int) {
+func checkAcknowledged(t *testing.T, record *registry.Record, acknowledged []int) {
 	t.Helper()
 	inbox, err := record.Replay(t.Context(), bob, "", 1_000_000)
 	if err != nil {

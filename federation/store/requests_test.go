@@ -9,10 +9,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // decide applies a decision about an edge by its name.
-func decide(t *testing.T, record federationtest.Registry, decision, from, to string, now time.Time) agents.Consent {
+func decide(t *testing.T, record *registry.Record, decision, from, to string, now time.Time) agents.Consent {
 	t.Helper()
 	apply := map[string]func() (agents.Consent, error){
 		"accept":  func() (agents.Consent, error) { return record.Accept(t.Context(), from, to, now) },
@@ -27,7 +28,7 @@ func decide(t *testing.T, record federationtest.Registry, decision, from, to str
 }
 
 // request asks for consent with the n-th message.
-func request(t *testing.T, record federationtest.Registry, n int, from, to string, now time.Time) error {
+func request(t *testing.T, record *registry.Record, n int, from, to string, now time.Time) error {
 	t.Helper()
 	m := federationtest.Message(n, from, to)
 	m.Received = now
@@ -119,7 +120,7 @@ func (s suite) testRequestRate(t *testing.T) {
 }
 
 // knock asks for consent with the n-th message, where so much may be held.
-func knock(t *testing.T, record federationtest.Registry, n int, from, to string, limits federation.InboxLimits) error {
+func knock(t *testing.T, record *registry.Record, n int, from, to string, limits federation.InboxLimits) error {
 	t.Helper()
 	m := federationtest.Message(n, from, to)
 	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true, FirstContacts: limits})
@@ -163,7 +164,7 @@ func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 }
 
 // knockFrom is knock to "b" from a source.
-func knockFrom(t *testing.T, record federationtest.Registry, n int, from, source string, limits federation.InboxLimits) error {
+func knockFrom(t *testing.T, record *registry.Record, n int, from, source string, limits federation.InboxLimits) error {
 	t.Helper()
 	m := federationtest.Message(n, from, "b")
 	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true, FirstContacts: limits, Source: source})
@@ -171,7 +172,7 @@ func knockFrom(t *testing.T, record federationtest.Registry, n int, from, source
 }
 
 // requesters returns the senders waiting for a decision, oldest first.
-func requesters(t *testing.T, record federationtest.Registry, to string) []string {
+func requesters(t *testing.T, record *registry.Record, to string) []string {
 	t.Helper()
 	pending, err := record.Pending(t.Context(), to, 1000)
 	if err != nil {

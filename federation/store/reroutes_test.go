@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunReroutes holds a record to what [federationtest.Reroutes] promises.
-func RunReroutes(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runReroutes(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("outboxes with pending deliveries have names", s.testOutboxNames)
@@ -20,7 +20,7 @@ func RunReroutes(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // offerOn files the n-th step, an offer of ada, and has it delivered to links.
-func offerOn(t *testing.T, record federationtest.Record, n int, to federation.DID, links ...string) federation.View {
+func offerOn(t *testing.T, record *registry.Record, n int, to federation.DID, links ...string) federation.View {
 	t.Helper()
 	f := federationtest.File(federationtest.Offer(n, ada, to), federation.View{})
 	f.Links = links
@@ -29,7 +29,7 @@ func offerOn(t *testing.T, record federationtest.Record, n int, to federation.DI
 }
 
 // pendingIDs returns the steps of a handoff in an outbox, and how many of them are due now.
-func pendingIDs(t *testing.T, record federationtest.Record, link string, id federation.HandoffID) (ids []federation.EventID, due int) {
+func pendingIDs(t *testing.T, record *registry.Record, link string, id federation.HandoffID) (ids []federation.EventID, due int) {
 	t.Helper()
 	pending, err := record.PendingOf(t.Context(), link, id, 10)
 	if err != nil {

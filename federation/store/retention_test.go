@@ -7,10 +7,10 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunRetention holds a record to what [federationtest.Retention] promises.
-func RunRetention(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runRetention(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what is over goes with all that belongs to it", s.testPrune)
@@ -36,7 +36,7 @@ const later = 5000
 
 // pruned prunes what moved up to a moment, a page of a size at a time, and returns
 // how many handoffs went.
-func pruned(t *testing.T, record federationtest.Retention, before, page int) (gone int) {
+func pruned(t *testing.T, record *registry.Record, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
 	for range 100 {
@@ -53,7 +53,7 @@ func pruned(t *testing.T, record federationtest.Retention, before, page int) (go
 }
 
 // ended files the n-th offer and its end by a decline, one second later.
-func ended(t *testing.T, record federationtest.Store, n int) (offer, decline federation.Filing) {
+func ended(t *testing.T, record *registry.Record, n int) (offer, decline federation.Filing) {
 	t.Helper()
 	offer = federationtest.File(federationtest.Offer(n, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
@@ -63,7 +63,7 @@ func ended(t *testing.T, record federationtest.Store, n int) (offer, decline fed
 }
 
 // newestEvent files something that belongs to no handoff of a test.
-func newestEvent(t *testing.T, record federationtest.Store) {
+func newestEvent(t *testing.T, record *registry.Record) {
 	t.Helper()
 	mustAppend(t, record, federationtest.File(federationtest.Offer(later-1, cleo, ""), federation.View{}))
 }
@@ -255,7 +255,7 @@ func (s suite) testSpent(t *testing.T) {
 }
 
 // inboxIDs returns the ids of what an agent finds in its inbox.
-func inboxIDs(t *testing.T, record federationtest.Registry, handle string) (ids []string) {
+func inboxIDs(t *testing.T, record *registry.Record, handle string) (ids []string) {
 	t.Helper()
 	messages, _, err := record.Inbox(t.Context(), handle, "", 100)
 	if err != nil {
@@ -269,7 +269,7 @@ func inboxIDs(t *testing.T, record federationtest.Registry, handle string) (ids 
 
 // prunedMessages prunes messages that came up to a moment, a page of a size at a
 // time, and returns how many went.
-func prunedMessages(t *testing.T, record federationtest.Registry, before, page int) (gone int) {
+func prunedMessages(t *testing.T, record *registry.Record, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
 	for range 100 {

@@ -180,7 +180,7 @@ func BenchmarkWaiting(b *testing.B) {
 }
 
 // failAll fails one attempt of all that a link is owed.
-func failAll(b *testing.B, record federationtest.Outbox, link string) {
+func failAll(b *testing.B, record *registry.Record, link string) {
 	b.Helper()
 	failed := federation.Failure{Reason: "away", At: federationtest.At(0), Next: federationtest.At(1_000_000)}
 	for after, more := int64(0), true; more; {
@@ -212,7 +212,7 @@ func median(all []time.Duration) time.Duration {
 
 // loadPopulation files offers until a record has so many handoffs, with the watched ones
 // spread among them.
-func loadPopulation(b *testing.B, record federationtest.Store, handoffs int) {
+func loadPopulation(b *testing.B, record *registry.Record, handoffs int) {
 	b.Helper()
 	every := handoffs / (watched * perWatched)
 	fileOffers(b, record, handoffs, func(n int) (from, to federation.DID) {
@@ -230,7 +230,7 @@ func watchedDID(n int) federation.DID {
 }
 
 // fileOffers files so many offers, by many callers at once.
-func fileOffers(b *testing.B, record federationtest.Store, offers int, between func(n int) (from, to federation.DID)) {
+func fileOffers(b *testing.B, record *registry.Record, offers int, between func(n int) (from, to federation.DID)) {
 	b.Helper()
 	const callers = 64
 	var next atomic.Int64

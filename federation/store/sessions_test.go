@@ -8,10 +8,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // begin files a session of a participant, begun with a key.
-func begin(t *testing.T, record federationtest.Sessions, id, participant, key string, began federation.Began, change ...func(*federation.Session)) {
+func begin(t *testing.T, record *registry.Record, id, participant, key string, began federation.Began, change ...func(*federation.Session)) {
 	t.Helper()
 	s := federation.Session{
 		ID: id, Participant: participant, Generation: 1, Began: began, Key: key, Bound: began == federation.BeganBound,
@@ -26,7 +27,7 @@ func begin(t *testing.T, record federationtest.Sessions, id, participant, key st
 }
 
 // live returns the sessions that are live at a time.
-func live(t *testing.T, record federationtest.Sessions, now int, ids ...string) (all []string) {
+func live(t *testing.T, record *registry.Record, now int, ids ...string) (all []string) {
 	t.Helper()
 	for _, id := range ids {
 		_, err := record.Session(t.Context(), id, federationtest.At(now))

@@ -1,21 +1,16 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// snapshots is the port of a record that homes read from.
-type snapshots interface {
-	Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error)
-}
-
-// RunSnapshots holds a record to what it says about a step: the same as its other methods.
-func RunSnapshots(t *testing.T, open func(t *testing.T) federationtest.Record) {
+// runSnapshots checks that a snapshot says what the other methods say.
+func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a step of a handoff without a log", func(t *testing.T) {
 		got := snap(t, open(t), federation.SnapshotQuery{Step: federationtest.Offer(1, ada, bob), OpenOf: ada, Inboxes: true, Version: 1})
@@ -42,7 +37,7 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) federationtest.Record) {
 		if err := record.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := trySnapshot(t, record, federation.SnapshotQuery{Step: federationtest.Offer(1, ada, bob)})
+		_, err := record.Snapshot(t.Context(), federation.SnapshotQuery{Step: federationtest.Offer(1, ada, bob)})
 		if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
 			t.Errorf("error is %v, want one wrapping *UnavailableError", err)
 		}
@@ -50,7 +45,7 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // runFiledSnapshot is about a step that is on file, under its id and under another.
-func runFiledSnapshot(t *testing.T, record federationtest.Record) {
+func runFiledSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	first := mustAppend(t, record, federationtest.File(federationtest.Offer(1, ada, bob), federation.View{}))
 	if got := snap(t, record, federation.SnapshotQuery{Step: federationtest.Offer(1, ada, bob)}); got.Used != nil || got.Filed == nil || diff(first, *got.Filed) != "" {
@@ -69,7 +64,7 @@ func runFiledSnapshot(t *testing.T, record federationtest.Record) {
 }
 
 // runPrunedSnapshot is about a step whose handoff was pruned.
-func runPrunedSnapshot(t *testing.T, record federationtest.Record) {
+func runPrunedSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer, _ := ended(t, record, 1)
 	newestEvent(t, record)
@@ -88,7 +83,7 @@ func runPrunedSnapshot(t *testing.T, record federationtest.Record) {
 }
 
 // runChainSnapshot is about the chain after each step of a log.
-func runChainSnapshot(t *testing.T, record federationtest.Record) {
+func runChainSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
@@ -111,7 +106,7 @@ func runChainSnapshot(t *testing.T, record federationtest.Record) {
 }
 
 // checkSnapshot asks for all parts at once.
-func checkSnapshot(t *testing.T, record federationtest.Record) {
+func checkSnapshot(t *testing.T, record *registry.Record) {
 	t.Helper()
 	offer, replaced := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{}), federationtest.File(federationtest.Offer(2, ada, cleo), federation.View{})
 	elsewhere := federationtest.File(federationtest.Offer(3, ada, bob), federation.View{})
@@ -151,20 +146,10 @@ func checkSnapshot(t *testing.T, record federationtest.Record) {
 	}
 }
 
-// trySnapshot reads a snapshot from a record that has to have them.
-func trySnapshot(t *testing.T, record federationtest.Record, q federation.SnapshotQuery) (federation.Snapshot, error) {
-	t.Helper()
-	from, ok := record.(snapshots)
-	if !ok {
-		t.Fatalf("a %T has no snapshots", record)
-	}
-	return from.Snapshot(t.Context(), q)
-}
-
 // snap reads a snapshot, which has to succeed for the test to make sense.
-func snap(t *testing.T, record federationtest.Record, q federation.SnapshotQuery) federation.Snapshot {
+func snap(t *testing.T, record *registry.Record, q federation.SnapshotQuery) federation.Snapshot {
 	t.Helper()
-	s, err := trySnapshot(t, record, q)
+	s, err := record.Snapshot(t.Context(), q)
 	if err != nil {
 		t.Fatalf("Snapshot(%s %s): %v", q.Step.Verb, q.Step.ID, err)
 	}

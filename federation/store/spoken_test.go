@@ -7,10 +7,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunSpoken holds a record to what [federationtest.Spoken] promises.
-func RunSpoken(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runSpoken(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("steps are read as they were said, not as they were filed", s.testSpokenOrder)
@@ -23,7 +23,7 @@ func RunSpoken(t *testing.T, open func(t *testing.T) federationtest.Record) {
 func inOps() federation.Place { return federation.Place{Venue: "#ops"} }
 
 // recall returns the numbers of the steps in a stretch.
-func recall(t *testing.T, record federationtest.Spoken, part federation.Stretch, limit int) []int {
+func recall(t *testing.T, record *registry.Record, part federation.Stretch, limit int) []int {
 	t.Helper()
 	found, err := record.Spoken(t.Context(), part, limit)
 	if err != nil || len(found) > max(limit, 0) {

@@ -84,7 +84,7 @@ func emptyRecord(t *testing.T) []byte {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	empty, asked := emptyRecord(t), map[string]bool{}
-	RunRecord(t, func(t *testing.T) federationtest.Record {
+	runRecord(t, func(t *testing.T) *registry.Record {
 		t.Helper()
 		dir := t.TempDir()
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {

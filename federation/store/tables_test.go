@@ -86,9 +86,9 @@ func ignoreMissing(err error) error {
 
 func TestAnEffectThatNoTableTakesKeepsTheStepFromBeingFiled(t *testing.T) {
 	t.Parallel()
-	for name, record := range map[string]federationtest.Store{
+	for name, record := range map[string]*store.Record{
 		"no tables":    bare(t, "sqlite"),
-		"other tables": open(t, t.TempDir(), prometheus.NewRegistry()),
+		"other tables": open(t, t.TempDir(), prometheus.NewRegistry()).Record,
 	} {
 		offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 		offer.Effects = []federation.Effect{"an effect of some other network"}

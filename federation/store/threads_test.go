@@ -9,10 +9,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
 // threadOf reads the ids of a whole thread in pages of two.
-func threadOf(t *testing.T, record federationtest.Registry, handle, peer string) []string {
+func threadOf(t *testing.T, record *registry.Record, handle, peer string) []string {
 	t.Helper()
 	var all []string
 	var after uint64

@@ -6,10 +6,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunTokens holds a record to [federationtest.OperatorTokens].
-func RunTokens(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runTokens(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a token is good until it is over or revoked", s.testToken)
@@ -24,7 +24,7 @@ func token(name string, made int) federation.OperatorToken {
 	}
 }
 
-func addTokens(t *testing.T, record federationtest.Record, tokens ...federation.OperatorToken) {
+func addTokens(t *testing.T, record *registry.Record, tokens ...federation.OperatorToken) {
 	t.Helper()
 	for _, each := range tokens {
 		if err := record.AddToken(t.Context(), each); err != nil {

@@ -9,11 +9,11 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunUnread holds a record to its promises about steps to readers of an inbox (see
-// [federation.InboxLink]).
-func RunUnread(t *testing.T, open func(t *testing.T) federationtest.Record) {
+// runUnread is about steps to readers of an inbox (see [federation.InboxLink]).
+func runUnread(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a step reaches its DID when the inbox is read, and its signer is told once", s.testRead)
@@ -30,7 +30,7 @@ func RunUnread(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // unread files an offer of ada's, which came by the link "oftc" and is in the inbox of bob.
-func unread(t *testing.T, record federationtest.Record, n int, feeds ...string) federation.Filing {
+func unread(t *testing.T, record *registry.Record, n int, feeds ...string) federation.Filing {
 	t.Helper()
 	event := federationtest.Offer(n, ada, bob)
 	event.Arrival.Link = "oftc"
@@ -46,7 +46,7 @@ func inInbox(id federation.EventID, state federation.DeliveryState, ended time.T
 }
 
 // became compares the deliveries of a handoff with the wanted ones.
-func became(t *testing.T, record federationtest.Record, id federation.HandoffID, want ...federation.Delivered) {
+func became(t *testing.T, record *registry.Record, id federation.HandoffID, want ...federation.Delivered) {
 	t.Helper()
 	got, err := record.Deliveries(t.Context(), id, []string{"oftc"})
 	if d := diff(want, got); d != "" || err != nil {
@@ -55,7 +55,7 @@ func became(t *testing.T, record federationtest.Record, id federation.HandoffID,
 }
 
 // delays reports the delays of steps that were filed until then.
-func delays(t *testing.T, record federationtest.Record, until, want int) {
+func delays(t *testing.T, record *registry.Record, until, want int) {
 	t.Helper()
 	if n, err := record.Delay(t.Context(), federationtest.At(until), federationtest.At(until+300), 10); err != nil || n != want {
 		t.Errorf("Delay until %d = %d, %v, want %d", until, n, err, want)
@@ -63,15 +63,15 @@ func delays(t *testing.T, record federationtest.Record, until, want int) {
 }
 
 // readings are the ways to read an inbox: bob reads the newest entry at a time.
-func readings() map[string]func(ctx context.Context, record federationtest.Record, newest federation.Entry, at time.Time) error {
-	return map[string]func(ctx context.Context, record federationtest.Record, newest federation.Entry, at time.Time) error{
-		"shown": func(ctx context.Context, record federationtest.Record, newest federation.Entry, at time.Time) error {
+func readings() map[string]func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error {
+	return map[string]func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error{
+		"shown": func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error {
 			return record.Read(ctx, bob, []federation.EventID{federationtest.ID(77), newest.Event.ID}, at)
 		},
-		"read up to": func(ctx context.Context, record federationtest.Record, newest federation.Entry, at time.Time) error {
+		"read up to": func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error {
 			return record.Advance(ctx, bob, "desk", newest.Cursor, at)
 		},
-		"acknowledged": func(ctx context.Context, record federationtest.Record, newest federation.Entry, at time.Time) error {
+		"acknowledged": func(ctx context.Context, record *registry.Record, newest federation.Entry, at time.Time) error {
 			leases, err := record.Lease(ctx, bob, "desk", "", at, at.Add(time.Minute), 1)
 			for _, lease := range leases { // none the second time
 				err = errors.Join(record.Ack(ctx, bob, lease.Hold, at), record.Ack(ctx, bob, lease.Hold, at.Add(time.Second)))
@@ -195,19 +195,19 @@ func (s suite) testReadTooLate(t *testing.T) {
 func (s suite) testOtherWays(t *testing.T) {
 	inChannel := federation.Delivered{Event: federationtest.ID(1), Link: "oftc", State: federation.DeliveryWaiting}
 	for name, tt := range map[string]struct {
-		prepare func(record federationtest.Record) error
+		prepare func(record *registry.Record) error
 		reads   bool // bob was seen reading before
 		feeds   []string
 		want    []federation.Delivered
 		delayed int // of links
 	}{
 		"a channel": {feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
-		"an agent's own key": {reads: true, prepare: func(record federationtest.Record) error {
+		"an agent's own key": {reads: true, prepare: func(record *registry.Record) error {
 			judge := federationtest.NewAgent("judge")
 			judge.OwnDID, judge.Keys[0].DID = bob, bob
 			return record.AddAgent(t.Context(), judge)
 		}},
-		"a handle that is bound": {reads: true, prepare: func(record federationtest.Record) error {
+		"a handle that is bound": {reads: true, prepare: func(record *registry.Record) error {
 			message := federationtest.Message(2, "system", "judge")
 			message.Event, message.Handoff = federationtest.ID(1), federationtest.ID(1)
 			if _, err := record.Post(t.Context(), agents.Posting{Message: message}); err != nil {
@@ -215,7 +215,7 @@ func (s suite) testOtherWays(t *testing.T) {
 			}
 			return record.BindName(t.Context(), federation.BoundName{Network: agents.Link, Name: "judge", DID: bob})
 		}, delayed: 1},
-		"another home": {reads: true, prepare: func(record federationtest.Record) error {
+		"another home": {reads: true, prepare: func(record *registry.Record) error {
 			return record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "oftc", Source: federation.LocatedByMove, From: "gw.example"})
 		}, feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
 	} {

@@ -7,10 +7,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/registry"
 )
 
-// RunWebhooks holds a record to what [federationtest.Webhooks] promises.
-func RunWebhooks(t *testing.T, open func(t *testing.T) federationtest.Record) {
+func runWebhooks(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a webhook is there until it is removed", s.testHook)
@@ -36,7 +36,7 @@ func RunWebhooks(t *testing.T, open func(t *testing.T) federationtest.Record) {
 }
 
 // addWebhook adds the n-th webhook, of a DID.
-func addWebhook(t *testing.T, record federationtest.Record, n int, of federation.DID) federation.Webhook {
+func addWebhook(t *testing.T, record *registry.Record, n int, of federation.DID) federation.Webhook {
 	t.Helper()
 	h := federation.Webhook{ID: federationtest.ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: federationtest.At(n)}
 	if err := record.AddWebhook(t.Context(), h, 10); err != nil {
@@ -46,7 +46,7 @@ func addWebhook(t *testing.T, record federationtest.Record, n int, of federation
 }
 
 // taken returns the ids of the webhooks that the caller takes.
-func takenWebhooks(t *testing.T, record federationtest.Record, now, limit int) []federation.WebhookID {
+func takenWebhooks(t *testing.T, record *registry.Record, now, limit int) []federation.WebhookID {
 	t.Helper()
 	hooks, err := record.TakeWebhooks(t.Context(), federationtest.At(now), federationtest.At(now+60), limit)
 	if err != nil {

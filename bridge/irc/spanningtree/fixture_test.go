@@ -249,12 +249,12 @@ func (*gateway) Participant(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// Handoffs implements federationtest.Handoffs: nothing is listed.
+// Handoffs implements [irc.Handoffs]: nothing is listed.
 func (*gateway) Handoffs(context.Context, federation.Filter, federation.Cursor, int) ([]federation.View, federation.Cursor, error) {
 	return nil, "", nil
 }
 
-// Find implements federationtest.Handoffs.
+// Find implements [irc.Handoffs].
 func (g *gateway) Find(_ context.Context, suffix string) ([]federation.HandoffID, error) {
 	var found []federation.HandoffID
 	for id := range g.views {
