@@ -116,11 +116,11 @@ func (a Account) checkBound(ctx context.Context, signed bool) error {
 	return a.Access.Builder().CheckVouched(ctx, a.Caller.DID)
 }
 
-// callAnswer is the answer to a call: what was asked for, or why not.
-type callAnswer struct {
+// Called is the result of an operation, or the reason of its refusal.
+type Called struct {
 	Answer   json.RawMessage      `json:"answer,omitempty"`
 	Problem  *bridge.ProblemError `json:"problem,omitempty"`
-	Assignee federation.DID       `json:"assignee,omitempty"` // of a handoff that another participant has
+	Assignee federation.DID       `json:"assignee,omitempty"` // The DID that has the handoff, where a step is refused for that.
 }
 
 // AccountServer answers the calls of a [Remote]: POST {did}/{operation}. The callers are operators,
@@ -134,12 +134,12 @@ type AccountServer struct {
 // ServeHTTP implements [http.Handler]. The path of the request has the values did and operation.
 func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(w, r)
-	var told callAnswer
+	var told Called
 	if err == nil {
 		told.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
-		told = callAnswer{Problem: new(ProblemOf(err)), Assignee: Winner(err)}
+		told = Called{Problem: new(ProblemOf(err)), Assignee: Winner(err)}
 	}
 	WriteJSON(w, http.StatusOK, told)
 }
@@ -188,7 +188,7 @@ func invoke[Out any](ctx context.Context, r Remote, operation string, in any) (O
 	if err != nil {
 		return out, err
 	}
-	var told callAnswer
+	var told Called
 	if err := federation.DecodeJSON(text, &told); err != nil {
 		return out, &federation.UnavailableError{What: "gateway", Err: err}
 	}
