@@ -38,13 +38,15 @@ var law = []struct {
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", []string{"bridge"}},
 	{"bridge/server", []string{"bridge/...", "configs", "federation/...", "translate/..."}},
+	{"bridge/route", []string{"bridge", "federation"}},
+	{"bridge/route/openapi", kit},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
 	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/fault"}},
 	{"bridge/operatorapi/client", []string{
-		"bridge", "bridge/operatorapi/contract", "bridge/participant", "federation", "federation/passport", "federation/signing", "translate/...",
+		"bridge", "bridge/operatorapi/contract", "bridge/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
-	{"bridge/operatorapi/page", []string{"bridge", "bridge/operatorapi", "bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "federation"}},
-	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "federation"}},
+	{"bridge/operatorapi/page", []string{"bridge", "bridge/operatorapi", "bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "bridge/route", "federation"}},
+	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "bridge/route", "federation"}},
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},
@@ -58,7 +60,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/signing", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/signing", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

@@ -1,0 +1,183 @@
+package route
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// maxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
+// rest.
+const maxBodyBytes = 64 << 10
+
+// Place is a part of a request.
+type Place string
+
+// The places of fields.
+const (
+	InPath  Place = "path"
+	InQuery Place = "query"
+	InBody  Place = "body"
+)
+
+// Field is a field of the request of a route.
+type Field struct {
+	Place Place
+	Name  string // of a parameter; the media type of a body
+	Type  reflect.Type
+	Tag   reflect.StructTag
+	Owner reflect.Type // the struct that declares the field; nil for a request that is a [Body] itself
+	Field string       // its name there
+
+	index []int
+}
+
+// jsonBody is implemented by pointers to a [Body].
+type jsonBody interface {
+	decode(from io.Reader)
+	encode() ([]byte, error)
+}
+
+// Fields returns the fields of a request.
+func Fields(in reflect.Type) []Field {
+	body := reflect.TypeFor[jsonBody]()
+	if reflect.PointerTo(in).Implements(body) {
+		return []Field{{Place: InBody, Name: "application/json", Type: in}}
+	}
+	var all []Field
+	for _, f := range reflect.VisibleFields(in) {
+		field := Field{Type: f.Type, Tag: f.Tag, Owner: in, Field: f.Name, index: f.Index}
+		if len(f.Index) > 1 {
+			field.Owner = in.FieldByIndex(f.Index[:len(f.Index)-1]).Type
+		}
+		for _, place := range []Place{InPath, InQuery, InBody} {
+			if name, ok := f.Tag.Lookup(string(place)); ok {
+				field.Place, field.Name = place, name
+			}
+		}
+		if reflect.PointerTo(f.Type).Implements(body) {
+			field.Place, field.Name = InBody, "application/json"
+		}
+		if field.Place != "" {
+			all = append(all, field)
+		}
+	}
+	return all
+}
+
+// read sets a field to its part of a request.
+func (f Field) read(into reflect.Value, request *http.Request, query url.Values) error {
+	switch given := query[f.Name]; {
+	case f.Place == InBody:
+		if body, ok := reflect.TypeAssert[jsonBody](into.Addr()); ok {
+			body.decode(request.Body)
+		} else {
+			into.Set(reflect.ValueOf(request.Body))
+		}
+	case f.Place == InPath:
+		text := request.PathValue(f.Name)
+		if text == "" {
+			return bridge.UsageProblem(f.Name + ": it is empty")
+		}
+		into.SetString(text)
+	case len(given) == 0:
+	case len(given) > 1:
+		return bridge.UsageProblem(f.Name + ": want one value")
+	case f.Type.Kind() == reflect.Bool:
+		into.SetBool(true)
+	case f.Type.Kind() == reflect.String:
+		into.SetString(given[0])
+	default:
+		number, err := strconv.Atoi(given[0])
+		if err != nil || f.outside(number) {
+			return bridge.UsageProblem(fmt.Sprintf("%s is a number from %s to %s", f.Name, f.Tag.Get("minimum"), f.Tag.Get("maximum")))
+		}
+		into.Set(reflect.ValueOf(&number))
+	}
+	return nil
+}
+
+// outside reports whether a number is outside the bounds of a field.
+func (f Field) outside(number int) bool {
+	least, err := strconv.Atoi(f.Tag.Get("minimum"))
+	if err == nil && number < least {
+		return true
+	}
+	most, err := strconv.Atoi(f.Tag.Get("maximum"))
+	return err == nil && number > most
+}
+
+// text returns a query parameter, and false for one that is not set.
+func (f Field) text(part reflect.Value) (string, bool) {
+	switch {
+	case part.IsZero():
+		return "", false
+	case f.Type.Kind() == reflect.Bool:
+		return "true", true
+	case f.Type.Kind() == reflect.Pointer:
+		return strconv.FormatInt(part.Elem().Int(), 10), true
+	}
+	return part.String(), true
+}
+
+// content returns a body as it is sent.
+func (f Field) content(part reflect.Value) (io.Reader, error) {
+	if reader, ok := reflect.TypeAssert[io.Reader](part); ok {
+		return reader, nil
+	}
+	whole := reflect.New(f.Type)
+	whole.Elem().Set(part)
+	body, _ := reflect.TypeAssert[jsonBody](whole) // [Fields] returns no other field
+	text, err := body.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode body: %w", err)
+	}
+	return bytes.NewReader(text), nil
+}
+
+// Body is the JSON body of a request.
+type Body[T any] struct {
+	content T
+	err     error
+}
+
+// JSON returns a body.
+func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
+
+// Read returns the content. On a server the error is the problem of a body that is not one JSON
+// value, or that has a repeated or an unknown member.
+func (b Body[T]) Read() (T, error) { return b.content, b.err }
+
+func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }
+
+func (b *Body[T]) decode(from io.Reader) {
+	var content T // a failed decoder leaves a part of the content behind
+	if b.err = decode(from, &content); b.err == nil {
+		b.content = content
+	}
+}
+
+func decode(from io.Reader, into any) error {
+	text, err := io.ReadAll(io.LimitReader(from, maxBodyBytes+1))
+	switch {
+	case err != nil:
+		return bridge.UsageProblem("the body ended too early")
+	case len(text) > maxBodyBytes:
+		return bridge.UsageProblem(fmt.Sprintf("a body is at most %d bytes", maxBodyBytes))
+	}
+	if err := federation.ExactJSON(text); err != nil {
+		return bridge.UsageProblem("the body is not acceptable JSON: " + err.Error())
+	}
+	if err := federation.DecodeStrictJSON(text, into); err != nil {
+		return bridge.UsageProblem("the body: " + err.Error())
+	}
+	return nil
+}
