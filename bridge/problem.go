@@ -29,8 +29,8 @@ type ProblemError struct {
 	Status     int    `json:"status"`
 	Title      string `json:"title"`
 	Detail     string `json:"detail"`
-	Code       string `json:"code"`        // of a refusal, or one of the above
-	RetryAfter int    `json:"retry_after"` // seconds; 0 if it is unknown
+	Code       string `json:"code"`        // of a refusal, or usage, not-found, unauthorized, forbidden, rate-limited, unavailable, failed
+	RetryAfter int    `json:"retry_after"` // in seconds; 0 if it is unknown
 }
 
 // Error implements error.

@@ -28,23 +28,17 @@ const (
 // bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
-// ListBindings implements [contract.StrictServerInterface].
-func (o *Operator) ListBindings(ctx context.Context, req contract.ListBindingsRequestObject) (contract.ListBindingsResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.bindings(), nil, p.Limit, p.Cursor, nil)
-}
-
-func (o *Operator) bindings() listing {
-	return listing{page: bindingList{o}.page}
+func (o *Operator) bindings(context.Context, contract.Paging) (listing[Binding], error) {
+	return listing[Binding]{page: bindingList{o}.page}, nil
 }
 
 // page merges the bindings of the configuration and of the record. A cursor is the last
 // name, after its network and a slash.
-func (l bindingList) page(ctx context.Context, cursor string, limit int) (any, error) {
+func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[Binding], error) {
 	network, name, _ := strings.Cut(cursor, "/")
 	kept, err := l.o.deps.Bindings.BoundNames(ctx, network, name, limit)
 	if err != nil {
-		return nil, err
+		return Page[Binding]{}, err
 	}
 	items := make([]Binding, 0, limit)
 	for _, b := range kept {
@@ -80,13 +74,13 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 	return federation.BoundName{}, false
 }
 
-// BindName implements [contract.StrictServerInterface]. A name stands for one DID.
-func (o *Operator) BindName(ctx context.Context, req contract.BindNameRequestObject) (contract.BindNameResponseObject, error) {
-	network, name := req.Network, req.Name
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// bindName binds a name, which stands for one DID.
+func (o *Operator) bindName(ctx context.Context, in contract.NameBinding) (Binding, error) {
+	network, name := in.Network, in.Name
+	bind, err := in.Body.Read()
+	if err != nil {
+		return Binding{}, err
 	}
-	bind := *req.Body
 	did, err := parseDID("did", bind.DID)
 	if err == nil && o.deps.CheckDID != nil {
 		if err = o.deps.CheckDID(did); err != nil {
@@ -95,29 +89,29 @@ func (o *Operator) BindName(ctx context.Context, req contract.BindNameRequestObj
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return Binding{}, err
 	case !o.linked(network):
-		return nil, errNone("link " + network)
+		return Binding{}, errNone("link " + network)
 	case agents.ReservedName(network, name):
-		return nil, usage(name + " stands for a DID by itself")
+		return Binding{}, usage(name + " stands for a DID by itself")
 	case name == "" || len(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
-		return nil, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
+		return Binding{}, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
 	}
 	if b, ok := o.configured(network, name); ok {
-		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
+		return Binding{}, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
 	}
 	b := federation.BoundName{Network: network, Name: name, DID: did, Vouch: bind.Vouch, Since: time.Now()}
 	err = o.bind(ctx, b, bind.DryRun)
 	if errors.Is(err, federation.ErrTaken) {
-		return nil, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
+		return Binding{}, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
 	}
 	if err != nil {
-		return nil, err
+		return Binding{}, err
 	}
 	if !bind.DryRun {
 		o.act(ctx, "bind add", network+" "+name+" "+string(did), bind.Reason)
 	}
-	return contract.BindName200JSONResponse(shapeBinding(b, FromRecord)), nil
+	return shapeBinding(b, FromRecord), nil
 }
 
 // bind keeps a binding, or dry looks whether it could.
@@ -144,24 +138,23 @@ func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) e
 	return err
 }
 
-// UnbindName implements [contract.StrictServerInterface].
-func (o *Operator) UnbindName(ctx context.Context, req contract.UnbindNameRequestObject) (contract.UnbindNameResponseObject, error) {
-	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil}
-	network, name := req.Network, req.Name
+func (o *Operator) unbindName(ctx context.Context, in contract.NameUnbinding) (contract.Empty, error) {
+	ask := in.Act()
+	network, name := in.Network, in.Name
 	if _, ok := o.configured(network, name); ok {
-		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return contract.Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
 	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
-		return nil, errNone("binding of " + name + " on " + network)
+		return contract.Empty{}, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
-		return nil, err
+		return contract.Empty{}, err
 	}
 	if !ask.DryRun {
 		o.act(ctx, "bind remove", network+" "+name, ask.Reason)
 	}
-	return contract.UnbindName200JSONResponse(struct{}{}), nil
+	return contract.Empty{}, nil
 }
 
 // conflict is the problem of a request that something else stands against.

@@ -6,18 +6,13 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
-// ListBlocks implements [contract.StrictServerInterface].
-func (o *Operator) ListBlocks(ctx context.Context, req contract.ListBlocksRequestObject) (contract.ListBlocksResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.blocks(), nil, p.Limit, p.Cursor, nil)
-}
-
 // blocks returns the list of blocks that have not expired, by what they name.
-func (o *Operator) blocks() listing {
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+func (o *Operator) blocks(context.Context, contract.Paging) (listing[Block], error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
 		found, err := o.deps.Blocks.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
 		for _, b := range found {
@@ -30,38 +25,36 @@ func (o *Operator) blocks() listing {
 		}
 		return p, err
 	}
-	return listing{page: page}
+	return listing[Block]{page: page}, nil
 }
 
 func shapeBlock(b federation.Block) Block {
 	return Block{What: b.What, Kind: b.Kind, Reason: b.Reason, Since: Moment(b.Since), Expires: Moment(b.Expires)}
 }
 
-// Block implements [contract.StrictServerInterface]. It replaces a block of
-// the same source.
-func (o *Operator) Block(ctx context.Context, req contract.BlockRequestObject) (contract.BlockResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// addBlock replaces a block of the same source.
+func (o *Operator) addBlock(ctx context.Context, body route.Body[BlockAsk]) (Blocked, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return Blocked{}, err
 	}
-	ask := *req.Body
 	b, err := blockOf(ask, time.Now())
 	if err != nil {
-		return nil, err
+		return Blocked{}, err
 	}
 	b, purged, err := o.deps.Blocker.Block(ctx, b, ask.Purge, ask.DryRun)
 	if err != nil {
-		return nil, err
+		return Blocked{}, err
 	}
 	done := Blocked{Block: shapeBlock(b), DryRun: ask.DryRun}
 	what := "block add"
 	if ask.Purge {
 		done.Purged, what = new(Purged(purged)), "block add, purge"
 	}
-	if ask.DryRun {
-		return contract.Block200JSONResponse(done), nil
+	if !ask.DryRun {
+		o.act(ctx, what, b.What, ask.Reason)
 	}
-	o.act(ctx, what, b.What, ask.Reason)
-	return contract.Block201JSONResponse(done), nil
+	return done, nil
 }
 
 func blockOf(ask BlockAsk, now time.Time) (federation.Block, error) {
@@ -80,19 +73,18 @@ func blockOf(ask BlockAsk, now time.Time) (federation.Block, error) {
 	return b, nil
 }
 
-// Unblock implements [contract.StrictServerInterface].
-func (o *Operator) Unblock(ctx context.Context, req contract.UnblockRequestObject) (contract.UnblockResponseObject, error) {
-	b, err := federation.ParseBlock(req.What)
+func (o *Operator) unblock(ctx context.Context, in contract.Unblocking) (Acted, error) {
+	b, err := federation.ParseBlock(in.What)
 	if err != nil {
-		return nil, usage("what: " + err.Error())
+		return Acted{}, usage("what: " + err.Error())
 	}
-	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil && *req.Params.DryRun == "true"}
+	ask := in.Act()
 	err = o.deps.Blocker.Unblock(ctx, b, ask.DryRun)
 	if isNotFound(err) {
-		return nil, errNone("block of " + b.What)
+		return Acted{}, errNone("block of " + b.What)
 	}
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	return contract.Unblock200JSONResponse(o.acted(ctx, "block remove", b.What, ask, 1)), nil
+	return o.acted(ctx, "block remove", b.What, ask, 1), nil
 }

@@ -7,18 +7,12 @@ import (
 	"baton/federation"
 )
 
-// CheckRelay implements [contract.StrictServerInterface].
-func (o *Operator) CheckRelay(ctx context.Context, req contract.CheckRelayRequestObject) (contract.CheckRelayResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.relay(), nil, p.Limit, p.Cursor, nil)
-}
-
 // relay returns the checks of the server at which homes meet. It has no second page.
-func (o *Operator) relay() listing {
-	page := func(ctx context.Context, _ string, _ int) (any, error) {
+func (o *Operator) relay(context.Context, contract.Paging) (listing[Check], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Relay.CheckRelay(ctx))}, nil
 	}
-	return listing{page: page}
+	return listing[Check]{page: page}, nil
 }
 
 func shapeChecks(findings []federation.Finding) []Check {

@@ -3,7 +3,7 @@ package operatorapi
 import (
 	"context"
 
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 )
 
 // Clock controls the confirmed time of a gateway. Its methods do not block.
@@ -14,17 +14,17 @@ type Clock interface {
 	Accept(by string) bool
 }
 
-// AcceptClock implements [contract.StrictServerInterface].
-func (o *Operator) AcceptClock(ctx context.Context, req contract.AcceptClockRequestObject) (contract.AcceptClockResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+func (o *Operator) acceptClock(ctx context.Context, body route.Body[Act]) (Acted, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
 	doubt, changed := o.deps.Clock.Doubt(), 0
 	if doubt != "" {
 		changed = 1
 	}
-	if changed > 0 && !req.Body.DryRun {
+	if changed > 0 && !ask.DryRun {
 		o.deps.Clock.Accept(callerOf(ctx).actor)
 	}
-	return contract.AcceptClock200JSONResponse(o.acted(ctx, "clock accept", doubt, *req.Body, changed)), nil
+	return o.acted(ctx, "clock accept", doubt, ask, changed), nil
 }

@@ -15,23 +15,16 @@ import (
 	"baton/federation"
 )
 
-// ListDead implements [contract.StrictServerInterface].
-func (o *Operator) ListDead(ctx context.Context, req contract.ListDeadRequestObject) (contract.ListDeadResponseObject, error) {
-	l, err := o.deadLetters(req.Params)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
-}
-
 // deadLetters returns the list of dead letters, the newest first.
-func (o *Operator) deadLetters(query contract.ListDeadParams) (listing, error) {
+func (o *Operator) deadLetters(_ context.Context, query contract.DeadQuery) (listing[DeadLetter], error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
-		return listing{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
+		return listing[DeadLetter]{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
 	}
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[DeadLetter], error) {
 		before, err := parseNumber("cursor", cursor)
 		if err != nil {
-			return nil, err
+			return Page[DeadLetter]{}, err
 		}
 		found, err := o.deps.DeadLetters.DeadLetters(ctx, f, before, limit)
 		p := Page[DeadLetter]{Items: []DeadLetter{}}
@@ -43,7 +36,7 @@ func (o *Operator) deadLetters(query contract.ListDeadParams) (listing, error) {
 		}
 		return p, err
 	}
-	return listing{page, watchPage(page, func(d DeadLetter) DeadLetter { return d })}, nil
+	return listing[DeadLetter]{page, watchPage(page)}, nil
 }
 
 // parseNumber reads a number of a request; "" is 0.
@@ -69,15 +62,14 @@ func shapeDead(d federation.DeadLetter) DeadLetter {
 	return shaped
 }
 
-// GetDead implements [contract.StrictServerInterface].
-func (o *Operator) GetDead(ctx context.Context, req contract.GetDeadRequestObject) (contract.GetDeadResponseObject, error) {
-	id, err := parseNumber("id", req.ID)
+func (o *Operator) getDead(ctx context.Context, in contract.ByID) (DeadLetter, error) {
+	id, err := parseNumber("id", in.ID)
 	if err != nil {
-		return nil, err
+		return DeadLetter{}, err
 	}
 	d, err := o.dead(ctx, id)
 	if err != nil {
-		return nil, err
+		return DeadLetter{}, err
 	}
 	shaped := shapeDead(d)
 	shaped.DeadDetail = &DeadDetail{
@@ -90,24 +82,23 @@ func (o *Operator) GetDead(ctx context.Context, req contract.GetDeadRequestObjec
 	for _, t := range d.Tries {
 		shaped.Attempts = append(shaped.Attempts, Try{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
 	}
-	return contract.GetDead200JSONResponse(shaped), nil
+	return shaped, nil
 }
 
-// SettleDead implements [contract.StrictServerInterface]. The ID is that of one
-// dead letter, or "all".
-func (o *Operator) SettleDead(ctx context.Context, req contract.SettleDeadRequestObject) (contract.SettleDeadResponseObject, error) {
-	text, verb := req.ID, req.Verb
+// settleDead settles one dead letter, or each with the ID "all".
+func (o *Operator) settleDead(ctx context.Context, in contract.IDChange) (Acted, error) {
+	text, verb := in.ID, in.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
 	if act == nil {
-		return nil, errNone("verb " + verb + " of dead letters")
+		return Acted{}, errNone("verb " + verb + " of dead letters")
 	}
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
-	ask := *req.Body
 	ids, err := o.deadIDs(ctx, text)
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
 	changed := 0
 	for _, id := range ids {
@@ -119,13 +110,13 @@ func (o *Operator) SettleDead(ctx context.Context, req contract.SettleDeadReques
 			_ = o.acted(ctx, "dead "+verb, text, ask, changed)
 		}
 		if err != nil {
-			return nil, err
+			return Acted{}, err
 		}
 		if did {
 			changed++
 		}
 	}
-	return contract.SettleDead200JSONResponse(o.acted(ctx, "dead "+verb, text, ask, changed)), nil
+	return o.acted(ctx, "dead "+verb, text, ask, changed), nil
 }
 
 // deadIDs returns the dead letters that a request names.

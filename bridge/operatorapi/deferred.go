@@ -13,21 +13,21 @@ import (
 
 // explainDeferred explains an event that is not on file because it cannot be judged
 // yet. For one that does not wait either it answers with the error that it is given.
-func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (contract.ExplainEventResponseObject, error) {
+func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
-		return nil, none
+		return Explanation{}, none
 	}
 	d, err := o.deps.Handoffs.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
-		return nil, none
+		return Explanation{}, none
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up deferred event: %w", err)
+		return Explanation{}, fmt.Errorf("look up deferred event: %w", err)
 	}
 	view, err := o.deps.Gateway.View(ctx, d.Event.Handoff)
 	if err != nil {
-		return nil, fmt.Errorf("read handoff %s: %w", d.Event.Handoff, err)
+		return Explanation{}, fmt.Errorf("read handoff %s: %w", d.Event.Handoff, err)
 	}
 	ev := d.Event
 	e := Explanation{
@@ -38,5 +38,5 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
 		Next: []Next{{What: contract.Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
 	}
-	return contract.ExplainEvent200JSONResponse(e), nil
+	return e, nil
 }

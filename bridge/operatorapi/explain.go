@@ -15,45 +15,44 @@ import (
 	"baton/federation"
 )
 
-// ExplainEvent implements [contract.StrictServerInterface].
-func (o *Operator) ExplainEvent(ctx context.Context, req contract.ExplainEventRequestObject) (contract.ExplainEventResponseObject, error) {
-	entry, err := o.findEvent(ctx, req.ID)
+func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanation, error) {
+	entry, err := o.findEvent(ctx, in.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
-		return o.explainDeferred(ctx, req.ID, err)
+		return o.explainDeferred(ctx, in.ID, err)
 	}
 	if err != nil {
-		return nil, err
+		return Explanation{}, err
 	}
 	view, err := o.deps.Gateway.View(ctx, entry.Event.Handoff)
 	if err != nil {
-		return nil, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
+		return Explanation{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
 	}
 	history, err := o.deps.Handoffs.History(ctx, entry.Event.From)
 	if err != nil {
-		return nil, err
+		return Explanation{}, err
 	}
 	became, err := o.deliveries(ctx, view)
 	if err != nil {
-		return nil, err
+		return Explanation{}, err
 	}
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
 	routes, err := o.deps.Mailboxes.Routes(ctx, view)
 	if err != nil {
-		return nil, err
+		return Explanation{}, err
 	}
 	for _, at := range routes {
 		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
 	}
-	return contract.ExplainEvent200JSONResponse(e), nil
+	return e, nil
 }
 
-// ExplainDID implements [contract.StrictServerInterface]. It may block on the host of the DID.
-func (o *Operator) ExplainDID(ctx context.Context, req contract.ExplainDIDRequestObject) (contract.ExplainDIDResponseObject, error) {
-	did, err := federation.ParseDID(req.DID)
+// explainDID may block on the host of the DID.
+func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.ExplainedDID, error) {
+	did, err := federation.ParseDID(in.DID)
 	if err != nil {
-		return nil, usage("did: " + err.Error())
+		return contract.ExplainedDID{}, usage("did: " + err.Error())
 	}
 	document, err := o.deps.Document(ctx, did)
 	e := contract.ExplainedDID{
@@ -73,7 +72,7 @@ func (o *Operator) ExplainDID(ctx context.Context, req contract.ExplainDIDReques
 	for _, key := range document.Skipped {
 		e.Skipped = append(e.Skipped, contract.SkippedKey(key))
 	}
-	return contract.ExplainDID200JSONResponse(e), nil
+	return e, nil
 }
 
 // findEvent returns the event of an id, or the offer of a handoff that the end of an

@@ -3,15 +3,40 @@ package operatorapi
 import (
 	"reflect"
 	"strings"
+
+	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
+	"baton/bridge/route/openapi"
+	"baton/federation"
 )
+
+// Routes returns the scope that each route needs, by its pattern.
+func Routes() map[string]federation.Scope {
+	all := map[string]federation.Scope{}
+	for _, each := range routes() {
+		all[each.Pattern()] = each.Scope
+	}
+	return all
+}
+
+// Declared returns the routes of the contract.
+func Declared() []route.Description {
+	all := []route.Description{route.Describe(contract.CallParticipant)}
+	for _, each := range routes() {
+		all = append(all, each.Description)
+	}
+	return all
+}
 
 // Bodies returns the members of the JSON body that each route reads, by its pattern.
 func Bodies() map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, each := range routes() {
-		if each.document != nil {
-			all[each.pattern] = map[string]bool{}
-			addMembers(all[each.pattern], reflect.TypeOf(each.document()).Elem())
+		for _, field := range route.Fields(each.In) {
+			if document := openapi.Document(field); document != nil {
+				all[each.Pattern()] = map[string]bool{}
+				addMembers(all[each.Pattern()], document)
+			}
 		}
 	}
 	return all

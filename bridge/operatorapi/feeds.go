@@ -12,23 +12,16 @@ import (
 	"baton/federation"
 )
 
-// ListFeeds implements [contract.StrictServerInterface].
-func (o *Operator) ListFeeds(ctx context.Context, req contract.ListFeedsRequestObject) (contract.ListFeedsResponseObject, error) {
-	l, err := o.feeds(ctx, req.Params)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
-}
-
 // feeds returns the list of pending deliveries.
-func (o *Operator) feeds(ctx context.Context, query contract.ListFeedsParams) (listing, error) {
+func (o *Operator) feeds(ctx context.Context, query contract.FeedQuery) (listing[Waiting], error) {
 	f, err := o.waitingFilter(ctx, query)
 	if err != nil {
-		return listing{}, err
+		return listing[Waiting]{}, err
 	}
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Waiting], error) {
 		held, err := o.held(ctx)
 		if err != nil {
-			return nil, err
+			return Page[Waiting]{}, err
 		}
 		found, next, err := o.deps.Feeds.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
@@ -37,23 +30,22 @@ func (o *Operator) feeds(ctx context.Context, query contract.ListFeedsParams) (l
 		}
 		return Page[Waiting]{Items: items, NextCursor: string(next)}, err
 	}
-	return listing{page, watchPage(page, func(w Waiting) Waiting { return w })}, nil
+	return listing[Waiting]{page, watchPage(page)}, nil
 }
 
-// watchPage makes the first page of a list one that can be watched: what it tells is
-// what was not there before, as it was.
-func watchPage[T any](page func(context.Context, string, int) (any, error), key func(T) T) func(context.Context, string, int) func() ([]any, error) {
-	return func(ctx context.Context, cursor string, limit int) func() ([]any, error) {
+// watchPage returns the news of a list whose first page is watched: its items that were not there
+// before, as they are.
+func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
+	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
 		told := map[string]bool{}
-		return func() ([]any, error) {
+		return func() ([]T, error) {
 			found, err := page(ctx, cursor, limit)
 			if err != nil {
 				return nil, err
 			}
-			now, items := map[string]bool{}, []any{}
-			listed, _ := found.(Page[T])
-			for _, item := range listed.Items {
-				text := fmt.Sprintf("%+v", key(item))
+			now, items := map[string]bool{}, []T{}
+			for _, item := range found.Items {
+				text := fmt.Sprintf("%+v", item)
 				now[text] = true
 				if !told[text] {
 					items = append(items, item)
@@ -66,7 +58,7 @@ func watchPage[T any](page func(context.Context, string, int) (any, error), key 
 }
 
 // waitingFilter reads which deliveries a request is about.
-func (o *Operator) waitingFilter(ctx context.Context, query contract.ListFeedsParams) (f federation.WaitingFilter, err error) {
+func (o *Operator) waitingFilter(ctx context.Context, query contract.FeedQuery) (f federation.WaitingFilter, err error) {
 	f = o.towards(query.Link, query.Peer)
 	if text := query.Older; text != "" {
 		age, err := time.ParseDuration(text)
@@ -119,19 +111,13 @@ func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Wai
 	}
 }
 
-// ListFeedShapes implements [contract.StrictServerInterface].
-func (o *Operator) ListFeedShapes(ctx context.Context, req contract.ListFeedShapesRequestObject) (contract.ListFeedShapesResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.shapes(), nil, p.Limit, p.Cursor, nil)
-}
-
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second
 // page.
-func (o *Operator) shapes() listing {
-	page := func(ctx context.Context, _ string, _ int) (any, error) {
+func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Shape], error) {
 		held, err := o.held(ctx)
 		if err != nil {
-			return nil, err
+			return Page[Shape]{}, err
 		}
 		all, err := o.deps.Feeds.Shapes(ctx, time.Now())
 		items := []Shape{}
@@ -153,35 +139,33 @@ func (o *Operator) shapes() listing {
 		}
 		return Page[Shape]{Items: items}, err
 	}
-	return listing{page: page}
+	return listing[Shape]{page: page}, nil
 }
 
-// ChangeFeed implements [contract.StrictServerInterface]. It holds or releases
-// a destination, or settles the pending deliveries of an event or a message.
-func (o *Operator) ChangeFeed(ctx context.Context, req contract.ChangeFeedRequestObject) (contract.ChangeFeedResponseObject, error) {
-	id, verb := req.ID, req.Verb
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message.
+func (o *Operator) changeFeed(ctx context.Context, in contract.FeedChange) (Acted, error) {
+	id, verb := in.ID, in.Verb
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
-	ask := *req.Body
 	var changed int
-	var err error
 	switch verb {
 	case "hold":
 		changed, err = 1, o.hold(ctx, id, ask)
 	case "release":
 		changed, err = 1, o.release(ctx, id, ask)
 	case "retry", "fail", "drop":
-		f := o.towards(req.Params.Link, req.Params.Peer)
+		f := o.towards(in.Link, in.Peer)
 		f.ID = id
 		changed, err = o.settle(ctx, f, verb, ask)
 	default:
 		err = errNone("verb " + verb + " of feeds")
 	}
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	return contract.ChangeFeed200JSONResponse(o.acted(ctx, "feed "+verb, id, ask, changed)), nil
+	return o.acted(ctx, "feed "+verb, id, ask, changed), nil
 }
 
 // hold keeps everything back from a destination.

@@ -9,29 +9,29 @@ import (
 	"baton/federation/agents"
 )
 
-// ReleaseHandle implements [contract.StrictServerInterface]. The next caller that registers the
-// handle inherits its inbox and consent.
-func (o *Operator) ReleaseHandle(ctx context.Context, req contract.ReleaseHandleRequestObject) (contract.ReleaseHandleResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// releaseHandle releases a handle. The next caller that registers it inherits its inbox and consent.
+func (o *Operator) releaseHandle(ctx context.Context, in contract.ActOnHandle) (Acted, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
-	ask, handle := *req.Body, strings.TrimPrefix(req.Handle, "@")
+	ask, handle := ask, strings.TrimPrefix(in.Handle, "@")
 	if !agents.ReadHere(handle) {
-		return nil, usage(handle + " is no handle of an agent here")
+		return Acted{}, usage(handle + " is no handle of an agent here")
 	}
 	agent, err := o.deps.Handles.Agent(ctx, handle)
 	if err == nil && !ask.DryRun {
 		err = o.deps.Handles.ReleaseHandle(ctx, handle, time.Now())
 	}
 	if isNotFound(err) {
-		return nil, errNone("agent " + handle)
+		return Acted{}, errNone("agent " + handle)
 	}
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
 	changed := 1
 	if !agent.Released.IsZero() {
 		changed = 0
 	}
-	return contract.ReleaseHandle200JSONResponse(o.acted(ctx, "airc release", handle, ask, changed)), nil
+	return o.acted(ctx, "airc release", handle, ask, changed), nil
 }

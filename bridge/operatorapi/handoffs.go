@@ -27,15 +27,8 @@ type handoffList struct {
 	found  []federation.View // the handoffs that the end of an ID names; with them there is no other
 }
 
-// ListHandoffs implements [contract.StrictServerInterface].
-func (o *Operator) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
-	l, err := o.handoffs(ctx, req.Params)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
-}
-
 // handoffs reads the filter of a request.
-func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsParams) (listing, error) {
+func (o *Operator) handoffs(ctx context.Context, query contract.HandoffQuery) (listing[Handoff], error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
 		Capability: query.Capability,
@@ -43,21 +36,21 @@ func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsPara
 	var err error
 	if text := query.DID; text != "" {
 		if f.DID, err = parseDID("did", text); err != nil {
-			return listing{}, err
+			return listing[Handoff]{}, err
 		}
 	}
 	if text := query.Channel; text != "" {
 		if f.Venue, err = parseChannel(text); err != nil {
-			return listing{}, err
+			return listing[Handoff]{}, err
 		}
 	}
 	if text := query.Since; text != "" {
 		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
+			return listing[Handoff]{}, usage("since is a time such as 2026-11-21T12:00:00Z")
 		}
 	}
 	l, err := handoffList{o: o, filter: f}.search(ctx, strings.TrimSpace(query.Search))
-	return listing{l.page, l.news}, err
+	return listing[Handoff]{l.page, l.news}, err
 }
 
 // search returns the list narrowed to what a text names: a DID, an ID or the end of one, else words of the
@@ -106,10 +99,10 @@ func parseChannel(text string) (string, error) {
 	return venue, nil
 }
 
-func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, error) {
+func (l handoffList) page(ctx context.Context, cursor string, limit int) (Page[Handoff], error) {
 	views, next, err := l.read(ctx, l.filter, federation.Cursor(cursor), limit)
 	if err != nil {
-		return nil, err
+		return Page[Handoff]{}, err
 	}
 	page := Page[Handoff]{Items: make([]Handoff, len(views)), NextCursor: string(next)}
 	for i, v := range views {
@@ -138,10 +131,10 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 
 // news returns the handoffs that moved since the newest movement that was told, in
 // the order in which they moved.
-func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]any, error) {
+func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]Handoff, error) {
 	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
-	return func() ([]any, error) {
+	return func() ([]Handoff, error) {
 		views, next, err := l.read(ctx, filter, after, limit)
 		for err == nil && next != "" && !filter.Since.IsZero() { // more than a page moved
 			var more []federation.View
@@ -152,7 +145,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 			return nil, err
 		}
 		after = "" // what moves is at the front
-		var items []any
+		var items []Handoff
 		newest := map[federation.HandoffID]federation.Version{}
 		for _, v := range slices.Backward(views) {
 			if told[v.ID] != v.Version {
@@ -167,33 +160,29 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 	}
 }
 
-// GetHandoff implements [contract.StrictServerInterface]. It answers with as
-// many steps as a page holds.
-func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObject) (contract.GetHandoffResponseObject, error) {
-	limit, err := limitOf(req.Params.Limit)
-	if err != nil {
-		return nil, err
-	}
+// getHandoff answers with as many steps as a page holds.
+func (o *Operator) getHandoff(ctx context.Context, in contract.IDPage) (Handoff, error) {
 	var after uint64
-	if text := req.Params.Cursor; text != "" {
+	var err error
+	if text := in.Cursor; text != "" {
 		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return nil, federation.ErrUnknownCursor
+			return Handoff{}, federation.ErrUnknownCursor
 		}
 	}
-	view, err := o.find(ctx, req.ID)
+	view, err := o.find(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return Handoff{}, err
 	}
 	shown := o.shapeHandoff(view, time.Now())
-	if err := o.steps(ctx, &shown, view, federation.Version(after), limit); err != nil {
-		return nil, err
+	if err := o.steps(ctx, &shown, view, federation.Version(after), limitOf(in.Paging)); err != nil {
+		return Handoff{}, err
 	}
 	if after == 0 {
 		if shown.Messages, err = o.messages(ctx, view.ID); err != nil {
-			return nil, err
+			return Handoff{}, err
 		}
 	}
-	return contract.GetHandoff200JSONResponse(shown), nil
+	return shown, nil
 }
 
 // whyOrphaned returns why no home orders the steps of a handoff any more, "" where its home does.
@@ -328,27 +317,27 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 	return found[0], nil
 }
 
-// EndOrphan implements [contract.StrictServerInterface].
-func (o *Operator) EndOrphan(ctx context.Context, req contract.EndOrphanRequestObject) (contract.EndOrphanResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	if req.Body.Reason == "" {
-		return nil, usage("reason: the parties read it; it is required")
-	}
-	view, err := o.find(ctx, req.ID)
+func (o *Operator) endOrphan(ctx context.Context, in contract.ActOnID) (Handoff, error) {
+	ask, err := in.Body.Read()
 	if err != nil {
-		return nil, err
+		return Handoff{}, err
+	}
+	if ask.Reason == "" {
+		return Handoff{}, usage("reason: the parties read it; it is required")
+	}
+	view, err := o.find(ctx, in.ID)
+	if err != nil {
+		return Handoff{}, err
 	}
 	if o.whyOrphaned(view, time.Now()) == "" {
-		return nil, &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: "handoff " + view.ID.String() + " is not orphaned: its home " + string(view.Home) + " orders it"}
+		return Handoff{}, &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: "handoff " + view.ID.String() + " is not orphaned: its home " + string(view.Home) + " orders it"}
 	}
-	if req.Body.DryRun {
-		return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
+	if ask.DryRun {
+		return o.shapeHandoff(view, time.Now()), nil
 	}
-	if view, err = o.deps.Rulings.EndOrphan(ctx, view.ID, req.Body.Reason); err != nil {
-		return nil, err
+	if view, err = o.deps.Rulings.EndOrphan(ctx, view.ID, ask.Reason); err != nil {
+		return Handoff{}, err
 	}
-	o.act(ctx, "handoff orphan end", view.ID.String(), req.Body.Reason)
-	return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
+	o.act(ctx, "handoff orphan end", view.ID.String(), ask.Reason)
+	return o.shapeHandoff(view, time.Now()), nil
 }

@@ -13,15 +13,14 @@ import (
 	"baton/federation/agents"
 )
 
-// ListHeld implements [contract.StrictServerInterface].
-func (o *Operator) ListHeld(ctx context.Context, req contract.ListHeldRequestObject) (contract.ListHeldResponseObject, error) {
-	p := req.Params
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+// heldRelays returns the list of held messages, the oldest first.
+func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (listing[Held], error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Held], error) {
 		after, err := parseNumber("cursor", cursor)
 		if err != nil {
-			return nil, err
+			return Page[Held]{}, err
 		}
-		found, err := o.deps.Held.HeldRelays(ctx, "", strings.TrimPrefix(p.To, "@"), after, limit)
+		found, err := o.deps.Held.HeldRelays(ctx, "", strings.TrimPrefix(query.To, "@"), after, limit)
 		page := Page[Held]{Items: []Held{}}
 		for _, h := range found {
 			page.Items = append(page.Items, shapeHeld(h))
@@ -31,7 +30,7 @@ func (o *Operator) ListHeld(ctx context.Context, req contract.ListHeldRequestObj
 		}
 		return page, err
 	}
-	return o.list(ctx, listing{page, watchPage(page, func(h Held) Held { return h })}, nil, p.Limit, p.Cursor, p.Watch)
+	return listing[Held]{page, watchPage(page)}, nil
 }
 
 func shapeHeld(h agents.Held) Held {
@@ -43,31 +42,31 @@ func shapeHeld(h agents.Held) Held {
 	return Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)}
 }
 
-// SettleHeld implements [contract.StrictServerInterface].
-func (o *Operator) SettleHeld(ctx context.Context, req contract.SettleHeldRequestObject) (contract.SettleHeldResponseObject, error) {
+func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted, error) {
 	settle := map[string]func(ctx context.Context, id int64) error{
 		"allow": o.deps.AllowHeld,
 		"drop":  func(ctx context.Context, id int64) error { return o.deps.Held.DropHeld(ctx, id, time.Now()) },
-	}[req.Verb]
+	}[in.Verb]
 	if settle == nil {
-		return nil, errNone("verb " + req.Verb + " of held messages")
+		return Acted{}, errNone("verb " + in.Verb + " of held messages")
 	}
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	id, err := parseNumber("id", req.ID)
+	ask, err := in.Body.Read()
 	if err != nil {
-		return nil, err
+		return Acted{}, err
+	}
+	id, err := parseNumber("id", in.ID)
+	if err != nil {
+		return Acted{}, err
 	}
 	held, err := o.deps.Held.HeldRelay(ctx, id)
-	if err == nil && !req.Body.DryRun {
+	if err == nil && !ask.DryRun {
 		err = settle(ctx, id)
 	}
 	if isNotFound(err) {
-		return nil, errNone("held message " + req.ID)
+		return Acted{}, errNone("held message " + in.ID)
 	}
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	return contract.SettleHeld200JSONResponse(o.acted(ctx, "airc "+req.Verb, held.From+" to "+held.To+" "+held.ID, *req.Body, 1)), nil
+	return o.acted(ctx, "airc "+in.Verb, held.From+" to "+held.To+" "+held.ID, ask, 1), nil
 }

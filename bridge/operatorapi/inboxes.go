@@ -17,40 +17,33 @@ type inboxList struct {
 	start federation.Cursor // where to begin without a cursor
 }
 
-// ListInbox implements [contract.StrictServerInterface].
-func (o *Operator) ListInbox(ctx context.Context, req contract.ListInboxRequestObject) (contract.ListInboxResponseObject, error) {
-	l, err := o.inbox(ctx, req)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
-}
-
-func (o *Operator) inbox(ctx context.Context, req contract.ListInboxRequestObject) (listing, error) {
-	did, err := parseDID("did", req.DID)
+func (o *Operator) inbox(ctx context.Context, query contract.InboxQuery) (listing[Arrived], error) {
+	did, err := parseDID("did", query.DID)
 	if err != nil {
-		return listing{}, err
+		return listing[Arrived]{}, err
 	}
 	l := inboxList{o: o, did: did}
-	name := req.Params.Device
+	name := query.Device
 	if name == "" {
-		return listing{l.page, l.news}, nil
+		return listing[Arrived]{l.page, l.news}, nil
 	}
 	devices, err := o.deps.Inboxes.Devices(ctx, did)
 	if err != nil {
-		return listing{}, fmt.Errorf("look up devices: %w", err)
+		return listing[Arrived]{}, fmt.Errorf("look up devices: %w", err)
 	}
 	for _, d := range devices {
 		if d.Name == name {
 			l.start = d.Cursor
-			return listing{l.page, l.news}, nil
+			return listing[Arrived]{l.page, l.news}, nil
 		}
 	}
-	return listing{}, errNone("device " + name)
+	return listing[Arrived]{}, errNone("device " + name)
 }
 
-func (l inboxList) page(ctx context.Context, cursor string, limit int) (any, error) {
+func (l inboxList) page(ctx context.Context, cursor string, limit int) (Page[Arrived], error) {
 	items, err := l.read(ctx, federation.Cursor(cursor), limit)
 	if err != nil {
-		return nil, err
+		return Page[Arrived]{}, err
 	}
 	page := Page[Arrived]{Items: items}
 	if len(items) == limit {
@@ -80,41 +73,39 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 }
 
 // news reads on from where it stopped.
-func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([]any, error) {
+func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([]Arrived, error) {
 	after := federation.Cursor(cursor)
-	return func() ([]any, error) {
+	return func() ([]Arrived, error) {
 		arrived, err := l.read(ctx, after, limit)
 		if err != nil {
 			return nil, err
 		}
-		items := make([]any, len(arrived))
-		for i, a := range arrived {
-			items[i], after = a, a.Cursor
+		if len(arrived) > 0 {
+			after = arrived[len(arrived)-1].Cursor
 		}
-		return items, nil
+		return arrived, nil
 	}
 }
 
-// AckInbox implements [contract.StrictServerInterface].
-func (o *Operator) AckInbox(ctx context.Context, req contract.AckInboxRequestObject) (contract.AckInboxResponseObject, error) {
-	did, err := parseDID("did", req.DID)
+func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, error) {
+	did, err := parseDID("did", in.DID)
 	if err != nil {
-		return nil, err
+		return Ack{}, err
 	}
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+	ack, err := in.Body.Read()
+	if err != nil {
+		return Ack{}, err
 	}
-	ack := *req.Body
 	if ack.Cursor == "" {
-		return nil, usage("cursor is missing: it says up to where")
+		return Ack{}, usage("cursor is missing: it says up to where")
 	}
 	err = o.deps.Inboxes.Advance(ctx, did, ack.Device, ack.Cursor, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) {
-		return nil, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
+		return Ack{}, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("acknowledge: %w", err)
+		return Ack{}, fmt.Errorf("acknowledge: %w", err)
 	}
 	o.act(ctx, "inbox ack", string(did)+" "+string(ack.Cursor)+" "+ack.Device, ack.Reason)
-	return contract.AckInbox200JSONResponse(ack), nil
+	return ack, nil
 }

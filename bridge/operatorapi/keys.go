@@ -10,38 +10,35 @@ import (
 // defaultOverlap is how long an old key is valid when the operator names no overlap.
 const defaultOverlap = 24 * time.Hour
 
-// ListKeys implements [contract.StrictServerInterface].
-func (o *Operator) ListKeys(ctx context.Context, req contract.ListKeysRequestObject) (contract.ListKeysResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, listing{page: o.keyPage}, nil, p.Limit, p.Cursor, nil)
+// keys returns the list of keys. It has no second page.
+func (o *Operator) keys(context.Context, contract.Paging) (listing[contract.Key], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[contract.Key], error) {
+		keys, err := o.deps.Vault.Keys(ctx, time.Now())
+		if keys == nil {
+			keys = []contract.Key{}
+		}
+		return Page[contract.Key]{Items: keys}, err
+	}
+	return listing[contract.Key]{page: page}, nil
 }
 
-// keyPage returns all keys. They have no second page.
-func (o *Operator) keyPage(ctx context.Context, _ string, _ int) (any, error) {
-	keys, err := o.deps.Vault.Keys(ctx, time.Now())
-	if keys == nil {
-		keys = []contract.Key{}
+func (o *Operator) rotateKey(ctx context.Context, in contract.KeyRotation) (contract.Key, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return contract.Key{}, err
 	}
-	return Page[contract.Key]{Items: keys}, err
-}
-
-// RotateKey implements [contract.StrictServerInterface].
-func (o *Operator) RotateKey(ctx context.Context, req contract.RotateKeyRequestObject) (contract.RotateKeyResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	ask, overlap := *req.Body, defaultOverlap
+	ask, overlap := ask, defaultOverlap
 	if ask.Overlap != "" {
 		var err error
 		if overlap, err = time.ParseDuration(ask.Overlap); err != nil {
-			return nil, usage("overlap: want a duration, such as 24h")
+			return contract.Key{}, usage("overlap: want a duration, such as 24h")
 		}
 	}
-	name := req.Name
+	name := in.Name
 	key, err := o.deps.Vault.Rotate(ctx, name, overlap, time.Now())
 	if err != nil {
-		return nil, err
+		return contract.Key{}, err
 	}
 	o.act(ctx, "keys rotate", name, ask.Reason)
-	return contract.RotateKey200JSONResponse(key), nil
+	return key, nil
 }

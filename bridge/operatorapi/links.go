@@ -11,18 +11,12 @@ import (
 // linkList is the list of links. It has no second page.
 type linkList struct{ o *Operator }
 
-// ListLinks implements [contract.StrictServerInterface].
-func (o *Operator) ListLinks(ctx context.Context, req contract.ListLinksRequestObject) (contract.ListLinksResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.links(), nil, p.Limit, p.Cursor, p.Watch)
-}
-
-func (o *Operator) links() listing {
+func (o *Operator) links(context.Context, contract.Watching) (listing[Link], error) {
 	l := linkList{o}
-	return listing{l.page, l.news}
+	return listing[Link]{l.page, l.news}, nil
 }
 
-func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
+func (l linkList) page(ctx context.Context, _ string, _ int) (Page[Link], error) {
 	links, err := l.read(ctx)
 	return Page[Link]{Items: links}, err
 }
@@ -40,14 +34,14 @@ func (l linkList) read(ctx context.Context) ([]Link, error) {
 }
 
 // news returns the links that changed. That something was heard is no change.
-func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]any, error) {
+func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, error) {
 	told := map[string]Link{}
-	return func() ([]any, error) {
+	return func() ([]Link, error) {
 		links, err := l.read(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var items []any
+		var items []Link
 		for _, link := range links {
 			quiet := link
 			quiet.LastHeard = Moment{}
@@ -76,21 +70,20 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, er
 	return shaped, nil
 }
 
-// GetLink implements [contract.StrictServerInterface].
-func (o *Operator) GetLink(ctx context.Context, req contract.GetLinkRequestObject) (contract.GetLinkResponseObject, error) {
-	name := req.Name
+func (o *Operator) getLink(ctx context.Context, in contract.ByName) (Link, error) {
+	name := in.Name
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != name {
 			continue
 		}
 		shaped, err := o.shapeLink(ctx, s)
 		if err != nil {
-			return nil, err
+			return Link{}, err
 		}
 		shaped.LinkDetail = o.detail(s.Link)
-		return contract.GetLink200JSONResponse(shaped), nil
+		return shaped, nil
 	}
-	return nil, errNone("link " + name)
+	return Link{}, errNone("link " + name)
 }
 
 func (o *Operator) detail(link bridge.Link) *LinkDetail {
@@ -110,33 +103,33 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 	return detail
 }
 
-// ChangeLink implements [contract.StrictServerInterface].
-func (o *Operator) ChangeLink(ctx context.Context, req contract.ChangeLinkRequestObject) (contract.ChangeLinkResponseObject, error) {
-	act := map[string]func(name string) error{"dial": o.deps.Links.Dial, "down": o.deps.Links.Disconnect, "up": o.deps.Links.Connect}[req.Verb]
+func (o *Operator) changeLink(ctx context.Context, in contract.LinkChange) (Acted, error) {
+	act := map[string]func(name string) error{"dial": o.deps.Links.Dial, "down": o.deps.Links.Disconnect, "up": o.deps.Links.Connect}[in.Verb]
 	if act == nil {
-		return nil, errNone("verb " + req.Verb + " of links")
+		return Acted{}, errNone("verb " + in.Verb + " of links")
 	}
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
-	state, ok := o.linkState(req.Name)
+	state, ok := o.linkState(in.Name)
 	if !ok {
-		return nil, errNone("link " + req.Name)
+		return Acted{}, errNone("link " + in.Name)
 	}
 	changed := 1
-	if state == bridge.LinkUp && req.Verb != "down" || state == bridge.LinkDown && req.Verb == "down" {
+	if state == bridge.LinkUp && in.Verb != "down" || state == bridge.LinkDown && in.Verb == "down" {
 		changed = 0
 	}
-	if !req.Body.DryRun && changed > 0 {
-		err := act(req.Name)
+	if !ask.DryRun && changed > 0 {
+		err := act(in.Name)
 		if isNotFound(err) { // a reload took the link away
-			err = errNone("link " + req.Name)
+			err = errNone("link " + in.Name)
 		}
 		if err != nil {
-			return nil, err
+			return Acted{}, err
 		}
 	}
-	return contract.ChangeLink200JSONResponse(o.acted(ctx, "link "+req.Verb, req.Name, *req.Body, changed)), nil
+	return o.acted(ctx, "link "+in.Verb, in.Name, ask, changed), nil
 }
 
 // linkState returns the state of a link, and false for a name of none.

@@ -1,6 +1,6 @@
 // Package operatorapi is the operator API, /operator/v1: JSON over HTTP with which operators see
-// and change a gateway. The commands of the program use nothing else. Package contract is its
-// contract, from which the server interface and the client are generated.
+// and change a gateway. The commands of the program use nothing else. Package contract declares its
+// routes.
 //
 // An [Admission], with which the [Operator] is mounted, admits callers to the scope that a route
 // needs: read for routes that change nothing, admin for keys, tokens, peers and bindings, operate
@@ -26,10 +26,6 @@ const Prefix = contract.Prefix
 // network is the label of operators in metrics and arrivals, and the link that
 // their steps come from.
 const network = "operator"
-
-// maxBodyBytes bounds a request: a context of 4 KiB, a signed document with the
-// same again, and the rest.
-const maxBodyBytes = 64 << 10
 
 // Deps is what the operator API works with.
 type Deps struct {

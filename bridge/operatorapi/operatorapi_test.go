@@ -79,6 +79,7 @@ type house struct {
 	refused []federation.RefusalCode
 	peers   []operatorapi.Peer
 	routes  []federation.MailboxLocation
+	dry     []bool // of the removals of blocks
 }
 
 func newHouse(t *testing.T) *house {
@@ -128,7 +129,10 @@ func (*house) Configured() []federation.BoundName                       { return
 func (h *house) Peers() []operatorapi.Peer                              { return h.peers }
 func (h *house) Refused(code federation.RefusalCode)                    { h.refused = append(h.refused, code) }
 func (*house) SetMode(context.Context, federation.PeerMode, bool) error { return nil }
-func (*house) Unblock(context.Context, federation.Block, bool) error    { return nil }
+func (h *house) Unblock(_ context.Context, _ federation.Block, dry bool) error {
+	h.dry = append(h.dry, dry)
+	return nil
+}
 
 func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, bridge.Purged, error) {
 	return b, bridge.Purged{}, nil
@@ -308,6 +312,18 @@ func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
 		if status, _ := h.ask(t, http.MethodPost, "handoffs", body); status != 400 {
 			t.Errorf("%.40s answers %d, want 400", body, status)
 		}
+	}
+}
+
+func TestUnblockIsDryForEachValueOfTheParameter(t *testing.T) {
+	h := newHouse(t)
+	for _, query := range []string{"?dry_run", "?dry_run=true", "?dry_run=1", ""} {
+		if status, body := h.ask(t, http.MethodDelete, "blocks/192.0.2.0/24"+query, ""); status != http.StatusOK {
+			t.Errorf("%q answers %d, %s", query, status, body)
+		}
+	}
+	if diff := cmp.Diff([]bool{true, true, true, false}, h.dry); diff != "" {
+		t.Errorf("dry (-want +got):\n%s", diff)
 	}
 }
 

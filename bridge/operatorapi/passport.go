@@ -1,29 +1,19 @@
 package operatorapi
 
 import (
+	"bytes"
 	"context"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 )
 
-// passport is the answer to a request for a passport: a signature covers each of its bytes.
-type passport Document
-
-// VisitGetPassportResponse implements [contract.GetPassportResponseObject].
-func (p passport) VisitGetPassportResponse(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", p.MediaType)
-	_, err := w.Write(p.Content)
-	return err
-}
-
-// GetPassport implements [contract.StrictServerInterface].
-func (o *Operator) GetPassport(ctx context.Context, req contract.GetPassportRequestObject) (contract.GetPassportResponseObject, error) {
-	view, err := o.find(ctx, req.ID)
+func (o *Operator) getPassport(ctx context.Context, in contract.ByID) (route.File, error) {
+	view, err := o.find(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return route.File{}, err
 	}
 	document, err := o.deps.Passports.Passport(ctx, view, time.Now())
-	return passport(document), err
+	return route.File{Content: bytes.NewReader(document.Content)}, err
 }

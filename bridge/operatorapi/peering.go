@@ -4,27 +4,27 @@ import (
 	"context"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
 // homeNetwork is the network of the peers that are other homes.
 const homeNetwork = "home"
 
-// AddPeer implements [contract.StrictServerInterface].
-func (o *Operator) AddPeer(ctx context.Context, req contract.AddPeerRequestObject) (contract.AddPeerResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peered, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return Peered{}, err
 	}
-	ask := *req.Body
 	added, err := o.deps.Homes.AddHome(ctx, ask.URL, ask.AllowPrivate, ask.DryRun)
 	if err != nil {
-		return nil, err
+		return Peered{}, err
 	}
 	done := shapeAdded(added)
 	if !ask.DryRun {
 		o.act(ctx, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
 	}
-	return contract.AddPeer200JSONResponse(done), nil
+	return done, nil
 }
 
 // shapeAdded returns a home that was added, or would be.
@@ -42,31 +42,29 @@ func shapeAdded(added federation.AddedHome) Peered {
 	return done
 }
 
-// RemovePeer implements [contract.StrictServerInterface].
-func (o *Operator) RemovePeer(ctx context.Context, req contract.RemovePeerRequestObject) (contract.RemovePeerResponseObject, error) {
-	name := req.Name
-	dry := req.Params.DryRun != nil
-	gone, err := o.deps.Homes.RemoveHome(ctx, name, dry)
+func (o *Operator) removePeer(ctx context.Context, in contract.PeerRemoval) (Peer, error) {
+	name := in.Name
+	gone, err := o.deps.Homes.RemoveHome(ctx, name, in.DryRun)
 	if err != nil {
-		return nil, err
+		return Peer{}, err
 	}
-	if !dry {
-		o.act(ctx, "peer remove", name, req.Params.Reason)
+	if !in.DryRun {
+		o.act(ctx, "peer remove", name, in.Reason)
 	}
-	return contract.RemovePeer200JSONResponse(Peer{Name: name, Network: homeNetwork, Origin: FromRecord, URL: gone.URL}), nil
+	return Peer{Name: name, Network: homeNetwork, Origin: FromRecord, URL: gone.URL}, nil
 }
 
-// ComparePeer implements [contract.StrictServerInterface].
-func (o *Operator) ComparePeer(ctx context.Context, req contract.ComparePeerRequestObject) (contract.ComparePeerResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	done, err := o.deps.Peers.ComparePeer(ctx, federation.HomeID(req.Name), req.Body.DryRun)
+func (o *Operator) comparePeer(ctx context.Context, in contract.ActOnName) (Compared, error) {
+	ask, err := in.Body.Read()
 	if err != nil {
-		return nil, err
+		return Compared{}, err
 	}
-	if !req.Body.DryRun {
-		o.act(ctx, "peer compare", req.Name, req.Body.Reason)
+	done, err := o.deps.Peers.ComparePeer(ctx, federation.HomeID(in.Name), ask.DryRun)
+	if err != nil {
+		return Compared{}, err
 	}
-	return contract.ComparePeer200JSONResponse(done), nil
+	if !ask.DryRun {
+		o.act(ctx, "peer compare", in.Name, ask.Reason)
+	}
+	return done, nil
 }

@@ -26,19 +26,13 @@ func (o *Operator) peer(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// ListPeers implements [contract.StrictServerInterface].
-func (o *Operator) ListPeers(ctx context.Context, req contract.ListPeersRequestObject) (contract.ListPeersResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.peers(), nil, p.Limit, p.Cursor, nil)
-}
-
 // peers returns the list of peers. It has no second page.
-func (o *Operator) peers() listing {
-	page := func(ctx context.Context, _ string, _ int) (any, error) {
+func (o *Operator) peers(context.Context, contract.Paging) (listing[Peer], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Peer], error) {
 		all, err := o.shapePeers(ctx)
 		return Page[Peer]{Items: all}, err
 	}
-	return listing{page: page}
+	return listing[Peer]{page: page}, nil
 }
 
 // shapePeers returns the registries and homes as they stand.
@@ -139,49 +133,47 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return p, err
 }
 
-// GetPeer implements [contract.StrictServerInterface].
-func (o *Operator) GetPeer(ctx context.Context, req contract.GetPeerRequestObject) (contract.GetPeerResponseObject, error) {
+func (o *Operator) getPeer(ctx context.Context, in contract.ByName) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	if err != nil {
-		return nil, err
+		return Peer{}, err
 	}
-	name := req.Name
+	name := in.Name
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
-		return nil, errNone("peer " + name)
+		return Peer{}, errNone("peer " + name)
 	}
-	return contract.GetPeer200JSONResponse(all[i]), nil
+	return all[i], nil
 }
 
-// SetPeerMode implements [contract.StrictServerInterface].
-func (o *Operator) SetPeerMode(ctx context.Context, req contract.SetPeerModeRequestObject) (contract.SetPeerModeResponseObject, error) {
-	name := req.Name
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+func (o *Operator) setPeerMode(ctx context.Context, in contract.PeerMode) (Peer, error) {
+	name := in.Name
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Peer{}, err
 	}
-	ask := *req.Body
 	if !slices.Contains(peerModes(), ask.Mode) {
-		return nil, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
+		return Peer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
 	mode := federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}
 	if err := o.deps.Peers.SetMode(ctx, mode, true); err != nil {
-		return nil, err
+		return Peer{}, err
 	}
 	if _, known := o.peer(name); !known && !ask.New {
-		return nil, errNone("peer " + name + "; --new sets the mode of a registry that is not known yet")
+		return Peer{}, errNone("peer " + name + "; --new sets the mode of a registry that is not known yet")
 	}
 	if ask.DryRun {
 		p, err := o.shapedPeer(ctx, name)
 		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
-		return contract.SetPeerMode200JSONResponse(p), err
+		return p, err
 	}
 	if err := o.deps.Peers.SetMode(ctx, mode, false); err != nil {
-		return nil, err
+		return Peer{}, err
 	}
 	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)
 	o.wake(name)
 	p, _ := o.peer(name)
-	return contract.SetPeerMode200JSONResponse(p), nil
+	return p, nil
 }
 
 // shapedPeer returns a peer with what waits for it, the zero value for a name of none.

@@ -6,7 +6,6 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// GetPolicy implements [contract.StrictServerInterface].
-func (o *Operator) GetPolicy(context.Context, contract.GetPolicyRequestObject) (contract.GetPolicyResponseObject, error) {
-	return contract.GetPolicy200JSONResponse(o.deps.Policy.Policy()), nil
+func (o *Operator) getPolicy(_ context.Context, _ struct{}) (contract.Policy, error) {
+	return o.deps.Policy.Policy(), nil
 }

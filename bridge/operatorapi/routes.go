@@ -1,135 +1,149 @@
 package operatorapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-	"strings"
-	"sync"
+	"slices"
+	"strconv"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
-// wrapper parses the parameters of requests and calls the handlers of the API.
-type wrapper = contract.ServerInterfaceWrapper
+// mounted is a route and its handler.
+type mounted struct {
+	route.Description
 
-// route is one operation of the contract.
-type route struct {
-	pattern  string // method and path below [Prefix]
-	needs    federation.Scope
-	serve    func(w *wrapper, out http.ResponseWriter, r *http.Request)
-	document func() any // an empty JSON body; nil for an operation without one
+	answer func(o *Operator) route.Answer
 }
 
-// routes returns the operations of the contract with the scopes that they need.
-func routes() []route {
-	const read, operate, admin = federation.ReadScope, federation.OperateScope, federation.AdminScope
-	act := newDocument[Act]()
-	return []route{
-		{"GET handoffs", read, (*wrapper).ListHandoffs, nil},
-		{"GET handoffs/{id}", read, (*wrapper).GetHandoff, nil},
-		{"GET handoffs/{id}/passport", read, (*wrapper).GetPassport, nil},
-		{"GET events/{id}/explain", read, (*wrapper).ExplainEvent, nil},
-		{"GET dids/{did}/explain", read, (*wrapper).ExplainDID, nil},
-		{"POST handoffs", operate, (*wrapper).OfferHandoff, newDocument[Ask]()},
-		{"POST handoffs/{id}/{verb}", operate, (*wrapper).TakeStep, newDocument[Ask]()},
-		{"POST handoffs/{id}/orphan/end", admin, (*wrapper).EndOrphan, act},
-		{"GET place", read, (*wrapper).GetPlace, nil},
-		{"POST blobs", operate, (*wrapper).StoreBlob, nil},
-
-		{"GET inboxes/{did}", read, (*wrapper).ListInbox, nil},
-		{"POST inboxes/{did}/ack", operate, (*wrapper).AckInbox, newDocument[Ack]()},
-		{"POST inboxes/{did}/move", admin, (*wrapper).MoveInbox, newDocument[Move]()},
-
-		{"GET links", read, (*wrapper).ListLinks, nil},
-		{"GET links/{name}", read, (*wrapper).GetLink, nil},
-		{"POST links/{name}/{verb}", operate, (*wrapper).ChangeLink, act},
-		{"GET feeds", read, (*wrapper).ListFeeds, nil},
-		{"GET feeds/shape", read, (*wrapper).ListFeedShapes, nil},
-		{"POST feeds/{id}/{verb}", operate, (*wrapper).ChangeFeed, act},
-		{"GET dead", read, (*wrapper).ListDead, nil},
-		{"GET dead/{id}", read, (*wrapper).GetDead, nil},
-		{"POST dead/{id}/{verb}", operate, (*wrapper).SettleDead, act},
-		{"GET held", read, (*wrapper).ListHeld, nil},
-		{"POST held/{id}/{verb}", operate, (*wrapper).SettleHeld, act},
-
-		{"GET webhooks", read, (*wrapper).ListWebhooks, nil},
-		{"GET webhooks/{id}", read, (*wrapper).GetWebhook, nil},
-		{"POST webhooks/{id}/{verb}", operate, (*wrapper).ChangeWebhook, act},
-
-		{"GET peers", read, (*wrapper).ListPeers, nil},
-		{"GET peers/{name}", read, (*wrapper).GetPeer, nil},
-		{"POST peers", admin, (*wrapper).AddPeer, newDocument[Peering]()},
-		{"POST peers/{name}/mode", admin, (*wrapper).SetPeerMode, newDocument[Mode]()},
-		{"POST peers/{name}/compare", operate, (*wrapper).ComparePeer, act},
-		{"DELETE peers/{name}", admin, (*wrapper).RemovePeer, nil},
-		{"GET bindings", read, (*wrapper).ListBindings, nil},
-		{"PUT bindings/{network}/{name...}", admin, (*wrapper).BindName, newDocument[Bind]()},
-		{"DELETE bindings/{network}/{name...}", admin, (*wrapper).UnbindName, nil},
-
-		{"POST handles/{handle}/release", admin, (*wrapper).ReleaseHandle, act},
-
-		{"GET blocks", read, (*wrapper).ListBlocks, nil},
-		{"GET top", read, (*wrapper).ListTop, nil},
-		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},
-		{"DELETE blocks/{what...}", operate, (*wrapper).Unblock, nil},
-		{"POST erasures", admin, (*wrapper).Erase, newDocument[contract.EraseAsk]()},
-
-		{"GET doctor", read, (*wrapper).Examine, nil},
-		{"POST doctor", operate, (*wrapper).ExamineOnline, nil},
-		{"GET keys", read, (*wrapper).ListKeys, nil},
-		{"GET policy", read, (*wrapper).GetPolicy, nil},
-		{"POST config/reload", admin, (*wrapper).ReloadConfig, act},
-		{"POST clock/accept", admin, (*wrapper).AcceptClock, act},
-		{"POST log/level", operate, (*wrapper).SetLogLevel, newDocument[LevelAsk]()},
-		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},
-		{"POST backup", admin, (*wrapper).Backup, nil}, // the keys are in it
-		{"GET tokens", read, (*wrapper).ListTokens, nil},
-		{"POST tokens", admin, (*wrapper).CreateToken, newDocument[TokenAsk]()},
-		{"POST tokens/{name}/revoke", admin, (*wrapper).RevokeToken, act},
-		{"POST sessions/{did}/end", admin, (*wrapper).EndSessions, act},
-		{"GET relay", read, (*wrapper).CheckRelay, nil},
-		{"GET audit", read, (*wrapper).ListAudit, nil},
-	}
+// serve serves a route with a method of the API.
+func serve[In, Out any](r route.Route[In, Out], answer func(o *Operator, ctx context.Context, in In) (Out, error)) mounted {
+	return mounted{route.Describe(r), func(o *Operator) route.Answer {
+		return route.Answering(r, func(ctx context.Context, in In) (Out, error) { return answer(o, ctx, in) })
+	}}
 }
 
-// Routes returns the scope that each route needs, by its pattern.
-func Routes() map[string]federation.Scope {
-	all := map[string]federation.Scope{}
-	for _, each := range routes() {
-		all[each.pattern] = each.needs
+// routes returns the routes of the API. Operators act as participants over another one:
+// [contract.CallParticipant].
+func routes() []mounted {
+	return []mounted{
+		list(contract.ListHandoffs, (*Operator).handoffs),
+		serve(contract.OfferHandoff, (*Operator).offerHandoff),
+		serve(contract.GetHandoff, (*Operator).getHandoff),
+		serve(contract.GetPassport, (*Operator).getPassport),
+		serve(contract.TakeStep, (*Operator).takeStep),
+		serve(contract.EndOrphan, (*Operator).endOrphan),
+		serve(contract.ExplainEvent, (*Operator).explainEvent),
+		serve(contract.ExplainDID, (*Operator).explainDID),
+		serve(contract.GetPlace, (*Operator).getPlace),
+		serve(contract.StoreBlob, (*Operator).storeBlob),
+		serve(contract.Erase, (*Operator).erase),
+
+		list(contract.ListInbox, (*Operator).inbox),
+		serve(contract.AckInbox, (*Operator).ackInbox),
+		serve(contract.MoveInbox, (*Operator).moveInbox),
+
+		list(contract.ListLinks, (*Operator).links),
+		serve(contract.GetLink, (*Operator).getLink),
+		serve(contract.ChangeLink, (*Operator).changeLink),
+		list(contract.ListFeeds, (*Operator).feeds),
+		list(contract.ListFeedShapes, (*Operator).shapes),
+		serve(contract.ChangeFeed, (*Operator).changeFeed),
+		list(contract.ListDead, (*Operator).deadLetters),
+		serve(contract.GetDead, (*Operator).getDead),
+		serve(contract.SettleDead, (*Operator).settleDead),
+		list(contract.ListHeld, (*Operator).heldRelays),
+		serve(contract.SettleHeld, (*Operator).settleHeld),
+		list(contract.ListWebhooks, (*Operator).webhooks),
+		serve(contract.GetWebhook, (*Operator).getWebhook),
+		serve(contract.ChangeWebhook, (*Operator).changeWebhook),
+
+		list(contract.ListPeers, (*Operator).peers),
+		serve(contract.AddPeer, (*Operator).addPeer),
+		serve(contract.GetPeer, (*Operator).getPeer),
+		serve(contract.RemovePeer, (*Operator).removePeer),
+		serve(contract.SetPeerMode, (*Operator).setPeerMode),
+		serve(contract.ComparePeer, (*Operator).comparePeer),
+		list(contract.CheckRelay, (*Operator).relay),
+		list(contract.ListBindings, (*Operator).bindings),
+		serve(contract.BindName, (*Operator).bindName),
+		serve(contract.UnbindName, (*Operator).unbindName),
+		serve(contract.ReleaseHandle, (*Operator).releaseHandle),
+		list(contract.ListBlocks, (*Operator).blocks),
+		serve(contract.AddBlock, (*Operator).addBlock),
+		serve(contract.Unblock, (*Operator).unblock),
+		list(contract.ListTop, (*Operator).top),
+
+		serve(contract.Examine, (*Operator).examine),
+		serve(contract.ExamineOnline, (*Operator).examineOnline),
+		serve(contract.AcceptClock, (*Operator).acceptClock),
+		serve(contract.GetPolicy, (*Operator).getPolicy),
+		serve(contract.ReloadConfig, (*Operator).reloadConfig),
+		serve(contract.SetLogLevel, (*Operator).setLogLevel),
+		list(contract.ListKeys, (*Operator).keys),
+		serve(contract.RotateKey, (*Operator).rotateKey),
+		serve(contract.Backup, (*Operator).backup),
+		list(contract.ListTokens, (*Operator).tokens),
+		serve(contract.CreateToken, (*Operator).createToken),
+		serve(contract.RevokeToken, (*Operator).revokeToken),
+		serve(contract.EndSessions, (*Operator).endSessions),
+		list(contract.ListAudit, (*Operator).audit),
 	}
-	return all
 }
 
 // Mount registers the routes, for the callers that an admission admits.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
-	told := func(w http.ResponseWriter, r *http.Request, err error) { o.tell(w, r, usage(err.Error())) }
-	strict := contract.NewStrictHandlerWithOptions(o, nil, contract.StrictHTTPServerOptions{
-		RequestErrorHandlerFunc: told, ResponseErrorHandlerFunc: o.tell,
-	})
-	all := &wrapper{Handler: strict, ErrorHandlerFunc: told}
-	known := sync.OnceValues(readParameters)
 	for _, each := range routes() {
-		method, path, _ := strings.Cut(each.pattern, " ")
+		handler, parameters := each.Handler(each.answer(o), o.tell), parametersOf(each.Description)
 		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p, err := known()
-			if err == nil {
-				err = p.check(r, each.pattern)
-			}
-			if err != nil {
+			if err := checkParameters(r, parameters); err != nil {
 				o.tell(w, r, err)
 				return
 			}
-			if each.document != nil {
-				r = exactBody(r, each.document)
-			}
 			w.Header().Set("Cache-Control", "no-store")
-			each.serve(all, w, r)
+			handler.ServeHTTP(w, r)
 		})
-		mux.Handle(method+" "+Prefix+path, o.Admitted(admit, each.needs, serve))
+		mux.Handle(each.Method+" "+Prefix+each.Path, o.Admitted(admit, each.Scope, serve))
 	}
 	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.tell(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
 	})))
+}
+
+// parametersOf returns the names of the query parameters of a route.
+func parametersOf(d route.Description) []string {
+	var names []string
+	for _, field := range route.Fields(d.In) {
+		if field.Place == route.InQuery {
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
+// checkParameters returns an error for a parameter that a route does not have: a misspelt filter must
+// not answer with everything. Changes without parameters ignore all of them, and every route
+// ignores the parameters of lists.
+func checkParameters(r *http.Request, names []string) error {
+	if len(names) == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut) {
+		return nil
+	}
+	for name := range r.URL.Query() {
+		switch name {
+		case "limit", "cursor":
+			continue
+		case "watch":
+			if !slices.Contains(names, name) && slices.Contains(names, "cursor") {
+				return usage("this list cannot be watched")
+			}
+			continue
+		}
+		if !slices.Contains(names, name) {
+			return usage("there is no parameter " + strconv.Quote(name))
+		}
+	}
+	return nil
 }

@@ -10,37 +10,36 @@ import (
 	"baton/federation"
 )
 
-// EndSessions implements [contract.StrictServerInterface]. It invalidates the tokens of the
-// sessions and ends their streams at once.
-func (o *Operator) EndSessions(ctx context.Context, req contract.EndSessionsRequestObject) (contract.EndSessionsResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	ask := *req.Body
-	did, err := parseDID("did", req.DID)
+// endSessions invalidates the tokens of the sessions and ends their streams at once.
+func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Acted, error) {
+	ask, err := in.Body.Read()
 	if err != nil {
-		return nil, err
+		return Acted{}, err
+	}
+	did, err := parseDID("did", in.DID)
+	if err != nil {
+		return Acted{}, err
 	}
 	names, err := o.sessionNames(ctx, did)
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
 	now := time.Now()
 	if ask.DryRun {
 		found, err := o.deps.Sessions.Sessions(ctx, names, now)
 		if err != nil {
-			return nil, err
+			return Acted{}, err
 		}
-		return contract.EndSessions200JSONResponse(o.acted(ctx, "token revoke", string(did), ask, len(found))), nil
+		return o.acted(ctx, "token revoke", string(did), ask, len(found)), nil
 	}
 	ended, err := o.deps.Sessions.EndSessions(ctx, names, "", false, now)
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
 	for _, name := range names {
 		o.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
 	}
-	return contract.EndSessions200JSONResponse(o.acted(ctx, "token revoke", string(did), ask, ended)), nil
+	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
 
 // sessionNames returns the names of the participant with a DID in the sessions table.

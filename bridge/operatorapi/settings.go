@@ -5,35 +5,35 @@ import (
 	"strings"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 )
 
-// ReloadConfig implements [contract.StrictServerInterface].
-func (o *Operator) ReloadConfig(ctx context.Context, req contract.ReloadConfigRequestObject) (contract.ReloadConfigResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	done, err := o.deps.Settings.Reload(ctx, req.Body.DryRun)
+func (o *Operator) reloadConfig(ctx context.Context, body route.Body[Act]) (contract.Reloaded, error) {
+	ask, err := body.Read()
 	if err != nil {
-		return nil, err
+		return contract.Reloaded{}, err
 	}
-	if done.DryRun = req.Body.DryRun; !done.DryRun {
-		o.act(ctx, "config reload", done.File, req.Body.Reason)
+	done, err := o.deps.Settings.Reload(ctx, ask.DryRun)
+	if err != nil {
+		return contract.Reloaded{}, err
 	}
-	return contract.ReloadConfig200JSONResponse(done), nil
+	if done.DryRun = ask.DryRun; !done.DryRun {
+		o.act(ctx, "config reload", done.File, ask.Reason)
+	}
+	return done, nil
 }
 
-// SetLogLevel implements [contract.StrictServerInterface].
-func (o *Operator) SetLogLevel(ctx context.Context, req contract.SetLogLevelRequestObject) (contract.SetLogLevelResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (contract.LogLevels, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return contract.LogLevels{}, err
 	}
-	ask := *req.Body
 	levels, err := o.deps.Settings.SetLogLevel(ask.Package, ask.Level, ask.DryRun)
 	if err != nil {
-		return nil, err
+		return contract.LogLevels{}, err
 	}
 	if levels.DryRun = ask.DryRun; !ask.DryRun {
 		o.act(ctx, "log level", strings.TrimSpace(ask.Package+" "+ask.Level), ask.Reason)
 	}
-	return contract.SetLogLevel200JSONResponse(levels), nil
+	return levels, nil
 }

@@ -4,82 +4,62 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
 
-// OfferHandoff implements [contract.StrictServerInterface].
-func (o *Operator) OfferHandoff(ctx context.Context, req contract.OfferHandoffRequestObject) (contract.OfferHandoffResponseObject, error) {
-	return o.take(ctx, req.Body, federation.Offer, federation.View{})
+func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (Filed, error) {
+	return o.take(ctx, body, federation.Offer, federation.View{})
 }
 
-// TakeStep implements [contract.StrictServerInterface].
-func (o *Operator) TakeStep(ctx context.Context, req contract.TakeStepRequestObject) (contract.TakeStepResponseObject, error) {
-	verb := federation.Verb(req.Verb)
+func (o *Operator) takeStep(ctx context.Context, in contract.StepOf) (Filed, error) {
+	verb := federation.Verb(in.Verb)
 	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
-		return nil, &federation.RefusalError{Code: federation.UnknownVerb}
+		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
 	}
-	view, err := o.find(ctx, req.ID)
+	view, err := o.find(ctx, in.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
-		return nil, &federation.RefusalError{Code: federation.UnknownHandoff}
+		return Filed{}, &federation.RefusalError{Code: federation.UnknownHandoff}
 	}
 	if err != nil {
-		return nil, err
+		return Filed{}, err
 	}
-	return o.take(ctx, req.Body, verb, view)
-}
-
-// filed is the answer to a step.
-type filed Filed
-
-// VisitOfferHandoffResponse implements [contract.OfferHandoffResponseObject].
-func (f filed) VisitOfferHandoffResponse(w http.ResponseWriter) error {
-	if f.Waits != "" {
-		return contract.OfferHandoff202JSONResponse(f).VisitOfferHandoffResponse(w)
-	}
-	return contract.OfferHandoff201JSONResponse(f).VisitOfferHandoffResponse(w)
-}
-
-// VisitTakeStepResponse implements [contract.TakeStepResponseObject].
-func (f filed) VisitTakeStepResponse(w http.ResponseWriter) error {
-	if f.Waits != "" {
-		return contract.TakeStep202JSONResponse(f).VisitTakeStepResponse(w)
-	}
-	return contract.TakeStep201JSONResponse(f).VisitTakeStepResponse(w)
+	return o.take(ctx, in.Body, verb, view)
 }
 
 // take submits one step, as it was signed or as the gateway vouches for it.
-func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, view federation.View) (filed, error) {
-	if err := bodyOf(ctx); err != nil {
-		return filed{}, err
+func (o *Operator) take(ctx context.Context, body route.Body[Ask], verb federation.Verb, view federation.View) (Filed, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return Filed{}, err
 	}
 	wait, err := waitOf(ask.Wait)
 	if err != nil {
-		return filed{}, err
+		return Filed{}, err
 	}
-	ev, losses, err := o.step(ctx, *ask, verb, view, time.Now())
+	ev, losses, err := o.step(ctx, ask, verb, view, time.Now())
 	if err != nil {
-		return filed{}, err
+		return Filed{}, err
 	}
 	warnings, err := o.builder().Warnings(ctx, ev)
 	if err != nil {
-		return filed{}, err
+		return Filed{}, err
 	}
 	o.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := o.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits
 	if err != nil && !waits {
-		return filed{}, fmt.Errorf("submit %s: %w", verb, err)
+		return Filed{}, fmt.Errorf("submit %s: %w", verb, err)
 	}
 	entry := judged.Entry
 	o.act(ctx, "handoff "+string(verb), entry.Event.Handoff.String()+" as "+string(entry.Event.Actor()), ask.Reason)
-	f := filed{
+	f := Filed{
 		ID: entry.Event.Handoff, EventID: entry.Event.ID, Verb: entry.Event.Verb, State: entry.State,
 		Duplicate: judged.Duplicate, Lost: []string{},
 	}
@@ -116,7 +96,7 @@ func waitOf(text string) (time.Duration, error) {
 
 // awaitRuling waits until the home of a remote handoff has ruled on a step, and adds the ruling
 // to the answer. After the wait the answer says that the step still waits.
-func (o *Operator) awaitRuling(ctx context.Context, f *filed, judged federation.Judgement, wait time.Duration) error {
+func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	entry, err := o.deps.Rulings.AwaitRuling(patient, judged.Entry.Event)
@@ -175,24 +155,23 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 	return o.builder().Vouch(ctx, draft, view, now)
 }
 
-// GetPlace implements [contract.StrictServerInterface].
-func (o *Operator) GetPlace(ctx context.Context, req contract.GetPlaceRequestObject) (contract.GetPlaceResponseObject, error) {
-	from, err := parseDID("from", req.Params.From)
+func (o *Operator) getPlace(ctx context.Context, in contract.PlaceQuery) (Place, error) {
+	from, err := parseDID("from", in.From)
 	if err != nil {
-		return nil, err
+		return Place{}, err
 	}
 	var to federation.DID
-	if text := req.Params.To; text != "" {
+	if text := in.To; text != "" {
 		if to, err = stepbuilder.Recipient(text); err != nil {
-			return nil, err
+			return Place{}, err
 		}
 	}
-	place, tags, err := o.builder().Place(ctx, from, to, req.Params.Channel)
+	place, tags, err := o.builder().Place(ctx, from, to, in.Channel)
 	if err != nil {
-		return nil, err
+		return Place{}, err
 	}
 	if place.Venue == "" {
 		place.Venue = o.builder().Pair(from, to)
 	}
-	return contract.GetPlace200JSONResponse(Place{Venue: place.Venue, Dialect: tags}), nil
+	return Place{Venue: place.Venue, Dialect: tags}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -20,15 +21,9 @@ const (
 	maxTokenLife     = 8760 * time.Hour
 )
 
-// ListTokens implements [contract.StrictServerInterface].
-func (o *Operator) ListTokens(ctx context.Context, req contract.ListTokensRequestObject) (contract.ListTokensResponseObject, error) {
-	p := req.Params
-	return o.list(ctx, o.tokens(), nil, p.Limit, p.Cursor, nil)
-}
-
 // tokens returns the list of tokens, by name.
-func (o *Operator) tokens() listing {
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+func (o *Operator) tokens(context.Context, contract.Paging) (listing[Token], error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
 		found, err := o.deps.Tokens.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
 		for _, t := range found {
@@ -39,33 +34,32 @@ func (o *Operator) tokens() listing {
 		}
 		return p, err
 	}
-	return listing{page: page}
+	return listing[Token]{page: page}, nil
 }
 
 func shapeToken(t federation.OperatorToken) Token {
 	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
 }
 
-// CreateToken implements [contract.StrictServerInterface]. The answer alone has
-// the token.
-func (o *Operator) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// createToken makes a token. Only its answer has the token itself.
+func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (NewToken, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return NewToken{}, err
 	}
-	ask := *req.Body
 	text, token, err := tokenOf(ask, time.Now())
 	if err != nil {
-		return nil, err
+		return NewToken{}, err
 	}
 	err = o.deps.Tokens.AddToken(ctx, token)
 	if errors.Is(err, federation.ErrTaken) {
-		return nil, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
+		return NewToken{}, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
 	}
 	if err != nil {
-		return nil, err
+		return NewToken{}, err
 	}
 	o.act(ctx, "token create", token.Name+" "+string(token.Scope), ask.Reason)
-	return contract.CreateToken201JSONResponse(NewToken{Token: shapeToken(token), Text: text}), nil
+	return NewToken{Token: shapeToken(token), Text: text}, nil
 }
 
 // tokenOf makes the token that a request asks for.
@@ -91,26 +85,25 @@ func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorTok
 	return text, t, nil
 }
 
-// RevokeToken implements [contract.StrictServerInterface]. Requests from now on
-// are refused.
-func (o *Operator) RevokeToken(ctx context.Context, req contract.RevokeTokenRequestObject) (contract.RevokeTokenResponseObject, error) {
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
+// revokeToken revokes a token: later requests with it are refused.
+func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acted, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
 	}
-	ask := *req.Body
-	name := req.Name
+	name := in.Name
 	revoke := o.deps.Tokens.RevokeToken
 	if ask.DryRun {
 		revoke = o.hasToken
 	}
-	err := revoke(ctx, name)
+	err = revoke(ctx, name)
 	if isNotFound(err) {
-		return nil, errNone("token " + name)
+		return Acted{}, errNone("token " + name)
 	}
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	return contract.RevokeToken200JSONResponse(o.acted(ctx, "token revoke", name, ask, 1)), nil
+	return o.acted(ctx, "token revoke", name, ask, 1), nil
 }
 
 // hasToken returns [federation.ErrNotFound] for a name that no token has.

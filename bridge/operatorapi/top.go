@@ -23,34 +23,27 @@ const (
 	maxTopSince = time.Hour
 )
 
-// ListTop implements [contract.StrictServerInterface].
-func (o *Operator) ListTop(ctx context.Context, req contract.ListTopRequestObject) (contract.ListTopResponseObject, error) {
-	l, err := o.top(req.Params)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
-}
-
 // top returns the list of senders, those with the most steps first. It has no second page.
-func (o *Operator) top(query contract.ListTopParams) (listing, error) {
+func (o *Operator) top(_ context.Context, query contract.TopQuery) (listing[Sender], error) {
 	by, since := ByDID, topSince
 	if query.By != "" {
 		by = query.By
 	}
 	if !slices.Contains([]string{ByDID, ByAddress, ByLink}, by) {
-		return listing{}, usage("by: want did, address or link, not " + strconv.Quote(by))
+		return listing[Sender]{}, usage("by: want did, address or link, not " + strconv.Quote(by))
 	}
 	if query.Since != "" {
 		var err error
 		if since, err = time.ParseDuration(query.Since); err != nil || since < time.Minute || since > maxTopSince {
-			return listing{}, usage("since: want a duration from 1m to 1h")
+			return listing[Sender]{}, usage("since: want a duration from 1m to 1h")
 		}
 	}
-	page := func(_ context.Context, _ string, limit int) (any, error) {
+	page := func(_ context.Context, _ string, limit int) (Page[Sender], error) {
 		senders := []Sender{}
 		for _, s := range o.deps.Senders.TopSenders(by, since, limit, time.Now()) {
 			senders = append(senders, Sender(s))
 		}
 		return Page[Sender]{Items: senders}, nil
 	}
-	return listing{page, watchPage(page, func(s Sender) Sender { return s })}, nil
+	return listing[Sender]{page, watchPage(page)}, nil
 }

@@ -12,32 +12,25 @@ import (
 	"baton/federation"
 )
 
-// ListWebhooks implements [contract.StrictServerInterface].
-func (o *Operator) ListWebhooks(ctx context.Context, req contract.ListWebhooksRequestObject) (contract.ListWebhooksResponseObject, error) {
-	l, err := o.webhooks(req.Params)
-	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
-}
-
 // webhooks returns the list of webhooks, the oldest first.
-func (o *Operator) webhooks(query contract.ListWebhooksParams) (listing, error) {
+func (o *Operator) webhooks(_ context.Context, query contract.WebhookQuery) (listing[Webhook], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
-		return listing{}, err
+		return listing[Webhook]{}, err
 	}
-	page := func(ctx context.Context, cursor string, limit int) (any, error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Webhook], error) {
 		var after federation.WebhookID
 		if err := after.UnmarshalText([]byte(cursor)); err != nil {
-			return nil, federation.ErrUnknownCursor
+			return Page[Webhook]{}, federation.ErrUnknownCursor
 		}
 		hooks, err := o.deps.Webhooks.Webhooks(ctx, did, after, limit)
 		if err != nil {
-			return nil, err
+			return Page[Webhook]{}, err
 		}
 		p := Page[Webhook]{Items: make([]Webhook, len(hooks))}
 		for i, h := range hooks {
 			if p.Items[i], err = o.shapeWebhook(ctx, h); err != nil {
-				return nil, err
+				return Page[Webhook]{}, err
 			}
 		}
 		if len(hooks) == limit {
@@ -45,7 +38,7 @@ func (o *Operator) webhooks(query contract.ListWebhooksParams) (listing, error) 
 		}
 		return p, nil
 	}
-	return listing{page: page}, nil
+	return listing[Webhook]{page: page}, nil
 }
 
 // optionalDID reads a DID that need not be named.
@@ -64,28 +57,24 @@ func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webh
 	}, err
 }
 
-// GetWebhook implements [contract.StrictServerInterface]. It answers with as
-// many deliveries as a page holds.
-func (o *Operator) GetWebhook(ctx context.Context, req contract.GetWebhookRequestObject) (contract.GetWebhookResponseObject, error) {
-	limit, err := limitOf(req.Params.Limit)
+// getWebhook answers with as many deliveries as a page holds.
+func (o *Operator) getWebhook(ctx context.Context, in contract.IDPage) (Webhook, error) {
+	limit := limitOf(in.Paging)
+	before, err := parseNumber("cursor", in.Cursor)
 	if err != nil {
-		return nil, err
+		return Webhook{}, err
 	}
-	before, err := parseNumber("cursor", req.Params.Cursor)
+	h, err := o.findWebhook(ctx, in.ID, "")
 	if err != nil {
-		return nil, err
-	}
-	h, err := o.findWebhook(ctx, req.ID, "")
-	if err != nil {
-		return nil, err
+		return Webhook{}, err
 	}
 	shaped, err := o.shapeWebhook(ctx, h)
 	if err != nil {
-		return nil, err
+		return Webhook{}, err
 	}
 	pushes, err := o.deps.Webhooks.Pushes(ctx, h.ID, before, limit)
 	if err != nil {
-		return nil, err
+		return Webhook{}, err
 	}
 	shaped.WebhookDetail = &WebhookDetail{Deliveries: []WebhookDelivery{}}
 	for _, p := range pushes {
@@ -97,39 +86,38 @@ func (o *Operator) GetWebhook(ctx context.Context, req contract.GetWebhookReques
 	if len(pushes) == limit {
 		shaped.NextCursor = strconv.FormatInt(pushes[limit-1].Item, 10)
 	}
-	return contract.GetWebhook200JSONResponse(shaped), nil
+	return shaped, nil
 }
 
-// ChangeWebhook implements [contract.StrictServerInterface]. Where the request
-// names a DID, it changes a webhook of that DID alone.
-func (o *Operator) ChangeWebhook(ctx context.Context, req contract.ChangeWebhookRequestObject) (contract.ChangeWebhookResponseObject, error) {
-	verb, change := req.Verb, o.redeliver
+// changeWebhook changes a webhook. If the request names a DID, the webhook must be of that DID.
+func (o *Operator) changeWebhook(ctx context.Context, in contract.WebhookChange) (Acted, error) {
+	verb, change := in.Verb, o.redeliver
 	switch {
 	case verb == "redeliver":
 	case verb != "enable":
-		return nil, errNone("verb " + verb + " of webhooks")
-	case req.Params.Of != "":
-		return nil, usage("there is no parameter \"of\" here")
+		return Acted{}, errNone("verb " + verb + " of webhooks")
+	case in.Of != "":
+		return Acted{}, usage("there is no parameter \"of\" here")
 	default:
 		change = o.enable
 	}
-	if err := bodyOf(ctx); err != nil {
-		return nil, err
-	}
-	ask := *req.Body
-	did, err := optionalDID(req.Params.DID)
+	ask, err := in.Body.Read()
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	h, err := o.findWebhook(ctx, req.ID, did)
+	did, err := optionalDID(in.DID)
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	changed, err := change(ctx, h, req.Params.Of, ask.DryRun)
+	h, err := o.findWebhook(ctx, in.ID, did)
 	if err != nil {
-		return nil, err
+		return Acted{}, err
 	}
-	return contract.ChangeWebhook200JSONResponse(o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed)), nil
+	changed, err := change(ctx, h, in.Of, ask.DryRun)
+	if err != nil {
+		return Acted{}, err
+	}
+	return o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed), nil
 }
 
 // enable has a webhook called again, and returns 1 where it was not.

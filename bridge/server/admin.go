@@ -16,15 +16,12 @@ import (
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
 // callers with a token, with the operator page. Beyond loopback, profiles and metrics also require
 // a token. With admin.debug = "token", profiles require one on loopback too.
-func (p *Server) mountAdmin() error {
+func (p *Server) mountAdmin() {
 	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	p.mountProbes(p.socketMux, nil, nil)
 	check := operatorapi.NewTokenCheck(p.Record)
 	operator := p.mountOperator(p.adminMux, check.Admit)
-	ui, err := page.New(page.Deps{Home: p.homeID(), API: operator, Tokens: p.Record, Check: check, Log: p.log, Ended: p.ended})
-	if err != nil {
-		return err
-	}
+	ui := page.New(page.Deps{Home: p.homeID(), API: operator, Tokens: p.Record, Check: check, Log: p.log, Ended: p.ended})
 	ui.Mount(p.adminMux)
 	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
 	guard, guardDebug := withToken, withToken
@@ -35,7 +32,6 @@ func (p *Server) mountAdmin() error {
 		}
 	}
 	p.mountProbes(p.adminMux, guard, guardDebug)
-	return nil
 }
 
 func (p *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Handler) http.Handler) {

@@ -37,7 +37,8 @@ func (p *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) 
 	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
 		operator.Acted(ctx, "participant "+operation, string(did))
 	}}
-	mux.Handle("POST "+operatorapi.Prefix+"participants/{did}/{operation}", operator.Admitted(admit, federation.OperateScope, accounts))
+	call := contract.CallParticipant
+	mux.Handle(call.Method+" "+operatorapi.Prefix+call.Path, operator.Admitted(admit, call.Scope, accounts))
 	return operator
 }
 

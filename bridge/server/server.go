@@ -187,9 +187,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	if err := p.mountAdmin(); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
+	p.mountAdmin()
 	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.Record}.Mount(p.publicMux)
 	bridge.ContextServer{Blobs: p.Record, Log: p.log}.Mount(p.publicMux)
 	p.voiceHub.Mount(p.publicMux)

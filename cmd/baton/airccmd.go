@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
@@ -25,14 +24,12 @@ type aircRelease struct {
 
 // Run releases the handle.
 func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ReleaseHandle(ctx, cmd.Handle, cmd.act())
-	}, func(changed int) string {
+	return change(ctx, c, streams, cmd.changeFlags, contract.ReleaseHandle, contract.ActOnHandle{Handle: cmd.Handle, Body: cmd.body()}, func(changed int) string {
 		if changed == 0 {
 			return cmd.Handle + " was released before"
 		}
 		return cmd.Handle + " is released: its keys, sessions and webhooks have ended, and it may be registered again"
-	}, cmd.Handle)
+	})
 }
 
 // aircHeld lists held messages.
@@ -45,9 +42,7 @@ type aircHeld struct {
 
 // Run prints the list.
 func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListHeld(ctx, &contract.ListHeldParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), To: cmd.To})
-	}, cmd.Watch, text.HeldRelays())
+	return list(ctx, c, streams, contract.ListHeld, contract.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, text.HeldRelays())
 }
 
 // heldIDs are the arguments of the commands that settle held messages.
@@ -58,8 +53,8 @@ type heldIDs struct {
 }
 
 func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	return h.changeEach(c, streams, h.IDs, func(api *contract.Client, id string) (*http.Response, error) {
-		return api.SettleHeld(ctx, id, verb, h.act())
+	return changeEach(ctx, c, streams, h.changeFlags, h.IDs, contract.SettleHeld, func(id string) contract.IDChange {
+		return contract.IDChange{ID: id, Verb: verb, Body: h.body()}
 	}, did)
 }
 

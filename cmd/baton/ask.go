@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 
@@ -13,23 +12,13 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/terminal"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/configs"
 )
 
 // client returns the client of the gateway that the flags name: --gateway, else the socket of
-// the configuration. The names are those in the path of the request.
-func (c *cli) client(names ...string) (*client.Client, error) {
-	gateway, err := c.openClient()
-	if err != nil {
-		return nil, err
-	}
-	if err := gateway.CheckNames(names...); err != nil {
-		return nil, &usageError{err}
-	}
-	return gateway, nil
-}
-
-func (c *cli) openClient() (*client.Client, error) {
+// the configuration.
+func (c *cli) client() (*client.Client, error) {
 	if c.Gateway != "" {
 		token, err := c.token()
 		if err != nil {
@@ -48,7 +37,7 @@ func (c *cli) openClient() (*client.Client, error) {
 	if file.Admin.Socket == "" {
 		return nil, errors.New("the configuration has no admin.socket: name the gateway with --gateway")
 	}
-	return client.NewSocket(file.Path(file.Admin.Socket))
+	return client.NewSocket(file.Path(file.Admin.Socket)), nil
 }
 
 // token reads the file of --token-file. A socket needs none.
@@ -68,14 +57,13 @@ func (c *cli) terminal(streams std) terminal.Terminal {
 	return terminal.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON}
 }
 
-// show asks the gateway for one document and prints it: with --json as it is, else by write. The
-// names are those in the path of the request.
-func show[T any](c *cli, streams std, ask client.Request, write func(out io.Writer, document T) error, names ...string) error {
-	gateway, err := c.client(names...)
+// show asks the gateway for one document and prints it: with --json as it is, else by write.
+func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
+	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	return terminal.Show(c.terminal(streams), gateway, ask, write)
+	return terminal.Show(ctx, c.terminal(streams), gateway, r, in, write)
 }
 
 // printDocument prints a document: with --json as it is, else by write.
@@ -89,20 +77,20 @@ func printLine[T any](c *cli, streams std, document T, line string) error {
 }
 
 // report is show for a document that is one line.
-func report[T any](c *cli, streams std, ask client.Request, line func(document T) string, names ...string) error {
-	return show(c, streams, ask, terminal.Line(line), names...)
+func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, line func(document T) string) error {
+	return show(ctx, c, streams, r, in, terminal.Line(line))
 }
 
 // list prints one page of a list, or with watch the page and then each change.
-func list[T any](ctx context.Context, c *cli, streams std, ask client.Request, watch bool, t text.Table[T], names ...string) error {
-	gateway, err := c.client(names...)
-	switch {
-	case err != nil:
+func list[In contract.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, contract.Page[T]], in In, t text.Table[T]) error {
+	gateway, err := c.client()
+	if err != nil {
 		return err
-	case watch:
-		return terminal.Watch(ctx, c.terminal(streams), gateway, ask, t)
 	}
-	return terminal.List(c.terminal(streams), gateway, ask, t)
+	if _, watch := in.List(); watch {
+		return terminal.Watch(ctx, c.terminal(streams), gateway, r, in, t)
+	}
+	return terminal.List(ctx, c.terminal(streams), gateway, r, in, t)
 }
 
 // printJSON writes one document for a machine.
@@ -116,17 +104,17 @@ type listFlags struct {
 	Cursor string `help:"Go on from where another list ended." placeholder:"C"`
 }
 
+// page returns the flags as a request has them.
+func (f listFlags) page() contract.Paging { return contract.Paging{Limit: &f.Limit, Cursor: f.Cursor} }
+
 // watchFlag is the flag of the lists that can be watched.
 type watchFlag struct {
 	Watch bool `help:"Go on printing what changes, until stopped."`
 }
 
-// parameter returns the parameter watch of a request, nil for none.
-func (f watchFlag) parameter() *string {
-	if f.Watch {
-		return new("")
-	}
-	return nil
+// of returns a page as a request has it that may watch the list.
+func (f watchFlag) of(page contract.Paging) contract.Watching {
+	return contract.Watching{Paging: page, Watch: f.Watch}
 }
 
 // reasonFlag is the flag of every command that changes something.
@@ -141,17 +129,17 @@ type changeFlags struct {
 	DryRun bool `help:"Say what would happen, and change nothing." name:"dry-run"`
 }
 
-// dry returns the parameter dry_run of a request, nil for none.
-func (f changeFlags) dry() *string {
-	if f.DryRun {
-		return new("true")
-	}
-	return nil
-}
-
 // act returns the flags as a request has them.
 func (f changeFlags) act() contract.Act {
 	return contract.Act{Reason: f.Reason, DryRun: f.DryRun}
+}
+
+// body returns the flags as the body of a request.
+func (f changeFlags) body() route.Body[contract.Act] { return route.JSON(f.act()) }
+
+// removal returns the flags as a request without a body has them.
+func (f changeFlags) removal() contract.Removal {
+	return contract.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
 
 // said returns a line about a change, with a mark where nothing was changed.
@@ -163,17 +151,16 @@ func (f changeFlags) said(line string) string {
 }
 
 // change asks the gateway for a change and prints a line about it.
-func (f changeFlags) change(c *cli, streams std, ask client.Request, line func(changed int) string, names ...string) error {
-	return report(c, streams, ask, func(done contract.Acted) string { return f.said(line(done.Changed)) }, names...)
+func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, contract.Acted], in In, line func(changed int) string) error {
+	return report(ctx, c, streams, r, in, func(done contract.Acted) string { return f.said(line(done.Changed)) })
 }
 
 // changeEach asks for the change of one thing after another, and prints a line about each.
-func (f changeFlags) changeEach(
-	c *cli, streams std, ids []string, ask func(api *contract.Client, id string) (*http.Response, error), did string,
+func changeEach[In any](
+	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, contract.Acted], in func(id string) In, did string,
 ) error {
 	for _, id := range ids {
-		err := f.change(c, streams, func(api *contract.Client) (*http.Response, error) { return ask(api, id) },
-			func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) }, id)
+		err := change(ctx, c, streams, f, r, in(id), func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) })
 		if err != nil {
 			return err
 		}

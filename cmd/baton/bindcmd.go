@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 )
 
 // bindCommands keep names that stand for DIDs.
@@ -21,9 +21,7 @@ type bindList struct{ listFlags }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListBindings(ctx, &contract.ListBindingsParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, text.Bindings())
+	return list(ctx, c, streams, contract.ListBindings, cmd.page(), text.Bindings())
 }
 
 // boundName is the name that a binding is about.
@@ -43,12 +41,10 @@ type bindAdd struct {
 
 // Run binds, and prints the binding.
 func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
-	bind := contract.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch}
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.BindName(ctx, cmd.Network, cmd.Name, bind)
-	}, func(b contract.Binding) string {
+	bind := route.JSON(contract.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch})
+	return report(ctx, c, streams, contract.BindName, contract.NameBinding{Network: cmd.Network, Name: cmd.Name, Body: bind}, func(b contract.Binding) string {
 		return cmd.said(fmt.Sprintf("%s on %s stands for %s", b.Name, b.Network, b.DID))
-	}, cmd.Network, cmd.Name)
+	})
 }
 
 // bindRemove ends a binding.
@@ -59,9 +55,8 @@ type bindRemove struct {
 
 // Run ends the binding.
 func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.UnbindName(ctx, cmd.Network, cmd.Name, &contract.UnbindNameParams{Reason: cmd.Reason, DryRun: cmd.dry()})
-	}, func(struct{}) string {
+	in := contract.NameUnbinding{Network: cmd.Network, Name: cmd.Name, Removal: cmd.removal()}
+	return report(ctx, c, streams, contract.UnbindName, in, func(contract.Empty) string {
 		return cmd.said(fmt.Sprintf("%s on %s stands for nobody", cmd.Name, cmd.Network))
-	}, cmd.Network, cmd.Name)
+	})
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 )
 
 // blockCommands keep the sources that nothing is taken from.
@@ -37,7 +37,7 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.For != 0 {
 		ask.For = cmd.For.String()
 	}
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.Block(ctx, ask) }, func(done contract.Blocked) string {
+	return report(ctx, c, streams, contract.AddBlock, route.JSON(ask), func(done contract.Blocked) string {
 		return cmd.said(text.Blocked(done))
 	})
 }
@@ -51,9 +51,9 @@ type blockRemove struct {
 
 // Run ends the block.
 func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.Unblock(ctx, cmd.What, &contract.UnblockParams{Reason: cmd.Reason, DryRun: cmd.dry()})
-	}, func(int) string { return cmd.What + " is not blocked any more" }, cmd.What)
+	return change(ctx, c, streams, cmd.changeFlags, contract.Unblock, contract.Unblocking{What: cmd.What, Removal: cmd.removal()}, func(int) string {
+		return cmd.What + " is not blocked any more"
+	})
 }
 
 // blockList lists blocks.
@@ -61,9 +61,7 @@ type blockList struct{ listFlags }
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListBlocks(ctx, &contract.ListBlocksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, text.Blocks())
+	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), text.Blocks())
 }
 
 // topCommand lists the senders with the most steps.
@@ -77,7 +75,6 @@ type topCommand struct {
 
 // Run prints the list.
 func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListTop(ctx, &contract.ListTopParams{Limit: &cmd.Limit, Watch: cmd.parameter(), By: cmd.By, Since: cmd.Since.String()})
-	}, cmd.Watch, text.Senders())
+	page := contract.Paging{Limit: &cmd.Limit}
+	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, text.Senders())
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 )
@@ -25,7 +24,7 @@ first: expired handoffs and keys cannot be restored. baton doctor reports whethe
 
 // Run confirms the clock.
 func (cmd clockAccept) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) { return api.AcceptClock(ctx, cmd.act()) }, func(changed int) string {
+	return change(ctx, c, streams, cmd.changeFlags, contract.AcceptClock, cmd.body(), func(changed int) string {
 		if changed == 0 {
 			return "the clock was confirmed already"
 		}

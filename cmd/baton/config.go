@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"strings"
 
@@ -80,7 +79,7 @@ type reloadCommand struct{ changeFlags }
 
 // Run prints each changed key with its effect.
 func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.ReloadConfig(ctx, cmd.act()) }, func(done contract.Reloaded) string {
+	return report(ctx, c, streams, contract.ReloadConfig, cmd.body(), func(done contract.Reloaded) string {
 		return strings.Join(append(text.Settings(done), cmd.said(fmt.Sprintf("%s is read again, %d keys changed", done.File, len(done.Changes)))), "\n")
 	})
 }

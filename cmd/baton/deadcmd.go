@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"time"
 
@@ -31,9 +30,7 @@ type deadList struct {
 
 // Run prints the list.
 func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListDead(ctx, &contract.ListDeadParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Reason: cmd.Reason, Peer: cmd.Peer})
-	}, cmd.Watch, text.DeadLetters())
+	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, text.DeadLetters())
 }
 
 // deadShow shows one dead letter.
@@ -43,9 +40,7 @@ type deadShow struct {
 
 // Run prints it.
 func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.GetDead(ctx, cmd.ID)
-	}, text.DeadLetter, cmd.ID)
+	return show(ctx, c, streams, contract.GetDead, contract.ByID{ID: cmd.ID}, text.DeadLetter)
 }
 
 // deadIDs are the arguments of the commands that change dead letters.
@@ -63,8 +58,8 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	if d.All {
 		d.IDs = []string{"all"}
 	}
-	return d.changeEach(c, streams, d.IDs, func(api *contract.Client, id string) (*http.Response, error) {
-		return api.SettleDead(ctx, id, verb, d.act())
+	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, contract.SettleDead, func(id string) contract.IDChange {
+		return contract.IDChange{ID: id, Verb: verb, Body: d.body()}
 	}, did)
 }
 
@@ -132,7 +127,5 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListAudit(ctx, &contract.ListAuditParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Since: since, Actor: cmd.Actor})
-	}, cmd.Watch, text.Changes())
+	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, text.Changes())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 
 	"baton/bridge/operatorapi/client"
@@ -23,16 +22,17 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Ask[contract.DiagnosisPage](gateway, func(api *contract.Client) (*http.Response, error) {
-		if cmd.Online {
-			return api.ExamineOnline(ctx)
-		}
-		return api.Examine(ctx)
-	})
+	examine := contract.Examine
+	if cmd.Online {
+		examine = contract.ExamineOnline
+	}
+	page, err := client.Call(ctx, gateway, examine, struct{}{})
 	if err != nil {
 		return err
 	}
-	err = printDocument(c, streams, page, func(out io.Writer, page contract.DiagnosisPage) error { return text.Diagnoses(out, page.Items) })
+	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Diagnosis]) error {
+		return text.Diagnoses(out, page.Items)
+	})
 	return errors.Join(err, failedDiagnosis(page.Items))
 }
 
@@ -60,5 +60,5 @@ type policyShow struct{}
 
 // Run prints the rules, then the limits.
 func (policyShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) { return api.GetPolicy(ctx) }, text.Policy)
+	return show(ctx, c, streams, contract.GetPolicy, struct{}{}, text.Policy)
 }

@@ -10,6 +10,7 @@ import (
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 )
 
 // eraseCommand erases the content of what a person took part in.
@@ -54,7 +55,7 @@ func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	done, err := client.Read[contract.Erased](gateway.EraseWhole(ctx, contract.EraseAsk{Act: cmd.act(), DID: cmd.DID}))
+	done, err := client.Call(ctx, gateway, contract.Erase, route.JSON(contract.EraseAsk{Act: cmd.act(), DID: cmd.DID}))
 	if err != nil {
 		return err
 	}

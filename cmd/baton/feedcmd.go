@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
@@ -33,15 +32,11 @@ type feedList struct {
 
 // Run prints the list.
 func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
-	params := contract.ListFeedsParams{
-		Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Link: cmd.Link, Peer: cmd.Peer, Handoff: cmd.Handoff,
-	}
+	query := contract.FeedQuery{Link: cmd.Link, Peer: cmd.Peer, Handoff: cmd.Handoff, Watching: cmd.of(cmd.page())}
 	if cmd.Older > 0 {
-		params.Older = cmd.Older.String()
+		query.Older = cmd.Older.String()
 	}
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListFeeds(ctx, &params)
-	}, cmd.Watch, text.Deliveries(time.Now))
+	return list(ctx, c, streams, contract.ListFeeds, query, text.Deliveries(time.Now))
 }
 
 // feedShape counts pending deliveries.
@@ -49,9 +44,7 @@ type feedShape struct{}
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListFeedShapes(ctx, &contract.ListFeedShapesParams{})
-	}, false, text.Shapes(time.Now))
+	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, text.Shapes(time.Now))
 }
 
 // feedSwitch is what the commands about a hold share.
@@ -62,9 +55,9 @@ type feedSwitch struct {
 }
 
 func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line string) error {
-	return f.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeFeed(ctx, f.Name, verb, &contract.ChangeFeedParams{}, f.act())
-	}, func(int) string { return line }, f.Name)
+	return change(ctx, c, streams, f.changeFlags, contract.ChangeFeed, contract.FeedChange{ID: f.Name, Verb: verb, Body: f.body()}, func(int) string {
+		return line
+	})
 }
 
 // feedHold holds a destination.
@@ -93,9 +86,8 @@ type feedIDs struct {
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	params := contract.ChangeFeedParams{Link: f.Link, Peer: f.Peer}
-	return f.changeEach(c, streams, f.IDs, func(api *contract.Client, id string) (*http.Response, error) {
-		return api.ChangeFeed(ctx, id, verb, &params, f.act())
+	return changeEach(ctx, c, streams, f.changeFlags, f.IDs, contract.ChangeFeed, func(id string) contract.FeedChange {
+		return contract.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Body: f.body()}
 	}, did)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -63,13 +62,11 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	params := contract.ListHandoffsParams{
-		Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(),
+	query := contract.HandoffQuery{
 		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since, Search: cmd.Search,
+		Watching: cmd.of(cmd.page()),
 	}
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListHandoffs(ctx, &params)
-	}, cmd.Watch, text.Handoffs())
+	return list(ctx, c, streams, contract.ListHandoffs, query, text.Handoffs())
 }
 
 // parseSince reads a time, or a duration before now.
@@ -93,7 +90,7 @@ type handoffShow struct {
 
 // Run prints the handoff with all its steps.
 func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.ID)
+	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -121,7 +118,7 @@ Example:
 
 // Run fetches the passport and writes it.
 func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.ID)
+	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -160,16 +157,14 @@ Example:
 // Run prints the explanation.
 func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Event == "did" {
-		return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-			return api.ExplainDID(ctx, cmd.DID)
-		}, text.DID, cmd.DID)
+		return show(ctx, c, streams, contract.ExplainDID, contract.ByDID{DID: cmd.DID}, text.DID)
 	}
 	if cmd.DID != "" {
 		return &usageError{errors.New("want one event, or did and a DID")}
 	}
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ExplainEvent(ctx, cmd.Event)
-	}, func(out io.Writer, e contract.Explanation) error { return text.Explanation(out, e, time.Now()) }, cmd.Event)
+	return show(ctx, c, streams, contract.ExplainEvent, contract.ByID{ID: cmd.Event}, func(out io.Writer, e contract.Explanation) error {
+		return text.Explanation(out, e, time.Now())
+	})
 }
 
 // orphanCommands settle handoffs whose home has lost them.
@@ -204,12 +199,10 @@ func (cmd orphanEnd) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "End "+cmd.ID+" here?"); err != nil {
 		return err
 	}
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.EndOrphan(ctx, cmd.ID, cmd.act())
-	}, func(done contract.Handoff) string {
+	return report(ctx, c, streams, contract.EndOrphan, contract.ActOnID{ID: cmd.ID, Body: cmd.body()}, func(done contract.Handoff) string {
 		if cmd.DryRun {
 			return cmd.said(done.ID.String() + " ends: " + done.OrphanReason)
 		}
 		return done.ID.String() + " " + string(done.State)
-	}, cmd.ID)
+	})
 }

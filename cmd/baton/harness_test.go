@@ -63,10 +63,7 @@ func newHouse(t *testing.T, tables ...string) *house {
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if h.operator, err = client.NewSocket(filepath.Join(dir, "data", "baton.sock")); err != nil {
-		t.Fatal(err)
-	}
+	h.operator = client.NewSocket(filepath.Join(dir, "data", "baton.sock"))
 	h.configure(t, tables...)
 	t.Cleanup(func() { h.inspect(t) })
 	return h

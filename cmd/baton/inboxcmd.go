@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -28,9 +28,8 @@ type inboxShow struct {
 
 // Run prints the inbox.
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListInbox(ctx, cmd.DID, &contract.ListInboxParams{Limit: &cmd.Limit, Cursor: cmd.After, Watch: cmd.parameter(), Device: cmd.Device})
-	}, cmd.Watch, text.Arrivals(), cmd.DID)
+	page := contract.Paging{Limit: &cmd.Limit, Cursor: cmd.After}
+	return list(ctx, c, streams, contract.ListInbox, contract.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, text.Arrivals())
 }
 
 // inboxAck acknowledges.
@@ -45,9 +44,9 @@ type inboxAck struct {
 // Run acknowledges, and prints up to where.
 func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	ack := contract.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.AckInbox(ctx, cmd.DID, ack)
-	}, func(done contract.Ack) string { return fmt.Sprintf("%s has read up to %s", cmd.DID, done.Cursor) }, cmd.DID)
+	return report(ctx, c, streams, contract.AckInbox, contract.InboxAck{DID: cmd.DID, Body: route.JSON(ack)}, func(done contract.Ack) string {
+		return fmt.Sprintf("%s has read up to %s", cmd.DID, done.Cursor)
+	})
 }
 
 // inboxMove moves a mailbox.
@@ -70,9 +69,8 @@ Example:
 
 // Run moves it, and prints how much went along.
 func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.MoveInbox(ctx, cmd.DID, contract.Move{Act: cmd.act(), Home: cmd.Home})
-	}, func(done contract.Moved) string {
+	move := route.JSON(contract.Move{Act: cmd.act(), Home: cmd.Home})
+	return report(ctx, c, streams, contract.MoveInbox, contract.InboxMove{DID: cmd.DID, Body: move}, func(done contract.Moved) string {
 		return cmd.said(fmt.Sprintf("%s is at %s: %d went along, %d wait here", done.DID, done.Home, done.Taken, done.Waiting))
-	}, cmd.DID)
+	})
 }

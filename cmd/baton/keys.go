@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation/identity"
@@ -125,9 +125,8 @@ type keysRotate struct {
 
 // Run prints what show prints of the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.RotateKey(ctx, cmd.Name, contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
-	}, text.WriteKey, cmd.Name)
+	rotation := route.JSON(contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
+	return show(ctx, c, streams, contract.RotateKey, contract.KeyRotation{Name: cmd.Name, Body: rotation}, text.WriteKey)
 }
 
 // namedKey reads the argument of a command about one key, and the configuration.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -40,9 +39,7 @@ type linkList struct {
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListLinks(ctx, &contract.ListLinksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter()})
-	}, cmd.Watch, text.Links(time.Now))
+	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), text.Links(time.Now))
 }
 
 // linkShow shows one link.
@@ -52,9 +49,9 @@ type linkShow struct {
 
 // Run prints the link.
 func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.GetLink(ctx, cmd.Name)
-	}, func(out io.Writer, l contract.Link) error { return text.Link(out, l, time.Now()) }, cmd.Name)
+	return show(ctx, c, streams, contract.GetLink, contract.ByName{Name: cmd.Name}, func(out io.Writer, l contract.Link) error {
+		return text.Link(out, l, time.Now())
+	})
 }
 
 // linkChange is what the commands that switch a link share.
@@ -66,14 +63,13 @@ type linkChange struct {
 
 // ask asks the gateway for a verb of the link, and prints what became of it.
 func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeLink(ctx, cmd.Name, verb, cmd.act())
-	}, func(changed int) string {
+	in := contract.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeLink, in, func(changed int) string {
 		if changed == 0 {
 			return fmt.Sprintf("link %s was so already", cmd.Name)
 		}
 		return fmt.Sprintf("link %s %s", cmd.Name, done)
-	}, cmd.Name)
+	})
 }
 
 // linkDown disconnects a link.

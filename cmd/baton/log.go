@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/configs"
 )
 
@@ -42,7 +42,7 @@ func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
 	if len(cmd.Args) == 2 {
 		ask.Package = cmd.Args[0]
 	}
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.SetLogLevel(ctx, ask) }, func(levels contract.LogLevels) string {
+	return report(ctx, c, streams, contract.SetLogLevel, route.JSON(ask), func(levels contract.LogLevels) string {
 		return cmd.said(text.LogLevels(levels))
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
@@ -187,6 +188,9 @@ func tell(streams std, asJSON bool, command string, err error) int {
 // classify returns exit code, word and seconds to wait for an error.
 func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage, "usage", 0
+	}
+	if _, ok := errors.AsType[*route.NameError](err); ok {
 		return exitUsage, "usage", 0
 	}
 	if _, ok := errors.AsType[*directory.AmbiguousError](err); ok {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -33,9 +33,7 @@ type peerList struct{ listFlags }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListPeers(ctx, &contract.ListPeersParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, text.Peers(time.Now))
+	return list(ctx, c, streams, contract.ListPeers, cmd.page(), text.Peers(time.Now))
 }
 
 // peerShow shows one home or registry.
@@ -45,9 +43,9 @@ type peerShow struct {
 
 // Run prints it.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.GetPeer(ctx, cmd.Name)
-	}, func(out io.Writer, p contract.Peer) error { return text.Peer(out, p, time.Now()) }, cmd.Name)
+	return show(ctx, c, streams, contract.GetPeer, contract.ByName{Name: cmd.Name}, func(out io.Writer, p contract.Peer) error {
+		return text.Peer(out, p, time.Now())
+	})
 }
 
 // peerMode sets the mode of a home or a registry.
@@ -61,9 +59,8 @@ type peerMode struct {
 
 // Run sets it.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
-	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.SetPeerMode(ctx, cmd.Name, contract.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New})
-	}, cmd.line, cmd.Name)
+	mode := contract.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New}
+	return report(ctx, c, streams, contract.SetPeerMode, contract.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
 }
 
 // line says what a mode does, or would do.
@@ -102,7 +99,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask := contract.Peering{Act: contract.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
-	plan, err := client.Read[contract.Peered](gateway.AddPeer(ctx, ask))
+	plan, err := client.Call(ctx, gateway, contract.AddPeer, route.JSON(ask))
 	if err != nil {
 		return err
 	}
@@ -122,7 +119,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask.DryRun = false
-	done, err := client.Read[contract.Peered](gateway.AddPeer(ctx, ask))
+	done, err := client.Call(ctx, gateway, contract.AddPeer, route.JSON(ask))
 	if err != nil {
 		return err
 	}
@@ -157,16 +154,12 @@ type peerRemove struct {
 
 // Run removes it.
 func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.Name)
-	if err != nil {
-		return err
-	}
 	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries wait for another route."); err != nil {
 		return err
 	}
-	return report(c, streams, func(*contract.Client) (*http.Response, error) {
-		return gateway.RemovePeer(ctx, cmd.Name, &contract.RemovePeerParams{Reason: cmd.Reason, DryRun: cmd.dry()})
-	}, func(gone contract.Peer) string { return cmd.said(gone.Name + " is removed") }, cmd.Name)
+	return report(ctx, c, streams, contract.RemovePeer, contract.PeerRemoval{Name: cmd.Name, Removal: cmd.removal()}, func(gone contract.Peer) string {
+		return cmd.said(gone.Name + " is removed")
+	})
 }
 
 // peerCompare compares histories with another home.
@@ -188,11 +181,11 @@ Example:
 
 // Run prints the result. It fails where the other home has lost steps for good.
 func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.Name)
+	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	done, err := gateway.ComparePeer(ctx, cmd.Name, cmd.act())
+	done, err := client.Call(ctx, gateway, contract.ComparePeer, contract.ActOnName{Name: cmd.Name, Body: cmd.body()})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Read[contract.Page[contract.Check]](gateway.CheckRelay(ctx, &contract.CheckRelayParams{}))
+	page, err := client.Call(ctx, gateway, contract.CheckRelay, contract.Paging{})
 	if err != nil {
 		return err
 	}

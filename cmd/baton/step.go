@@ -63,13 +63,13 @@ func (cmd stepCommand) Help() string {
 // is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: contract.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
-	return cmd.take(ctx, c, streams, step, func(filed contract.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) }, cmd.ID, string(cmd.verb))
+	return cmd.take(ctx, c, streams, step, func(filed contract.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
 // take asks the gateway for one step, signed here where --key-file names a key, and prints a line
-// about it. The names are those in the path of the request.
-func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(contract.Filed) string, names ...string) error {
-	gateway, err := c.client(names...)
+// about it.
+func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(contract.Filed) string) error {
+	gateway, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -32,9 +32,7 @@ type tokenCreate struct {
 // Run prints the token, and nothing else, on standard output.
 func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	ask := contract.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.CreateToken(ctx, ask)
-	}, func(out io.Writer, made contract.NewToken) error {
+	return show(ctx, c, streams, contract.CreateToken, route.JSON(ask), func(out io.Writer, made contract.NewToken) error {
 		fmt.Fprintf(streams.err, "token %s, scope %s, good until %s; it is not shown again\n", made.Name, made.Scope, made.Expires)
 		_, err := fmt.Fprintln(out, made.Text)
 		return err
@@ -46,9 +44,7 @@ type tokenList struct{ listFlags }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListTokens(ctx, &contract.ListTokensParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, text.Tokens(time.Now))
+	return list(ctx, c, streams, contract.ListTokens, cmd.page(), text.Tokens(time.Now))
 }
 
 // tokenRevoke ends a token.
@@ -70,11 +66,11 @@ func (cmd tokenRevoke) Validate() error {
 // Run ends the token or the sessions.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DID != "" {
-		return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-			return api.EndSessions(ctx, cmd.DID, cmd.act())
-		}, func(n int) string { return fmt.Sprintf("%d sessions of %s have ended", n, cmd.DID) }, cmd.DID)
+		return change(ctx, c, streams, cmd.changeFlags, contract.EndSessions, contract.SessionsEnd{DID: cmd.DID, Body: cmd.body()}, func(n int) string {
+			return fmt.Sprintf("%d sessions of %s have ended", n, cmd.DID)
+		})
 	}
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.RevokeToken(ctx, cmd.Name, cmd.act())
-	}, func(int) string { return "token " + cmd.Name + " is revoked" }, cmd.Name)
+	return change(ctx, c, streams, cmd.changeFlags, contract.RevokeToken, contract.ActOnName{Name: cmd.Name, Body: cmd.body()}, func(int) string {
+		return "token " + cmd.Name + " is revoked"
+	})
 }

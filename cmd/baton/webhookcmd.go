@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
@@ -26,9 +25,7 @@ type webhookList struct {
 
 // Run prints the list.
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ListWebhooks(ctx, &contract.ListWebhooksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, DID: cmd.DID})
-	}, false, text.Webhooks())
+	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, text.Webhooks())
 }
 
 // webhookShow shows one webhook.
@@ -38,9 +35,7 @@ type webhookShow struct {
 
 // Run prints it.
 func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.GetWebhook(ctx, cmd.ID, &contract.GetWebhookParams{})
-	}, text.Webhook, cmd.ID)
+	return show(ctx, c, streams, contract.GetWebhook, contract.IDPage{ID: cmd.ID}, text.Webhook)
 }
 
 // webhookChange is what every change of a webhook is told.
@@ -60,9 +55,10 @@ type webhookRedeliver struct {
 
 // Run prints how many deliveries are made again.
 func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeWebhook(ctx, cmd.ID, "redeliver", &contract.ChangeWebhookParams{DID: cmd.DID, Of: cmd.Of}, cmd.act())
-	}, func(n int) string { return fmt.Sprintf("%s: %d to be posted again", cmd.ID, n) }, cmd.ID)
+	in := contract.WebhookChange{ID: cmd.ID, Verb: "redeliver", DID: cmd.DID, Of: cmd.Of, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeWebhook, in, func(n int) string {
+		return fmt.Sprintf("%s: %d to be posted again", cmd.ID, n)
+	})
 }
 
 // webhookEnable enables a disabled webhook.
@@ -75,12 +71,11 @@ func (webhookEnable) Help() string {
 
 // Run prints whether it was disabled.
 func (cmd webhookEnable) Run(ctx context.Context, c *cli, streams std) error {
-	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeWebhook(ctx, cmd.ID, "enable", &contract.ChangeWebhookParams{DID: cmd.DID}, cmd.act())
-	}, func(n int) string {
+	in := contract.WebhookChange{ID: cmd.ID, Verb: "enable", DID: cmd.DID, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeWebhook, in, func(n int) string {
 		if n == 0 {
 			return cmd.ID + ": was not disabled"
 		}
 		return cmd.ID + ": is called again"
-	}, cmd.ID)
+	})
 }

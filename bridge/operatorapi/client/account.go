@@ -1,16 +1,14 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/participant"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -26,25 +24,13 @@ type Account struct {
 // Account returns the account of a DID. A key that is not nil is that of the DID.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
-		address, err := federation.JoinURL(c.base, contract.Prefix+federation.URLPath("participants").Join(string(did), operation), nil)
-		if err != nil {
-			return nil, err
-		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(arguments))
-		if err != nil {
-			return nil, err
-		}
-		r.Header.Set("Content-Type", "application/json")
-		response, err := c.endless.Client.Do(r) // some calls wait
+		call := contract.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
+		response, err := open(ctx, c, contract.CallParticipant, call)
 		if err != nil {
 			return nil, err
 		}
 		defer response.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-		if err != nil {
-			return nil, &federation.UnavailableError{What: "gateway", Err: err}
-		}
-		return text, nil
+		return readAnswer(response)
 	}
 	return &Account{Remote: participant.Remote{Post: post}, client: c, key: key}
 }

@@ -1,12 +1,12 @@
 // Package client asks a running gateway over the operator API. The commands of the program use it.
 //
-// A [Client] has the generated methods of [contract.Client], one for each route. [Read] reads
-// their answers. For what takes several requests or more than a JSON document, the Client has
-// methods of its own: [Client.Take] signs and submits a step, [Client.Handoff] reads a handoff
-// with all its steps, [Client.Passport] and [Client.Backup] fetch files.
+// [Call] calls a route of package contract, and [Watch] watches a list. For several requests or a
+// file, the Client has methods: [Client.Take] signs and submits a step, [Client.Handoff] reads a
+// handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
 //
-// Every error of a request is a [*federation.UnavailableError] where the gateway does not answer,
-// and a [*bridge.ProblemError] for an answer that is no 2xx. A Client is safe for concurrent use.
+// Every error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
+// [*bridge.ProblemError] for an answer that is no 2xx, and a [*route.NameError] for a name that no
+// path can have. A Client is safe for concurrent use.
 package client
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -34,11 +35,9 @@ const maxAnswerBytes = 16 << 20
 
 // Client asks a running gateway. Make one with [New] or [NewSocket].
 type Client struct {
-	*contract.Client // its requests end within [requestTimeout]
-
-	endless *contract.Client // its requests have no timeout
-	base    string           // scheme and host
-	http    *http.Client
+	base      string // scheme and host
+	token     string // "" on a socket
+	transport http.RoundTripper
 }
 
 // AddressError is returned for an address that no gateway can have.
@@ -53,17 +52,17 @@ func (e *AddressError) Error() string {
 // asked with a token unless that is "". It does no I/O. The error is an [*AddressError].
 func Open(address, token string) (*Client, error) {
 	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
-		return NewSocket(socket)
+		return NewSocket(socket), nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, &AddressError{address}
 	}
-	return New((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token, nil)
+	return New((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token, nil), nil
 }
 
 // NewSocket returns a client of the gateway that listens on a Unix socket.
-func NewSocket(path string) (*Client, error) {
+func NewSocket(path string) *Client {
 	var dialer net.Dialer
 	return New("http://gateway", "", &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
@@ -72,45 +71,57 @@ func NewSocket(path string) (*Client, error) {
 
 // New returns a client of the API below a base. The token may be "", and the transport nil for the
 // default one.
-func New(base, token string, transport http.RoundTripper) (*Client, error) {
-	c := &Client{base: base, http: &http.Client{Transport: transport}}
-	var err error
-	brief := &http.Client{Transport: transport, Timeout: requestTimeout}
-	if c.Client, err = contract.NewClient(base, contract.WithHTTPClient(caller{brief, token})); err != nil {
-		return nil, fmt.Errorf("ask gateway: %w", err)
+func New(base, token string, transport http.RoundTripper) *Client {
+	return &Client{base: base, token: token, transport: transport}
+}
+
+// Call sends a request and reads the answer.
+func Call[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (Out, error) {
+	var out Out
+	err := c.call(ctx, route.Spec(r), in, &out)
+	return out, err
+}
+
+// call sends a request and decodes the answer.
+func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
+	request, err := r.Request(ctx, c.base, contract.Prefix, in)
+	if err != nil {
+		return err
 	}
-	if c.endless, err = contract.NewClient(base, contract.WithHTTPClient(caller{c.http, token})); err != nil {
-		return nil, fmt.Errorf("ask gateway: %w", err)
+	timeout := requestTimeout
+	if r.Slow {
+		timeout = 0
 	}
-	return c, nil
+	response, err := c.send(request, timeout)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := readAnswer(response)
+	if err != nil {
+		return err
+	}
+	if err := federation.DecodeJSON(text, out); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	return nil
 }
 
-// CheckNames returns an error for a name that the path of a request cannot have.
-func (c *Client) CheckNames(names ...string) error {
-	_, err := federation.JoinURL(c.base, contract.Prefix+federation.URLPath("named").Join(names...), nil)
-	return err
+// open sends a request without a timeout. The caller closes the answer.
+func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (*http.Response, error) {
+	request, err := route.Spec(r).Request(ctx, c.base, contract.Prefix, in)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(request, 0)
 }
 
-// Request is one request of the generated client.
-type Request func(api *contract.Client) (*http.Response, error)
-
-// Ask sends a request and reads the answer.
-func Ask[T any](c *Client, ask Request) (T, error) {
-	return Read[T](ask(c.Client))
-}
-
-// caller sends the requests of the generated client.
-type caller struct {
-	http  *http.Client
-	token string // "" on a socket
-}
-
-// Do implements [contract.HttpRequestDoer].
-func (c caller) Do(request *http.Request) (*http.Response, error) {
+// send sends a request, with a timeout unless that is 0. The caller closes the answer.
+func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := c.http.Do(request)
+	response, err := (&http.Client{Transport: c.transport, Timeout: timeout}).Do(request)
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -119,6 +130,15 @@ func (c caller) Do(request *http.Request) (*http.Response, error) {
 		return nil, problemIn(response)
 	}
 	return response, nil
+}
+
+// readAnswer returns the body of an answer.
+func readAnswer(response *http.Response) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return text, nil
 }
 
 // unreachable returns the error for a request that got no answer. It drops the part of the text
@@ -138,22 +158,4 @@ func problemIn(response *http.Response) error {
 		return fmt.Errorf("the gateway answers %s", response.Status)
 	}
 	return &p
-}
-
-// Read reads the answer to a request and closes it. It takes the results of a method of
-// [contract.Client].
-func Read[T any](response *http.Response, err error) (T, error) {
-	var into T
-	if err != nil {
-		return into, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	if err != nil {
-		return into, &federation.UnavailableError{What: "gateway", Err: err}
-	}
-	if err := federation.DecodeJSON(text, &into); err != nil {
-		return into, fmt.Errorf("read answer: %w", err)
-	}
-	return into, nil
 }

@@ -13,6 +13,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -36,7 +37,7 @@ func TestARequestCarriesTheToken(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"name":"lab"}`))
 	})
-	link, err := client.Read[contract.Link](c.GetLink(t.Context(), "lab"))
+	link, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
 	if err != nil || link.Name != "lab" {
 		t.Errorf("got %+v, %v", link, err)
 	}
@@ -48,7 +49,7 @@ func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
 		w.WriteHeader(http.StatusConflict)
 		_, _ = w.Write([]byte(`{"status":409,"code":"illegal-step","detail":"it is open"}`))
 	})
-	_, err := client.Read[contract.Link](c.GetLink(t.Context(), "lab"))
+	_, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); !ok || problem.Code != "illegal-step" || problem.Error() != "it is open" {
 		t.Errorf("got %v", err)
 	}
@@ -57,7 +58,7 @@ func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
 func TestAnAnswerThatIsNoProblemNamesItsStatus(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	if _, err := client.Read[contract.Link](c.GetLink(t.Context(), "lab")); err == nil || err.Error() != "the gateway answers 502 Bad Gateway" {
+	if _, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"}); err == nil || err.Error() != "the gateway answers 502 Bad Gateway" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -68,7 +69,7 @@ func TestAGatewayThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, asked := client.Read[contract.Link](c.GetLink(t.Context(), "lab"))
+	_, asked := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
 	_, probed := c.Readiness(t.Context(), false)
 	for _, err := range []error{asked, probed} {
 		if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "gateway" {
@@ -92,13 +93,11 @@ func TestANameThatNoPathHasIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", ".", ".."} {
-		if err := c.CheckNames("lab", name); err == nil {
-			t.Errorf("%q is taken", name)
+	for name, refused := range map[string]bool{"": true, ".": true, "..": true, "a/b": false, "did:key:z6Mk": false} {
+		_, err := client.Call(t.Context(), c, contract.UnbindName, contract.NameUnbinding{Network: "lab", Name: name})
+		if _, ok := errors.AsType[*route.NameError](err); ok != refused {
+			t.Errorf("%q: %v", name, err)
 		}
-	}
-	if err := c.CheckNames("a/b", "did:key:z6Mk"); err != nil {
-		t.Error(err)
 	}
 }
 

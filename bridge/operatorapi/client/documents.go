@@ -12,19 +12,25 @@ import (
 	"strconv"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/passport"
 )
 
 // Watch calls line with each line of a watched list until the gateway or ctx ends, and then
 // returns nil. It returns the error of line.
-func (c *Client) Watch(ctx context.Context, ask Request, line func(text []byte) error) error {
-	response, err := ask(c.endless)
+func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In, line func(text []byte) error) error {
+	response, err := open(ctx, c, r, in)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
+	return eachLine(ctx, response.Body, line)
+}
+
+// eachLine calls line with each line of an answer.
+func eachLine(ctx context.Context, answer io.Reader, line func(text []byte) error) error {
+	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, maxAnswerBytes)
 	for lines.Scan() {
 		if err := line(lines.Bytes()); err != nil {
@@ -40,9 +46,9 @@ func (c *Client) Watch(ctx context.Context, ask Request, line func(text []byte) 
 // Handoff returns a handoff with all its steps.
 func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, error) {
 	var whole contract.Handoff
-	params := contract.GetHandoffParams{Limit: new(contract.MaxLimit)}
+	ask := contract.IDPage{ID: id, Paging: contract.Paging{Limit: new(contract.MaxLimit)}}
 	for {
-		part, err := Read[contract.Handoff](c.GetHandoff(ctx, id, &params))
+		part, err := Call(ctx, c, contract.GetHandoff, ask)
 		if err != nil {
 			return whole, err
 		}
@@ -51,7 +57,7 @@ func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, erro
 		if part.NextCursor == "" {
 			return whole, nil
 		}
-		params.Cursor = part.NextCursor
+		ask.Cursor = part.NextCursor
 	}
 }
 
@@ -59,15 +65,15 @@ func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, erro
 // error.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter, error] {
 	return func(yield func(contract.DeadLetter, error) bool) {
-		params := contract.ListDeadParams{Limit: new(contract.MaxLimit)}
+		ask := contract.DeadQuery{Watching: contract.Watching{Paging: contract.Paging{Limit: new(contract.MaxLimit)}}}
 		for {
-			page, err := Read[contract.Page[contract.DeadLetter]](c.ListDead(ctx, &params))
+			page, err := Call(ctx, c, contract.ListDead, ask)
 			if err != nil {
 				yield(contract.DeadLetter{}, err)
 				return
 			}
 			for _, item := range page.Items {
-				letter, err := Read[contract.DeadLetter](c.GetDead(ctx, strconv.FormatInt(item.ID, 10)))
+				letter, err := Call(ctx, c, contract.GetDead, contract.ByID{ID: strconv.FormatInt(item.ID, 10)})
 				if !yield(letter, err) || err != nil {
 					return
 				}
@@ -75,7 +81,7 @@ func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter,
 			if page.NextCursor == "" {
 				return
 			}
-			params.Cursor = page.NextCursor
+			ask.Cursor = page.NextCursor
 		}
 	}
 }
@@ -96,7 +102,9 @@ func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
 
 // Passport returns the passport of a handoff, byte for byte as it was signed.
 func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
-	response, err := c.GetPassport(ctx, id)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	response, err := open(ctx, c, contract.GetPassport, contract.ByID{ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +122,11 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 // Backup returns a backup of the gateway. It has no timeout. The caller closes it, and finds out
 // from the archive whether the answer was cut short.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
-	response, err := c.endless.Backup(ctx)
+	response, err := open(ctx, c, contract.Backup, struct{}{})
 	if err != nil {
 		return nil, err
 	}
 	return response.Body, nil
-}
-
-// EraseWhole asks for an erasure without a timeout: the gateway writes the whole record anew.
-func (c *Client) EraseWhole(ctx context.Context, ask contract.EraseAsk) (*http.Response, error) {
-	return c.endless.Erase(ctx, ask)
 }
 
 // Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
@@ -144,7 +147,7 @@ func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness,
 	if err != nil {
 		return ready, fmt.Errorf("ask gateway: %w", err)
 	}
-	response, err := c.http.Do(request)
+	response, err := (&http.Client{Transport: c.transport}).Do(request)
 	if err != nil {
 		return ready, unreachable(err)
 	}
@@ -157,10 +160,4 @@ func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness,
 		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
 	}
 	return ready, nil
-}
-
-// ComparePeer has the gateway compare histories with another home. It blocks until all handoffs are
-// compared.
-func (c *Client) ComparePeer(ctx context.Context, name string, act contract.Act) (contract.Compared, error) {
-	return Read[contract.Compared](c.endless.ComparePeer(ctx, name, act))
 }

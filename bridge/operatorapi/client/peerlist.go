@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -47,7 +48,7 @@ func (c *Client) ImportPeers(ctx context.Context, from string, act contract.Act)
 	for _, dry := range slices.Compact([]bool{true, act.DryRun}) {
 		act.DryRun, set = dry, set[:0]
 		for _, line := range lines {
-			peer, err := Read[contract.Peer](c.SetPeerMode(ctx, line.Domain, contract.Mode{Act: act, Mode: line.Mode, New: true}))
+			peer, err := Call(ctx, c, contract.SetPeerMode, contract.PeerMode{Name: line.Domain, Body: route.JSON(contract.Mode{Act: act, Mode: line.Mode, New: true})})
 			if err != nil {
 				return nil, fmt.Errorf("%s: line %d: %s: %w", from, line.Number, line.Domain, err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/signing"
 	"baton/translate"
@@ -52,9 +53,9 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 	}
 	var filed contract.Filed
 	if s.Verb == federation.Offer {
-		filed, err = Read[contract.Filed](c.OfferHandoff(ctx, ask))
+		filed, err = Call(ctx, c, contract.OfferHandoff, route.JSON(ask))
 	} else {
-		filed, err = Read[contract.Filed](c.endless.TakeStep(ctx, s.Handoff, string(s.Verb), ask)) // it waits as long as the ask says
+		filed, err = Call(ctx, c, contract.TakeStep, contract.StepOf{ID: s.Handoff, Verb: string(s.Verb), Body: route.JSON(ask)})
 	}
 	if err == nil && filed.Home != "" {
 		return filed, &bridge.ProblemError{Code: bridge.CodeUnavailable, Detail: filed.EventID.String() + ": " + filed.Waits}
@@ -119,8 +120,7 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contrac
 
 // offer completes an offer with the place where the gateway will write it.
 func (c *Client) offer(ctx context.Context, ev federation.Event, ask contract.Ask) (federation.Event, error) {
-	params := contract.GetPlaceParams{From: string(ev.From), To: ask.To, Channel: ask.Channel}
-	place, err := Read[contract.Place](c.GetPlace(ctx, &params))
+	place, err := Call(ctx, c, contract.GetPlace, contract.PlaceQuery{From: string(ev.From), To: ask.To, Channel: ask.Channel})
 	if err != nil {
 		return ev, err
 	}
@@ -132,7 +132,7 @@ func (c *Client) offer(ctx context.Context, ev federation.Event, ask contract.As
 
 // answer completes a step with the handoff that it belongs to.
 func (c *Client) answer(ctx context.Context, ev federation.Event, id string) (federation.Event, error) {
-	h, err := Read[contract.Handoff](c.GetHandoff(ctx, id, &contract.GetHandoffParams{Limit: new(1)}))
+	h, err := Call(ctx, c, contract.GetHandoff, contract.IDPage{ID: id, Paging: contract.Paging{Limit: new(1)}})
 	if err != nil {
 		return ev, err
 	}
@@ -215,8 +215,7 @@ func (c *Client) store(ctx context.Context, content stepContext, owner string) (
 		}
 		text = []byte(content.text)
 	}
-	params := contract.StoreBlobParams{Owner: owner}
-	kept, err := Read[contract.Stored](c.StoreBlobWithBody(ctx, &params, "application/octet-stream", bytes.NewReader(text)))
+	kept, err := Call(ctx, c, contract.StoreBlob, contract.Blob{Owner: owner, Content: bytes.NewReader(text)})
 	if err != nil {
 		return "", "", fmt.Errorf("store context: %w", err)
 	}

@@ -19,5 +19,5 @@ type Bind struct {
 	Act
 
 	DID   string `json:"did"`
-	Vouch bool   `json:"vouch"`
+	Vouch bool   `json:"vouch,omitempty"`
 }

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"net/http"
+
 	"baton/federation"
 )
 
@@ -35,6 +37,14 @@ type Blocked struct {
 
 	Purged *Purged `json:"purged,omitempty"` // nil where nothing was to be purged
 	DryRun bool    `json:"dry_run,omitempty"`
+}
+
+// AnswerStatus implements [route.Statused].
+func (b Blocked) AnswerStatus() int {
+	if b.DryRun {
+		return http.StatusOK
+	}
+	return http.StatusCreated
 }
 
 // Sender is what came from one DID, address or link.

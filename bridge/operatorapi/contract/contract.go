@@ -1,6 +1,6 @@
-// Package contract is the operator API as it is promised: openapi.yaml, the server interface and
-// the client that are generated from it, and its documents. Package operatorapi serves it, and
-// the commands of the program use the client.
+// Package contract is the operator API as it is promised: each route as a typed value, and the
+// documents of their requests and answers. Package operatorapi serves the routes, and the commands of
+// the program call them with package client. A test of operatorapi derives openapi.yaml from them.
 package contract
 
-//go:generate go tool -modfile=../../../.tools/go.mod oapi-codegen --config generate.yaml openapi.yaml
+//go:generate go test -run ^TestTheContractIsThatOfTheRoutes$ -update ..

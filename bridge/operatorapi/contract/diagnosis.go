@@ -13,10 +13,7 @@ const (
 // Diagnosis is the result of one check of the doctor.
 type Diagnosis struct {
 	Check  string         `json:"check"`
-	State  DiagnosisState `json:"state"`
+	State  DiagnosisState `json:"state" enum:"ok,warn,fail"`
 	Detail string         `json:"detail"`
-	Remedy string         `json:"remedy"` // what to do; "" where nothing is to be done
+	Remedy string         `json:"remedy"` // what to do; empty if nothing is to be done
 }
-
-// DiagnosisPage is the answer of the doctor, which has one page.
-type DiagnosisPage = Page[Diagnosis]

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/participant"
 	"baton/federation"
 )
 
-// Moment is a time as operators read it: RFC 3339 in UTC with milliseconds.
+// Moment is a time, in RFC 3339 with milliseconds, in UTC; empty for none.
 type Moment time.Time
 
 // momentFormat is that of every time in an answer.
@@ -43,7 +44,7 @@ func (m *Moment) UnmarshalJSON(text []byte) error {
 // Page is a part of a list.
 type Page[T any] struct {
 	Items      []T    `json:"items"`
-	NextCursor string `json:"next_cursor"` // "" after the last
+	NextCursor string `json:"next_cursor"` // Where the list goes on; empty after the last item.
 }
 
 // Act is what the body of every change may have, and all that most of them have.
@@ -59,29 +60,11 @@ type Acted struct {
 	DryRun  bool `json:"dry_run,omitempty"`
 }
 
-// The pages of the lists.
-//
-//nolint:revive // their names say of what they are pages
-type (
-	ArrivedPage    = Page[Arrived]
-	BindingPage    = Page[Binding]
-	BlockPage      = Page[Block]
-	ChangePage     = Page[Change]
-	CheckPage      = Page[Check]
-	DeadLetterPage = Page[DeadLetter]
-	HeldPage       = Page[Held]
-	HandoffPage    = Page[Handoff]
-	LinkPage       = Page[Link]
-	PeerPage       = Page[Peer]
-	SenderPage     = Page[Sender]
-	ShapePage      = Page[Shape]
-	TokenPage      = Page[Token]
-	WaitingPage    = Page[Waiting]
-	WebhookPage    = Page[Webhook]
-)
-
 // Empty is an answer without members.
 type Empty struct{}
+
+// Called is the answer of a participant.
+type Called = participant.Called
 
 // Problem is why a request failed.
 type Problem = bridge.ProblemError //nolint:errname // the contract has this name

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"net/http"
+
 	"baton/federation"
 )
 
@@ -24,7 +26,7 @@ type Handoff struct {
 	Erased   Moment               `json:"erased,omitzero"` // when an operator erased its content; not there for never
 	// Orphaned says that its home, another one, was not heard for a day, or has lost steps of it.
 	Orphaned     bool   `json:"orphaned,omitempty"`
-	OrphanReason string `json:"orphan_reason,omitempty"` // for people
+	OrphanReason string `json:"orphan_reason,omitempty"` // why it is orphaned, for people
 
 	Steps []Step `json:"steps,omitempty"`
 	// Messages is the private text that names the handoff, oldest first. No passport has it.
@@ -101,12 +103,20 @@ type Filed struct {
 	Waits string `json:"waits,omitempty"`
 	// Home is the home whose ruling the step waits for, "" for none.
 	Home     federation.HomeID `json:"home,omitempty"`
-	Warnings []Warning         `json:"warnings,omitempty"`
+	Warnings []Warning         `json:"warnings,omitempty"` // absent if there is none
+}
+
+// AnswerStatus implements [route.Statused].
+func (f Filed) AnswerStatus() int {
+	if f.Waits != "" {
+		return http.StatusAccepted
+	}
+	return http.StatusCreated
 }
 
 // Warning says why a filed step may not be delivered.
 type Warning struct {
-	Code   string `json:"code"` // such as never-seen
+	Code   string `json:"code"` // `never-seen`: this gateway knows no step, name, login or read inbox of the DID that the offer is made to
 	Detail string `json:"detail"`
 }
 
@@ -133,7 +143,7 @@ type Ask struct {
 
 	Proof  *Proof `json:"proof,omitempty"`
 	Reason string `json:"reason,omitempty"` // for the log
-	// Wait is how long to wait for the ruling of another home, such as "30s": a minute at most.
+	// Wait is how long to wait for the ruling of another home, such as "30s"; at most a minute, and "" is no wait.
 	Wait string `json:"wait,omitempty"`
 }
 

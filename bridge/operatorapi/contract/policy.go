@@ -22,9 +22,6 @@ type PolicyRule struct {
 type PolicyLimit struct {
 	Key   string `json:"key"`
 	Value string `json:"value"` // as in the configuration
-	File  string `json:"file"`  // "" for a default
+	File  string `json:"file"`  // empty for a default
 	Line  int    `json:"line"`  // 0 for a default
 }
-
-// KeyPage is a page of the keys of the gateway.
-type KeyPage = Page[Key]

@@ -10,10 +10,10 @@ type Reloaded struct {
 // Setting is one key whose value changed.
 type Setting struct {
 	Key    string        `json:"key"`
-	Before string        `json:"before"` // as TOML; "" where the key was not set
-	After  string        `json:"after"`  // as TOML; "" where the key is not set any more
-	Line   int           `json:"line"`   // 0 for a key that is not set any more
-	Effect SettingEffect `json:"effect"`
+	Before string        `json:"before"`                                  // as TOML; empty if the key was not set
+	After  string        `json:"after"`                                   // as TOML; empty if the key is not set any more
+	Line   int           `json:"line"`                                    // 0 for a key that is not set any more
+	Effect SettingEffect `json:"effect" enum:"applied,reconnect,restart"` // applied at once, by connecting the link of the table anew, or by a restart
 }
 
 // SettingEffect says how a changed key takes effect.
@@ -30,8 +30,8 @@ const (
 type LevelAsk struct {
 	Act
 
-	Package string `json:"package,omitempty"` // its folder, such as bridge/irc/freeq; "" for all
-	Level   string `json:"level"`             // debug, info, warn or error
+	Package string `json:"package,omitempty"` // its folder, such as bridge/irc/freeq; empty for all
+	Level   string `json:"level" enum:"debug,info,warn,error"`
 }
 
 // LogLevels are the levels of the log.

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
+	"baton/federation"
 )
 
 // action is a change that an operator may make.
 type action struct {
-	pattern string // of its route in the API
-	back    string // the page that it is on, where the form does not say
+	needs federation.Scope // of its route in the API
+	back  string           // the page that it is on, where the form does not say
 	// command returns the words of the command that does the same.
 	command func(f form) []string
 	// effect says what the change does to a name.
@@ -51,7 +53,7 @@ func actionOf(list, verb string) (action, bool) {
 		return a, false
 	}
 	a.back = prefix + list
-	a.pattern = map[string]string{"links": "POST links/{name}/{verb}", "feeds": "POST feeds/{id}/{verb}", "dead": "POST dead/{id}/{verb}", "peers": "POST peers/{name}/mode"}[list]
+	a.needs = map[string]federation.Scope{"links": contract.ChangeLink.Scope, "feeds": contract.ChangeFeed.Scope, "dead": contract.SettleDead.Scope, "peers": contract.SetPeerMode.Scope}[list]
 	noun := map[string]string{"links": "link", "feeds": "feed", "dead": "dead", "peers": "peer"}[list]
 	a.command = func(f form) []string {
 		words := []string{"baton", noun, f.verb, f.name}
@@ -69,19 +71,17 @@ func actionOf(list, verb string) (action, bool) {
 }
 
 func changeLink(r request, f form, act contract.Act) (int, error) {
-	done, err := ask[contract.Acted](r, func(api *contract.Client) (*http.Response, error) { return api.ChangeLink(r.ctx, f.name, f.verb, act) })
+	done, err := call(r, contract.ChangeLink, contract.LinkChange{Name: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
 func changeFeed(r request, f form, act contract.Act) (int, error) {
-	done, err := ask[contract.Acted](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeFeed(r.ctx, f.name, f.verb, &contract.ChangeFeedParams{Link: f.link, Peer: f.peer}, act)
-	})
+	done, err := call(r, contract.ChangeFeed, contract.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
 func settleDead(r request, f form, act contract.Act) (int, error) {
-	done, err := ask[contract.Acted](r, func(api *contract.Client) (*http.Response, error) { return api.SettleDead(r.ctx, f.name, f.verb, act) })
+	done, err := call(r, contract.SettleDead, contract.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
@@ -90,9 +90,7 @@ func setMode(r request, f form, act contract.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
 	}
-	_, err := ask[contract.Peer](r, func(api *contract.Client) (*http.Response, error) {
-		return api.SetPeerMode(r.ctx, f.name, contract.Mode{Act: act, Mode: f.choice})
-	})
+	_, err := call(r, contract.SetPeerMode, contract.PeerMode{Name: f.name, Body: route.JSON(contract.Mode{Act: act, Mode: f.choice})})
 	return 1, err
 }
 
@@ -160,7 +158,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	}
 	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
 	request := p.request(r.Context(), s.token, r.URL)
-	if !request.may(a.pattern) { // before the form is looked at, so that its answer is the same for each
+	if !request.may(a.needs) { // before the form is looked at, so that its answer is the same for each
 		_, err := a.send(request, f, contract.Act{DryRun: true})
 		p.failWith(w, r, &s, err)
 		return

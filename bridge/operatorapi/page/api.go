@@ -88,8 +88,5 @@ func (p *Page) request(ctx context.Context, token federation.OperatorToken, page
 	}
 }
 
-// may reports whether the token of the session may call a route of the API.
-func (r request) may(pattern string) bool {
-	needs, ok := operatorapi.Routes()[pattern]
-	return ok && r.token.Scope.Covers(needs)
-}
+// may reports whether the token of the session has the scope of a route of the API.
+func (r request) may(needs federation.Scope) bool { return r.token.Scope.Covers(needs) }

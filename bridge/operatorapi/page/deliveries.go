@@ -2,13 +2,13 @@ package page
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/federation"
 )
 
 // loadLinks shows the links.
@@ -18,26 +18,24 @@ func loadLinks(r request) (view, error) {
 		Caption: "Links", Columns: []string{"Name", "Network", "State", "Heard", "Waiting", "Oldest", "Next dial", "Last error"},
 		Empty: "The configuration has no link.", Older: r.older("links", page.NextCursor),
 	}
-	r.addActions(t, "POST links/{name}/{verb}")
+	r.addActions(t, contract.ChangeLink.Scope)
 	for _, l := range page.Items {
 		cells := []cell{
 			linked(l.Name, prefix+"links/"+url.PathEscape(l.Name)), words(l.Network), state(l.State), at(l.LastHeard, r.now), number(l.Waiting),
 			at(l.Oldest, r.now), at(l.NextDial, r.now), long(l.LastError),
 		}
-		t.Rows = append(t.Rows, row{l.Name, r.withActions(cells, "POST links/{name}/{verb}", r.act("links", l.Name, "dial"))})
+		t.Rows = append(t.Rows, row{l.Name, r.withActions(cells, contract.ChangeLink.Scope, r.act("links", l.Name, "dial"))})
 	}
 	return view{Title: "Links", Sections: []section{{ID: "links", Table: t, Command: r.command("link", "list")}}}, err
 }
 
-func readLinks(r request) (contract.LinkPage, error) {
-	return ask[contract.LinkPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListLinks(r.ctx, &contract.ListLinksParams{Cursor: r.query.Get("cursor")})
-	})
+func readLinks(r request) (contract.Page[contract.Link], error) {
+	return call(r, contract.ListLinks, r.watching())
 }
 
 // loadLink shows what was negotiated on a link, its limits, and what it does not carry.
 func loadLink(r request, name string) (view, error) {
-	l, err := ask[contract.Link](r, func(api *contract.Client) (*http.Response, error) { return api.GetLink(r.ctx, name) })
+	l, err := call(r, contract.GetLink, contract.ByName{Name: name})
 	if err != nil {
 		return view{}, err
 	}
@@ -59,7 +57,7 @@ func loadLink(r request, name string) (view, error) {
 		}
 	}
 	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
-	if r.may("POST links/{name}/{verb}") {
+	if r.may(contract.ChangeLink.Scope) {
 		v.Sections[0].Actions = []link{r.act("links", name, "dial")}
 	}
 	return v, nil
@@ -81,15 +79,15 @@ func orWord(s, word string) string {
 }
 
 // addActions adds the column of actions where the session may do them.
-func (r request) addActions(t *table, pattern string) {
-	if r.may(pattern) {
+func (r request) addActions(t *table, needs federation.Scope) {
+	if r.may(needs) {
 		t.Columns = append(t.Columns, "Actions")
 	}
 }
 
 // withActions adds the cell of actions where the session may do them.
-func (r request) withActions(cells []cell, pattern string, all ...link) []cell {
-	if r.may(pattern) {
+func (r request) withActions(cells []cell, needs federation.Scope, all ...link) []cell {
+	if r.may(needs) {
 		return append(cells, acts(all...))
 	}
 	return cells
@@ -112,20 +110,16 @@ func (r request) act(list, name, verb string, query ...string) link {
 
 // loadFeeds shows the pending deliveries.
 func loadFeeds(r request) (view, error) {
-	shapes, err := ask[contract.ShapePage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListFeedShapes(r.ctx, &contract.ListFeedShapesParams{})
-	})
+	shapes, err := call(r, contract.ListFeedShapes, contract.Paging{})
 	if err != nil {
 		return view{}, err
 	}
-	page, err := ask[contract.WaitingPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListFeeds(r.ctx, &contract.ListFeedsParams{Cursor: r.query.Get("cursor")})
-	})
+	page, err := call(r, contract.ListFeeds, contract.FeedQuery{Watching: r.watching()})
 	if err != nil {
 		return view{}, err
 	}
 	byDestination := section{ID: "shape", Table: shapeTable(r, shapes.Items), Command: "baton feed shape"}
-	if r.may("POST feeds/{id}/{verb}") {
+	if r.may(contract.ChangeFeed.Scope) {
 		if byDestination.Actions, err = idleHolds(r, shapes.Items); err != nil {
 			return view{}, err
 		}
@@ -136,7 +130,7 @@ func loadFeeds(r request) (view, error) {
 
 // shapeTable is the table of destinations.
 func shapeTable(r request, shapes []contract.Shape) *table {
-	const changes = "POST feeds/{id}/{verb}"
+	changes := contract.ChangeFeed.Scope
 	t := &table{
 		Caption: "By destination", Columns: []string{"To", "Rows", "<1m", "<5m", "<1h", "<24h", "Older", "Oldest", "Held"}, Empty: "Nothing waits.",
 	}
@@ -178,8 +172,8 @@ func idleHolds(r request, shapes []contract.Shape) ([]link, error) {
 }
 
 // waitingTable is the table of pending deliveries.
-func waitingTable(r request, page contract.WaitingPage) *table {
-	const changes = "POST feeds/{id}/{verb}"
+func waitingTable(r request, page contract.Page[contract.Waiting]) *table {
+	changes := contract.ChangeFeed.Scope
 	t := &table{
 		Caption: "Waiting", Columns: []string{"ID", "Handoff", "Verb", "To", "Queued", "Attempt", "Next", "Last error"}, Empty: "Nothing waits.",
 		Older: r.older("feeds", page.NextCursor),
@@ -204,9 +198,7 @@ func waitingTable(r request, page contract.WaitingPage) *table {
 
 // loadDead shows the dead letters.
 func loadDead(r request) (view, error) {
-	page, err := ask[contract.DeadLetterPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListDead(r.ctx, &contract.ListDeadParams{Cursor: r.query.Get("cursor")})
-	})
+	page, err := call(r, contract.ListDead, contract.DeadQuery{Watching: r.watching()})
 	t := &table{
 		Caption: "Dead letters", Columns: []string{"Number", "Died", "To", "Verb", "Handoff", "Attempts", "Reason", "Replayed", "Last error"}, Empty: "There is no dead letter.",
 		Older: r.older("dead", page.NextCursor),
@@ -223,7 +215,7 @@ func loadDead(r request) (view, error) {
 
 // loadLetter shows a dead letter.
 func loadLetter(r request, id string) (view, error) {
-	d, err := ask[contract.DeadLetter](r, func(api *contract.Client) (*http.Response, error) { return api.GetDead(r.ctx, id) })
+	d, err := call(r, contract.GetDead, contract.ByID{ID: id})
 	if err != nil {
 		return view{}, err
 	}
@@ -239,7 +231,7 @@ func loadLetter(r request, id string) (view, error) {
 			about("Raw bytes", cell{Text: plain(d.Raw), Class: "raw"}), about("Signature", cell{Text: plain(d.Signature), Class: "raw"}))
 	}
 	letter.Details = slices.DeleteFunc(details, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
-	if r.may("POST dead/{id}/{verb}") {
+	if r.may(contract.SettleDead.Scope) {
 		letter.Actions = []link{r.act("dead", id, "replay"), r.act("dead", id, "drop")}
 	}
 	v.Sections = []section{letter}

@@ -26,9 +26,7 @@ func states() []string {
 // loadHandoffs shows handoffs, the newest movement first.
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
-	page, err := ask[contract.HandoffPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListHandoffs(r.ctx, &contract.ListHandoffsParams{Search: search, State: wanted, Cursor: r.query.Get("cursor")})
-	})
+	page, err := call(r, contract.ListHandoffs, contract.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
 	t := &table{
 		Caption: "Handoffs", Columns: []string{"ID", "Kind", "State", "Title", "Channel", "Offerer", "With", "Moved"}, Empty: "There is no such handoff.",
 		Older: r.older("handoffs", page.NextCursor),
@@ -77,9 +75,7 @@ func venueOf(h contract.Handoff) string {
 
 // loadHandoff shows a handoff with its timeline.
 func loadHandoff(r request, id string) (view, error) {
-	h, err := ask[contract.Handoff](r, func(api *contract.Client) (*http.Response, error) {
-		return api.GetHandoff(r.ctx, id, &contract.GetHandoffParams{Cursor: r.query.Get("cursor")})
-	})
+	h, err := call(r, contract.GetHandoff, contract.IDPage{ID: id, Paging: r.page()})
 	if err != nil {
 		return view{}, err
 	}
@@ -128,7 +124,7 @@ func shapeStep(r request, s contract.Step) (step, error) {
 		c.At = momentOf(d.Time, r.now)
 		shown.Deliveries = append(shown.Deliveries, c)
 	}
-	e, err := ask[contract.Explanation](r, func(api *contract.Client) (*http.Response, error) { return api.ExplainEvent(r.ctx, shown.Key) })
+	e, err := call(r, contract.ExplainEvent, contract.ByID{ID: shown.Key})
 	if p, ok := errors.AsType[*bridge.ProblemError](err); ok && p.Status == http.StatusNotFound {
 		return shown, nil // it was pruned since the handoff was read
 	}

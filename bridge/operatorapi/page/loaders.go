@@ -1,13 +1,13 @@
 package page
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 )
 
 // loader reads what a page shows.
@@ -52,8 +52,16 @@ func loaderOf(u *url.URL) (loader, bool) {
 	return func(r request) (view, error) { return load(r, id) }, load != nil
 }
 
-// ask sends a request to the API and reads the answer.
-func ask[T any](r request, send client.Request) (T, error) { return client.Ask[T](r.api, send) }
+// call calls a route of the API.
+func call[In, Out any](r request, to route.Route[In, Out], in In) (Out, error) {
+	return client.Call(r.ctx, r.api, to, in)
+}
+
+// page returns the request for the page of a list that the address names.
+func (r request) page() contract.Paging { return contract.Paging{Cursor: r.query.Get("cursor")} }
+
+// watching is page for a list that can be watched.
+func (r request) watching() contract.Watching { return contract.Watching{Paging: r.page()} }
 
 // older returns the address of the next page of a list, "" after the last.
 func (r request) older(list, cursor string) string {
@@ -102,9 +110,7 @@ func plainWord(word string) bool {
 
 // loadKeys shows the keys of the gateway.
 func loadKeys(r request) (view, error) {
-	page, err := ask[contract.KeyPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListKeys(r.ctx, &contract.ListKeysParams{Cursor: r.query.Get("cursor")})
-	})
+	page, err := call(r, contract.ListKeys, r.page())
 	t := &table{Caption: "Keys", Columns: []string{"Name", "State", "Key ID", "Identity", "Since", "Until"}, Empty: "There are no keys."}
 	for _, k := range page.Items {
 		identity := k.PublicKey
@@ -130,7 +136,7 @@ func (r request) atText(s string) cell {
 
 // loadPolicy shows the rules and limits.
 func loadPolicy(r request) (view, error) {
-	policy, err := ask[contract.Policy](r, func(api *contract.Client) (*http.Response, error) { return api.GetPolicy(r.ctx) })
+	policy, err := call(r, contract.GetPolicy, struct{}{})
 	rules := &table{Caption: "Rules", Columns: []string{"#", "Verbs", "Peers", "Senders", "Recipients", "Require", "From"}}
 	for i, each := range policy.Rules {
 		rules.Rows = append(rules.Rows, row{strconv.Itoa(i), []cell{
@@ -164,9 +170,7 @@ func place(file string, line int) cell {
 
 // loadAudit shows what operators changed.
 func loadAudit(r request) (view, error) {
-	page, err := ask[contract.ChangePage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListAudit(r.ctx, &contract.ListAuditParams{Cursor: r.query.Get("cursor")})
-	})
+	page, err := call(r, contract.ListAudit, contract.AuditQuery{Watching: r.watching()})
 	t := &table{
 		Caption: "Changes", Columns: []string{"Time", "Actor", "Action", "Subject", "Reason"}, Empty: "No operator has changed anything.",
 		Older: r.older("audit", page.NextCursor),

@@ -12,7 +12,6 @@ package page
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -62,14 +61,10 @@ type Page struct {
 }
 
 // New returns the page of a gateway. It does no I/O.
-func New(d Deps) (*Page, error) {
+func New(d Deps) *Page {
 	inner := http.NewServeMux()
 	d.API.Mount(inner, admit)
-	api, err := client.New("http://gateway", "", inProcess{inner})
-	if err != nil {
-		return nil, fmt.Errorf("open operator page: %w", err)
-	}
-	return &Page{deps: d, api: api, sessions: newSessions(), files: readFiles(), streams: make(chan struct{}, maxStreams)}, nil
+	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: newSessions(), files: readFiles(), streams: make(chan struct{}, maxStreams)}
 }
 
 // Mount registers the routes.

@@ -47,10 +47,7 @@ func newPage(t *testing.T, life time.Duration) (mux *http.ServeMux, token string
 	if err := record.AddToken(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
-	p, err := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record, Check: operatorapi.NewTokenCheck(record), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record, Check: operatorapi.NewTokenCheck(record), Log: slog.New(slog.DiscardHandler)})
 	mux = http.NewServeMux()
 	p.Mount(mux)
 	return mux, text

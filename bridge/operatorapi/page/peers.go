@@ -1,7 +1,6 @@
 package page
 
 import (
-	"net/http"
 	"strconv"
 
 	"baton/bridge/operatorapi/contract"
@@ -9,10 +8,8 @@ import (
 
 // loadPeers shows the other homes and registries.
 func loadPeers(r request) (view, error) {
-	const changes = "POST peers/{name}/mode"
-	page, err := ask[contract.PeerPage](r, func(api *contract.Client) (*http.Response, error) {
-		return api.ListPeers(r.ctx, &contract.ListPeersParams{Cursor: r.query.Get("cursor")})
-	})
+	changes := contract.SetPeerMode.Scope
+	page, err := call(r, contract.ListPeers, r.page())
 	if err != nil {
 		return view{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/operatorapi/text"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -46,8 +47,8 @@ func Line[T any](line func(document T) string) func(out io.Writer, document T) e
 }
 
 // Show asks the gateway for one document and prints it.
-func Show[T any](t Terminal, gateway *client.Client, ask client.Request, write func(out io.Writer, document T) error) error {
-	document, err := client.Ask[T](gateway, ask)
+func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
+	document, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
 		return err
 	}
@@ -55,8 +56,8 @@ func Show[T any](t Terminal, gateway *client.Client, ask client.Request, write f
 }
 
 // List asks the gateway for one page of a list and prints it. On Err it says how to get the next page.
-func List[T any](t Terminal, gateway *client.Client, ask client.Request, table text.Table[T]) error {
-	page, err := client.Ask[contract.Page[T]](gateway, ask)
+func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table text.Table[T]) error {
+	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
 		return err
 	}
@@ -68,9 +69,9 @@ func List[T any](t Terminal, gateway *client.Client, ask client.Request, table t
 }
 
 // Watch prints each line of a watched list as it comes, until ctx or the gateway ends.
-func Watch[T any](ctx context.Context, t Terminal, gateway *client.Client, ask client.Request, table text.Table[T]) error {
+func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table text.Table[T]) error {
 	header := true
-	return gateway.Watch(ctx, ask, func(line []byte) error {
+	return client.Watch(ctx, gateway, r, in, func(line []byte) error {
 		if t.JSON {
 			_, err := fmt.Fprintf(t.Out, "%s\n", line)
 			return err

@@ -19,11 +19,7 @@ func answering(t *testing.T, answer string) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
 	t.Cleanup(server.Close)
-	gateway, err := client.New(server.URL, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gateway
+	return client.New(server.URL, "", nil)
 }
 
 func names() text.Table[contract.Peer] {
@@ -33,11 +29,8 @@ func names() text.Table[contract.Peer] {
 func TestAListIsATableOrADocument(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
-	ask := func(api *contract.Client) (*http.Response, error) {
-		return api.ListPeers(t.Context(), &contract.ListPeersParams{})
-	}
 	var out, told strings.Builder
-	if err := terminal.List(terminal.Terminal{Out: &out, Err: &told}, gateway, ask, names()); err != nil {
+	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nthere are more: --cursor AAA\n", out.String()+told.String()); diff != "" {
@@ -45,7 +38,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	}
 	out.Reset()
 	told.Reset()
-	if err := terminal.List(terminal.Terminal{Out: &out, Err: &told, JSON: true}, gateway, ask, names()); err != nil {
+	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told, JSON: true}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), `{"items":[{"name":"b.example"`) || told.Len() > 0 {
@@ -56,11 +49,8 @@ func TestAListIsATableOrADocument(t *testing.T) {
 func TestAWatchedListHasOneHeader(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, "{\"name\":\"b.example\"}\n{\"name\":\"c.example\"}\n")
-	ask := func(api *contract.Client) (*http.Response, error) {
-		return api.ListPeers(t.Context(), &contract.ListPeersParams{})
-	}
 	var out strings.Builder
-	if err := terminal.Watch(t.Context(), terminal.Terminal{Out: &out}, gateway, ask, names()); err != nil {
+	if err := terminal.Watch(t.Context(), terminal.Terminal{Out: &out}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nc.example\n", out.String()); diff != "" {

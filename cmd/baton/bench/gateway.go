@@ -116,7 +116,7 @@ func (g *gateway) config() string { return filepath.Join(g.dir, "baton.toml") }
 func (g *gateway) data() string { return filepath.Join(g.dir, "data") }
 
 // operator returns a client of its operator API.
-func (g *gateway) operator() (*client.Client, error) {
+func (g *gateway) operator() *client.Client {
 	return client.NewSocket(filepath.Join(g.data(), "baton.sock"))
 }
 

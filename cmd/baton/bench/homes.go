@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/route"
 )
 
 const (
@@ -108,10 +108,7 @@ func learn(ctx context.Context, here *gateway, from, to *caller) error {
 // relay files steps while another home is on hold, releases it, and returns how long it takes until
 // that home has receipted all of them.
 func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time.Duration, error) {
-	operator, err := g.operator()
-	if err != nil {
-		return 0, err
-	}
+	operator := g.operator()
 	if err := steer(ctx, operator, to, "hold"); err != nil {
 		return 0, err
 	}
@@ -147,17 +144,13 @@ func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time
 
 // steer holds or releases deliveries to another home.
 func steer(ctx context.Context, operator *client.Client, to, verb string) error {
-	_, err := client.Ask[operatorapi.Acted](operator, func(api *contract.Client) (*http.Response, error) {
-		return api.ChangeFeed(ctx, to, verb, &contract.ChangeFeedParams{}, contract.Act{Reason: "bench"})
-	})
+	_, err := client.Call(ctx, operator, contract.ChangeFeed, contract.FeedChange{ID: to, Verb: verb, Body: route.JSON(contract.Act{Reason: "bench"})})
 	return err
 }
 
 // pending returns how many deliveries to another home have no receipt.
 func pending(ctx context.Context, operator *client.Client, to string) (rows int, err error) {
-	page, err := client.Ask[operatorapi.Page[operatorapi.Shape]](operator, func(api *contract.Client) (*http.Response, error) {
-		return api.ListFeedShapes(ctx, &contract.ListFeedShapesParams{})
-	})
+	page, err := client.Call(ctx, operator, contract.ListFeedShapes, contract.Paging{})
 	for _, shape := range page.Items {
 		if shape.Peer == to || shape.Link == to {
 			rows += shape.Rows

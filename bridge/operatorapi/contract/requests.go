@@ -1,0 +1,244 @@
+package contract
+
+import (
+	"encoding/json"
+	"io"
+
+	"baton/bridge/route"
+)
+
+// List is the request for a list.
+type List interface {
+	// List returns the requested page, and whether the list is watched.
+	List() (page Paging, watch bool)
+}
+
+// Paging is the request for a page of a list.
+type Paging struct {
+	Limit  *int   `query:"limit" minimum:"1" maximum:"500"` // How many items, 50 where it is missing.
+	Cursor string `query:"cursor"`                          // Where another page ended.
+}
+
+// List implements [List].
+func (p Paging) List() (page Paging, watch bool) { return p, false }
+
+// Watching is the request for a page of a list, or for JSON lines.
+type Watching struct {
+	Paging
+
+	Watch bool `query:"watch"` // Answer JSON lines until the client leaves.
+}
+
+// List implements [List].
+func (w Watching) List() (page Paging, watch bool) { return w.Paging, w.Watch }
+
+// Removal is the request for a change that has no body.
+type Removal struct {
+	Reason string `query:"reason"`  // The text for the audit log.
+	DryRun bool   `query:"dry_run"` // Answer alike and change nothing.
+}
+
+// Act returns the request as the body of another change has it.
+func (r Removal) Act() Act { return Act(r) }
+
+// The requests for one thing.
+type (
+	// ByID names a thing by its ID.
+	ByID struct {
+		ID string `path:"id"`
+	}
+	// ByName names a link or a peer.
+	ByName struct {
+		Name string `path:"name"`
+	}
+	// ByDID names a DID.
+	ByDID struct {
+		DID string `path:"did"`
+	}
+	// IDPage names a thing, and a page of its parts.
+	IDPage struct {
+		ID string `path:"id"`
+		Paging
+	}
+)
+
+// The requests for changes of one thing.
+type (
+	// ActOnID changes a thing.
+	ActOnID struct {
+		ID   string `path:"id"`
+		Body route.Body[Act]
+	}
+	// IDChange changes a thing in one of several ways.
+	IDChange struct {
+		ID   string `path:"id"`
+		Verb string `path:"verb"`
+		Body route.Body[Act]
+	}
+	// ActOnName changes a named thing.
+	ActOnName struct {
+		Name string `path:"name"`
+		Body route.Body[Act]
+	}
+	// ActOnHandle changes a handle.
+	ActOnHandle struct {
+		Handle string `path:"handle"`
+		Body   route.Body[Act]
+	}
+	// LinkChange changes a link.
+	LinkChange struct {
+		Name string `path:"name"`
+		Verb string `path:"verb"`
+		Body route.Body[Act]
+	}
+	// FeedChange changes deliveries.
+	FeedChange struct {
+		ID   string `path:"id"`
+		Verb string `path:"verb"`
+		Link string `query:"link"` // A link.
+		Peer string `query:"peer"` // A peer.
+		Body route.Body[Act]
+	}
+	// WebhookChange changes a webhook.
+	WebhookChange struct {
+		ID   string `path:"id"`
+		Verb string `path:"verb"`
+		DID  string `query:"did"` // A DID.
+		Of   string `query:"of"`  // An event or message; all that failed where it is missing.
+		Body route.Body[Act]
+	}
+	// SessionsEnd ends sessions.
+	SessionsEnd struct {
+		DID  string `path:"did"` // A DID of the participant: of an agent any of its DIDs.
+		Body route.Body[Act]
+	}
+	// StepOf takes a step in a handoff.
+	StepOf struct {
+		ID   string `path:"id"`
+		Verb string `path:"verb"`
+		Body route.Body[Ask]
+	}
+	// InboxAck acknowledges entries of an inbox.
+	InboxAck struct {
+		DID  string `path:"did"`
+		Body route.Body[Ack]
+	}
+	// InboxMove moves a mailbox.
+	InboxMove struct {
+		DID  string `path:"did"`
+		Body route.Body[Move]
+	}
+	// PeerMode changes the mode of a peer.
+	PeerMode struct {
+		Name string `path:"name"`
+		Body route.Body[Mode]
+	}
+	// KeyRotation replaces a key.
+	KeyRotation struct {
+		Name string `path:"name"`
+		Body route.Body[Rotation]
+	}
+	// NameBinding binds a name.
+	NameBinding struct {
+		Network string `path:"network"`
+		Name    string `path:"name"`
+		Body    route.Body[Bind]
+	}
+	// NameUnbinding ends a binding.
+	NameUnbinding struct {
+		Network string `path:"network"`
+		Name    string `path:"name"`
+		Removal
+	}
+	// PeerRemoval removes a peer.
+	PeerRemoval struct {
+		Name string `path:"name"`
+		Removal
+	}
+	// Unblocking ends a block.
+	Unblocking struct {
+		What string `path:"what"`
+		Removal
+	}
+)
+
+// HandoffQuery selects handoffs.
+type HandoffQuery struct {
+	DID        string `query:"did"`        // A DID.
+	State      string `query:"state"`      // A state of handoffs.
+	Kind       string `query:"kind"`       // A kind of handoffs.
+	Channel    string `query:"channel"`    // A channel, such as #ops.
+	Capability string `query:"capability"` // A capability that the offer asks for.
+	Since      string `query:"since"`      // Then or later: RFC 3339.
+	Search     string `query:"search"`     // An ID or its last six characters or more, a DID, or words of the title.
+	Watching
+}
+
+// PlaceQuery is an offer whose place is requested.
+type PlaceQuery struct {
+	From    string `query:"from"`    // The DID that offers.
+	To      string `query:"to"`      // The DID that the offer is for; empty for anyone.
+	Channel string `query:"channel"` // A channel, such as #ops.
+}
+
+// Blob is a context to be stored.
+type Blob struct {
+	Owner   string    `query:"owner"` // The DID whose quota the content counts for.
+	Content io.Reader `body:"application/octet-stream"`
+}
+
+// InboxQuery selects entries of an inbox.
+type InboxQuery struct {
+	DID    string `path:"did"`
+	Device string `query:"device"` // Start where this device is.
+	Watching
+}
+
+// ParticipantCall is an operation of a participant.
+type ParticipantCall struct {
+	DID       string                      `path:"did"` // The participant that acts: a DID that the gateway signs for, or that signs by itself.
+	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,explain,handoff,handoffs,inbox,moved,offer,passport,reserve,say,take,whois"`
+	Arguments route.Body[json.RawMessage] // The arguments of the operation.
+}
+
+// FeedQuery selects deliveries.
+type FeedQuery struct {
+	Link    string `query:"link"`    // A link.
+	Peer    string `query:"peer"`    // A peer.
+	Handoff string `query:"handoff"` // A handoff, or the end of its ID.
+	Older   string `query:"older"`   // Queued at least so long ago: a duration.
+	Watching
+}
+
+// DeadQuery selects dead letters.
+type DeadQuery struct {
+	Reason string `query:"reason"` // A reason of dead letters.
+	Peer   string `query:"peer"`   // A peer.
+	Watching
+}
+
+// HeldQuery selects held messages.
+type HeldQuery struct {
+	To string `query:"to"` // To one handle.
+	Watching
+}
+
+// WebhookQuery selects webhooks.
+type WebhookQuery struct {
+	DID string `query:"did"` // A DID.
+	Paging
+}
+
+// TopQuery selects senders.
+type TopQuery struct {
+	By    string `query:"by"`    // did, address or link.
+	Since string `query:"since"` // A duration back from now, from 1m to 1h.
+	Watching
+}
+
+// AuditQuery selects changes.
+type AuditQuery struct {
+	Since string `query:"since"` // Then or later: RFC 3339.
+	Actor string `query:"actor"` // One operator.
+	Watching
+}
