@@ -115,7 +115,7 @@ func (f Field) outside(number int) bool {
 	return err == nil && number > most
 }
 
-// text returns a query parameter, and false for one that is not set.
+// text returns a query parameter, and false for an absent one.
 func (f Field) text(part reflect.Value) (string, bool) {
 	switch {
 	case part.IsZero():
@@ -153,7 +153,7 @@ type Body[T any] struct {
 func JSON[T any](content T) Body[T] { return Body[T]{content: content} }
 
 // Read returns the content. On a server the error is the problem of a body that is not one JSON
-// value, or that has a repeated or an unknown member.
+// value, or has a repeated or an unknown member.
 func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }

@@ -55,7 +55,7 @@ type Success struct {
 // Statused is an answer that chooses among the statuses of its route.
 type Statused interface{ AnswerStatus() int }
 
-// File is an answer that is sent byte for byte. A Content that is an [io.Closer] is closed after it.
+// File is an answer, sent byte for byte. An [io.Closer] is closed after it.
 type File struct{ Content io.Reader }
 
 // Description is a route with its types as values, for registers and documents.

@@ -38,7 +38,7 @@ func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) contract.
 	return shown
 }
 
-// RefusedKey returns the word for a key that was not made, and "" for another error.
+// RefusedKey returns the word for a refused key, and "" for another error.
 func RefusedKey(err error) string {
 	switch {
 	case errors.Is(err, identity.ErrKeyExists):

@@ -21,7 +21,7 @@ const finished = `h.over = 1`
 // and the handoff with the newest event, which later events number on from. Tombstones remain:
 // the same step again is refused with [federation.TerminalHandoff], other bytes under its id
 // with [federation.EventIDInUse]. Handoffs are in order by state and movement, so that it reads
-// no handoff that is too young.
+// no young handoff.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	idle, next, err := s.Idle(ctx, before, after, limit)
 	if err == nil && len(idle) > 0 {

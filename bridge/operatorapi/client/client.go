@@ -116,7 +116,7 @@ func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], i
 	return c.send(request, 0)
 }
 
-// send sends a request, with a timeout unless that is 0. The caller closes the answer.
+// send sends a request, with a timeout unless it is 0. The caller closes the answer.
 func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)

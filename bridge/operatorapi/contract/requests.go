@@ -32,7 +32,7 @@ type Watching struct {
 // List implements [List].
 func (w Watching) List() (page Paging, watch bool) { return w.Paging, w.Watch }
 
-// Removal is the request for a change that has no body.
+// Removal is the request for a change without a body.
 type Removal struct {
 	Reason string `query:"reason"`  // The text for the audit log.
 	DryRun bool   `query:"dry_run"` // Answer alike and change nothing.

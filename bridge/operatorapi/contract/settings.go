@@ -12,7 +12,7 @@ type Setting struct {
 	Key    string        `json:"key"`
 	Before string        `json:"before"`                                  // as TOML; empty if the key was not set
 	After  string        `json:"after"`                                   // as TOML; empty if the key is not set any more
-	Line   int           `json:"line"`                                    // 0 for a key that is not set any more
+	Line   int           `json:"line"`                                    // 0 for a removed key
 	Effect SettingEffect `json:"effect" enum:"applied,reconnect,restart"` // applied at once, by connecting the link of the table anew, or by a restart
 }
 

@@ -17,7 +17,7 @@ type Member struct {
 	Value any
 }
 
-// described returns the object with a description, unless that is empty.
+// described returns the object with a description, unless it is empty.
 func (o Object) described(text string) Object {
 	if text == "" {
 		return o

@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// View returns the zero View for a handoff that has no log here.
+// View returns the zero View for a handoff without a log here.
 func (s *Logs) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	var text []byte
 	err := s.db.Reads().Row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)

@@ -57,7 +57,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 // after a cursor on, and the cursor to go on from: "" once all were looked at. A page may be
 // shorter than asked for and even empty before that, since one call looks at a bounded number of
 // handoffs. A handoff that moves meanwhile is at the front again, and may so be missing from
-// later pages. The error is [federation.ErrUnknownCursor] for a cursor that was never given out.
+// later pages. The error is [federation.ErrUnknownCursor] for an unknown cursor.
 // It filters by the views where no index does.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)

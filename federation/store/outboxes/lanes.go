@@ -39,7 +39,7 @@ const nextSender = `WITH RECURSIVE sender (did) AS (
 
 // Heads returns up to limit handoffs whose first row on a link is due now: rows of the lowest
 // [federation.Rank] first, of one rank the oldest. Where more than limit are due again after a
-// failure, the ones that became due first are returned. It returns none of a link that is held.
+// failure, the ones that became due first are returned. It returns none of a held link.
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofLink), link, engine.Stamp(now), max(limit, 0))
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *Participants) BindName(ctx context.Context, b federation.BoundName) err
 	return nil
 }
 
-// UnbindName returns [federation.ErrNotFound] for a name that is not bound.
+// UnbindName returns [federation.ErrNotFound] for an unbound name.
 func (s *Participants) UnbindName(ctx context.Context, network, name string) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		n, err := q.Exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
@@ -56,7 +56,7 @@ func (s *Participants) UnbindName(ctx context.Context, network, name string) err
 // boundKey is the name of a binding.
 type boundKey struct{ network, name string }
 
-// BoundName returns [federation.ErrNotFound] for a name that is not bound.
+// BoundName returns [federation.ErrNotFound] for an unbound name.
 func (s *Participants) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	return s.bound.Find(boundKey{network, name}, func() (federation.BoundName, error) {
 		found, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
