@@ -25,7 +25,7 @@ type checkpointer struct {
 	of      file
 	on      *sql.DB
 	mu      sync.Mutex    // held during a checkpoint
-	written chan struct{} // a write began since the last look at the log
+	written chan struct{} // a write ended since the last look at the log
 	closing chan struct{}
 	closed  chan struct{} // closed by run
 }
@@ -43,7 +43,7 @@ func startCheckpoints(ctx context.Context, f file, pragmas []Pragma) (*checkpoin
 	return c, nil
 }
 
-// wrote tells the checkpointer that the log grows.
+// wrote notes that the log may have grown.
 func (c *checkpointer) wrote() {
 	select {
 	case c.written <- struct{}{}:

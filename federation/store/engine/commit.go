@@ -77,7 +77,7 @@ func (s *DB) WriteAfter(ctx context.Context, first []*Question, apply func(conte
 		return ctx.Err()
 	}
 	if s.copies != nil {
-		s.copies.wrote()
+		defer s.copies.wrote()
 	}
 	select {
 	case <-it.done:
