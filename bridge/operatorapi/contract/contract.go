@@ -3,4 +3,4 @@
 // the program call them with package client. A test of operatorapi derives openapi.yaml from them.
 package contract
 
-//go:generate go test -run ^TestTheContractIsThatOfTheRoutes$ -update ..
+//go:generate go test .. -run ^TestTheContractIsThatOfTheRoutes$ -update
