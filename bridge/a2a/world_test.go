@@ -75,11 +75,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
 		Key:   bridgetest.SeededKey("server"), Snapshots: w.record, Log: w.record, Overdue: w.record,
 		Keys: keySource{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{},
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev)
-			return fields
-		},
-		Read: dialect.Read,
+		Write: dialect.Write, Read: dialect.Read,
 	}}
 	w.gateway.home.Same = w.gateway.Same
 	w.keys = []ed25519.PublicKey{bridgetest.SeededKey("server").Public}

@@ -178,11 +178,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
 		Key:   server, Snapshots: w.record, Log: w.record, Overdue: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
 		Rates: w.rates.Rates,
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev)
-			return fields
-		},
-		Read: dialect.Read,
+		Write: dialect.Write, Read: dialect.Read,
 	}}
 	w.gateway.home.Same = w.gateway.Same
 	w.contexts = bridgetest.Contexts(w.record, 1<<20, 0)

@@ -51,11 +51,7 @@ func NewParticipants(tb testing.TB) *Participants {
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}, CheckDID: identity.CheckDID},
 		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
 		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: keptKeys{p}, Same: p.Same, Owner: p.Owner,
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev)
-			return fields
-		},
-		Read: dialect.Read,
+		Write: dialect.Write, Read: dialect.Read,
 	}
 	return p
 }

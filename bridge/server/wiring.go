@@ -133,11 +133,7 @@ func (p *Server) newHome(file *configs.File) *home.Home {
 		Keys:   p.atHand.Load(),
 		Routes: p.Gateway.Links(), Caps: Capabilities{Record: p.bound()}, Offers: p.Record, Same: p.Gateway.Same, Owner: p.Gateway.Owner, Member: p.Gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: Acquaintances{Record: p.Record, Names: p.names()},
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev) // what the home says of itself is short
-			return fields
-		},
-		Read: dialect.Read,
+		Write: dialect.Write, Read: dialect.Read,
 	}
 }
 

@@ -91,7 +91,8 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 		Rules: home.Rules{ID: id, Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Snapshots: record, Log: record, Rulings: record, Entropy: rand.Reader,
 		Keys: benchKeys{}, Routes: otherHome{id}, Rates: home.NewRates(),
-		Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Write: documents.Write, Read: documents.Read,
 	}
 	h.deps = relay.Deps{
 		Home: id, Record: record, Gateway: h, Mailboxes: h, Signer: h, Poster: h, Wakes: (*relay.Relay)(nil), Log: slog.New(slog.DiscardHandler),

@@ -24,6 +24,7 @@ import (
 	"baton/federation/signing"
 	"baton/federation/store"
 	"baton/translate"
+	documents "baton/translate/dialect"
 	"baton/translate/handofftag"
 )
 
@@ -106,7 +107,8 @@ func newHome(record *store.Record) *home.Home {
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Snapshots: record, Log: record, Entropy: rand.Reader,
 		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneOutbox{}, Rates: home.NewRates(),
-		Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Write: documents.Write, Read: documents.Read,
 	}
 }
 

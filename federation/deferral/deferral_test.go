@@ -101,6 +101,7 @@ func newBench(t *testing.T, record *registry.Record) *bench {
 		},
 		Key: newPerson("server").key, Snapshots: record, Log: record, Overdue: record, Keys: b.directory,
 		Same: func(context.Context, federation.DID, federation.DID) bool { return false }, Routes: nowhere{},
+		Write: dialect.Write, Read: dialect.Read,
 		Rates: home.NewRates(), Entropy: rand.Reader,
 	}
 	b.restart()

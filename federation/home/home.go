@@ -65,9 +65,10 @@ type Home struct {
 	// tells; nil where they have no limits.
 	Strangers     *Strangers
 	Acquaintances Acquaintances
-	Write         FieldWriter
-	// Read parses the signed document of a step; nil if all codecs read members only from the
-	// document.
+	// Write writes the fields of a step of the home, in the dialect of the step. What the home says of
+	// itself is short: it fits every dialect.
+	Write signing.Writer
+	// Read parses the signed document of a step.
 	Read    signing.Reader
 	Entropy io.Reader // for the IDs of steps received without one; safe for concurrent use
 }
@@ -98,7 +99,7 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {
 		return federation.Judgement{}, err
 	}
-	ev, verdict, err := h.open(ctx, ev)
+	ev, verdict, err := signing.Open(ctx, h.Keys, h.Read, ev)
 	judged := federation.Judgement{Verdict: verdict}
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, since)
@@ -119,14 +120,6 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now, h.Limits.Strangers.DIDs)
 	}
 	return judged, err
-}
-
-// open verifies a step and reads its members from the signed document.
-func (h *Home) open(ctx context.Context, ev federation.Event) (federation.Event, federation.Verdict, error) {
-	if h.Read == nil {
-		return signing.Verify(ctx, h.Keys, ev)
-	}
-	return signing.Open(ctx, h.Keys, h.Read, ev)
 }
 
 // judge reads a snapshot, decides and acts, until no other step is filed in between.

@@ -99,10 +99,7 @@ func newBench(t *testing.T) bench {
 		Key: server.key, Snapshots: b.record, Log: b.record, Overdue: b.record, Keys: known,
 		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
 		Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev)
-			return fields
-		},
+		Write: dialect.Write, Read: dialect.Read,
 	}
 	return b
 }
@@ -121,10 +118,7 @@ func (b bench) step(n int, by person, verb federation.Verb, change ...func(*fede
 	for _, c := range change {
 		c(&ev)
 	}
-	ev.Fields = map[string]string{
-		"handoff": string(verb), "handoff-id": ev.Handoff.String(), "handoff-from": string(ev.From),
-		"handoff-to": string(ev.To), "handoff-note": ev.Note,
-	}
+	ev.Fields, _ = dialect.Write(ev)
 	sealed, err := signing.Seal(b.t.Context(), by.key, ev)
 	if err != nil {
 		b.t.Fatal(err)
@@ -230,7 +224,7 @@ func TestWhatIsRefusedAndWhy(t *testing.T) {
 		}, federation.WrongSender, federation.Valid},
 		"standing for another without a voucher": {offer, func(b bench) federation.Event {
 			return b.step(2, b.carol, federation.Accept, func(ev *federation.Event) { ev.For = b.bob.did })
-		}, federation.WrongSender, federation.Valid},
+		}, federation.InvalidTag, federation.Unverifiable},
 		"progress before an accept": {offer, func(b bench) federation.Event {
 			return b.step(2, b.bob, federation.Progress)
 		}, federation.IllegalStep, federation.Valid},

@@ -16,6 +16,7 @@ import (
 	"baton/federation"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
+	"baton/translate/dialect"
 )
 
 // modelled are the rules, written a second time: from, role, verb, to. A cancel of
@@ -141,7 +142,7 @@ func (m *machine) mint() federation.EventID {
 	return federation.EventID(id)
 }
 
-// sign signs a step as a person would: in the fields is all that tells it from another.
+// sign signs a step as a person would.
 func (m *machine) sign(by person, ev federation.Event) federation.Event {
 	m.t.Helper()
 	ev.ID, ev.From, ev.Venue, ev.Provenance = m.mint(), by.did, "#ops", federation.Signed
@@ -149,7 +150,10 @@ func (m *machine) sign(by person, ev federation.Event) federation.Event {
 	if ev.Verb == federation.Offer {
 		ev.Handoff = ev.ID
 	}
-	ev.Fields = map[string]string{"handoff": string(ev.Verb), "handoff-id": ev.Handoff.String(), "handoff-from": string(ev.From)}
+	if ev.Dialect == "" {
+		ev.Dialect = federation.HandoffTags
+	}
+	ev.Fields, _ = dialect.Write(ev)
 	sealed, err := signing.Seal(m.t.Context(), by.key, ev)
 	if err != nil {
 		m.t.Fatal(err)

@@ -207,7 +207,7 @@ func TestLimits(t *testing.T) {
 			return signer == b.carol.did && of == b.alice.did
 		}
 		forWhom := func(did federation.DID) func(*federation.Event) {
-			return func(ev *federation.Event) { ev.For = did }
+			return func(ev *federation.Event) { ev.For, ev.Provenance = did, federation.Vouched }
 		}
 		b.file(b.step(1, b.carol, federation.Offer, forWhom(b.alice.did)))
 		_, err := b.home.Submit(t.Context(), b.step(2, b.alice, federation.Offer), b.now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // Ruled files a step of a remote handoff at the place that its home gave it. The ruling is
@@ -30,7 +31,7 @@ func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruli
 	if err := h.Kinds.Known(ev); err != nil {
 		return judged, err
 	}
-	ev, verdict, err := h.open(ctx, ev)
+	ev, verdict, err := signing.Open(ctx, h.Keys, h.Read, ev)
 	judged.Verdict = verdict
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, now)

@@ -126,11 +126,8 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			Rules: home.Rules{ID: name, Kinds: lifecycle.Shipped()},
 			Key:   g.key, Snapshots: g.record, Log: g.record, Overdue: g.record, Rulings: g.record,
 			Keys: ring, Routes: g, Rates: home.NewRates(), Entropy: rand.Reader,
-			Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
-			Write: func(ev federation.Event) map[string]string {
-				fields, _ := dialect.Write(ev)
-				return fields
-			},
+			Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
+			Write: dialect.Write, Read: dialect.Read,
 		}
 		g.deps = relay.Deps{
 			Home: name, Record: g.record, Gateway: g, Mailboxes: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,

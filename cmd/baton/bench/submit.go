@@ -21,6 +21,7 @@ import (
 	"baton/federation/store"
 	"baton/federation/store/bare"
 	"baton/translate"
+	"baton/translate/dialect"
 	"baton/translate/handofftag"
 )
 
@@ -171,6 +172,7 @@ func newHome(record *store.Record) *home.Home {
 		Key: key, Snapshots: record, Log: record, Entropy: rand.Reader,
 		Keys:   identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil, key), nil, record),
 		Routes: oneLink{}, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Write: dialect.Write, Read: dialect.Read,
 	}
 }
 
