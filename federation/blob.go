@@ -104,7 +104,7 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs keeps the content that steps refer to. It promises what [store.Record] does.
+// Blobs keeps the content that steps refer to. [store.Record] documents the methods.
 //
 // A filed step whose context is the address of a blob claims that blob. An [Effect] may claim one
 // too. The record keeps a claimed blob as long as the handoff.

@@ -30,7 +30,7 @@ type DeferralLimits struct {
 	Total     int
 }
 
-// Deferrals keeps the steps that wait for a key. It promises what [store.Record] does.
+// Deferrals keeps the steps that wait for a key. [store.Record] documents the methods.
 type Deferrals interface {
 	// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
 	// [Event.Digest]) waits once, and is returned as it waits already. It returns

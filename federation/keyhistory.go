@@ -196,7 +196,7 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 
 // Keys remembers which keys signed for which DID, in which time, and from which source, so
 // that a step is always judged by the keys of its time. Nothing is deleted, except the future
-// ends of a network's own keys. It promises what [store.Record] does.
+// ends of a network's own keys. [store.Record] documents the methods.
 type Keys interface {
 	// Learn keeps what a source said (see [KeyReport.Apply]). A report that brings
 	// nothing new changes nothing. It returns [ErrTooManyKeys] and keeps nothing of a

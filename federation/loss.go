@@ -2,7 +2,7 @@ package federation
 
 import "slices"
 
-// Loss names a member of a step that a wire could not carry, and what became of it. The operator
+// Loss names a member of a step that a wire could not carry, and its fate. The operator
 // and the sender learn of it; nothing is dropped silently.
 type Loss struct {
 	Field string // as in the JSON of [Event], such as "note"
@@ -15,7 +15,7 @@ func Loses(losses []Loss, field string) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
-// Fate is what became of a field.
+// Fate says how much of a field travels.
 type Fate string
 
 // The fates.

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write contract/openapi.yaml anew")
 // contractFile is the document of the API.
 var contractFile = filepath.Join("contract", "openapi.yaml")
 
-// info is what the document says of the whole API.
+// info is the header of the document.
 func info() openapi.Object {
 	return openapi.Object{
 		{Name: "openapi", Value: "3.1.0"},

@@ -95,7 +95,7 @@ func watch[T any](ctx context.Context, o *Operator, w http.ResponseWriter, news 
 			items, err = news()
 		}
 		if err != nil {
-			items = nil // the next look reads what cannot be read now
+			items = nil // the next look reads them
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (a Account) checkBound(ctx context.Context, signed bool) error {
 type Called struct {
 	Answer   json.RawMessage      `json:"answer,omitempty"`
 	Problem  *bridge.ProblemError `json:"problem,omitempty"`
-	Assignee federation.DID       `json:"assignee,omitempty"` // The DID that has the handoff, where a step is refused for that.
+	Assignee federation.DID       `json:"assignee,omitempty"` // The holder of the handoff, if a step is refused because of it.
 }
 
 // AccountServer answers the calls of a [Remote]: POST {did}/{operation}. The callers are operators,

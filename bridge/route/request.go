@@ -34,7 +34,7 @@ type Field struct {
 	Name  string // of a parameter; the media type of a body
 	Type  reflect.Type
 	Tag   reflect.StructTag
-	Owner reflect.Type // the struct that declares the field; nil for a request that is a [Body] itself
+	Owner reflect.Type // the struct that declares the field; nil if the request itself is a [Body]
 	Field string       // its name there
 
 	index []int

@@ -4,7 +4,7 @@
 // The request of a route is a struct. The tag of a field names its place in the request:
 //
 //	path:"name"        a wildcard of the path; the field is a string
-//	query:"name"       a query parameter; a string, an *int, or a bool that is true for each value of the parameter
+//	query:"name"       a query parameter; a string, an *int, or a bool, true for each value of the parameter
 //	body:"media/type"  the body as it is; the field is an [io.Reader]
 //
 // The tags minimum and maximum bound a number. A field of type [Body] is the body as JSON. An
@@ -37,7 +37,7 @@ type Spec struct {
 	Path    string           // below the prefix of the API, with the wildcards of [http.ServeMux]
 	Scope   federation.Scope // the scope that a caller needs
 	Summary string
-	Answers []Success // nil for status 200; an Out that has several chooses one as a [Statused]
+	Answers []Success // nil for status 200; an Out with several chooses one as a [Statused]
 	Media   string    // media type of a [File]; "" for JSON
 	Slow    bool      // may take longer than the timeouts of clients and servers
 }
@@ -200,7 +200,7 @@ func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.R
 	return request, nil
 }
 
-// wildcard returns the name of a segment of a path that is a wildcard.
+// wildcard returns the name of a wildcard segment of a path, and false for any other segment.
 func wildcard(segment string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(segment, "{")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."), ok

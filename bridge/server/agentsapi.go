@@ -22,7 +22,7 @@ func (p *Server) participantDeps(record boundRecord) participant.Deps {
 	}
 }
 
-// openAccess returns what participants may ask through a network of this server.
+// openAccess returns the operations of participants through a network of this server.
 func (p *Server) openAccess(network string) *participant.Access {
 	deps := p.participantDeps(p.bound())
 	deps.Ports = filePorts(p.file, p.Wiring().Ports)

@@ -12,10 +12,10 @@ import (
 	"baton/federation/signing"
 )
 
-// keysFolder is where the keys are, below data_dir.
+// keysFolder is the folder of the keys, below data_dir.
 const keysFolder = "keys"
 
-// KeyFolder returns where the keys of a configuration are.
+// KeyFolder returns the folder of the keys of a configuration.
 func KeyFolder(file *configs.File) identity.KeyFolder {
 	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }

@@ -59,7 +59,7 @@ func (fakeHome) Recipients(context.Context, federation.Event, federation.View) (
 	return []string{"b.test"}, nil
 }
 
-// leases implements [server.Leases] for a replica that has the leases that it names.
+// leases implements [server.Leases] for a replica with the named leases.
 type leases []string
 
 // RunExclusive implements [server.Leases].

@@ -16,7 +16,7 @@ import (
 // ErrNoFile is returned by [Server.Reload] of a server without a configuration file.
 var ErrNoFile = errors.New("this gateway has no configuration file")
 
-// Reload reads the configuration again and applies what may change while the server runs. With dry
+// Reload reads the configuration again and applies its reloadable keys. With dry
 // it only compares. It blocks until [Server.Serve] has done it.
 func (p *Server) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
 	if p.reloads == nil {

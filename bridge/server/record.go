@@ -17,7 +17,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Locate returns where the record of a configuration is.
+// Locate returns the location of the record of a configuration.
 func Locate(file *configs.File) (registry.Location, error) {
 	at := registry.Location{Path: file.Path(file.Store.Path)}
 	if file.Store.Driver != configs.Postgres {
@@ -80,7 +80,7 @@ func BackupSource(file *configs.File) backup.Source {
 	return s
 }
 
-// RestoreTarget returns where a configuration has a backup restored to.
+// RestoreTarget returns the target of a restore into a configuration.
 func RestoreTarget(file *configs.File) backup.Target {
 	return backup.Target{Source: BackupSource(file), Dir: file.Path("."), Driver: file.Store.Driver}
 }

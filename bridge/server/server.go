@@ -1,9 +1,9 @@
 // Package server is the running gateway as a library. [Open] opens it from a configuration and
 // the list of networks of its program, [Server.Run] serves until its context ends,
-// [Server.Reload] applies what may change meanwhile, and [Server.Close] ends it.
+// [Server.Reload] applies a changed configuration, and [Server.Close] closes it.
 //
-// A [Server] has three parts. The record is all that must survive a restart. A [Gateway] is what
-// links call (it implements [bridge.Gateway]): it looks up keys, counts the steps of each
+// A [Server] has three parts. The record has the durable state. A [Gateway] is called by links
+// (it implements [bridge.Gateway]): it looks up keys, counts the steps of each
 // sender, lets the home judge each step, and wakes the outboxes of the links that a filed step
 // is delivered to. Its [LinkSet] runs the links, each while this replica of the home has the
 // link's lease. [Gateway.Run] does the jobs that are due by the clock: it ends overdue handoffs,
@@ -82,11 +82,11 @@ type Server struct {
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
 	homes     *homes
-	traces    *tracing.Tracer // nil where none are recorded
-	hub       *relay.Hub      // nil where none is configured
-	host      *relay.Host     // nil where homes of others link to nothing here
-	hooks     *webhook.Hooks  // nil where the configuration has none
-	voiceHub  files.Hub       // serves the voice directories that have tokens for it
+	traces    *tracing.Tracer // nil if none are recorded
+	hub       *relay.Hub      // nil if none is configured
+	host      *relay.Host     // nil if other homes have no links to this one
+	hooks     *webhook.Hooks  // nil if the configuration has none
+	voiceHub  files.Hub       // serves the voice directories with tokens
 	served    map[string]bool // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
@@ -113,7 +113,7 @@ type Server struct {
 	reloads     *Reloads[contract.Reloaded] // nil without a configuration file
 }
 
-// Options is what the program of a server decides, and its configuration does not.
+// Options are the settings of a server that its program decides, not its configuration.
 type Options struct {
 	Networks          Networks
 	Version, Revision string // of the program
@@ -125,12 +125,12 @@ type Options struct {
 	Hangups <-chan os.Signal
 	// Levels is the levels of Log; nil if they cannot change.
 	Levels *configs.LogLevels
-	// Relevel applies the table [log] of a configuration that was read again.
+	// Relevel applies the table [log] of a reloaded configuration.
 	Relevel func(configs.Log)
 }
 
-// Open opens the listeners, the record and the keys of a configuration, and
-// wires the rest to them. Nothing runs until [Server.Run]. Close what was opened.
+// Open opens the listeners, the record and the keys of a configuration, and wires the other parts
+// to them. Nothing runs until [Server.Run]. The caller closes the server.
 func Open(ctx context.Context, file *configs.File, options Options) (*Server, error) {
 	p := &Server{
 		file: file, options: options, log: options.Log, Metrics: newMetrics(options.Version, options.Revision),
@@ -314,7 +314,7 @@ func (p *Server) openRelay(ctx context.Context) {
 	}
 }
 
-// Close ends the record after what was begun is on disk.
+// Close closes the server. Writes in progress are on disk before the record is closed.
 func (p *Server) Close() error {
 	err := p.closeListeners()
 	disconnected := make(chan struct{})

@@ -56,7 +56,7 @@ func (p *Server) apply(ctx context.Context, links []Entry) {
 	p.Gateway.Links().Apply(ctx, links)
 }
 
-// tasks returns what runs beside the gateway: the listeners, and what the configuration has.
+// tasks returns the tasks beside the gateway: the listeners, and the ones that the configuration turns on.
 func (p *Server) tasks(ctx context.Context) []Task {
 	tasks := []Task{p.Gateway.Announce(p.Ready), p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
 	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
@@ -81,7 +81,7 @@ func (p *Server) tasks(ctx context.Context) []Task {
 	return tasks
 }
 
-// end tells the service manager and all that waits for the gateway that it ends.
+// end notifies the service manager and all waiters of the shutdown.
 func (p *Server) end(ctx context.Context) error {
 	<-ctx.Done()
 	p.lookups.Stop()

@@ -150,7 +150,7 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 	}
 }
 
-// Wiring is what links are opened with. The zero value is enough to check a configuration.
+// Wiring has the parts of a server for opening links. The zero value suffices to check a configuration.
 type Wiring struct {
 	Version  string // of the program
 	Ports    bridge.Ports
@@ -161,7 +161,7 @@ type Wiring struct {
 	Registry airc.Deps
 	Agents   agentapi.Deps
 	A2A      a2a.Deps
-	// Participants is what the other networks of agents need.
+	// Participants is for the other networks of agents.
 	Participants participant.Deps
 	MACP         macp.Deps
 	Files        files.Deps
@@ -171,7 +171,7 @@ type Wiring struct {
 	mode func(domain string) string
 }
 
-// Wiring returns what the links of the server are opened with.
+// Wiring returns the parts of the server for opening its links.
 func (p *Server) Wiring() Wiring {
 	record := p.bound()
 	return Wiring{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a page of a large record may cost, and how large the record is. A page is answered within half a
+// The time limit of a page of a large record, and the size of the record. A page is answered within half a
 // second on an idle machine. The bound is for an instrumented program on a busy one: a page that reads
 // the whole record takes longer even there.
 const (

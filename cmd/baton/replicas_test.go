@@ -202,7 +202,7 @@ func (f *fellowship) load(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		h := f.houses[n%replicas]
 		var out bytes.Buffer
-		err := h.runs(f.t, &out, io.Discard, "handoff", "offer", "--key-file", f.key, "--to", f.to, "--channel", channel, "--title", fmt.Sprintf("Offer %d", n)) //nolint:contextcheck // what is under way goes on to its end
+		err := h.runs(f.t, &out, io.Discard, "handoff", "offer", "--key-file", f.key, "--to", f.to, "--channel", channel, "--title", fmt.Sprintf("Offer %d", n)) //nolint:contextcheck // steps under way continue
 		if err == nil {
 			f.mu.Lock()
 			f.offered = append(f.offered, strings.TrimSpace(out.String()))

@@ -1,4 +1,4 @@
-// Package federationtest has what tests of the core and of packages above it share: plausible
+// Package federationtest has fixtures for tests of the core and of packages above it: plausible
 // steps, people and keys, addresses for servers, and the inputs of hostile peers. It opens no
 // record: package storetest does.
 //

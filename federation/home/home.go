@@ -65,8 +65,8 @@ type Home struct {
 	// tells; nil where they have no limits.
 	Strangers     *Strangers
 	Acquaintances Acquaintances
-	// Write writes the fields of a step of the home, in the dialect of the step. What the home says of
-	// itself is short: it fits every dialect.
+	// Write writes the fields of a step of the home, in the dialect of the step. These steps
+	// are short and fit every dialect.
 	Write signing.Writer
 	// Read parses the signed document of a step.
 	Read    signing.Reader

@@ -63,7 +63,7 @@ type erasure struct {
 	now          time.Time
 }
 
-// Erasable counts what Erase would erase, and changes nothing.
+// Erasable counts the rows that Erase would erase, and changes nothing.
 func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, time.Time{})
 	var found federation.Erasing
@@ -76,9 +76,8 @@ func (s *Record) Erasable(ctx context.Context, of federation.ErasureQuery) (fede
 	return found, nil
 }
 
-// Erase erases, in several transactions. Where the person has a handoff that is not over, it
-// names these and erases nothing. An erasure that was cut short is resumed by calling Erase
-// again, which then counts the rest.
+// Erase erases, in several transactions. If the person has open handoffs, it names
+// these and erases nothing. Calling Erase again resumes an interrupted erasure, and counts the rest.
 func (s *Record) Erase(ctx context.Context, of federation.ErasureQuery, now time.Time) (federation.Erasing, error) {
 	e, err := s.planErasure(ctx, of, now)
 	var done federation.Erasing

@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runReplicaLeases is about the leases of a gateway that is the only one.
+// runReplicaLeases tests the leases of a single gateway.
 func runReplicaLeases(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a lease of a record without replicas runs at once", func(t *testing.T) {

@@ -51,7 +51,7 @@ type arrival struct {
 	over    bool             // it waits no more
 	outcome federation.DeliveryState
 	ended   time.Time
-	late    bool // whether its signer was told that it takes long
+	late    bool // whether its signer has a notice of the delay
 
 	device   string // of its lease
 	delivery int
@@ -167,7 +167,7 @@ func (m *inboxModel) arrivals() []*arrival {
 	return all
 }
 
-// end ends the waiting of an entry. The signer of a late one is told.
+// end ends the waiting of an entry. The signer of a late one gets a notice.
 func (m *inboxModel) end(a *arrival, how federation.DeliveryState, now time.Time) {
 	if a.over {
 		return

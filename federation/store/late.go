@@ -6,9 +6,8 @@ import (
 )
 
 // Delay files a [federation.NoticeDelayed] for up to limit rows that were filed at or before a
-// time and have none, and returns how many. A step that an agent was told then, and has not
-// fetched, is one; so is one that waits in an inbox which is its only way to its reader (see
-// [federation.InboxLink]).
+// time and have none, and returns how many. Rows are also steps that an agent has not
+// fetched, and steps in an inbox without another way to its reader (see [federation.InboxLink]).
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.Outboxes.Delay(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -25,7 +24,7 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 }
 
 // Expire gives up to limit rows up that were filed at or before a time, of whatever link, and
-// returns how many. Of what an agent was told then, and has not fetched, the delivery is
+// returns how many. The delivery of a step that an agent has not fetched becomes
 // [federation.DeliveryExpired].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.Outboxes.Expire(ctx, before, now, limit)

@@ -26,8 +26,8 @@ const (
 	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
 )
 
-// Senders returns up to limit DIDs after one, in order, that offered a handoff which is not
-// over, or have a row that waits.
+// Senders returns up to limit DIDs after one, in order, that offered an open handoff or
+// have a pending row.
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	parts := []string{`SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`}
 	for _, from := range []string{waitingEntries, outboxSteps, deferredSteps, pendingSteps, deadSteps} {
@@ -40,8 +40,8 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 	return found, nil
 }
 
-// Purge drops what waits of DIDs and of names on links, in one transaction, or where dry counts
-// it. Logs keep their steps.
+// Purge drops the pending rows of DIDs and of names on links in one transaction, or only counts them
+// if dry. Logs keep their steps.
 func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants []string, now time.Time, dry bool) (federation.Purged, error) {
 	p, err := s.newPurge(dids, participants, now, dry)
 	if err != nil {

@@ -51,7 +51,7 @@ func awaitRuling(t *testing.T, record *registry.Record) {
 		}
 		hold(t, record, n+4, who.handle, "b")
 		post(t, record, agents.Posting{Message: federationtest.Message(n+5, who.handle, "b")})
-		end := federationtest.Message(n+7, who.handle, "b") // of a step that is bob's
+		end := federationtest.Message(n+7, who.handle, "b") // of a step by bob
 		end.Event, end.Handoff = federationtest.ID(80), federationtest.ID(80)
 		if who.handle == "a" {
 			mustAppend(t, record, federationtest.File(federationtest.Offer(80, bob, ""), federation.View{}))

@@ -11,7 +11,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// next returns the delivery to a webhook that is due.
+// next returns the due delivery to a webhook.
 func next(t *testing.T, record *registry.Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)
@@ -25,7 +25,7 @@ func next(t *testing.T, record *registry.Record, h federation.Webhook, now int) 
 	return p
 }
 
-// nothing fails where a delivery to a webhook is due.
+// nothing fails if a delivery to a webhook is due.
 func nothing(t *testing.T, record *registry.Record, h federation.Webhook, now int) {
 	t.Helper()
 	due, err := record.DuePushes(t.Context(), h.ID, federationtest.At(now), 100)

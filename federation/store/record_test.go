@@ -93,7 +93,7 @@ func runRecord(t *testing.T, open func(t *testing.T) *registry.Record) {
 	})
 }
 
-// diff compares what went in with what came out, times as moments, absent lists
+// diff compares input and output, times as moments, absent lists
 // as empty ones.
 func diff(want, got any) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
 

@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// runSnapshots checks that a snapshot says what the other methods say.
+// runSnapshots checks that a snapshot agrees with the other methods.
 func runSnapshots(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Helper()
 	t.Run("a step of a handoff without a log", func(t *testing.T) {

@@ -16,8 +16,8 @@
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
 // [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all
 // of them. Package offline examines and copies a record that is not open, backup makes archives
-// of it, and registry has the tables of a registry of agents. The tests here hold both databases
-// to what the methods promise.
+// of it, and registry has the tables of a registry of agents. The tests here run
+// the promises of the methods against both databases.
 package store
 
 import (

@@ -122,7 +122,7 @@ type Step struct {
 	Priority string
 	Channel  string // where it asks to be written; may be empty
 
-	Losses []federation.Loss // what no step could carry, whatever its dialect
+	Losses []federation.Loss // members that no step can carry, in any dialect
 }
 
 // envelope of a payload as it came: typed data, under either name, or the members flat

@@ -2,8 +2,8 @@ package taskfile_test
 
 import "baton/translate/translatetest"
 
-// fidelity returns the fidelity table: what becomes of each member of a record, and of each field
-// of a step.
+// fidelity returns the fidelity table: the place of each member of a record in a step, and of each
+// field of a step in a record.
 func fidelity() []translatetest.Fidelity {
 	const (
 		in, out                                 = translatetest.In, translatetest.Out

@@ -1,7 +1,7 @@
 package translatetest
 
-// MACPFidelity returns the fidelity table of the handoff mode of MACP: what becomes of each member in
-// each direction.
+// MACPFidelity returns the fidelity table of the handoff mode of MACP: the place of each member in each
+// direction.
 func MACPFidelity() []Fidelity {
 	const (
 		in, out                                 = In, Out
@@ -45,8 +45,8 @@ func MACPFidelity() []Fidelity {
 	}
 }
 
-// MACPTaskFidelity returns the fidelity table of the task mode: what becomes of each member of a report
-// in each direction. The handoff itself has what its request says.
+// MACPTaskFidelity returns the fidelity table of the task mode: the place of each member of a report
+// in each direction. The handoff itself has the members of its request.
 func MACPTaskFidelity() []Fidelity {
 	const in, out = In, Out
 	row := Row

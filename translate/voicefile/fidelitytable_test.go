@@ -2,7 +2,7 @@ package voicefile_test
 
 import "baton/translate/translatetest"
 
-// fidelity returns the fidelity table: what becomes of each member of a handoff file, and of each
+// fidelity returns the fidelity table: the fate of each member of a handoff file, and of each
 // field of a step.
 func fidelity() []translatetest.Fidelity {
 	const (

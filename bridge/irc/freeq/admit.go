@@ -23,7 +23,7 @@ func (l *Link) Admits(ctx context.Context, h federation.Pending) error {
 	case slices.ContainsFunc(held, func(earlier federation.Pending) bool {
 		return laneOf(earlier) == laneOf(h) && earlier.Event.ID != h.Event.ID
 	}):
-		return nil // the ruling on the earlier step decides: the step may follow an accept that is in flight
+		return nil // the ruling on the earlier step decides: the step may follow an accept in flight
 	}
 	return err
 }

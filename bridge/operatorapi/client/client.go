@@ -5,7 +5,7 @@
 // handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
 //
 // Every error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
-// [*bridge.ProblemError] for an answer that is no 2xx, and a [*route.NameError] for a name that no
+// [*bridge.ProblemError] for an answer without a 2xx status, and a [*route.NameError] for a name that no
 // path can have. A Client is safe for concurrent use.
 package client
 

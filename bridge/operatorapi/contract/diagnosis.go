@@ -15,5 +15,5 @@ type Diagnosis struct {
 	Check  string         `json:"check"`
 	State  DiagnosisState `json:"state" enum:"ok,warn,fail"`
 	Detail string         `json:"detail"`
-	Remedy string         `json:"remedy"` // what to do; empty if nothing is to be done
+	Remedy string         `json:"remedy"` // the remedy; empty if none is needed
 }

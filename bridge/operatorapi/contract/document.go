@@ -44,7 +44,7 @@ func (m *Moment) UnmarshalJSON(text []byte) error {
 // Page is a part of a list.
 type Page[T any] struct {
 	Items      []T    `json:"items"`
-	NextCursor string `json:"next_cursor"` // Where the list goes on; empty after the last item.
+	NextCursor string `json:"next_cursor"` // The cursor of the next page; empty after the last item.
 }
 
 // Act is what the body of every change may have, and all that most of them have.

@@ -15,8 +15,8 @@ type List interface {
 
 // Paging is the request for a page of a list.
 type Paging struct {
-	Limit  *int   `query:"limit" minimum:"1" maximum:"500"` // How many items, 50 where it is missing.
-	Cursor string `query:"cursor"`                          // Where another page ended.
+	Limit  *int   `query:"limit" minimum:"1" maximum:"500"` // Maximum number of items, 50 by default.
+	Cursor string `query:"cursor"`                          // The next_cursor of an earlier page.
 }
 
 // List implements [List].
@@ -104,7 +104,7 @@ type (
 		ID   string `path:"id"`
 		Verb string `path:"verb"`
 		DID  string `query:"did"` // A DID.
-		Of   string `query:"of"`  // An event or message; all that failed where it is missing.
+		Of   string `query:"of"`  // An event or message; all failed deliveries by default.
 		Body route.Body[Act]
 	}
 	// SessionsEnd ends sessions.
@@ -190,7 +190,7 @@ type Blob struct {
 // InboxQuery selects entries of an inbox.
 type InboxQuery struct {
 	DID    string `path:"did"`
-	Device string `query:"device"` // Start where this device is.
+	Device string `query:"device"` // Start at the position of this device.
 	Watching
 }
 

@@ -13,7 +13,7 @@ import (
 // action is a change that an operator may make.
 type action struct {
 	needs federation.Scope // of its route in the API
-	back  string           // the page that it is on, where the form does not say
+	back  string           // its own page, unless the form names one
 	// command returns the words of the command that does the same.
 	command func(f form) []string
 	// effect says what the change does to a name.

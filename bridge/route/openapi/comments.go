@@ -15,7 +15,7 @@ import (
 // comments reads the comments of types and fields from the sources of a module.
 type comments struct {
 	root  string            // folder of the module
-	found map[string]string // by package, type and field; a package that was read has an entry
+	found map[string]string // by package, type and field; each package read has an entry
 	err   error
 }
 

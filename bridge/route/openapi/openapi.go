@@ -17,7 +17,7 @@ import (
 	"baton/bridge/route"
 )
 
-// API is what the document says about the whole API.
+// API is an API to describe: its header, errors and routes.
 type API struct {
 	Prefix string // of all paths
 	Info   Object // the first members of the document

@@ -34,7 +34,7 @@ const (
 // RunExclusive calls do each time that this replica has a lease, until ctx ends, and returns why
 // ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a
 // second to return before another replica may begin. Concurrent calls for one lease within one
-// replica share it. A replica that ends or is killed frees its leases at once, and one that is
+// replica share it. A replica that ends or is killed frees its leases at once, and one
 // cut off from the record within three seconds. Another replica has them two seconds later at
 // most.
 func (s *DB) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {

@@ -58,7 +58,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 // shorter than asked for and even empty before that, since one call looks at a bounded number of
 // handoffs. A handoff that moves meanwhile is at the front again, and may so be missing from
 // later pages. The error is [federation.ErrUnknownCursor] for an unknown cursor.
-// It filters by the views where no index does.
+// Without an index for the filter, it filters by the views.
 func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {

@@ -46,8 +46,7 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 	return e.Read()
 }
 
-// Known returns the entry that a signer's step already has, found by its id, and where that
-// finds nothing by its digest: a gateway that vouches for the same message a second time mints
+// Known returns the entry that a signer's step already has, found by its id, or else by its digest: a gateway that vouches for the same message a second time mints
 // another id for it. It returns [federation.ErrNotFound] for a step not seen before and a
 // [*federation.RefusalError] with [federation.EventIDInUse] when the id was used for other
 // bytes.
@@ -130,7 +129,7 @@ func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federat
 	return receipts, nil
 }
 
-// Step returns the entry of a step in the log of a handoff by its event ID, the first where
+// Step returns the entry of a step in the log of a handoff by its event ID, the first if
 // several signers used one, or [federation.ErrNotFound].
 func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e EntryScan

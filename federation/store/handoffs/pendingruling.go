@@ -11,7 +11,7 @@ import (
 
 // Await keeps a step with its evidence, in a handoff that still has the version that the step
 // was judged at. The same step twice (see [federation.Event.Digest]) waits once. It returns
-// [federation.ErrStale] where the handoff has moved since: the caller that settled the waiting
+// [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting
 // steps at that move has not seen this one.
 func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	ready, err := Prepare(h.Event)

@@ -55,8 +55,8 @@ func (s *Logs) Spoken(ctx context.Context, part federation.Stretch, limit int) (
 	return found, nil
 }
 
-// Mark returns the mark of the step at a place that has an event ID, or else was carried by the
-// message with that id. It returns [federation.ErrNotFound] for one that was not said there. The
+// Mark returns the mark of the step at a place with an event ID, or else of the step in the
+// message with that id. It returns [federation.ErrNotFound] if the place has neither. The
 // place is compared in a way that no index helps with: ids are few at a time, and steps at a
 // place are many.
 func (s *Logs) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {

@@ -69,7 +69,7 @@ func BuryIDs(ctx context.Context, q engine.Tx, handoff string, now time.Time) er
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, engine.Stamp(now), handoff)
 }
 
-// PruneIDs forgets up to limit ids of what was pruned at or before a time.
+// PruneIDs forgets up to limit ids of steps pruned at or before a time.
 func (s *Logs) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM tombstone WHERE (id, signer) IN

@@ -8,7 +8,7 @@ import (
 	"baton/federation/store/engine"
 )
 
-// KeepHome keeps a home, in place of what was kept of it before.
+// KeepHome stores a home, and replaces an earlier row of it.
 func (s *Homes) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)

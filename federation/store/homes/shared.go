@@ -9,7 +9,7 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// Shared returns up to limit handoffs after one, in the order of their ids, with a step that was
+// Shared returns up to limit handoffs after one, in the order of their ids, with a step
 // delivered to a home.
 func (s *Homes) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS

@@ -109,7 +109,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 	return entries, size, nil
 }
 
-// Use returns what waits in an inbox, and how much of that one DID signed.
+// Use returns the usage of an inbox, and the share of it that one DID signed.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},

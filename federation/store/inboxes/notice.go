@@ -12,7 +12,7 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// Notify files a notice, unless the signer was to be told of that kind about that step before.
+// Notify files a notice, unless one of its kind about the step is on file.
 // The ports that end deliveries file theirs by themselves.
 func (s *Inboxes) Notify(ctx context.Context, n federation.Notice) error {
 	body, err := encodeNotice(n)
@@ -74,7 +74,7 @@ func scanNotice(reader federation.DID) func(engine.Scanner) (federation.Notice, 
 }
 
 // NoticesTo returns up to limit notices of a link to a reader after a cursor, or from the start
-// with the zero one, oldest first, told or not. It returns [federation.ErrUnknownCursor] for a
+// with the zero one, oldest first, delivered or not. It returns [federation.ErrUnknownCursor] for a
 // cursor of another reader.
 func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
 	var place uint64
@@ -90,7 +90,7 @@ func (s *Inboxes) NoticesTo(ctx context.Context, link string, to federation.DID,
 	return found, nil
 }
 
-// Untold returns up to limit notices of a link (see [federation.Notice.Link]) that were not told
+// Untold returns up to limit notices of a link (see [federation.Notice.Link]) that are not delivered
 // yet and are due now, oldest first.
 func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	scan := func(row engine.Scanner) (n federation.Notice, err error) {
@@ -107,7 +107,7 @@ func (s *Inboxes) Untold(ctx context.Context, link string, now time.Time, limit 
 	return found, nil
 }
 
-// Told notes that the signer was told, or that there is no reader to tell. An unknown notice is
+// Told marks a notice as delivered, or as one without a reader. An unknown notice is
 // no error.
 func (s *Inboxes) Told(ctx context.Context, n federation.Notice) error {
 	return s.changeNotice(ctx, n, `UPDATE notice SET told = ? WHERE signer = ? AND event = ? AND kind = ?`, 1)
@@ -128,7 +128,7 @@ func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change 
 	return nil
 }
 
-// PruneNotices forgets up to limit notices that were filed at or before a time, told or not.
+// PruneNotices forgets up to limit notices filed at or before a time, delivered or not.
 func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
 		return q.Exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`,

@@ -110,7 +110,7 @@ func noteRead(ctx context.Context, q engine.Tx, found []ended, now time.Time) er
 }
 
 // Read notes that a DID has been shown some steps, which wait no more from then on: they are
-// delivered, and the signer of one that was told that it takes time is told that too. A step
+// delivered, and a signer with a notice of the delay gets one of the delivery too. A step
 // that never reached the inbox is no error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
@@ -124,7 +124,7 @@ func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federati
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
 // Lapse ends the waiting of steps that a DID was never shown: they are expired, and stay to be
-// read. Their signers are told; of an offer the home tells its offerer.
+// read. Their signers get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, to, ids)

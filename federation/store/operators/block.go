@@ -40,7 +40,7 @@ func (s *Operators) RemoveBlock(ctx context.Context, what string) error {
 	return nil
 }
 
-// BlocksAfter returns up to limit blocks after a text, in the order of their What. Expired
+// BlocksAfter returns up to limit blocks after a text, in the order of their texts. Expired
 // blocks may be among them.
 func (s *Operators) BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error) {
 	scan := func(row engine.Scanner) (b federation.Block, err error) {

@@ -26,8 +26,8 @@ func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time)
 }
 
 // Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent,
-// or by a name that is bound to it. An inbox is no acquaintance, because any sender can open one
-// for any DID. The time is when the record met the DID, or zero where that is longer ago than
+// or by a name bound to it. An inbox is no acquaintance, because any sender can open one
+// for any DID. The time is when the record met the DID, or zero if it is older than
 // [federation.AcquaintanceAge].
 func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64

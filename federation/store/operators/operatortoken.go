@@ -59,8 +59,8 @@ func (s *Operators) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token finds a token by its digest. It returns [federation.ErrNotFound] for one that was never
-// made, was revoked, or is not good at a time.
+// Token finds a token by its digest. It returns [federation.ErrNotFound] for an unknown
+// or a revoked token, and for one that is not valid at the time.
 func (s *Operators) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
 		digest[:], engine.Stamp(now))

@@ -102,7 +102,7 @@ func (s *Outboxes) tries(ctx context.Context, d deadRow) ([]federation.Try, erro
 }
 
 // Revive puts a dead letter back to be delivered now, at its place in the order of its handoff,
-// and reports whether it did. It leaves a delivery alone that is pending again, or has arrived.
+// and reports whether it did. It does not change a delivery that is pending again or has arrived.
 // It returns [federation.ErrNotFound] for an unknown id.
 func (s *Outboxes) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
@@ -164,7 +164,7 @@ func (d dead) putBack(ctx context.Context, q engine.Tx, now time.Time) error {
 	return waitBehind(ctx, q, d.link, row.Handoff, d.event.Int64)
 }
 
-// Discard forgets one, having seen to it that its signer is told. It returns
+// Discard deletes a dead letter and files a notice to its signer. It returns
 // [federation.ErrNotFound] as Revive does.
 func (s *Outboxes) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {

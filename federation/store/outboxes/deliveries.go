@@ -12,8 +12,8 @@ import (
 )
 
 // Deliveries returns the state of the deliveries of a handoff, in the order of the steps, then
-// of the links and of the agents. It looks for pending ones in the outboxes of these links
-// alone.
+// of the links and of the agents. It looks for pending ones only in the outboxes of
+// these links.
 func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {

@@ -38,7 +38,7 @@ const nextSender = `WITH RECURSIVE sender (did) AS (
 		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) LIMIT 1`
 
 // Heads returns up to limit handoffs whose first row on a link is due now: rows of the lowest
-// [federation.Rank] first, of one rank the oldest. Where more than limit are due again after a
+// [federation.Rank] first, of one rank the oldest. If more than limit are due again after a
 // failure, the ones that became due first are returned. It returns none of a held link.
 func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofLink), link, engine.Stamp(now), max(limit, 0))
@@ -50,7 +50,7 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 
 // Turn returns the next sender after another one, in a circle of the DIDs that signed a due
 // first row, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
-// link that is held.
+// held link.
 func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
 	var turn federation.Turn
 	err := s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), after}, &turn.Sender)
@@ -103,9 +103,8 @@ const (
 )
 
 // Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
-// order of Heads, where it has any, else the one that is due next. Of a DID with hundreds of
-// handoffs, and hundreds that wait, it may miss one. It returns [federation.ErrNotFound] where
-// no row waits.
+// order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
+// hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
 func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
 	first, ofDID := []any{link, engine.Stamp(now)}, []any{link, engine.Stamp(now), did, stuckLook}
 	looks := []struct {

@@ -98,7 +98,7 @@ func (s *Outboxes) CountPending(ctx context.Context, link string, id federation.
 }
 
 // Attempt counts one more attempt on each row. It is durable before anything is written to the
-// peer, so that what may be shown once at most is.
+// peer, so that a step is shown at most once if its link requires that.
 func (s *Outboxes) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q engine.Tx, row int64) error {
 		return q.Put(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)

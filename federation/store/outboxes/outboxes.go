@@ -9,7 +9,7 @@ import "baton/federation/store/engine"
 // The transaction that files an entry of an inbox, or a notice on the [federation.InboxLink],
 // queues its deliveries to the webhooks of the inbox. The transaction that files a step queues its
 // deliveries to the webhooks that follow its handoff. PeerTook, Bury and Delayed file a
-// [federation.Notice] to the signer of a step, unless the network tells that signer itself.
+// [federation.Notice] to the signer of a step, unless the network notifies the signer itself.
 type Outboxes struct{ db *engine.DB }
 
 // New returns the outboxes in a database.

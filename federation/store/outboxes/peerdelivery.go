@@ -34,9 +34,9 @@ func scanPeerDelivery(row engine.Scanner) (federation.PeerDelivery, error) {
 // peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
-// Enqueue files a delivery that goes with no message of the record, unless the same Message of
+// Enqueue files a delivery without a message of the record, unless the same Message of
 // the same Sender waits under its OrderKey already. It returns a [*federation.UnavailableError]
-// where [federation.MaxPeerDeliveries] wait for the peer.
+// if [federation.MaxPeerDeliveries] wait for the peer.
 func (s *Outboxes) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var waits bool
@@ -148,7 +148,7 @@ func (s *Outboxes) peerDeliveries(ctx context.Context, columns, peer string, aft
 }
 
 // Attempted notes that a row is about to be sent under an id, by which replies may name its
-// message. It is also where old ids are swept out.
+// message. It also deletes old ids.
 func (s *Outboxes) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
@@ -230,7 +230,7 @@ func (s *Outboxes) buryPeerDelivery(ctx context.Context, q engine.Tx, r federati
 	})
 }
 
-// Delayed notes that the sender of a row was told that it takes time.
+// Delayed notes that the sender of a row has a notice of the delay.
 func (s *Outboxes) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q engine.Tx, r federation.PeerDelivery) error {
 		if err := q.Put(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
@@ -278,8 +278,8 @@ func (s *Outboxes) changePeerDelivery(ctx context.Context, row int64, change fun
 	return nil
 }
 
-// Slow returns up to limit messages that were queued at or before a time, and whose sender was
-// not told of the delay.
+// Slow returns up to limit messages that were queued at or before a time, and whose sender
+// has no notice of the delay.
 func (s *Outboxes) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := engine.Rows(ctx, s.db.Reads(), scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+engine.AtMost, engine.Stamp(queued), max(limit, 0))

@@ -228,8 +228,8 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 }
 
 // PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
-// [inboxes.Inboxes.Read]. A step that was given up becomes a dead letter without a notice: it goes on
-// waiting in the inbox.
+// [inboxes.Inboxes.Read]. After the last attempt a step becomes a dead letter without a
+// notice: it still waits in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
 		reason, counted := how.Why, 1

@@ -28,9 +28,9 @@ func (s *Outboxes) OutboxNames(ctx context.Context) ([]string, error) {
 	}
 }
 
-// Reroute moves deliveries from one outbox to another, where each keeps its age and is due in
-// the order of its handoff, with no attempt counted. A delivery that has ended is skipped, and
-// one whose step is pending there already is dropped.
+// Reroute moves deliveries from one outbox to another. Each keeps its age and is due in the order of
+// its handoff, with no attempt counted. An ended delivery is skipped, and a delivery whose step is
+// pending there already is dropped.
 func (s *Outboxes) Reroute(ctx context.Context, from, to string, rows []int64) error {
 	return s.changeOutbox(ctx, from, rows, func(ctx context.Context, q engine.Tx, row int64) error { return reroute(ctx, q, from, to, row) })
 }
@@ -81,7 +81,7 @@ func (s *Outboxes) UnlocatedReaders(ctx context.Context, after federation.DID, l
 	return found, nil
 }
 
-// RouteUnread files a delivery in an outbox for each step that waits in the inbox of a DID,
+// RouteUnread files a delivery in an outbox for each step in the inbox of a DID,
 // unless its handoff is over or of another home, a link delivered the step, or the outbox had
 // the step before. It returns how many. They count as filed now.
 func (s *Outboxes) RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error) {

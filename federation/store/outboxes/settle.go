@@ -59,7 +59,7 @@ func endOf(link string, row int64) *ending {
 	return e
 }
 
-// Settle ends rows: delivered, refused, or given up. Where the link has shown them to its
+// Settle ends rows: delivered, refused, or given up. If the link has shown them to its
 // people, the steps do not wait any more in the inboxes of the DIDs that are bound to it. It
 // files the notices to the signers, and the dead letters.
 func (s *Outboxes) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {

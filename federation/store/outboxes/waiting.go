@@ -240,8 +240,8 @@ func (s *Outboxes) GiveUp(ctx context.Context, f federation.WaitingFilter, drop 
 	return n, nil
 }
 
-// Hold keeps deliveries to a link or a peer back until Release. Holding it again changes the
-// reason alone.
+// Hold keeps deliveries to a link or a peer back until Release. Holding it again changes
+// only the reason.
 func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		return q.Put(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
@@ -253,7 +253,7 @@ func (s *Outboxes) Hold(ctx context.Context, h federation.Withheld) error {
 	return nil
 }
 
-// Release returns [federation.ErrNotFound] for what is not held.
+// Release ends a hold. It returns [federation.ErrNotFound] without one.
 func (s *Outboxes) Release(ctx context.Context, to string) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		gone, err := q.Exec(ctx, `DELETE FROM held WHERE name = ?`, to)
@@ -268,7 +268,7 @@ func (s *Outboxes) Release(ctx context.Context, to string) error {
 	return nil
 }
 
-// Holds returns what is held, by name.
+// Holds returns the holds, by name.
 func (s *Outboxes) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	held, err := engine.Rows(ctx, s.db.Reads(), scanWithheld, `SELECT name, since, reason FROM held WHERE name > '' ORDER BY name`)
 	if err != nil {

@@ -25,8 +25,8 @@ func scanWebhook(row engine.Scanner) (h federation.Webhook, err error) {
 }
 
 // AddWebhook keeps a webhook and queues the entries that wait in its inbox. It returns
-// [federation.ErrTooManyWebhooks] where the DID has that many already, and [federation.ErrTaken]
-// where it has one with that address. Webhooks that follow a handoff are counted for each
+// [federation.ErrTooManyWebhooks] if the DID has that many already, and [federation.ErrTaken]
+// if it has one with that address. Webhooks that follow a handoff are counted for each
 // handoff, and may share an address under different labels.
 func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -214,7 +214,7 @@ func (s *Outboxes) EnableWebhook(ctx context.Context, as federation.Webhook) err
 }
 
 // TakeWebhooks leases up to limit webhooks with a due delivery or a past end to the caller,
-// longest waiting first. No other caller gets them until LetGo or the time until. Where nothing
+// longest waiting first. No other caller gets them until LetGo or the time until. If nothing
 // is due it costs no write.
 func (s *Outboxes) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
 	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + engine.AtMost
@@ -281,7 +281,7 @@ func (s *Outboxes) WebhookBacklog(ctx context.Context, id federation.WebhookID) 
 	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
 }
 
-// WebhooksBacklog counts what waits for all of them.
+// WebhooksBacklog counts the pending deliveries of all of them.
 func (s *Outboxes) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
 	err = s.db.Reads().Row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)

@@ -25,8 +25,7 @@ func scanAnswer(row engine.Scanner) (a federation.Answer, err error) {
 	return a, a.Event.UnmarshalText([]byte(event))
 }
 
-// Reserve files an answer unless there is one with its key, and returns the one that is on file
-// then.
+// Reserve files an answer unless there is one with its key, and returns the answer on file.
 func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	found, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Answer, error) {
 		err := q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -69,7 +68,7 @@ func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit
 	return int(gone), nil
 }
 
-// Declare puts what a DID can do in the place of what it said before.
+// Declare replaces the declared capabilities of a DID.
 func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
 	text, err := json.Marshal(caps)
 	if err == nil {
@@ -84,7 +83,7 @@ func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []s
 	return nil
 }
 
-// Declaration returns what a DID declared, nothing for one that never did.
+// Declaration returns the declared capabilities of a DID, nil for none.
 func (s *Participants) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
 	var text string
 	err := s.db.Reads().Row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)

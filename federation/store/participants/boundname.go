@@ -19,8 +19,8 @@ func scanBoundName(row engine.Scanner) (federation.BoundName, error) {
 	return b, err
 }
 
-// BindName keeps a binding. It returns [federation.ErrTaken] for a name that is bound to another
-// DID. Binding a name to its DID again changes Vouch alone.
+// BindName keeps a binding. It returns [federation.ErrTaken] for a name bound to another DID.
+// Binding a name to its DID again changes only Vouch.
 func (s *Participants) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
 		var kept int

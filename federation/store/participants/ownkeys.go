@@ -28,8 +28,8 @@ func ReadOwnKeys(ctx context.Context, q engine.Tx) ([]federation.KeyMark, error)
 	return engine.Rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys notes the keys that the record is written with from now on. A mark that is the
-// newest of its name already keeps its time.
+// MarkOwnKeys notes the keys of the writers of the record from now on. A mark equal to the newest
+// of its name keeps its time.
 func (s *Participants) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		for _, m := range marks {

@@ -124,7 +124,7 @@ func (s *Participants) Seen(ctx context.Context, did federation.DID) (seen bool,
 }
 
 // Session returns a session, [federation.ErrSessionEnded] for one whose key has ended, and
-// [federation.ErrNotFound] for any other one that has ended.
+// [federation.ErrNotFound] for any other ended one.
 func (s *Participants) Session(ctx context.Context, id string, now time.Time) (federation.Session, error) {
 	found, err := oneSession(ctx, s.db.Reads(), `SELECT `+sessionColumns+` FROM session WHERE id = ? AND expires > ?`, id, engine.Stamp(now))
 	if err == nil && !found.Live(now) {

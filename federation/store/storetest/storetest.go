@@ -82,8 +82,8 @@ func openIn(tb testing.TB, folder string) (*registry.Record, error) {
 	return registry.Open(tb.Context(), path, prometheus.NewRegistry(), engine.NoSync)
 }
 
-// TempDir makes a folder for records: on a RAM disk with enough space, or else where
-// [testing.TB.TempDir] does. It is removed at the end of the test.
+// TempDir makes a folder for records: on a RAM disk with enough space, or else below
+// [testing.TB.TempDir]. It is removed at the end of the test.
 func TempDir(tb testing.TB) string {
 	tb.Helper()
 	var disk unix.Statfs_t
