@@ -11,9 +11,9 @@ import (
 
 // newAddresses returns the counts of each address: its logins, and its steps and AIRC
 // messages. All listeners share them.
-func (p *Server) newAddresses() (logins, writes credential.Addresses) {
-	logins = credential.NewAddresses(func() int { return p.limits.Load().LoginsPerMinute }, time.Minute)
-	writes = credential.NewAddresses(func() int { return p.limits.Load().AddressEventsPerMinute }, time.Minute)
+func (s *Server) newAddresses() (logins, writes credential.Addresses) {
+	logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
+	writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	return logins, writes
 }
 
@@ -21,15 +21,15 @@ func (p *Server) newAddresses() (logins, writes credential.Addresses) {
 const publicListener = "http"
 
 // httpLimits returns the limits of the public HTTP listener.
-func (p *Server) httpLimits() *httpd.Limits {
+func (s *Server) httpLimits() *httpd.Limits {
 	files := httpd.OpenFiles()
 	return &httpd.Limits{
-		Connections: func() int { return atMost(p.limits.Load().HTTPConnections, files/httpShare) },
-		PerAddress:  func() int { return p.limits.Load().HTTPConnectionsPerAddress },
+		Connections: func() int { return atMost(s.limits.Load().HTTPConnections, files/httpShare) },
+		PerAddress:  func() int { return s.limits.Load().HTTPConnectionsPerAddress },
 		Network:     bridge.Subnet,
 		Queue:       func() httpd.Queue { return bridge.NewEvictionQueue[net.Conn]() },
-		Closed:      func(why httpd.Reason) { p.counters.Closed.WithLabelValues(publicListener, string(why)).Inc() },
-		Refused:     func() { p.counters.Limited.WithLabelValues("rest").Inc() },
+		Closed:      func(why httpd.Reason) { s.counters.Closed.WithLabelValues(publicListener, string(why)).Inc() },
+		Refused:     func() { s.counters.Limited.WithLabelValues("rest").Inc() },
 	}
 }
 

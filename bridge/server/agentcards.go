@@ -10,10 +10,10 @@ import (
 )
 
 // a2aDeps returns what the face for A2A clients needs beside the ports of each link.
-func (p *Server) a2aDeps(record boundRecord) a2a.Deps {
+func (s *Server) a2aDeps(record boundRecord) a2a.Deps {
 	return a2a.Deps{
-		Deps: p.participantDeps(record), Agents: residents{record, p}, Record: record, Webhooks: record, Hooks: p.agentHooks(),
-		PublicKeys: p.serverKeysAt, Version: p.options.Version,
+		Deps: s.participantDeps(record), Agents: residents{record, s}, Record: record, Webhooks: record, Hooks: s.agentHooks(),
+		PublicKeys: s.serverKeysAt, Version: s.options.Version,
 	}
 }
 
@@ -30,9 +30,9 @@ func (r residents) Here(ctx context.Context, did federation.DID) (bool, error) {
 }
 
 // serverKeysAt implements [a2a.PublicKeys].
-func (p *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
+func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
-	for _, key := range p.keyring.ServerKeys(p.homeID(), now) {
+	for _, key := range s.keyring.ServerKeys(s.homeID(), now) {
 		keys = append(keys, key.Public)
 	}
 	return keys

@@ -14,25 +14,25 @@ import (
 )
 
 // participantDeps returns what the networks of agents share, beside the ports of each link.
-func (p *Server) participantDeps(record boundRecord) participant.Deps {
+func (s *Server) participantDeps(record boundRecord) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
-		Callers: callers{p.Gateway.Links(), operatorapi.Bearers(p.Record)}, Sessions: record, Venues: p.Gateway.Links(), Rates: p.Gateway.Rates(), Passports: passports{p}, Seen: p.Gateway.Seen,
-		Streams: &p.streams, Logins: p.logins, TokenKey: p.keyring.Token(),
+		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: passports{s}, Seen: s.Gateway.Seen,
+		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
 	}
 }
 
 // openAccess returns the operations of participants through a network of this server.
-func (p *Server) openAccess(network string) *participant.Access {
-	deps := p.participantDeps(p.bound())
-	deps.Ports = filePorts(p.file, p.Wiring().Ports)
+func (s *Server) openAccess(network string) *participant.Access {
+	deps := s.participantDeps(s.bound())
+	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	return participant.Open(network, deps)
 }
 
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
-func (p *Server) agentsDeps(record boundRecord) agentapi.Deps {
+func (s *Server) agentsDeps(record boundRecord) agentapi.Deps {
 	return agentapi.Deps{
-		Deps: p.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: p.agentHooks(),
+		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
 	}
 }
 
@@ -61,9 +61,9 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 }
 
 // agentHooks returns what makes webhooks, nil where the configuration has none.
-func (p *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
-	if p.hooks == nil {
+func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
+	if s.hooks == nil {
 		return nil
 	}
-	return p.hooks
+	return s.hooks
 }

@@ -11,10 +11,10 @@ import (
 
 // contexts returns what keeps the contexts and the evidence of steps. It asks admit, if that
 // is not nil, before it keeps a context that a participant uploads.
-func (p *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
+func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
-		Blobs: p.Record, Originals: p.Record, Admit: admit, PublicURL: strings.TrimSuffix(p.publicURL, "/"), Log: p.log,
-		Limits: func() (one, ofDID int64) { return p.linkLimits.Current().ContextBytes, p.contextsOfDID.Load() },
+		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
+		Limits: func() (one, ofDID int64) { return s.linkLimits.Current().ContextBytes, s.contextsOfDID.Load() },
 	}
 }
 

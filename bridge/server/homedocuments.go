@@ -30,9 +30,9 @@ func lookUp(ctx context.Context, peer *relay.Peer, path federation.URLPath) (pee
 }
 
 // homeDocument reads a document of another home that this one knows, for the directory.
-func (p *Server) homeDocument(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
-	if p.homes == nil {
+func (s *Server) homeDocument(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
+	if s.homes == nil {
 		return nil, false, nil
 	}
-	return p.homes.documents.Read(ctx, name, path)
+	return s.homes.documents.Read(ctx, name, path)
 }

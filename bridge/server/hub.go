@@ -28,18 +28,18 @@ func readMeeting(file *configs.File) relay.Meeting {
 
 // openMeeting opens the server that homes of others link to, where there is to be one,
 // and begins to connect to the one that homes meet at.
-func (p *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
-	m := readMeeting(p.file)
+func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
+	m := readMeeting(s.file)
 	var err error
 	if m.Host != nil {
-		if p.host, err = relay.OpenHost(ctx, *m.Host, log); err != nil {
+		if s.host, err = relay.OpenHost(ctx, *m.Host, log); err != nil {
 			return err
 		}
-		log.InfoContext(ctx, "listening", slog.String("listener", "relay"), slog.String("address", p.host.URL()))
-		m.Hub.Host = p.host
+		log.InfoContext(ctx, "listening", slog.String("listener", "relay"), slog.String("address", s.host.URL()))
+		m.Hub.Host = s.host
 	}
 	if m.Hub.Named() {
-		p.hub, err = relay.OpenHub(m.Hub, p.homeID(), log)
+		s.hub, err = relay.OpenHub(m.Hub, s.homeID(), log)
 	}
 	return err
 }

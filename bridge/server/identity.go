@@ -49,26 +49,26 @@ func newDirectory(file *configs.File, client *identity.Client, homes identity.Di
 
 // noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
 // It ends the sessions of keys that the document does not list.
-func (p *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
+func (s *Server) noteFetched(ctx context.Context, did federation.DID, document federation.Document, err error) error {
 	_, away := errors.AsType[*federation.UnavailableError](err)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), away && !errors.Is(err, identity.ErrRedirect):
 		return nil
 	case err != nil:
-		p.log.LogAttrs(ctx, slog.LevelInfo, "document of a did not used", slog.String("did", string(did)), slog.Any("err", err))
+		s.log.LogAttrs(ctx, slog.LevelInfo, "document of a did not used", slog.String("did", string(did)), slog.Any("err", err))
 		return nil
 	case len(document.Skipped) > 0:
 		first := document.Skipped[0]
-		p.skippedKeys.WithLabelValues(did.Method()).Add(float64(len(document.Skipped)))
-		p.log.LogAttrs(ctx, slog.LevelInfo, "unusable keys in a did document", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
+		s.skippedKeys.WithLabelValues(did.Method()).Add(float64(len(document.Skipped)))
+		s.log.LogAttrs(ctx, slog.LevelInfo, "unusable keys in a did document", slog.String("did", string(did)), slog.Int("keys", len(document.Skipped)),
 			slog.String("key", first.ID), slog.String("reason", first.Reason))
 	}
-	gone, err := p.Record.EndUnlisted(ctx, did, document.KeyIDs(), time.Now())
+	gone, err := s.Record.EndUnlisted(ctx, did, document.KeyIDs(), time.Now())
 	if err != nil || len(gone) == 0 {
 		return err
 	}
-	context.AfterFunc(ctx, func() { p.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for waiters that read it
-	p.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
+	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for waiters that read it
+	s.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // macpDeps returns what the MACP runtime needs beside the ports of each link.
-func (p *Server) macpDeps(record boundRecord) macp.Deps {
-	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{p}, Version: p.options.Version}
+func (s *Server) macpDeps(record boundRecord) macp.Deps {
+	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{s}, Version: s.options.Version}
 }
 
 // sessionBounds implements [macp.BoundSource].

@@ -19,22 +19,22 @@ import (
 )
 
 // mountOperator registers the operator API for the callers that an admission admits.
-func (p *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
-	record, requests := p.bound(), HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
+func (s *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
+	record, requests := s.bound(), HomeRequests{Locator: s.homes.locator, Peering: s.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
-		Home: p.homeID(), Gateway: p.Gateway, Deadlines: p.Gateway, Rulings: p.Gateway, Refusals: p.Gateway, Senders: p.Gateway, Blocker: p.Gateway, Eraser: eraser{p}, Messages: p.Gateway, Links: p.Gateway.Links(),
-		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: p.clock,
-		Steps: record, Seen: p.Gateway.Seen, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
-		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Policy: judging{p}, Settings: operatorSettings{p}, Doctor: doctor{p}, Hooks: p.agentHooks(), Wakes: p.relay,
-		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
-		CheckDID: identity.CheckDID, AllowHeld: p.Gateway.AllowHeld,
+		Home: s.homeID(), Gateway: s.Gateway, Deadlines: s.Gateway, Rulings: s.Gateway, Refusals: s.Gateway, Senders: s.Gateway, Blocker: s.Gateway, Eraser: eraser{s}, Messages: s.Gateway, Links: s.Gateway.Links(),
+		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: s.clock,
+		Steps: record, Seen: s.Gateway.Seen, Offences: record, Mailboxes: requests, Homes: requests, Relay: s.homes,
+		Bindings: operatorBindings{record, s}, Peers: operatorPeers{s}, Passports: passports{s}, Vault: vault{s}, Policy: judging{s}, Settings: operatorSettings{s}, Doctor: doctor{s}, Hooks: s.agentHooks(), Wakes: s.relay,
+		Signer: s.homeKeys(), Evidence: s.contexts(nil), Names: s.bindings(), PublicURL: s.publicURL, Limits: &s.linkLimits,
+		CheckDID: identity.CheckDID, AllowHeld: s.Gateway.AllowHeld,
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
-			return p.directory.Load().Refresh(ctx, did, time.Now())
+			return s.directory.Load().Refresh(ctx, did, time.Now())
 		},
-		Log: p.log, Ended: p.ended,
+		Log: s.log, Ended: s.ended,
 	})
 	operator.Mount(mux, admit)
-	accounts := participant.AccountServer{Access: p.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
+	accounts := participant.AccountServer{Access: s.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
 		operator.Acted(ctx, "participant "+operation, string(did))
 	}}
 	call := contract.CallParticipant
@@ -43,15 +43,15 @@ func (p *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) 
 }
 
 // openOperator opens the socket that the operator API is served on.
-func (p *Server) openOperator(ctx context.Context) error {
-	if p.file.Admin.Socket == "" {
+func (s *Server) openOperator(ctx context.Context) error {
+	if s.file.Admin.Socket == "" {
 		return nil
 	}
-	server := httpd.New(httpd.Config{Socket: p.file.Path(p.file.Admin.Socket), Panicked: p.handlerPanicked}, p.socketMux, p.log) //nolint:contextcheck // each request has its own context
+	server := httpd.New(httpd.Config{Socket: s.file.Path(s.file.Admin.Socket), Panicked: s.handlerPanicked}, s.socketMux, s.log) //nolint:contextcheck // each request has its own context
 	if err := server.Listen(ctx); err != nil {
 		return err
 	}
-	p.socket = server
+	s.socket = server
 	return nil
 }
 
@@ -88,8 +88,8 @@ func (v vault) Keys(ctx context.Context, now time.Time) ([]contract.Key, error) 
 }
 
 // passport returns the passport of a handoff as it stood when the view was read.
-func (p *Server) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
-	text, err := passport.Issue(ctx, p.Record, p.serverKey(), view, now)
+func (s *Server) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
+	text, err := passport.Issue(ctx, s.Record, s.serverKey(), view, now)
 	problem := func(status int, detail string) error {
 		return &operatorapi.ProblemError{Status: status, Code: operatorapi.CodeFailed, Detail: detail}
 	}

@@ -124,11 +124,11 @@ func peerOf(o Entry) *relay.Peer {
 
 // homeAddress returns the address of a known home. Its DID document and the documents of its
 // agents are there.
-func (p *Server) homeAddress(host string) (address string, ok bool) {
-	if p.homes == nil {
+func (s *Server) homeAddress(host string) (address string, ok bool) {
+	if s.homes == nil {
 		return "", false
 	}
-	peer := p.homes.peer(federation.HomeID(host))
+	peer := s.homes.peer(federation.HomeID(host))
 	if peer == nil || peer.URL() == "" {
 		return "", false
 	}

@@ -53,17 +53,17 @@ func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
 }
 
 // registryDeps returns what the AIRC registry needs beside the ports of each link.
-func (p *Server) registryDeps(record boundRecord) airc.Deps {
+func (s *Server) registryDeps(record boundRecord) airc.Deps {
 	return airc.Deps{
 		Registry: airc.Registry{
 			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,
 			Names: record, Originals: record, Inboxes: record,
 		},
-		Identity: p.homeKeys(), Operators: p.modes, Quotas: registryQuotas{p},
-		Rates: p.Gateway.Rates(), Strangers: p.Gateway, Callers: p.Gateway.Links(), Hooks: p.agentHooks(),
-		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Authorities: clientPools(p.file), Logins: p.logins, Writes: p.writes,
+		Identity: s.homeKeys(), Operators: s.modes, Quotas: registryQuotas{s},
+		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Callers: s.Gateway.Links(), Hooks: s.agentHooks(),
+		Fetch: registries{s.peering}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
-			_ = p.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
+			_ = s.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
 		},
 	}
 }

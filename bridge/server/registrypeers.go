@@ -14,18 +14,18 @@ import (
 )
 
 // peers returns the registries and homes that the configuration or an operator names.
-func (p *Server) peers() []operatorapi.Peer { return append(p.registries(), p.homes.shapes()...) }
+func (s *Server) peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
 
 // isPeer reports whether a registry or a home has a name.
-func (p *Server) isPeer(name string) bool {
-	return slices.ContainsFunc(p.peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+func (s *Server) isPeer(name string) bool {
+	return slices.ContainsFunc(s.peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
 }
 
 // registries returns the peers of links, such as other registries.
-func (p *Server) registries() []operatorapi.Peer {
-	isHome := func(name string) bool { return p.homes.peer(federation.HomeID(name)) != nil }
+func (s *Server) registries() []operatorapi.Peer {
+	isHome := func(name string) bool { return s.homes.peer(federation.HomeID(name)) != nil }
 	var all []operatorapi.Peer
-	for _, peer := range p.modes.LinkPeers(p.Gateway.Links(), isHome) {
+	for _, peer := range s.modes.LinkPeers(s.Gateway.Links(), isHome) {
 		origin := operatorapi.FromConfiguration
 		if peer.Set {
 			origin = operatorapi.FromRecord
@@ -37,35 +37,35 @@ func (p *Server) registries() []operatorapi.Peer {
 
 // setMode sets the mode of a registry, of a home, or of both where they have one name; a dry
 // run only checks the name.
-func (p *Server) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
-	if p.homes.peer(federation.HomeID(m.Domain)) == nil {
-		if err := p.Gateway.Links().CheckPeer(m.Domain); err != nil {
+func (s *Server) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+	if s.homes.peer(federation.HomeID(m.Domain)) == nil {
+		if err := s.Gateway.Links().CheckPeer(m.Domain); err != nil {
 			return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or " + err.Error()}
 		}
 	}
 	if dry {
 		return nil
 	}
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if err := p.modes.SetPeerMode(ctx, m); err != nil {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.modes.SetPeerMode(ctx, m); err != nil {
 		return fmt.Errorf("keep mode: %w", err)
 	}
-	defer p.Gateway.TellReplicas()
-	return errors.Join(p.readModes(ctx), p.Gateway.ReviveBlocked(ctx))
+	defer s.Gateway.TellReplicas()
+	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
 }
 
 // readModes reads the modes that operators set, and gives them to the homes. The deliveries to
 // a home with another mode are due now.
-func (p *Server) readModes(ctx context.Context) error {
-	if err := p.modes.Read(ctx); err != nil || p.homes == nil {
+func (s *Server) readModes(ctx context.Context) error {
+	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
 		return err
 	}
 	var errs []error
-	for _, peer := range p.homes.peers() {
-		if mode := relay.Mode(p.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
+	for _, peer := range s.homes.peers() {
+		if mode := relay.Mode(s.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
 			peer.SetOperatorMode(mode)
-			errs = append(errs, p.Record.Hurry(ctx, peer.Name()))
+			errs = append(errs, s.Record.Hurry(ctx, peer.Name()))
 		}
 	}
 	return errors.Join(errs...)

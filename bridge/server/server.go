@@ -132,85 +132,85 @@ type Options struct {
 // Open opens the listeners, the record and the keys of a configuration, and wires the other parts
 // to them. Nothing runs until [Server.Run]. The caller closes the server.
 func Open(ctx context.Context, file *configs.File, options Options) (*Server, error) {
-	p := &Server{
+	s := &Server{
 		file: file, options: options, log: options.Log, Metrics: newMetrics(options.Version, options.Revision),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
 		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL, served: map[string]bool{},
 	}
 	if options.Reread != nil {
-		p.reloads = NewReloads(p.reload)
+		s.reloads = NewReloads(s.reload)
 	}
-	p.limits.Store(&file.Limits)
-	p.logins, p.writes = p.newAddresses()
-	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(p.Metrics)
-	p.skippedKeys = identity.NewSkippedKeys(p.Metrics)
-	p.client = newClient(p.file)
+	s.limits.Store(&file.Limits)
+	s.logins, s.writes = s.newAddresses()
+	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
+	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
+	s.client = newClient(s.file)
 	var err error
-	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
+	if s.peering, err = newRegistryClient(s.file, s.client); err != nil {
 		return nil, err
 	}
-	if err := p.openTraces(ctx); err != nil {
+	if err := s.openTraces(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.listen(ctx); err != nil {
+	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.openRecord(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+	if err := s.openRecord(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	if err := p.openClock(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+	if err := s.openClock(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	p.modes = NewPeerModes(p.Record)
-	if err := errors.Join(p.readModes(ctx), LogUnproved(ctx, p.Record, p.log)); err != nil {
-		return nil, errors.Join(err, p.Close())
+	s.modes = NewPeerModes(s.Record)
+	if err := errors.Join(s.readModes(ctx), LogUnproved(ctx, s.Record, s.log)); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	p.openRelay(ctx)
-	p.configured.Store(&[]federation.BoundName{})
-	p.Gateway = p.newGateway()
-	p.lookups = identity.NewLookups(p.Gateway.Learned)
-	p.lookups.Caught = p.caughtAt("lookup")
-	p.openKeys()
-	if err := errors.Join(p.Gateway.SeedStrangers(ctx, time.Now()), p.Gateway.ReadBlocks(ctx)); err != nil {
-		return nil, errors.Join(err, p.Close())
+	s.openRelay(ctx)
+	s.configured.Store(&[]federation.BoundName{})
+	s.Gateway = s.newGateway()
+	s.lookups = identity.NewLookups(s.Gateway.Learned)
+	s.lookups.Caught = s.caughtAt("lookup")
+	s.openKeys()
+	if err := errors.Join(s.Gateway.SeedStrangers(ctx, time.Now()), s.Gateway.ReadBlocks(ctx)); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	if err := p.openMeeting(ctx, p.log); err != nil {
-		return nil, errors.Join(err, p.Close())
+	if err := s.openMeeting(ctx, s.log); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	p.homes = newHomes(p)
-	p.hooks = p.newHooks()
-	p.homes.handler().Mount(p.publicMux)
-	p.Metrics.MustRegister(p.Gateway.Collectors(context.WithoutCancel(ctx))...)
-	p.Metrics.MustRegister(p.clock.ClockCollector())
-	p.Metrics.MustRegister(p.Gateway.MachineCollector(file.Path("."), file.TLSConfig()))
-	p.limit(file)
-	if err := p.openOperator(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+	s.homes = newHomes(s)
+	s.hooks = s.newHooks()
+	s.homes.handler().Mount(s.publicMux)
+	s.Metrics.MustRegister(s.Gateway.Collectors(context.WithoutCancel(ctx))...)
+	s.Metrics.MustRegister(s.clock.ClockCollector())
+	s.Metrics.MustRegister(s.Gateway.MachineCollector(file.Path("."), file.TLSConfig()))
+	s.limit(file)
+	if err := s.openOperator(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	p.mountAdmin()
-	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.Record}.Mount(p.publicMux)
-	bridge.ContextServer{Blobs: p.Record, Log: p.log}.Mount(p.publicMux)
-	p.voiceHub.Mount(p.publicMux)
-	return p, nil
+	s.mountAdmin()
+	identity.Publisher{Home: s.homeID(), PublicURL: s.publicURL, Keyring: s.keyring, Keys: s.Record}.Mount(s.publicMux)
+	bridge.ContextServer{Blobs: s.Record, Log: s.log}.Mount(s.publicMux)
+	s.voiceHub.Mount(s.publicMux)
+	return s, nil
 }
 
 // listen opens the ports first: a taken one ends the start before it touched
 // anything.
-func (p *Server) listen(ctx context.Context) error {
+func (s *Server) listen(ctx context.Context) error {
 	var err error
-	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, ForwardedHeader: p.file.HTTP.ForwardedHeader, Limits: p.httpLimits(), Panicked: p.handlerPanicked}
-	if p.file.HTTP.TLS {
-		cfg.TLS = listenerTLS(p.file)
+	cfg := httpd.Config{Listen: s.file.HTTP.Listen, CORSOrigins: s.file.HTTP.CORSOrigins, TrustedProxies: s.file.HTTP.TrustedProxies, ForwardedHeader: s.file.HTTP.ForwardedHeader, Limits: s.httpLimits(), Panicked: s.handlerPanicked}
+	if s.file.HTTP.TLS {
+		cfg.TLS = listenerTLS(s.file)
 	}
-	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
+	if s.public, err = openListener(ctx, cfg, s.publicMux, s.log); err != nil {
 		return err
 	}
-	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // the system chose the port
-		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
+	if s.public != nil && strings.HasSuffix(s.file.HTTP.Listen, ":0") { // the system chose the port
+		s.publicURL = (&url.URL{Scheme: "http", Host: s.public.Addr().String()}).String()
 	}
-	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen), Panicked: p.handlerPanicked}, p.adminMux, p.log)
+	s.admin, err = openListener(ctx, httpd.Config{Listen: s.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(s.file.Home.Name, s.file.Admin.Listen), Panicked: s.handlerPanicked}, s.adminMux, s.log)
 	if err != nil {
-		return errors.Join(err, p.closeListeners())
+		return errors.Join(err, s.closeListeners())
 	}
 	return nil
 }
@@ -224,26 +224,26 @@ func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, l
 }
 
 // openRecord opens what is below data_dir.
-func (p *Server) openRecord(ctx context.Context) error {
-	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
+func (s *Server) openRecord(ctx context.Context) error {
+	if err := os.MkdirAll(s.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
 	}
-	if err := backup.CheckRestored(RestoreTarget(p.file)); err != nil {
+	if err := backup.CheckRestored(RestoreTarget(s.file)); err != nil {
 		return err
 	}
 	var err error
-	if p.Record, err = openRecord(ctx, p.file, p.Metrics); err != nil {
+	if s.Record, err = openRecord(ctx, s.file, s.Metrics); err != nil {
 		return err
 	}
-	if err := backup.RemoveLeftovers(p.file.Path(".")); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "leftovers of killed backups not removed", slog.Any("err", err))
+	if err := backup.RemoveLeftovers(s.file.Path(".")); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "leftovers of killed backups not removed", slog.Any("err", err))
 	}
-	if err := p.warn(ctx); err != nil {
+	if err := s.warn(ctx); err != nil {
 		return err
 	}
 	var adopted bool
-	if p.keyring, adopted, err = KeyFolder(p.file).OpenFor(ctx, p.Record, time.Now()); adopted {
-		p.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", p.file.Home.Name))
+	if s.keyring, adopted, err = KeyFolder(s.file).OpenFor(ctx, s.Record, time.Now()); adopted {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "record adopts the keys in data_dir: it knew none", slog.String("home", s.file.Home.Name))
 	}
 	return err
 }
@@ -252,83 +252,83 @@ func (p *Server) openRecord(ctx context.Context) error {
 const clockFile = "clock"
 
 // openClock opens the confirmed time, by which the overlaps of the gateway's own keys also end.
-func (p *Server) openClock(ctx context.Context) error {
-	newest, err := p.Record.NewestFiled(ctx)
+func (s *Server) openClock(ctx context.Context) error {
+	newest, err := s.Record.NewestFiled(ctx)
 	if err != nil {
 		return err
 	}
-	p.clock = NewClock(ClockConfig{
+	s.clock = NewClock(ClockConfig{
 		Wall: func() time.Time { return time.Now().Round(0) }, Uptime: Uptime(), Synced: Synced,
-		Others: func(since time.Time) []time.Duration { return p.Gateway.Links().OtherClocks(since) },
-		Mark:   p.file.Path(clockFile), Newest: newest,
-	}, p.log)
-	p.keyring.EndBy(p.clock.Now)
+		Others: func(since time.Time) []time.Duration { return s.Gateway.Links().OtherClocks(since) },
+		Mark:   s.file.Path(clockFile), Newest: newest,
+	}, s.log)
+	s.keyring.EndBy(s.clock.Now)
 	return nil
 }
 
 // warn logs problems in data_dir that require an operator.
-func (p *Server) warn(ctx context.Context) error {
-	for _, path := range recordFiles(p.file) {
+func (s *Server) warn(ctx context.Context) error {
+	for _, path := range recordFiles(s.file) {
 		if mode, loose := checkup.Loose(path); loose {
-			p.log.LogAttrs(ctx, slog.LevelWarn, "other users can access the record: restrict its mode", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+			s.log.LogAttrs(ctx, slog.LevelWarn, "other users can access the record: restrict its mode", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
 		}
 	}
-	unfinished, err := unfinishedErasures(p.file)
+	unfinished, err := unfinishedErasures(s.file)
 	for _, did := range unfinished {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "an erasure was cut short: run baton erase again", slog.String("did", did))
+		s.log.LogAttrs(ctx, slog.LevelWarn, "an erasure was cut short: run baton erase again", slog.String("did", did))
 	}
 	return err
 }
 
 // caughtAt returns a function that logs and counts a contained panic in a part of the gateway.
-func (p *Server) caughtAt(where string) func(ctx context.Context, err error) {
-	return func(ctx context.Context, err error) { p.counters.Fault(ctx, p.log, where, err) }
+func (s *Server) caughtAt(where string) func(ctx context.Context, err error) {
+	return func(ctx context.Context, err error) { s.counters.Fault(ctx, s.log, where, err) }
 }
 
 // handlerPanicked counts a panic in a request handler. The HTTP server logs it.
-func (p *Server) handlerPanicked() { p.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
+func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.RequestFault).Inc() }
 
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
-func (p *Server) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{
-		Web: p.homeAddress, Home: p.homeDocument, Caught: p.caughtAt("lookup"), Fetched: p.noteFetched,
-	}, p.keyring.ServerKeys(p.homeID(), p.clock.Now())...)
-	p.directory.Store(directory)
-	source := newKeySource(p.file, p.Record, p.client, p.Gateway.Links().KeyServer, p.Gateway.Learned, p.resolving, directory)
-	p.keys.Store(source)
-	p.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), p.resolving), p.lookups))
+func (s *Server) openKeys() {
+	directory := newDirectory(s.file, s.client, identity.DirectoryConfig{
+		Web: s.homeAddress, Home: s.homeDocument, Caught: s.caughtAt("lookup"), Fetched: s.noteFetched,
+	}, s.keyring.ServerKeys(s.homeID(), s.clock.Now())...)
+	s.directory.Store(directory)
+	source := newKeySource(s.file, s.Record, s.client, s.Gateway.Links().KeyServer, s.Gateway.Learned, s.resolving, directory)
+	s.keys.Store(source)
+	s.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.lookups))
 }
 
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of
 // one gateway needs none. Without it waiters look by themselves.
-func (p *Server) openRelay(ctx context.Context) {
-	own := readMeeting(p.file).Own
+func (s *Server) openRelay(ctx context.Context) {
+	own := readMeeting(s.file).Own
 	if !own.Named() {
-		p.relay = relay.Local()
+		s.relay = relay.Local()
 		return
 	}
 	var err error
-	if p.relay, err = relay.Join(own, p.homeID(), p.log); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
+	if s.relay, err = relay.Join(own, s.homeID(), s.log); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
 	}
 }
 
 // Close closes the server. Writes in progress are on disk before the record is closed.
-func (p *Server) Close() error {
-	err := p.closeListeners()
+func (s *Server) Close() error {
+	err := s.closeListeners()
 	disconnected := make(chan struct{})
 	go func() {
 		defer close(disconnected)
-		p.disconnect()
+		s.disconnect()
 	}()
 	select {
 	case <-disconnected:
 	case <-time.After(closeTime):
 	}
-	p.traces.Close()
-	if p.Record != nil {
-		err = errors.Join(err, p.Record.Close())
+	s.traces.Close()
+	if s.Record != nil {
+		err = errors.Join(err, s.Record.Close())
 	}
 	return err
 }
@@ -338,24 +338,24 @@ func (p *Server) Close() error {
 const closeTime = 500 * time.Millisecond
 
 // disconnect ends what the gateway holds beside its record.
-func (p *Server) disconnect() {
-	if p.lookups != nil {
-		p.lookups.Close()
+func (s *Server) disconnect() {
+	if s.lookups != nil {
+		s.lookups.Close()
 	}
-	if p.homes != nil {
-		p.homes.client.Close()
+	if s.homes != nil {
+		s.homes.client.Close()
 	}
-	if p.hub != nil {
-		p.hub.Close()
+	if s.hub != nil {
+		s.hub.Close()
 	}
-	p.host.Close()
-	p.relay.Close()
+	s.host.Close()
+	s.relay.Close()
 }
 
 // closeListeners closes the ports of a server that did not run.
-func (p *Server) closeListeners() error {
+func (s *Server) closeListeners() error {
 	var errs []error
-	for _, server := range []*httpd.Server{p.public, p.admin, p.socket} {
+	for _, server := range []*httpd.Server{s.public, s.admin, s.socket} {
 		if server != nil {
 			if err := server.Close(); !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

@@ -13,23 +13,23 @@ func shared(file *configs.File) bool { return file.Store.Driver == configs.Postg
 
 // takeUp reads what operators changed at other gateways of the home and is kept in memory
 // here: the gateway's own keys, the homes that were added, and the modes of peers.
-func (p *Server) takeUp(ctx context.Context) error {
-	return errors.Join(p.takeUpKeys(ctx), p.homes.peering.TakeUp(ctx), p.takeUpModes(ctx))
+func (s *Server) takeUp(ctx context.Context) error {
+	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
 }
 
-func (p *Server) takeUpModes(ctx context.Context) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	return p.readModes(ctx)
+func (s *Server) takeUpModes(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	return s.readModes(ctx)
 }
 
-func (p *Server) takeUpKeys(ctx context.Context) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	changed, err := p.keyring.Reread()
+func (s *Server) takeUpKeys(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	changed, err := s.keyring.Reread()
 	if changed {
-		p.useKeys()
-		p.log.LogAttrs(ctx, slog.LevelInfo, "keys read again")
+		s.useKeys()
+		s.log.LogAttrs(ctx, slog.LevelInfo, "keys read again")
 	}
 	return err
 }

@@ -12,94 +12,94 @@ import (
 )
 
 // Run starts the links, and serves until ctx ends, or a listener does.
-func (p *Server) Run(ctx context.Context) error {
-	if err := p.Start(ctx); err != nil {
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	return p.Serve(ctx)
+	return s.Serve(ctx)
 }
 
 // Start starts the links, which readiness asks from then on. Call it before [Server.Serve].
-func (p *Server) Start(ctx context.Context) error {
-	links, err := OpenLinks(p.file, p.options.Networks, p.Wiring())
+func (s *Server) Start(ctx context.Context) error {
+	links, err := OpenLinks(s.file, s.options.Networks, s.Wiring())
 	if err != nil {
 		return err
 	}
-	if links, err = p.homes.added.Join(ctx, links); err != nil {
+	if links, err = s.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
-	p.configure(p.file, links)
-	p.Gateway.MeasureGrowth(ctx, time.Now()) // before the first client is served
-	p.openAccess("rest").MountOAuth(p.publicMux)
+	s.configure(s.file, links)
+	s.Gateway.MeasureGrowth(ctx, time.Now()) // before the first client is served
+	s.openAccess("rest").MountOAuth(s.publicMux)
 	for _, o := range links {
 		if mounted, ok := o.Link.(bridge.Mounted); ok {
-			mounted.Mount(p.publicMux)
+			mounted.Mount(s.publicMux)
 		}
 	}
-	p.apply(ctx, links)
+	s.apply(ctx, links)
 	return nil
 }
 
 // Serve answers requests and does the work of the gateway until ctx ends, or a listener does.
-func (p *Server) Serve(ctx context.Context) error { return p.Gateway.Run(ctx, p.tasks(ctx)...) }
+func (s *Server) Serve(ctx context.Context) error { return s.Gateway.Run(ctx, s.tasks(ctx)...) }
 
 // apply makes these links the ones that run, and registers the routes of links that a reload may
 // replace, each once.
-func (p *Server) apply(ctx context.Context, links []Entry) {
+func (s *Server) apply(ctx context.Context, links []Entry) {
 	for _, o := range links {
 		served, ok := o.Link.(bridge.Served)
-		if ok && !p.served[served.Pattern()] {
-			p.served[served.Pattern()] = true
-			p.publicMux.Handle(served.Pattern(), p.Gateway.Links())
+		if ok && !s.served[served.Pattern()] {
+			s.served[served.Pattern()] = true
+			s.publicMux.Handle(served.Pattern(), s.Gateway.Links())
 		}
 	}
-	p.Gateway.Links().Apply(ctx, links)
+	s.Gateway.Links().Apply(ctx, links)
 }
 
 // tasks returns the tasks beside the gateway: the listeners, and the ones that the configuration turns on.
-func (p *Server) tasks(ctx context.Context) []Task {
-	tasks := []Task{p.Gateway.Announce(p.Ready), p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
-	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
+func (s *Server) tasks(ctx context.Context) []Task {
+	tasks := []Task{s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil }}
+	for name, server := range map[string]*httpd.Server{"public": s.public, "admin": s.admin, "socket": s.socket} {
 		if server != nil {
-			p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
+			s.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
 			tasks = append(tasks, server.Serve)
 		}
 	}
-	if p.hub != nil {
-		meet := func(ctx context.Context) { p.hub.Run(ctx, p.homes.handler(), p.homes.peers) }
-		tasks = append(tasks, p.Gateway.Exclusive(HomesLease, meet))
+	if s.hub != nil {
+		meet := func(ctx context.Context) { s.hub.Run(ctx, s.homes.handler(), s.homes.peers) }
+		tasks = append(tasks, s.Gateway.Exclusive(HomesLease, meet))
 	}
-	if p.hooks != nil {
-		tasks = append(tasks, p.Gateway.Exclusive(WebhookLease, p.hooks.Run))
+	if s.hooks != nil {
+		tasks = append(tasks, s.Gateway.Exclusive(WebhookLease, s.hooks.Run))
 	}
-	if shared(p.file) {
-		tasks = append(tasks, func(ctx context.Context) error { p.Gateway.FollowReplicas(ctx, p.takeUp); return nil })
+	if shared(s.file) {
+		tasks = append(tasks, func(ctx context.Context) error { s.Gateway.FollowReplicas(ctx, s.takeUp); return nil })
 	}
-	if p.reloads != nil {
-		tasks = append(tasks, func(ctx context.Context) error { p.reloads.Run(ctx, p.options.Hangups, p.log); return nil })
+	if s.reloads != nil {
+		tasks = append(tasks, func(ctx context.Context) error { s.reloads.Run(ctx, s.options.Hangups, s.log); return nil })
 	}
 	return tasks
 }
 
 // end notifies the service manager and all waiters of the shutdown.
-func (p *Server) end(ctx context.Context) error {
+func (s *Server) end(ctx context.Context) error {
 	<-ctx.Done()
-	p.lookups.Stop()
-	close(p.ended)
-	p.Gateway.AnnounceEnd(context.WithoutCancel(ctx))
+	s.lookups.Stop()
+	close(s.ended)
+	s.Gateway.AnnounceEnd(context.WithoutCancel(ctx))
 	return nil
 }
 
 // URL returns the public address of the server.
-func (p *Server) URL() string { return p.publicURL }
+func (s *Server) URL() string { return s.publicURL }
 
 // AdminAddr returns the address of the listener for operators; nil if the configuration has none.
-func (p *Server) AdminAddr() net.Addr {
-	if p.admin == nil {
+func (s *Server) AdminAddr() net.Addr {
+	if s.admin == nil {
 		return nil
 	}
-	return p.admin.Addr()
+	return s.admin.Addr()
 }
 
 // Keys returns the keys of all signers.
-func (p *Server) Keys() federation.KeySource { return p.keys.Load() } //nolint:ireturn // a rotation replaces it
+func (s *Server) Keys() federation.KeySource { return s.keys.Load() } //nolint:ireturn // a rotation replaces it

@@ -12,35 +12,35 @@ import (
 )
 
 // openTraces begins to record traces where the environment configures that.
-func (p *Server) openTraces(ctx context.Context) (err error) {
+func (s *Server) openTraces(ctx context.Context) (err error) {
 	if tracing.Wanted() {
-		p.traces, err = tracing.Open(ctx, p.homeID(), p.options.Version, p.log)
+		s.traces, err = tracing.Open(ctx, s.homeID(), s.options.Version, s.log)
 	}
 	return err
 }
 
 // tracer returns what records the traces of steps, nil where none are recorded.
-func (p *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
-	if p.traces == nil {
+func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
+	if s.traces == nil {
 		return nil
 	}
-	return p.traces
+	return s.traces
 }
 
 // tracesBetweenHomes returns what carries traces to other homes, nil where none are recorded.
-func (p *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
-	if p.traces == nil {
+func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
+	if s.traces == nil {
 		return nil
 	}
-	return p.traces
+	return s.traces
 }
 
 // homeLog returns the log of the home, which records traces where the environment configures that.
-func (p *Server) homeLog() home.Log { //nolint:ireturn // traces decide which one it is
-	if p.traces == nil {
-		return p.Record
+func (s *Server) homeLog() home.Log { //nolint:ireturn // traces decide which one it is
+	if s.traces == nil {
+		return s.Record
 	}
-	return tracedLog{p.Record, p.traces}
+	return tracedLog{s.Record, s.traces}
 }
 
 // tracedLog is a log whose filings are recorded.

@@ -11,15 +11,15 @@ import (
 
 // newHooks returns what posts to the addresses of agents, or nil where the configuration
 // has no webhooks.
-func (p *Server) newHooks() *webhook.Hooks {
-	if !p.file.Webhooks.Enabled {
+func (s *Server) newHooks() *webhook.Hooks {
+	if !s.file.Webhooks.Enabled {
 		return nil
 	}
 	return webhook.New(webhook.Config{
-		MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts, Timeout: p.file.Fetch.Timeout,
+		MaxPerDID: s.file.Webhooks.MaxPerDID, MaxAttempts: s.file.Webhooks.MaxAttempts, Timeout: s.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: p.Record, Outside: outside{p.client}, Key: p.keyring.Token(), Pushers: p.Gateway.Links(),
-		Wakes: p.relay, Metrics: p.counters, Log: p.log,
+		Record: s.Record, Outside: outside{s.client}, Key: s.keyring.Token(), Pushers: s.Gateway.Links(),
+		Wakes: s.relay, Metrics: s.counters, Log: s.log,
 	})
 }
 

@@ -28,16 +28,16 @@ import (
 )
 
 // limit applies the limits of a configuration.
-func (p *Server) limit(file *configs.File) {
-	p.limited = file
-	p.limits.Store(&file.Limits)
-	p.Gateway.Configure(p.gatewayConfig(file))
-	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
-	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
-	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
-	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.finished.Store(int64(file.Retention.Finished))
-	p.linkLimits.Set(bridge.Limits{
+func (s *Server) limit(file *configs.File) {
+	s.limited = file
+	s.limits.Store(&file.Limits)
+	s.Gateway.Configure(s.gatewayConfig(file))
+	s.registrations.Store(int64(file.Limits.RegistrationsPerHour))
+	s.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
+	s.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
+	s.maxHops.Store(int64(file.Limits.MaxHops))
+	s.finished.Store(int64(file.Retention.Finished))
+	s.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
 		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
@@ -45,25 +45,25 @@ func (p *Server) limit(file *configs.File) {
 }
 
 // owners resolves the DIDs of the keys kept by the gateway.
-func (p *Server) owners() mailbox.Owners {
-	return mailbox.Owners{Record: p.Record, Kept: p.keyring.Kept, DIDKey: identity.ParseKeyDID}
+func (s *Server) owners() mailbox.Owners {
+	return mailbox.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: identity.ParseKeyDID}
 }
 
 // newGateway returns the gateway on the record and the relay of the server.
-func (p *Server) newGateway() *Gateway {
+func (s *Server) newGateway() *Gateway {
 	return New(Deps{
-		Handoffs: p.Record, Participants: Agents{AgentRecord: p.bound()}, Names: p.names(), Sessions: p.Record, Notices: p.Record, Deliveries: p.Record, Deferred: p.Record,
-		Outbox: p.Record, DeadLetters: p.Record, Blocks: p.Record, Erasures: p.Record, Pruner: p.Record, Growth: p.Record, Counts: p.Record, Leases: p.Record, Clock: p.clock, Messages: p.Record, PublicURL: strings.TrimSuffix(p.publicURL, "/"),
-		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p}, Rerouter: recipients{p}, Mailboxes: recipients{p},
-		Owners: p.owners(),
-		Kept:   p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Tracer: p.tracer(), Log: p.log,
+		Handoffs: s.Record, Participants: Agents{AgentRecord: s.bound()}, Names: s.names(), Sessions: s.Record, Notices: s.Record, Deliveries: s.Record, Deferred: s.Record,
+		Outbox: s.Record, DeadLetters: s.Record, Blocks: s.Record, Erasures: s.Record, Pruner: s.Record, Growth: s.Record, Counts: s.Record, Leases: s.Record, Clock: s.clock, Messages: s.Record, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
+		Keys: keyFetcher{s}, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers, Homes: recipients{s}, Rerouter: recipients{s}, Mailboxes: recipients{s},
+		Owners: s.owners(),
+		Kept:   s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
 }
 
 // gatewayConfig returns what the gateway takes from a configuration.
-func (p *Server) gatewayConfig(file *configs.File) Config {
+func (s *Server) gatewayConfig(file *configs.File) Config {
 	return Config{
-		Home: p.newHome(file),
+		Home: s.newHome(file),
 		Retention: Retention{
 			Messages: file.Retention.Messages, Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
 			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
@@ -90,49 +90,49 @@ func inboxLimits(file *configs.File) federation.InboxLimits {
 }
 
 // configure applies the bindings of a configuration.
-func (p *Server) configure(file *configs.File, links []Entry) {
+func (s *Server) configure(file *configs.File, links []Entry) {
 	bound := boundNames(file, namesOf(links))
-	p.configured.Store(&bound)
+	s.configured.Store(&bound)
 }
 
 // names returns the DIDs that names stand for.
-func (p *Server) names() BoundNames {
-	return BoundNames{Record: p.Record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
+func (s *Server) names() BoundNames {
+	return BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }
 
 // bindings returns the names of DIDs.
-func (p *Server) bindings() Bindings {
-	return Bindings{BoundNames: p.names(), Signers: p.Record, Agents: p.bound()}
+func (s *Server) bindings() Bindings {
+	return Bindings{BoundNames: s.names(), Signers: s.Record, Agents: s.bound()}
 }
 
 // boundRecord is the record with the names that stand for DIDs.
 type boundRecord = registry.Bound
 
 // bound returns the record with the names that stand for DIDs.
-func (p *Server) bound() boundRecord {
-	return boundRecord{Record: p.Record, Names: p.names(), Forget: p.forgetKeys}
+func (s *Server) bound() boundRecord {
+	return boundRecord{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
 }
 
 // forgetKeys has the keys of a DID read again.
-func (p *Server) forgetKeys(did federation.DID) {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	p.keys.Load().Forget(did)
+func (s *Server) forgetKeys(did federation.DID) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.keys.Load().Forget(did)
 }
 
-func (p *Server) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
+func (s *Server) homeID() federation.HomeID { return federation.HomeID(s.file.Home.Name) }
 
-func (p *Server) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
+func (s *Server) serverKey() federation.SigningKey { return s.keyring.Server(s.homeID()) }
 
 // tagPrefix precedes the names of tags on every network that has them.
 const tagPrefix = "+freeq.at/"
 
-func (p *Server) newHome(file *configs.File) *home.Home {
+func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.Record, Log: p.homeLog(), Overdue: p.Record, Rulings: p.Record, Entropy: rand.Reader,
-		Keys:   p.atHand.Load(),
-		Routes: p.Gateway.Links(), Caps: Capabilities{Record: p.bound()}, Offers: p.Record, Same: p.Gateway.Same, Owner: p.Gateway.Owner, Member: p.Gateway.Member, Rates: p.rates,
-		Strangers: p.strangers, Acquaintances: Acquaintances{Record: p.Record, Names: p.names()},
+		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: s.homeLog(), Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
+		Keys:   s.atHand.Load(),
+		Routes: s.Gateway.Links(), Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
+		Strangers: s.strangers, Acquaintances: Acquaintances{Record: s.Record, Names: s.names()},
 		Write: dialect.Write, Read: dialect.Read,
 	}
 }
@@ -172,32 +172,32 @@ type Wiring struct {
 }
 
 // Wiring returns the parts of the server for opening its links.
-func (p *Server) Wiring() Wiring {
-	record := p.bound()
+func (s *Server) Wiring() Wiring {
+	record := s.bound()
 	return Wiring{
-		Version: p.options.Version,
+		Version: s.options.Version,
 		Ports: bridge.Ports{
-			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.Gateway, Signer: p.homeKeys(),
-			Bindings: p.bindings(), Evidence: p.contexts(p.Gateway.Admit), Keys: p.currentKeys(), Blocks: p.Gateway, Limits: &p.linkLimits, Wakes: p.relay, Presence: p.Gateway, Messages: p.Gateway,
+			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
+			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: s.currentKeys(), Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 		},
-		Handoffs: record, homes: p.homes, mode: p.modes.Mode,
-		Freeq:    freeq.Deps{Record: record, Rulings: p.Gateway, Fetch: registries{p.peering}.Get},
-		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(p.file).Dir) },
-		Clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
-		Registry: p.registryDeps(record), Agents: p.agentsDeps(record), Participants: p.participantDeps(record), A2A: p.a2aDeps(record),
-		MACP:  p.macpDeps(record),
-		Files: files.Deps{Record: record, Placers: p.Gateway.Links().Placers, Path: p.file.Path, Hub: &p.voiceHub},
+		Handoffs: record, homes: s.homes, mode: s.modes.Mode,
+		Freeq:    freeq.Deps{Record: record, Rulings: s.Gateway, Fetch: registries{s.peering}.Get},
+		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
+		Clients:  ircclient.Deps{Record: record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
+		MACP:  s.macpDeps(record),
+		Files: files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
 	}
 }
 
 // currentKeys returns the keys of DIDs. A DID that proved itself has its mailbox here.
-func (p *Server) currentKeys() identity.CurrentKeys {
-	return identity.CurrentKeys{Source: p.keys.Load, Logins: &p.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		p.homes.locator.LearnFromLogin(ctx, did, time.Now())
+func (s *Server) currentKeys() identity.CurrentKeys {
+	return identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
+		s.homes.locator.LearnFromLogin(ctx, did, time.Now())
 	}}
 }
 
 // homeKeys returns the keys with which the home signs.
-func (p *Server) homeKeys() identity.HomeKeys {
-	return identity.HomeKeys{Keyring: p.keyring, Home: p.homeID(), PublicURL: p.publicURL}
+func (s *Server) homeKeys() identity.HomeKeys {
+	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID(), PublicURL: s.publicURL}
 }
