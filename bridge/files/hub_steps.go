@@ -322,5 +322,5 @@ func (l *VoiceLink) stepOfOurs(ctx context.Context, w waiting, verb, reason stri
 	if view, err = l.view(ctx, view.ID); err != nil {
 		return false, err
 	}
-	return true, l.follow(ctx, view, reason)
+	return true, l.follow(ctx, view)
 }

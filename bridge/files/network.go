@@ -15,6 +15,7 @@ package files
 import (
 	"context"
 	_ "embed"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -47,6 +48,8 @@ type Record interface {
 	Answered(ctx context.Context, a federation.Answer) error
 	// Lapse ends the waiting of steps in an inbox: the agent reads them in the directory.
 	Lapse(ctx context.Context, to federation.DID, steps []federation.EventID, now time.Time) error
+	// Log yields the steps of a handoff after a version, oldest first.
+	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
 }
 
 // Deps is what the links need beside the ports of each link.

@@ -269,7 +269,7 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 			if err := l.writeOffer(ctx, d); err != nil {
 				return err
 			}
-		} else if err := l.follow(ctx, d.View, d.Entry.Event.Note); err != nil {
+		} else if err := l.follow(ctx, d.View); err != nil {
 			return err
 		}
 		return l.lapse(ctx, d, d.View.Others(d.Entry.Event.Actor())...)
@@ -278,7 +278,7 @@ func (l *VoiceLink) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // follow moves the file of a handoff to where the state of the handoff says. A handoff without a
 // file here needs nothing.
-func (l *VoiceLink) follow(ctx context.Context, view federation.View, note string) error {
+func (l *VoiceLink) follow(ctx context.Context, view federation.View) error {
 	if err := l.keepStarted(ctx, view); err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (l *VoiceLink) follow(ctx context.Context, view federation.View, note strin
 	if _, ours := l.agents[file.To]; ours && view.State == federation.Assigned {
 		return l.accepted(ctx, file)
 	}
-	if err := l.place(ctx, v, file, view, note); err != nil || !view.Over {
+	if err := l.place(ctx, v, file, view); err != nil || !view.Over {
 		return err
 	}
 	return l.releaseFile(ctx, file)

@@ -174,7 +174,7 @@ func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) e
 	l.took(v.path, file.Key)
 	switch {
 	case view.Over:
-		if err := l.place(ctx, v, file, view, ""); err != nil {
+		if err := l.place(ctx, v, file, view); err != nil {
 			return err
 		}
 		return l.release(ctx, s, file.Expires)

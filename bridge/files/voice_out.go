@@ -114,7 +114,7 @@ func (l *VoiceLink) judgeOutbound(ctx context.Context, v voice, file voicefile.F
 			return err
 		}
 	}
-	if err := l.place(ctx, v, file, view, ""); err != nil {
+	if err := l.place(ctx, v, file, view); err != nil {
 		return err
 	}
 	return l.keepStarted(ctx, view)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -17,13 +18,20 @@ import (
 )
 
 // place moves the file of a handoff that is over. It leaves any other file where it is.
-func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, view federation.View, note string) error {
+func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, view federation.View) error {
 	folder := v.folder()
 	if !view.Over || folder == archiveFolder || folder == rejectedFolder {
 		return nil
 	}
 	if view.State == federation.Completed {
 		return l.archive(v, file)
+	}
+	note := ""
+	for last, err := range l.deps.Record.Log(ctx, view.ID, view.Version-1) {
+		if err != nil {
+			return fmt.Errorf("read the last step of %s: %w", view.ID, err)
+		}
+		note = last.Event.Note
 	}
 	return l.reject(ctx, v, file, ending(view, note))
 }

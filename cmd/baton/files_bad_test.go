@@ -172,6 +172,35 @@ func TestADirectoryThatVanishesAndComesBackLosesNothing(t *testing.T) {
 	}
 }
 
+// The file of a handoff that was declined while the directory was away is rejected with the reason
+// of the agent.
+func TestADeclineWhileTheDirectoryIsAwayKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	h := newFilesHouse(t)
+	drop(t, filepath.Join(h.voice, "handoff", "x.json"), voicePayload(voiceSecret, "alice", "bob", "away", time.Minute, nil))
+	var cursor string
+	offer := h.next(t, &cursor).Step
+	awaitFile(t, filepath.Join(h.voice, "claimed"), ".json")
+	if err := os.Rename(h.voice, h.voice+".away"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the link to be down", func() bool {
+		status, body := h.ask(t, "/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "link calls: down")
+	})
+	h.scholar.step(t, offer.HandoffID, "decline", map[string]any{"note": "no time today"})
+	if err := os.Rename(h.voice+".away", h.voice); err != nil {
+		t.Fatal(err)
+	}
+	rejected := filepath.Join(h.voice, "rejected")
+	name := awaitFile(t, rejected, ".json")
+	var reason struct{ Code, Detail string }
+	text, err := os.ReadFile(filepath.Join(rejected, name+".reason"))
+	if err != nil || json.Unmarshal(text, &reason) != nil || reason.Code != "declined" || reason.Detail != "no time today" {
+		t.Errorf("the sidecar is %s, %v", text, err)
+	}
+}
+
 func TestABadRecordStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	h := newFilesHouse(t)
