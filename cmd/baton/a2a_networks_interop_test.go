@@ -5,6 +5,7 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -257,14 +258,19 @@ func TestPushesWaitForAReceiverThatDied(t *testing.T) {
 	}
 	worker.step(t, id, "accept", nil)
 	awaits("WORKING")
+	var hooks operatorapi.Page[operatorapi.Webhook]
+	waiting := func(n int) {
+		t.Helper()
+		await(t, fmt.Sprintf("%d posts to wait", n), func() bool {
+			h.asks(t, &hooks, "webhook", "list")
+			return len(hooks.Items) == 1 && hooks.Items[0].Waiting == n
+		})
+	}
+	waiting(0) // the receiver writes a post before it answers
 
 	receiver.kill()
 	worker.step(t, id, "progress", map[string]any{"note": "one of three"})
-	var hooks operatorapi.Page[operatorapi.Webhook]
-	await(t, "an attempt to fail", func() bool {
-		h.asks(t, &hooks, "webhook", "list")
-		return len(hooks.Items) == 1 && hooks.Items[0].Waiting == 1
-	})
+	waiting(1)
 	h.kill(t)
 	h.start(t)
 	h.ready(t)
