@@ -19,12 +19,12 @@ func (h *house) deliverAll(t *testing.T, n int) {
 		offers <- h.offered(t, channel)
 	}
 	close(offers)
-	ctx := patient(t)
 	var running sync.WaitGroup
 	const lanes = 64 // as an outbox has
 	for range lanes {
 		running.Go(func() {
 			for d := range offers {
+				ctx := patient(t) // for each, since the server limits the rate of all
 				for h.link.Deliver(ctx, d) != nil {
 					d.Attempt++
 					if ctx.Err() != nil {
