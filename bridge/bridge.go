@@ -84,10 +84,11 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause, which wraps [*federation.UnavailableError].
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// Links is all links of one gateway. It implements [federation.Routes].
+// Links is all links of one gateway.
 type Links []Link
 
-// Route implements [federation.Routes].
+// Route returns where a step goes that is about to be filed. The view is that after it. It blocks on
+// the record, and returns its error.
 func (l Links) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	var fanout federation.Fanout
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}

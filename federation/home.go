@@ -1,7 +1,5 @@
 package federation
 
-import "context"
-
 // Judgement is what a home concluded about one submitted step. It is returned
 // with a refusal too, for the log and the counters.
 type Judgement struct {
@@ -37,10 +35,4 @@ type Fanout struct {
 type KeptKey struct {
 	ID    string // see [KeyID]
 	Owner DID
-}
-
-// Routes finds the links and homes that get a step.
-type Routes interface {
-	// Route is asked before the step is filed. The view is that after it.
-	Route(ctx context.Context, ev Event, after View) (Fanout, error)
 }

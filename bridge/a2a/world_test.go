@@ -74,7 +74,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	w.gateway = &gateway{record: w.record, wakes: wakes, home: &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
 		Key:   bridgetest.SeededKey("server"), Snapshots: w.record, Log: w.record, Overdue: w.record,
-		Keys: keySource{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{},
+		Keys: keySource{}, Entropy: rand.Reader, Rates: home.NewRates(),
 		Write: dialect.Write, Read: dialect.Read,
 	}}
 	w.gateway.home.Same = w.gateway.Same

@@ -202,7 +202,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		tb.Fatal(err)
 	}
 	w.link = link
-	w.gateway.home.Routes = bridge.Links{link}
+	w.gateway.home.Route = bridge.Links{link}.Route
 	link.Mount(w.mux)
 	return w
 }

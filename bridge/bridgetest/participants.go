@@ -50,7 +50,7 @@ func NewParticipants(tb testing.TB) *Participants {
 	p.Home = &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}, CheckDID: identity.CheckDID},
 		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
-		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: keptKeys{p}, Same: p.Same, Owner: p.Owner,
+		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Route: keptKeys{p}.Route, Same: p.Same, Owner: p.Owner,
 		Write: dialect.Write, Read: dialect.Read,
 	}
 	return p
@@ -131,7 +131,7 @@ func (p *Participants) owners() mailbox.Owners {
 // keptKeys has no links, and records the kept keys of the parties.
 type keptKeys struct{ of *Participants }
 
-// Route implements [federation.Routes].
+// Route is the route of [home.Home].
 func (k keptKeys) Route(_ context.Context, _ federation.Event, after federation.View) (to federation.Fanout, err error) {
 	for _, did := range after.Others("") {
 		to.Kept = append(to.Kept, k.of.owners().KeptFor(did))

@@ -10,7 +10,6 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/home"
 )
 
 // blockPage is how many blocks are read at a time.
@@ -101,22 +100,6 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 		return federation.Refuse(ev, federation.PolicyDenied, blockedDetail)
 	}
 	return err
-}
-
-// judge implements [deferral.Judge]: the home, which refuses a deferred step whose source was blocked
-// since the step arrived.
-type judge struct {
-	*home.Home
-
-	gateway *Gateway
-}
-
-// Resume implements [deferral.Judge].
-func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
-	if err := j.gateway.refuseBlocked(ctx, ev); err != nil {
-		return federation.Judgement{}, err
-	}
-	return j.Home.Resume(ctx, ev, since, now)
 }
 
 // ReadBlocks reads the blocks of the record, applies them, and ends the connections of

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/deferral"
+	"baton/federation/home"
 )
 
 // judgeEvery is the interval of looks for deferred steps that are due. It bounds how late a key is noticed
@@ -19,7 +19,7 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 	tick := time.NewTicker(judgeEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		more, err := g.deferral.Retry(ctx, time.Now())
+		more, err := g.home.Load().Retry(ctx, time.Now())
 		if err != nil && ctx.Err() == nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "steps not judged again", slog.Any("err", err))
 		}
@@ -35,11 +35,11 @@ func (g *Gateway) judgeAgain(ctx context.Context) {
 
 // deferralEnded logs and counts the judgement of a deferred step, as Submit does, and files a notice to
 // the sender of a refused one.
-func (g *Gateway) deferralEnded(ctx context.Context, r deferral.Ruling, now time.Time) error {
+func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
 		err = r.Refused
-		if err := g.deps.Notices.Notify(ctx, refusalOf(r, now)); err != nil {
+		if err := g.deps.Notices.Notify(ctx, refusalOf(r, time.Now())); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (g *Gateway) deferralEnded(ctx context.Context, r deferral.Ruling, now time
 
 // refusalOf returns the notice to the sender of a deferred step that was refused. An invalid signature
 // proves no sender: then the reader of the notice is the user with the name on the link.
-func refusalOf(r deferral.Ruling, now time.Time) federation.Notice {
+func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
 	ev := r.Step.Event
 	if r.Judgement.Verdict != federation.Valid {
 		ev.From, ev.For = "", ""

@@ -107,7 +107,7 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 		})
 		g.Configure(server.Config{Retention: defaultRetention(), Home: &home.Home{
 			Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
-			Routes: g.Links(), Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
+			Route: g.Links().Route, Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
 		}})
 		ctx, stop := context.WithCancel(t.Context())
 		g.Links().Apply(ctx, []server.Entry{{Link: fakeNotifier{&fakeLink{name: "lab"}}}})

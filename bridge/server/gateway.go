@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/deferral"
 	"baton/federation/home"
 	"baton/federation/mailbox"
 )
@@ -19,9 +17,8 @@ const OperatorLink = "operator"
 
 // Config is what may change while a gateway runs.
 type Config struct {
-	Home      *home.Home // judges all steps from now on
+	Home      *home.Home // judges all steps from now on; [Gateway.Configure] sets its Deferral
 	Retention Retention
-	Deferred  federation.DeferralLimits
 }
 
 // Deps is what a [Gateway] works with. One record implements most of them.
@@ -32,7 +29,7 @@ type Deps struct {
 	Sessions     Sessions // nil without APIs with logins
 	Notices      Notices
 	Deliveries   Deliveries
-	Deferred     federation.Deferrals
+	Deferred     home.Deferrals
 	Outbox       bridge.Outbox
 	DeadLetters  DeadLetters
 	Blocks       Blocks
@@ -66,10 +63,9 @@ type Deps struct {
 type Gateway struct {
 	deps      Deps
 	links     *LinkSet
-	deferral  *deferral.Deferral
+	deferral  *home.Deferral
 	home      atomic.Pointer[home.Home]
 	retention atomic.Pointer[Retention]
-	deferred  atomic.Pointer[federation.DeferralLimits]
 	senders   Senders
 	growth    *growthWatch
 	full      fullQueues // of channel text
@@ -92,24 +88,18 @@ func New(deps Deps) *Gateway {
 	g.links = NewLinkSet(LinkDeps{
 		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
 	})
-	g.deferral = deferral.New(deferral.Config{
-		Rows:   deps.Deferred,
-		Judge:  func() deferral.Judge { return judge{g.home.Load(), g} },
-		Limits: func() federation.DeferralLimits { return *g.deferred.Load() },
-		Seek:   g.seekKey,
-		Ended:  func(ctx context.Context, r deferral.Ruling) error { return g.deferralEnded(ctx, r, time.Now()) },
-
-		Confirmed: deps.Clock.Now,
+	g.deferral = home.NewDeferral(home.DeferralConfig{
+		Record: deps.Deferred, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
 	})
-	g.Configure(Config{})
+	g.Configure(Config{Home: &home.Home{}})
 	return g
 }
 
 // Configure makes a configuration the one that holds from now on.
 func (g *Gateway) Configure(cfg Config) {
+	cfg.Home.Deferral = g.deferral
 	g.home.Store(cfg.Home)
 	g.retention.Store(&cfg.Retention)
-	g.deferred.Store(&cfg.Deferred)
 }
 
 // Home returns the home that judges now.

@@ -293,7 +293,7 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// Route implements [federation.Routes]. Of the links that show a step at most once it names the
+// Route returns where a step goes that is about to be filed. Of the links that show a step at most once it names the
 // links of this replica, whose first attempt is counted when the step is filed. Another
 // replica counts its first attempt when it makes it.
 func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
@@ -311,12 +311,20 @@ func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federati
 	var here []string
 	for _, name := range to.Once {
 		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
-			r.supervisor.Fresh(ev.ID) // before the filing: the outbox may be read right after it
 			here = append(here, name)
 		}
 	}
 	to.Once = here
 	return to, err
+}
+
+// expect notes that the first attempts at some links to deliver a step are still to be made.
+func (l *LinkSet) expect(id federation.EventID, links []string) {
+	for _, name := range links {
+		if r := l.current.Load().named[name]; r != nil {
+			r.supervisor.Fresh(id)
+		}
+	}
 }
 
 // probe has a link try the deliveries of a DID that wait, where some do. It does not block.

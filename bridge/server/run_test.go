@@ -77,7 +77,7 @@ func newGatewayOf(record *registry.Record, participants server.Participants, lea
 	})
 	g.Configure(server.Config{Retention: defaultRetention(), Home: &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
-		Routes: g.Links(), Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
+		Route: g.Links().Route, Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
 	}})
 	return g
 }

@@ -33,7 +33,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		return federation.Judgement{}, refused
 	}
 	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
-	judged, err = g.deferral.Submit(ctx, ev, now)
+	judged, err = g.home.Load().Submit(ctx, ev, now)
 	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
 	}

@@ -35,26 +35,22 @@ func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil p
 	return s.traces
 }
 
-// homeLog returns the log of the home, which records traces where the environment configures that.
-func (s *Server) homeLog() home.Log { //nolint:ireturn // traces decide which one it is
-	if s.traces == nil {
-		return s.Record
-	}
-	return tracedLog{s.Record, s.traces}
-}
-
-// tracedLog is a log whose filings are recorded.
-type tracedLog struct {
+// commitLog is the log of the home.
+type commitLog struct {
 	home.Log
 
-	traces *tracing.Tracer
+	links  *LinkSet
+	traces *tracing.Tracer // nil records none
 }
 
-// Append implements [home.Log].
-func (l tracedLog) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+// Append implements [home.Log]. A filing counts the first attempts at the links that show a step
+// at most once. These links learn before it that the attempts are still to be made: they may read
+// their outbox right after it.
+func (l commitLog) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
+	l.links.expect(f.Event.ID, f.Once)
 	entry, err := l.Log.Append(ctx, f)
-	if err != nil || entry.Filed.Equal(f.Filed) { // else it was on file before
+	if l.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // else it was on file before
 		l.traces.Filed(ctx, f, err, start)
 	}
 	return entry, err

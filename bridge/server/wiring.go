@@ -68,9 +68,6 @@ func (s *Server) gatewayConfig(file *configs.File) Config {
 			Messages: file.Retention.Messages, Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
 			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
 		},
-		Deferred: federation.DeferralLimits{
-			PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
-		},
 	}
 }
 
@@ -129,9 +126,9 @@ const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: s.homeLog(), Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
-		Keys:   s.atHand.Load(),
-		Routes: s.Gateway.Links(), Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
+		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: commitLog{s.Record, s.Gateway.Links(), s.traces}, Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
+		Keys:  s.atHand.Load(),
+		Route: s.Gateway.Links().Route, Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
 		Strangers: s.strangers, Acquaintances: Acquaintances{Record: s.Record, Names: s.names()},
 		Write: dialect.Write, Read: dialect.Read,
 	}
@@ -145,6 +142,9 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
 			Inbox: inboxLimits(file), Strangers: strangerLimits(file),
+			Deferred: federation.DeferralLimits{
+				PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
+			},
 			Unanswered: file.Retention.Unanswered, Abandoned: file.Retention.Abandoned, ClaimCaps: file.Policy.ClaimCaps,
 		},
 	}

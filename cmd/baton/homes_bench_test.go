@@ -90,7 +90,7 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 	h.Home = &home.Home{
 		Rules: home.Rules{ID: id, Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Snapshots: record, Log: record, Rulings: record, Entropy: rand.Reader,
-		Keys: benchKeys{}, Routes: otherHome{id}, Rates: home.NewRates(),
+		Keys: benchKeys{}, Route: otherHome{id}.Route, Rates: home.NewRates(),
 		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: documents.Write, Read: documents.Read,
 	}
@@ -133,7 +133,7 @@ func (benchKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 // otherHome owes the steps of one home to the other.
 type otherHome struct{ at federation.HomeID }
 
-// Route implements [federation.Routes].
+// Route is the route of [home.Home].
 func (o otherHome) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	if o.at == "a.test" {
 		return federation.Fanout{Links: []string{"b.test"}}, nil

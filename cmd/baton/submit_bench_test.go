@@ -106,7 +106,7 @@ func newHome(record *store.Record) *home.Home {
 	return &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Snapshots: record, Log: record, Entropy: rand.Reader,
-		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneOutbox{}, Rates: home.NewRates(),
+		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Route: oneOutbox{}.Route, Rates: home.NewRates(),
 		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: documents.Write, Read: documents.Read,
 	}
@@ -115,7 +115,7 @@ func newHome(record *store.Record) *home.Home {
 // oneOutbox owes each step to one link.
 type oneOutbox struct{}
 
-// Route implements [federation.Routes].
+// Route is the route of [home.Home].
 func (oneOutbox) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	return federation.Fanout{Links: []string{"other"}}, nil
 }

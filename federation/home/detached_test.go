@@ -31,7 +31,7 @@ func TestAStepThatWasFoundGoodIsFiledAlthoughItsCallerLeaves(t *testing.T) {
 	b := newBench(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	b.home.Routes, b.home.Log = hangingUp{hangUp}, punctual{b.record}
+	b.home.Route, b.home.Log = hangingUp{hangUp}.Route, punctual{b.record}
 	offer := b.step(1, b.alice, federation.Offer)
 	if _, err := b.home.Submit(ctx, offer, b.now); err != nil {
 		t.Fatalf("Submit: %v", err)

@@ -30,8 +30,9 @@ type Limits struct {
 	MaxDeadline     time.Duration          // of an offer, from now
 	EventsPerMinute int                    // of one DID
 	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
-	Strangers       StrangerLimits         // of DIDs that the record has not known for long
-	OpenHandoffs    int                    // offered by one DID and not yet over
+	Deferred        federation.DeferralLimits
+	Strangers       StrangerLimits // of DIDs that the record has not known for long
+	OpenHandoffs    int            // offered by one DID and not yet over
 	// Unanswered is how long an offer without deadline waits until the home ends it,
 	// and Abandoned how long assigned work may go without a step.
 	Unanswered, Abandoned time.Duration
@@ -51,16 +52,19 @@ type Home struct {
 	Overdue   Overdue
 	Rulings   Rulings // nil where no other home rules on steps
 	Keys      federation.KeySource
-	Routes    federation.Routes
-	Caps      Capabilities
-	Offers    Offers                                              // nil where no offer is kept back
-	Same      func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	// Route returns where a step goes beside the inboxes of its parties; nil sends it nowhere. It is
+	// called before the step is filed. The view is that after the step.
+	Route  func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
+	Caps   Capabilities
+	Offers Offers                                              // nil where no offer is kept back
+	Same   func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
 	// Member reports whether an offer may be written in its channel; nil where any may.
-	Member func(ctx context.Context, ev federation.Event) (bool, error)
-	Rates  *Rates
+	Member   func(ctx context.Context, ev federation.Event) (bool, error)
+	Rates    *Rates
+	Deferral *Deferral // of steps whose key is missing; nil refuses them
 	// Strangers counts DIDs that the record has not known for long, which Acquaintances
 	// tells; nil where they have no limits.
 	Strangers     *Strangers
@@ -76,19 +80,34 @@ type Home struct {
 // Submit judges one step and files it with its inboxes and deliveries. A nil error
 // means that it is on disk. The same step again is answered with its first entry.
 //
-// It returns a [*federation.RefusalError] for a step that is refused for good,
-// and an error wrapping [*federation.UnavailableError] when asking again may
-// help. The judgement says how far it got in each case.
+// It returns a [*federation.RefusalError] for a step that is refused for good, or that is
+// deferred: such a refusal has Waits, and the step is on disk, also if ctx ends meanwhile. It
+// returns an error wrapping [*federation.UnavailableError] if asking again may help. The
+// judgement says how far it got in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
-	return h.submit(ctx, ev, now, now, false)
+	if h.Deferral == nil {
+		return h.submit(ctx, ev, now, now, false)
+	}
+	waiting, err := h.Deferral.cfg.Record.DeferredIn(ctx, ev.Handoff)
+	if err == nil && signedAlike(waiting, ev) {
+		waiting, err = h.retryBefore(ctx, ev, now)
+	}
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	judged, err := h.submit(ctx, ev, now, now, false)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case isRefusal && checkable(refused, judged.Entry.Event):
+		return h.deferStep(ctx, judged, waiting, err, "the step waits for a key", now)
+	case isRefusal && len(waiting) > 0 && maySucceedLater(refused.Code):
+		return h.deferStep(ctx, judged, waiting, err, "the step waits behind an earlier one, which waits for a key", now)
+	}
+	return judged, err
 }
 
-// Resume is Submit for a step that came in at an earlier time and could not be judged
-// then: its id is compared with the clock of that time.
-func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
-	return h.submit(ctx, ev, since, now, true)
-}
-
+// submit judges and files a step that came in at a time: its id is compared with the clock of that
+// time. A step that was deferred is resumed.
 func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time, resumed bool) (federation.Judgement, error) {
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, h.TagPrefix+"handoff-from")
@@ -181,9 +200,12 @@ func (h *Home) answer(ctx context.Context, judged federation.Judgement, d Decisi
 // meanwhile.
 func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	ctx, ev := context.WithoutCancel(ctx), d.Event
-	fanout, err := h.Routes.Route(ctx, ev, d.After)
-	if err != nil {
-		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
+	var fanout federation.Fanout
+	if h.Route != nil {
+		var err error
+		if fanout, err = h.Route(ctx, ev, d.After); err != nil {
+			return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
+		}
 	}
 	filing := federation.Filing{
 		Event: ev, After: d.Before.Version, View: d.After, Filed: now,

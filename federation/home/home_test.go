@@ -97,8 +97,8 @@ func newBench(t *testing.T) bench {
 			Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 		},
 		Key: server.key, Snapshots: b.record, Log: b.record, Overdue: b.record, Keys: known,
-		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
-		Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
+		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
+		Route: routes{"lab", "airc"}.Route, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: dialect.Write, Read: dialect.Read,
 	}
 	return b

@@ -67,3 +67,14 @@ type Offers interface {
 	// time, whose recipient was not shown the offer. It blocks on the record.
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 }
+
+// Deferrals keeps the steps that wait for a key. The record documents the methods. They block on
+// it, and return an error wrapping a [*federation.UnavailableError] while it cannot be used.
+type Deferrals interface {
+	Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error)
+	DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error)
+	DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error)
+	DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error
+	HastenDeferred(ctx context.Context, signer federation.DID, at time.Time) error
+	EndDeferral(ctx context.Context, row int64) error
+}

@@ -101,9 +101,24 @@ func TestANewDIDThatFilesNothingIsNotCounted(t *testing.T) {
 
 func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{RecordBytes: 1})
+	all := b.home.Keys
+	b.home.Keys = keys{} // the directory is away
+	b.home.Deferral = home.NewDeferral(home.DeferralConfig{
+		Record: b.record, Ended: func(context.Context, home.DeferralEnd) error { return nil },
+	})
+	offer := b.step(1, b.alice, federation.Offer)
+	_, err := b.home.Submit(t.Context(), offer, b.now)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || !refused.Waits {
+		t.Fatalf("Submit: %v, want that the step waits", err)
+	}
+	b.home.Keys = all
 	b.home.Strangers.Grown(1)
-	if _, err := b.home.Resume(t.Context(), b.step(1, b.alice, federation.Offer), b.now, b.now); err != nil {
-		t.Errorf("Resume: %v", err)
+	b.home.Deferral.Learned(b.alice.did)
+	if _, err := b.home.Retry(t.Context(), b.now); err != nil {
+		t.Error(err)
+	}
+	if view := b.view(1); view.State != federation.Offered {
+		t.Errorf("the handoff is %q, want it offered", view.State)
 	}
 }
 

@@ -79,7 +79,7 @@ func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.home.Routes = routes{} // the inbox is their only way
+			b.home.Route = nil // the inbox is their only way
 			b.file(tt.steps(b)...)
 			before, err := b.record.View(t.Context(), federationtest.ID(1))
 			if err != nil {

@@ -125,7 +125,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		g.home = &home.Home{
 			Rules: home.Rules{ID: name, Kinds: lifecycle.Shipped()},
 			Key:   g.key, Snapshots: g.record, Log: g.record, Overdue: g.record, Rulings: g.record,
-			Keys: ring, Routes: g, Rates: home.NewRates(), Entropy: rand.Reader,
+			Keys: ring, Route: g.Route, Rates: home.NewRates(), Entropy: rand.Reader,
 			Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 			Write: dialect.Write, Read: dialect.Read,
 		}
@@ -191,7 +191,7 @@ func (s signer) Verify(ctx context.Context, by federation.HomeID, at time.Time, 
 	return signing.VerifyHome(ctx, s.ring, by, message, signature, at)
 }
 
-// Route implements federation.Routes: other homes are owed what their people take part in.
+// Route is the route of home.Home: other homes are owed what their people take part in.
 func (g *gate) Route(_ context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	var owed federation.Fanout
 	if after.Home != g.id {

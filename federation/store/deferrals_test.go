@@ -15,7 +15,7 @@ func deferred(n int, origin string, ev federation.Event) federation.Deferred {
 }
 
 // mustDefer has a step wait, which has to succeed for the test to make sense.
-func mustDefer(t *testing.T, record federation.Deferrals, d federation.Deferred) federation.Deferred {
+func mustDefer(t *testing.T, record *registry.Record, d federation.Deferred) federation.Deferred {
 	t.Helper()
 	kept, err := record.Defer(t.Context(), d, federation.DeferralLimits{})
 	if err != nil {
@@ -25,7 +25,7 @@ func mustDefer(t *testing.T, record federation.Deferrals, d federation.Deferred)
 }
 
 // deferredIn returns what waits in a handoff.
-func deferredIn(t *testing.T, record federation.Deferrals, id federation.HandoffID) []federation.Deferred {
+func deferredIn(t *testing.T, record *registry.Record, id federation.HandoffID) []federation.Deferred {
 	t.Helper()
 	waiting, err := record.DeferredIn(t.Context(), id)
 	if err != nil {

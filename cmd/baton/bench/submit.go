@@ -170,8 +170,8 @@ func newHome(record *store.Record) *home.Home {
 			Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 24 * time.Hour, Inbox: inbox, OpenHandoffs: unbounded},
 		},
 		Key: key, Snapshots: record, Log: record, Entropy: rand.Reader,
-		Keys:   identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil, key), nil, record),
-		Routes: oneLink{}, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Keys:  identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil, key), nil, record),
+		Route: oneLink{}.Route, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: dialect.Write, Read: dialect.Read,
 	}
 }
@@ -182,7 +182,7 @@ const unbounded = 1 << 30
 // oneLink makes each step a pending delivery to one link.
 type oneLink struct{}
 
-// Route implements [federation.Routes].
+// Route is the route of [home.Home].
 func (oneLink) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	return federation.Fanout{Links: []string{"other"}}, nil
 }

@@ -24,7 +24,9 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 	return d, err
 }
 
-// Defer implements [federation.Deferrals].
+// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
+// [federation.Event.Digest]) waits once, and is returned as it waits already. Defer returns
+// [federation.ErrDeferralFull], and keeps nothing, beyond the limits.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	ready, err := Prepare(d.Event)
 	if err != nil {
@@ -101,7 +103,7 @@ func countDeferred(ctx context.Context, q engine.Tx, origin, network string, cha
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
 }
 
-// DeferredIn implements [federation.Deferrals].
+// DeferredIn returns all steps that wait in one handoff, in the order of arrival.
 func (s *Logs) DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error) {
 	if some, err := s.mayBeDeferred(ctx); !some || err != nil {
 		return nil, err
@@ -129,7 +131,8 @@ func (s *Logs) mayBeDeferred(ctx context.Context) (bool, error) {
 	return some, nil
 }
 
-// DeferredDue implements [federation.Deferrals].
+// DeferredDue returns up to limit handoffs with a step that is to be judged again at a time or
+// before, the longest due first.
 func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := engine.Rows(ctx, s.db.Reads(), ScanHandoffID, `SELECT handoff FROM deferred d WHERE next <= ?
 		AND NOT EXISTS (SELECT 1 FROM deferred e WHERE e.handoff = d.handoff AND (e.next, e.n) < (d.next, d.n))
@@ -140,7 +143,8 @@ func (s *Logs) DeferredDue(ctx context.Context, at time.Time, limit int) ([]fede
 	return due, nil
 }
 
-// DeferredStep implements [federation.Deferrals].
+// DeferredStep returns the step of an event ID that waits, the first of several, or
+// [federation.ErrNotFound].
 func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error) {
 	found, err := engine.Rows(ctx, s.db.Reads(), scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE id = ? ORDER BY n LIMIT 1`, id.String())
 	if err == nil && len(found) == 0 {
@@ -152,12 +156,13 @@ func (s *Logs) DeferredStep(ctx context.Context, id federation.EventID) (federat
 	return found[0], nil
 }
 
-// DeferAgain implements [federation.Deferrals].
+// DeferAgain notes why a step could not be judged again, and when it is judged next. A step that
+// does not wait is no error.
 func (s *Logs) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
 	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, engine.Stamp(next), reason, row)
 }
 
-// HastenDeferred implements [federation.Deferrals].
+// HastenDeferred makes the steps of a signer due at a time.
 func (s *Logs) HastenDeferred(ctx context.Context, signer federation.DID, at time.Time) error {
 	return s.deferral(ctx, "hasten", `UPDATE deferred SET next = ?1 WHERE signer = ?2 AND next > ?1`, engine.Stamp(at), signer)
 }
@@ -172,7 +177,7 @@ func (s *Logs) deferral(ctx context.Context, what, query string, args ...any) er
 	return nil
 }
 
-// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff was
+// EndDeferral ends the wait of a step. A step that does not wait is no error. The evidence of a step whose handoff was
 // never opened is deleted with the last step that waits for that handoff.
 func (s *Logs) EndDeferral(ctx context.Context, row int64) error {
 	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
@@ -202,7 +207,7 @@ func (s *Logs) DropDeferral(ctx context.Context, q engine.Tx, row int64) error {
 		AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
 }
 
-// CountDeferred implements [federation.Deferrals].
+// CountDeferred counts the steps that wait, by the network that they came from.
 func (s *Logs) CountDeferred(ctx context.Context) (map[string]int, error) {
 	type count struct {
 		network string

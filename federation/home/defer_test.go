@@ -1,4 +1,4 @@
-package deferral_test
+package home_test
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"baton/federation"
-	"baton/federation/deferral"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
@@ -25,17 +24,6 @@ import (
 	"baton/federation/store/storetest"
 	"baton/translate/dialect"
 )
-
-// person is a signer: a DID and its one key.
-type person struct {
-	did federation.DID
-	key federation.SigningKey
-}
-
-func newPerson(name string) person {
-	did := federation.DID("did:example:" + name)
-	return person{did: did, key: federationtest.Signer(did)}
-}
 
 // directory has everybody's key, and may be away for some.
 type directory struct {
@@ -72,35 +60,36 @@ func (*directory) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// bench is a home behind a deferral, over a record.
-type bench struct {
+// deferralBench is a home behind a deferral, over a record.
+type deferralBench struct {
 	t                 *testing.T
 	home              *home.Home
 	record            *registry.Record
-	deferral          *deferral.Deferral
 	directory         *directory
-	limits            federation.DeferralLimits
 	alice, bob, carol person
 
 	mu    sync.Mutex
-	ended []deferral.Ruling
+	ended []home.DeferralEnd
 	deaf  error // why no signer can be told
 }
 
-func newBench(t *testing.T, record *registry.Record) *bench {
+func newDeferralBench(t *testing.T, record *registry.Record) *deferralBench {
 	t.Helper()
-	b := &bench{
-		t: t, record: record, limits: federation.DeferralLimits{PerOrigin: 256, Total: 4096},
+	b := &deferralBench{
+		t: t, record: record,
 		directory: &directory{away: map[federation.DID]bool{}, asked: map[federation.DID]int{}},
 		alice:     newPerson("alice"), bob: newPerson("bob"), carol: newPerson("carol"),
 	}
 	b.home = &home.Home{
 		Rules: home.Rules{
 			ID: "gw.example", Kinds: lifecycle.Shipped(),
-			Limits: home.Limits{ClockSkew: 2 * time.Minute, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
+			Limits: home.Limits{
+				ClockSkew: 2 * time.Minute, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour,
+				Deferred: federation.DeferralLimits{PerOrigin: 256, Total: 4096},
+			},
 		},
 		Key: newPerson("server").key, Snapshots: record, Log: record, Overdue: record, Keys: b.directory,
-		Same: func(context.Context, federation.DID, federation.DID) bool { return false }, Routes: nowhere{},
+		Same:  func(context.Context, federation.DID, federation.DID) bool { return false },
 		Write: dialect.Write, Read: dialect.Read,
 		Rates: home.NewRates(), Entropy: rand.Reader,
 	}
@@ -108,20 +97,11 @@ func newBench(t *testing.T, record *registry.Record) *bench {
 	return b
 }
 
-// nowhere routes steps to no link.
-type nowhere struct{}
-
-func (nowhere) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
-	return federation.Fanout{}, nil
-}
-
 // restart begins again with what is on record.
-func (b *bench) restart() {
-	b.deferral = deferral.New(deferral.Config{
-		Rows:   b.record,
-		Judge:  func() deferral.Judge { return b.home },
-		Limits: func() federation.DeferralLimits { return b.limits },
-		Ended: func(_ context.Context, r deferral.Ruling) error {
+func (b *deferralBench) restart() {
+	b.home.Deferral = home.NewDeferral(home.DeferralConfig{
+		Record: b.record,
+		Ended: func(_ context.Context, r home.DeferralEnd) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if b.deaf == nil {
@@ -133,7 +113,7 @@ func (b *bench) restart() {
 }
 
 // step returns a step of a handoff as it comes in from a link: an offer opens it.
-func (b *bench) step(n int, of federation.HandoffID, by person, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
+func (b *deferralBench) step(n int, of federation.HandoffID, by person, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
 	b.t.Helper()
 	ev := federation.Event{
 		ID: federationtest.ID(n), Handoff: of, Kind: federation.Handoff, Verb: verb, From: by.did,
@@ -155,9 +135,9 @@ func (b *bench) step(n int, of federation.HandoffID, by person, verb federation.
 }
 
 // submit hands in a step and returns what its sender is told, and whether it waits.
-func (b *bench) submit(ev federation.Event, now time.Time) (code federation.RefusalCode, waits bool) {
+func (b *deferralBench) submit(ev federation.Event, now time.Time) (code federation.RefusalCode, waits bool) {
 	b.t.Helper()
-	judged, err := b.deferral.Submit(b.t.Context(), ev, now)
+	judged, err := b.home.Submit(b.t.Context(), ev, now)
 	refused, ok := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case ok:
@@ -172,7 +152,7 @@ func (b *bench) submit(ev federation.Event, now time.Time) (code federation.Refu
 }
 
 // mustWait hands in steps that cannot be judged now.
-func (b *bench) mustWait(now time.Time, steps ...federation.Event) {
+func (b *deferralBench) mustWait(now time.Time, steps ...federation.Event) {
 	b.t.Helper()
 	for _, ev := range steps {
 		if code, waits := b.submit(ev, now); !waits || code != federation.SignatureUnverifiable {
@@ -182,18 +162,18 @@ func (b *bench) mustWait(now time.Time, steps ...federation.Event) {
 }
 
 // retry judges again until nothing is due.
-func (b *bench) retry(now time.Time) {
+func (b *deferralBench) retry(now time.Time) {
 	b.t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = b.deferral.Retry(b.t.Context(), now); err != nil {
+		if more, err = b.home.Retry(b.t.Context(), now); err != nil {
 			b.t.Fatalf("Retry: %v", err)
 		}
 	}
 }
 
 // log returns the verbs on file for a handoff.
-func (b *bench) log(id federation.HandoffID) []federation.Verb {
+func (b *deferralBench) log(id federation.HandoffID) []federation.Verb {
 	b.t.Helper()
 	var verbs []federation.Verb
 	for entry, err := range b.record.Log(b.t.Context(), id, 0) {
@@ -206,7 +186,7 @@ func (b *bench) log(id federation.HandoffID) []federation.Verb {
 }
 
 // outcomes returns what became of the steps that waited.
-func (b *bench) outcomes() []string {
+func (b *deferralBench) outcomes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []string
@@ -223,7 +203,7 @@ func (b *bench) outcomes() []string {
 	return all
 }
 
-func (b *bench) wantWaiting(want int) {
+func (b *deferralBench) wantWaiting(want int) {
 	b.t.Helper()
 	counts, err := b.record.CountDeferred(b.t.Context())
 	if err != nil || counts["spanningtree"] != want {
@@ -237,7 +217,7 @@ func whole() []federation.Verb {
 }
 
 func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice, b.bob)
 	for i, verb := range whole() {
 		by := b.bob
@@ -271,13 +251,13 @@ func TestStepsWhoseKeysAreAwayForAnHourAreFiledInOrder(t *testing.T) {
 }
 
 func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.directory.set(false, b.alice)
 	b.retry(federationtest.At(2))
 	b.wantWaiting(1)
-	b.deferral.Learned(b.alice.did)
+	b.home.Deferral.Learned(b.alice.did)
 	b.retry(federationtest.At(3))
 	b.wantWaiting(0)
 	if len(b.log(id)) != 1 {
@@ -286,12 +266,12 @@ func TestAKeyThatIsLearnedEndsTheWaitAtOnce(t *testing.T) {
 }
 
 func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.mustWait(federationtest.At(2), b.step(2, id, b.bob, federation.Accept), b.step(3, id, b.bob, federation.Complete))
 	b.directory.set(false, b.alice)
-	b.deferral.Learned(b.alice.did)
+	b.home.Deferral.Learned(b.alice.did)
 	b.retry(federationtest.At(60))
 	if diff := cmp.Diff([]federation.Verb{federation.Offer, federation.Accept, federation.Complete}, b.log(id)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -299,7 +279,7 @@ func TestAStepWaitsBehindTheOneThatItStandsOn(t *testing.T) {
 }
 
 func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
 	}
@@ -316,7 +296,7 @@ func TestTwoStepsOfOneSignerKeepTheirOrder(t *testing.T) {
 }
 
 func TestAStrangerCannotStopAHandoff(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
 	}
@@ -327,20 +307,20 @@ func TestAStrangerCannotStopAHandoff(t *testing.T) {
 			t.Errorf("%s: %s", verb, code)
 		}
 	}
-	b.retry(federationtest.At(0).Add(deferral.Keep + time.Hour))
+	b.retry(federationtest.At(0).Add(home.DeferralTime + time.Hour))
 	if diff := cmp.Diff([]string{"accept expired"}, b.outcomes()); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
 
 func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
 	b.mustWait(federationtest.At(2), b.step(2, id, b.bob, federation.Accept))
 	b.deaf = errors.New("nobody is there")
-	over := federationtest.At(2).Add(deferral.Keep)
-	if _, err := b.deferral.Retry(t.Context(), over); err == nil {
+	over := federationtest.At(2).Add(home.DeferralTime)
+	if _, err := b.home.Retry(t.Context(), over); err == nil {
 		t.Error("no error, though nobody was told")
 	}
 	b.wantWaiting(2)
@@ -353,7 +333,7 @@ func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
 }
 
 func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	forged := b.step(1, id, b.alice, federation.Offer)
 	forged.Fields["handoff-task"] = "Something else"
@@ -366,7 +346,7 @@ func TestAForgeryThatWaitedIsRefusedWhenTheKeyIsThere(t *testing.T) {
 }
 
 func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
-	b := newBench(t, storetest.Open(t))
+	b := newDeferralBench(t, storetest.Open(t))
 	b.home.Limits.EventsPerMinute = 0
 	mallory := newPerson("mallory")
 	b.directory.set(true, mallory, b.alice)
@@ -404,7 +384,7 @@ func TestAFloodFromOneOriginHarmsNoOther(t *testing.T) {
 }
 
 func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
-	b := newBench(t, storetest.Open(t))
+	b := newDeferralBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	if code, waits := b.submit(b.step(1, federationtest.ID(1), b.alice, federation.Offer), federationtest.At(600)); waits || code != federation.EventIDClockSkew {
 		t.Errorf("an id ten minutes old: %q, waits %v", code, waits)
@@ -430,7 +410,7 @@ func TestAStepIsLetInByTheClockOfItsArrival(t *testing.T) {
 }
 
 func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
-	b, id := newBench(t, storetest.Open(t)), federationtest.ID(1)
+	b, id := newDeferralBench(t, storetest.Open(t)), federationtest.ID(1)
 	b.home.Limits.EventsPerMinute = 2
 	if code, _ := b.submit(b.step(1, id, b.alice, federation.Offer), federationtest.At(1)); code != "" {
 		t.Fatal(code)
@@ -450,7 +430,7 @@ func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
 }
 
 func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
-	b := newBench(t, storetest.Open(t))
+	b := newDeferralBench(t, storetest.Open(t))
 	b.directory.set(true, b.alice)
 	for _, text := range []string{"rsa:k:AAAA", "ed25519:k:AAAA"} {
 		ev := b.step(1, federationtest.ID(1), b.alice, federation.Offer)
@@ -466,7 +446,7 @@ func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
 func TestEveryStepThatWaitedHasOneEnd(t *testing.T) {
 	id := federationtest.ID(1)
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(t, storetest.Open(t))
+		b := newDeferralBench(t, storetest.Open(t))
 		defer b.record.Close()
 		now, waited := 0, map[federation.EventID]bool{}
 		for range rapid.IntRange(1, 40).Draw(rt, "moves") {

@@ -1,4 +1,4 @@
-package deferral_test
+package home_test
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/federation"
-	"baton/federation/deferral"
 	"baton/federation/federationtest"
+	"baton/federation/home"
 	"baton/federation/store/storetest"
 )
 
-// punctual is a record that keeps nothing for a caller that left.
-type punctual struct{ federation.Deferrals }
+// punctualDeferrals is a record that keeps nothing for a caller that left.
+type punctualDeferrals struct{ home.Deferrals }
 
-func (p punctual) Defer(ctx context.Context, step federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
+func (p punctualDeferrals) Defer(ctx context.Context, step federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	if ctx.Err() != nil {
 		return federation.Deferred{}, context.Cause(ctx)
 	}
@@ -37,17 +37,13 @@ func (c cutOff) Keys(ctx context.Context, _ federation.KeyQuery) ([]ed25519.Publ
 }
 
 func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
-	b := newBench(t, storetest.Open(t))
+	b := newDeferralBench(t, storetest.Open(t))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	b.home.Keys = cutOff{b.directory, leave}
-	d := deferral.New(deferral.Config{
-		Rows:   punctual{b.record},
-		Judge:  func() deferral.Judge { return b.home },
-		Limits: func() federation.DeferralLimits { return b.limits },
-	})
+	b.home.Deferral = home.NewDeferral(home.DeferralConfig{Record: punctualDeferrals{b.record}})
 	offer := b.step(1, federationtest.ID(1), b.alice, federation.Offer)
-	_, _ = d.Submit(ctx, offer, federationtest.At(1)) // the signer has no connection
+	_, _ = b.home.Submit(ctx, offer, federationtest.At(1)) // the signer has no connection
 	waiting, err := b.record.DeferredIn(t.Context(), offer.Handoff)
 	if err != nil || len(waiting) != 1 {
 		t.Errorf("%d steps wait, %v; want the one", len(waiting), err)
@@ -55,17 +51,14 @@ func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
 }
 
 func TestALookupIsStartedForEachStepThatIsDueAndForNoOther(t *testing.T) {
-	b := newBench(t, storetest.Open(t))
+	b := newDeferralBench(t, storetest.Open(t))
 	var sought []federation.DID
-	d := deferral.New(deferral.Config{
-		Rows:   b.record,
-		Judge:  func() deferral.Judge { return b.home },
-		Limits: func() federation.DeferralLimits { return b.limits },
+	b.home.Deferral = home.NewDeferral(home.DeferralConfig{
+		Record: b.record,
 		Seek:   func(_ context.Context, ev federation.Event) { sought = append(sought, ev.From) },
-		Ended:  func(context.Context, deferral.Ruling) error { return nil },
+		Ended:  func(context.Context, home.DeferralEnd) error { return nil },
 	})
 	b.directory.set(true, b.alice)
-	b.deferral = d
 	b.mustWait(federationtest.At(1), b.step(1, federationtest.ID(1), b.alice, federation.Offer))
 	if sought != nil {
 		t.Errorf("%v are looked up for a step that has just come in, want that its caller does that", sought)

@@ -1,4 +1,4 @@
-package deferral
+package home
 
 import (
 	"cmp"
@@ -17,23 +17,24 @@ import (
 
 // Bounds of one retry.
 const (
-	maxHandoffs  = 256 // of one call
-	judgedAtOnce = 16  // handoffs that are judged at a time: enough for their commits to share an fsync
+	maxRetried    = 256 // handoffs of one call
+	retriedAtOnce = 16  // handoffs that are judged at a time: enough for their commits to share an fsync
 )
 
 // Retry judges the due steps again, with all waiting steps of their handoffs. The result more says
-// that other steps are due. It blocks on the record, and on the network only where the Judge does.
-func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err error) {
+// that other steps are due. It blocks on the record, and on the network only where the key source does.
+func (h *Home) Retry(ctx context.Context, now time.Time) (more bool, err error) {
+	d := h.Deferral
 	if err := d.hasten(ctx, now); err != nil {
 		return false, err
 	}
-	due, err := d.cfg.Rows.DeferredDue(ctx, now, maxHandoffs)
+	due, err := d.cfg.Record.DeferredDue(ctx, now, maxRetried)
 	if err != nil {
 		return false, err
 	}
-	p := pass{Deferral: d, now: now, fits: func(federation.Deferred) bool { return true }, seek: d.cfg.Seek}
+	p := retryPass{Deferral: d, home: h, now: now, fits: func(federation.Deferred) bool { return true }, seek: d.cfg.Seek}
 	var group errgroup.Group
-	group.SetLimit(judgedAtOnce)
+	group.SetLimit(retriedAtOnce)
 	errs := make([]error, len(due))
 	for i, id := range due {
 		group.Go(func() error {
@@ -44,7 +45,7 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	_ = group.Wait() // each handoff has its own error
 	err = errors.Join(errs...)
 	fault.Again(err)
-	return err == nil && (len(due) == maxHandoffs || d.anyLearned()), err
+	return err == nil && (len(due) == maxRetried || d.anyLearned()), err
 }
 
 // hasten makes the steps of signers due whose keys arrived.
@@ -54,7 +55,7 @@ func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	clear(d.learned)
 	d.mu.Unlock()
 	for i, did := range learned {
-		if err := d.cfg.Rows.HastenDeferred(ctx, did, now); err != nil {
+		if err := d.cfg.Record.HastenDeferred(ctx, did, now); err != nil {
 			for _, left := range learned[i:] {
 				d.Learned(left)
 			}
@@ -70,10 +71,11 @@ func (d *Deferral) anyLearned() bool {
 	return len(d.learned) > 0
 }
 
-// pass is one pass over waiting steps.
-type pass struct {
+// retryPass is one pass over waiting steps.
+type retryPass struct {
 	*Deferral
 
+	home *Home
 	now  time.Time
 	fits func(federation.Deferred) bool                 // selects steps
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
@@ -81,23 +83,23 @@ type pass struct {
 	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
 }
 
-// outcome is the result of judging a step again.
-type outcome int
+// retryOutcome is the result of judging a step again.
+type retryOutcome int
 
 const (
-	waits outcome = iota
+	waits retryOutcome = iota
 	ended
 	limited // valid, but over a rate limit now: the steps after it have to wait too
 )
 
 // handoff judges the waiting steps of one handoff in order. It does nothing while another goroutine
 // judges them.
-func (p *pass) handoff(ctx context.Context, id federation.HandoffID) error {
+func (p *retryPass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if !p.claim(id) {
 		return nil
 	}
 	defer p.leave(id)
-	waiting, err := p.cfg.Rows.DeferredIn(ctx, id)
+	waiting, err := p.cfg.Record.DeferredIn(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -132,21 +134,21 @@ func (d *Deferral) leave(id federation.HandoffID) {
 	delete(d.busy, id)
 }
 
-// judge judges one step again. After an error, that of the record or of [Config].Ended, the step
+// judge judges one step again. After an error, that of the record or of [DeferralConfig].Ended, the step
 // keeps waiting.
-func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (outcome, error) {
+func (p *retryPass) judge(ctx context.Context, w federation.Deferred, behind bool) (retryOutcome, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "the host of its keys did not answer a moment ago")
 	}
 	if p.seek != nil {
 		p.seek(ctx, w.Event)
 	}
-	judged, err := p.cfg.Judge().Resume(ctx, w.Event, w.Since, p.now)
+	judged, err := p.judgeAgain(ctx, w)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case err == nil:
 		p.Learned(w.Event.From) // the host of this key answers, so ask it about other steps too
-		return p.end(ctx, Ruling{Step: w, Judgement: judged})
+		return p.end(ctx, DeferralEnd{Step: w, Judgement: judged})
 	case !isRefusal:
 		return waits, err
 	case refused.Code == federation.SignatureUnverifiable:
@@ -156,29 +158,39 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (o
 		return p.wait(ctx, w, err.Error())
 	case refused.Code == federation.RateLimited:
 		next := p.now.Add(cmp.Or(refused.RetryAfter, time.Second))
-		return limited, p.cfg.Rows.DeferAgain(ctx, w.Row, next, err.Error())
-	case behind && maySucceedLater(refused.Code) && p.ends().Before(w.Since.Add(Keep)):
+		return limited, p.cfg.Record.DeferAgain(ctx, w.Row, next, err.Error())
+	case behind && maySucceedLater(refused.Code) && p.ends().Before(w.Since.Add(DeferralTime)):
 		return p.wait(ctx, w, err.Error())
 	}
-	return p.end(ctx, Ruling{Step: w, Judgement: judged, Refused: refused})
+	return p.end(ctx, DeferralEnd{Step: w, Judgement: judged, Refused: refused})
 }
 
-// wait puts a step off, or gives it up after [Keep].
-func (p *pass) wait(ctx context.Context, w federation.Deferred, why string) (outcome, error) {
-	last := w.Since.Add(Keep)
+// judgeAgain submits a step whose source is not blocked now.
+func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (federation.Judgement, error) {
+	if p.cfg.Blocked != nil {
+		if err := p.cfg.Blocked(ctx, w.Event); err != nil {
+			return federation.Judgement{}, err
+		}
+	}
+	return p.home.submit(ctx, w.Event, w.Since, p.now, true)
+}
+
+// wait puts a step off, or gives it up after [DeferralTime].
+func (p *retryPass) wait(ctx context.Context, w federation.Deferred, why string) (retryOutcome, error) {
+	last := w.Since.Add(DeferralTime)
 	if !p.ends().Before(last) {
-		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+Keep.String())
-		return p.end(ctx, Ruling{Step: w, Refused: refused, Expired: true})
+		refused := federation.Refuse(w.Event, federation.SignatureUnverifiable, "no key came within "+DeferralTime.String())
+		return p.end(ctx, DeferralEnd{Step: w, Refused: refused, Expired: true})
 	}
 	next := p.now.Add(waitAfter(w.Tried))
 	if next.After(last) {
 		next = last
 	}
-	return waits, p.cfg.Rows.DeferAgain(ctx, w.Row, next, why)
+	return waits, p.cfg.Record.DeferAgain(ctx, w.Row, next, why)
 }
 
 // ends returns the time by which steps expire.
-func (p *pass) ends() time.Time {
+func (p *retryPass) ends() time.Time {
 	if p.cfg.Confirmed == nil {
 		return p.now
 	}
@@ -195,9 +207,9 @@ func waitAfter(tried int) time.Duration {
 }
 
 // end reports the end of a wait, and then forgets the step. If the report fails, both are done later.
-func (p *pass) end(ctx context.Context, r Ruling) (outcome, error) {
+func (p *retryPass) end(ctx context.Context, r DeferralEnd) (retryOutcome, error) {
 	if err := p.cfg.Ended(ctx, r); err != nil {
-		return waits, errors.Join(err, p.cfg.Rows.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))
+		return waits, errors.Join(err, p.cfg.Record.DeferAgain(ctx, r.Step.Row, p.now.Add(waitAfter(r.Step.Tried)), err.Error()))
 	}
-	return ended, p.cfg.Rows.EndDeferral(ctx, r.Step.Row)
+	return ended, p.cfg.Record.EndDeferral(ctx, r.Step.Row)
 }
