@@ -156,3 +156,64 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 	}
 	return signing.Signed(h.Read, ev)
 }
+
+// EndOrphan ends a remote handoff here whose home has lost it, with the reason of an operator as
+// its note. The step is this home's own: no ruling of the other home goes with it, and no other
+// home is told. It returns [federation.ErrStale] where the handoff moved since it was read, and a
+// [*federation.RefusalError] where it cannot end.
+func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
+	judged := federation.Judgement{Verdict: federation.Valid, View: view}
+	if !view.Remote {
+		return judged, federation.Refuse(federation.Event{Handoff: view.ID}, federation.IllegalStep, "its home is this one")
+	}
+	verb := federation.Expire
+	if rule, known := h.Kinds.Rule(view, verb); !known || !slices.Contains(rule.From, view.State) {
+		verb = h.Kinds.Then(view)
+	}
+	ev, err := h.own(ctx, view, federation.Event{Verb: verb, Note: reason}, now)
+	if err != nil {
+		return judged, err
+	}
+	ev.Arrival.Orphaned = true
+	d, err := h.Decide(Snapshot{Snapshot: federation.Snapshot{View: view}}, Submission{Event: ev, Since: now, By: Own}, now)
+	if err != nil {
+		return judged, err
+	}
+	return h.append(ctx, judged, d, now)
+}
+
+// undeliveredNote tells the offerer why the home ended a handoff before its time.
+const undeliveredNote = "not picked up in time"
+
+// GiveUp ends the waiting of the entries that were filed at or before a time and still wait
+// in an inbox, the oldest first. An offer that its offeree never saw expires, and its offerer
+// is told. A later step waits no more, so that it does not fill an inbox that is not read any
+// more; it stays there to be read, and in the log. GiveUp returns the steps that it filed, and
+// whether there is more to end: then call it again.
+func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
+	waiting, err := h.Overdue.Undelivered(ctx, before, sweepBatch)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
+	}
+	for _, u := range waiting {
+		if h.unseen(u) {
+			judged, err := h.end(ctx, u.View, undeliveredNote, now)
+			switch {
+			case err == nil:
+				filed = append(filed, judged)
+			case !errors.Is(err, federation.ErrStale): // else it was answered in between
+				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
+			}
+		}
+		if err := h.Overdue.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
+			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
+		}
+	}
+	return filed, len(waiting) == sweepBatch, nil
+}
+
+// unseen reports whether an entry is an offer of this home that waits for its
+// offeree alone.
+func (h *Home) unseen(u federation.Undelivered) bool {
+	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
+}
