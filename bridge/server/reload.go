@@ -4,7 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
+	"baton/configs"
 )
 
 // ErrEnding is returned by [Reloads.Ask] of a gateway that ends.
@@ -77,4 +85,150 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	case <-r.ended:
 		return none, ErrEnding
 	}
+}
+
+// ErrNoFile is returned by [Server.Reload] of a server without a configuration file.
+var ErrNoFile = errors.New("this gateway has no configuration file")
+
+// Reload reads the configuration again and applies its reloadable keys. With dry
+// it only compares. It blocks until [Server.Serve] has done it.
+func (s *Server) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
+	if s.reloads == nil {
+		return contract.Reloaded{}, ErrNoFile
+	}
+	return s.reloads.Ask(ctx, dry)
+}
+
+// reload applies what may change while the gateway runs, and names the keys that want a
+// restart; with dry it compares only. Each step that can fail comes before the first change, so
+// that a file with a mistake changes nothing.
+func (s *Server) reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
+	file, err := s.options.Reread()
+	if err != nil {
+		return contract.Reloaded{}, err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	links, err := OpenLinks(file, s.options.Networks, s.Wiring())
+	if err != nil {
+		return contract.Reloaded{}, err
+	}
+	if links, err = s.homes.added.Join(ctx, links); err != nil {
+		return contract.Reloaded{}, err
+	}
+	done := contract.Reloaded{File: file.Name(), Changes: s.settings(file)}
+	if dry {
+		return done, nil
+	}
+	for _, change := range done.Changes {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "setting changed", slog.String("key", change.Key), slog.Int("line", change.Line), slog.String("effect", string(change.Effect)))
+		if change.Effect == contract.SettingRestart {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("key", change.Key))
+		}
+	}
+	links = slices.DeleteFunc(links, func(o Entry) bool {
+		_, mounted := o.Link.(bridge.Mounted) // its routes are there for good
+		return mounted
+	})
+	if file.Log != s.limited.Log { // else the level that an operator set stays
+		s.options.Relevel(file.Log)
+	}
+	s.limit(file)
+	s.configure(file, append(links, s.Gateway.Links().Mounted()...))
+	s.apply(ctx, append(links, s.Gateway.Links().Mounted()...))
+	s.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
+	return done, nil
+}
+
+// settings returns the changes of a new reading of the configuration as operators see them.
+func (s *Server) settings(file *configs.File) []contract.Setting {
+	shown := []contract.Setting{}
+	for _, c := range file.Changes(s.file, s.limited) {
+		shown = append(shown, contract.Setting{Key: c.Key, Before: c.Before, After: c.After, Line: c.Line, Effect: contract.SettingEffect(c.Effect())})
+	}
+	return shown
+}
+
+// operatorSettings implements [operatorapi.Settings].
+type operatorSettings struct{ p *Server }
+
+// Reload implements [operatorapi.Settings].
+func (s operatorSettings) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
+	done, err := s.p.Reload(ctx, dry)
+	switch {
+	case errors.Is(err, ErrNoFile):
+		return done, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: err.Error()}
+	case errors.Is(err, ErrEnding):
+		return done, &operatorapi.ProblemError{Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: err.Error()}
+	}
+	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
+		return done, &operatorapi.ProblemError{Status: http.StatusUnprocessableEntity, Code: operatorapi.CodeFailed, Detail: "nothing changed; " + oneLine(invalid)}
+	}
+	return done, err
+}
+
+// SetLogLevel implements [operatorapi.Settings].
+func (s operatorSettings) SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error) {
+	if s.p.options.Levels == nil {
+		return contract.LogLevels{}, operatorapi.ErrNoLog()
+	}
+	return operatorapi.SetLevel(s.p.options.Levels, pkg, level, dry)
+}
+
+// Each replica reads most state of operators from the record with each request: tokens, bindings, holds.
+// After a change at another replica it reads again what it has in memory: the blocks, and the state of
+// the caller of Run, such as added homes and the gateway's own keys.
+
+// changedTopic is the topic of changes by operators at any replica of a home.
+const changedTopic = "changed"
+
+// rereadEvery is how often changes of other replicas are read without a wake-up, which may be lost.
+const rereadEvery = 5 * time.Second
+
+// TellReplicas has the other replicas of the home read changed state again. It does not block.
+func (g *Gateway) TellReplicas() { g.deps.Wakes.Wake(changedTopic) }
+
+// FollowReplicas reads changes by operators at other replicas of the home, until ctx ends. It calls reread
+// for the state of the caller.
+func (g *Gateway) FollowReplicas(ctx context.Context, reread func(ctx context.Context) error) {
+	wake, stop := g.deps.Wakes.Subscribe(changedTopic)
+	defer stop()
+	tick := time.NewTicker(rereadEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := errors.Join(reread(ctx), g.ReadBlocks(ctx)); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "changes of other replicas not read", slog.Any("err", err))
+		}
+		select {
+		case <-wake:
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// shared reports whether a home may have several gateways.
+func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
+
+// takeUp reads what operators changed at other gateways of the home and is kept in memory
+// here: the gateway's own keys, the homes that were added, and the modes of peers.
+func (s *Server) takeUp(ctx context.Context) error {
+	return errors.Join(s.takeUpKeys(ctx), s.homes.peering.TakeUp(ctx), s.takeUpModes(ctx))
+}
+
+func (s *Server) takeUpModes(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	return s.readModes(ctx)
+}
+
+func (s *Server) takeUpKeys(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	changed, err := s.keyring.Reread()
+	if changed {
+		s.useKeys()
+		s.log.LogAttrs(ctx, slog.LevelInfo, "keys read again")
+	}
+	return err
 }
