@@ -2,14 +2,25 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
 
+	"baton/bridge"
 	"baton/bridge/airc"
+	"baton/bridge/operatorapi"
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/identity"
+	"baton/federation/mailbox"
+	"baton/federation/relay"
 )
 
 // registries asks other AIRC registries through the guarded client.
@@ -79,3 +90,276 @@ func (q registryQuotas) FirstContacts() federation.InboxLimits { return *q.p.fir
 
 // RegistrationsPerHour implements [airc.Quotas].
 func (q registryQuotas) RegistrationsPerHour() int { return int(q.p.registrations.Load()) }
+
+// peers returns the registries and homes that the configuration or an operator names.
+func (s *Server) peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
+
+// isPeer reports whether a registry or a home has a name.
+func (s *Server) isPeer(name string) bool {
+	return slices.ContainsFunc(s.peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+}
+
+// registries returns the peers of links, such as other registries.
+func (s *Server) registries() []operatorapi.Peer {
+	isHome := func(name string) bool { return s.homes.peer(federation.HomeID(name)) != nil }
+	var all []operatorapi.Peer
+	for _, peer := range s.modes.LinkPeers(s.Gateway.Links(), isHome) {
+		origin := operatorapi.FromConfiguration
+		if peer.Set {
+			origin = operatorapi.FromRecord
+		}
+		all = append(all, operatorapi.Peer{Name: peer.Name, Network: peer.Network, Mode: peer.Mode, Origin: origin, URL: peer.URL, Dialect: peer.Dialect, Unsigned: peer.Unsigned})
+	}
+	return all
+}
+
+// setMode sets the mode of a registry, of a home, or of both where they have one name; a dry
+// run only checks the name.
+func (s *Server) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+	if s.homes.peer(federation.HomeID(m.Domain)) == nil {
+		if err := s.Gateway.Links().CheckPeer(m.Domain); err != nil {
+			return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or " + err.Error()}
+		}
+	}
+	if dry {
+		return nil
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.modes.SetPeerMode(ctx, m); err != nil {
+		return fmt.Errorf("keep mode: %w", err)
+	}
+	defer s.Gateway.TellReplicas()
+	return errors.Join(s.readModes(ctx), s.Gateway.ReviveBlocked(ctx))
+}
+
+// readModes reads the modes that operators set, and gives them to the homes. The deliveries to
+// a home with another mode are due now.
+func (s *Server) readModes(ctx context.Context) error {
+	if err := s.modes.Read(ctx); err != nil || s.homes == nil {
+		return err
+	}
+	var errs []error
+	for _, peer := range s.homes.peers() {
+		if mode := relay.Mode(s.modes.Mode(peer.Name())); mode != peer.OperatorMode() {
+			peer.SetOperatorMode(mode)
+			errs = append(errs, s.Record.Hurry(ctx, peer.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// operatorPeers implements [operatorapi.Peers].
+type operatorPeers struct{ p *Server }
+
+// Peers implements [operatorapi.Peers].
+func (o operatorPeers) Peers() []operatorapi.Peer { return o.p.peers() }
+
+// SetMode implements [operatorapi.Peers].
+func (o operatorPeers) SetMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+	return o.p.setMode(ctx, m, dry)
+}
+
+// ComparePeer implements [operatorapi.Peers].
+func (o operatorPeers) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
+	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
+	peer := o.p.homes.peer(home)
+	if peer == nil {
+		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&mailbox.PeerError{Home: home}).Error()}
+	}
+	if dry {
+		return said, nil
+	}
+	done, err := peer.CompareNow(ctx)
+	said.Compared, said.Sent = done.Handoffs, done.Sent+done.Restored
+	for _, l := range done.Lost {
+		said.Lost = append(said.Lost, operatorapi.Loss{Handoff: l.Handoff, Version: l.Version, Have: l.Have})
+	}
+	return said, err
+}
+
+// ModeRecord keeps the modes that operators set for peers. Its methods block on the record and
+// return its errors.
+type ModeRecord interface {
+	// PeerModes returns all modes.
+	PeerModes(ctx context.Context) ([]federation.PeerMode, error)
+	// SetPeerMode keeps a mode in the place of an earlier one.
+	SetPeerMode(ctx context.Context, m federation.PeerMode) error
+	// Held reports whether an operator keeps deliveries to a peer back, and since when.
+	Held(ctx context.Context, peer string) (federation.Withheld, bool, error)
+}
+
+// PeerModes is the modes that operators set for other registries and homes. They take
+// precedence over the configuration. Its methods may be called concurrently.
+type PeerModes struct {
+	ModeRecord
+
+	current atomic.Pointer[map[string]string]
+}
+
+// NewPeerModes returns modes that are empty until [PeerModes.Read].
+func NewPeerModes(record ModeRecord) *PeerModes {
+	m := &PeerModes{ModeRecord: record}
+	m.current.Store(&map[string]string{})
+	return m
+}
+
+// Read makes the modes on record the current ones. It blocks on the record, and returns its
+// error.
+func (m *PeerModes) Read(ctx context.Context) error {
+	kept, err := m.PeerModes(ctx)
+	if err != nil {
+		return fmt.Errorf("read modes of peers: %w", err)
+	}
+	modes := map[string]string{}
+	for _, each := range kept {
+		modes[each.Domain] = each.Mode
+	}
+	m.current.Store(&modes)
+	return nil
+}
+
+// Mode returns the mode of a peer, "" where no operator set one.
+func (m *PeerModes) Mode(name string) string { return (*m.current.Load())[name] }
+
+// LinkPeer is a peer of a [bridge.Peered] link as operators see it.
+type LinkPeer struct {
+	bridge.Peer
+
+	Network string
+	// Set says that an operator set the mode. The configuration may not name the peer then.
+	Set bool
+}
+
+// LinkPeers returns the peers of links in the order of the configuration, and then the other peers for
+// which an operator set a mode, by name. It leaves out peers of the latter kind for which skip is
+// true.
+func (m *PeerModes) LinkPeers(links *LinkSet, skip func(name string) bool) []LinkPeer {
+	var all []LinkPeer
+	network := agents.Link // of a peer that the configuration does not name
+	for link := range able[bridge.Peered](links) {
+		network = link.Network()
+		for _, peer := range link.Peers() {
+			all = append(all, LinkPeer{Peer: peer, Network: network})
+		}
+	}
+	modes := *m.current.Load()
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		i := slices.IndexFunc(all, func(known LinkPeer) bool { return known.Name == name })
+		switch {
+		case i < 0 && skip(name):
+			continue
+		case i < 0:
+			i = len(all)
+			all = append(all, LinkPeer{Peer: bridge.Peer{Name: name, URL: federation.BaseURL(name)}, Network: network})
+		}
+		all[i].Mode, all[i].Set = modes[name], true
+	}
+	return all
+}
+
+// CheckPeer returns why no link can have a peer of a name, nil for a name that a link accepts.
+func (l *LinkSet) CheckPeer(name string) error {
+	err := fmt.Errorf("a link that has peers, to know %s", name)
+	for link := range able[bridge.Peered](l) {
+		if err = link.CheckPeer(name); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// mutualTable is the name of the table of the certificates that registries show each
+// other.
+const mutualTable = "airc.mtls"
+
+// authorities returns the authorities that certify registries, in PEM; nil without mutual
+// TLS. It adds mistakes to the mistakes of the file.
+func authorities(file *configs.File) []byte {
+	t := file.Table(mutualTable)
+	var table airc.MTLSConfig
+	t.Decode(&table)
+	if table.CAFile == "" {
+		return nil
+	}
+	if !file.HTTP.TLS || file.TLSConfig() == nil {
+		t.Mistake("ca_file", "want http.tls and the certificate of [tls] with it: what is in front of a plain listener sees the certificates of others, and we do not")
+		return nil
+	}
+	text, err := identity.ReadAuthorities(file.Path(table.CAFile))
+	if err != nil {
+		t.Mistake("ca_file", err.Error())
+		return nil
+	}
+	return text
+}
+
+// clientAuthorities returns the authorities of client certificates in PEM, for all registries or
+// for a single one, by the configured file. It appends problems to the mistakes of the
+// configuration.
+func clientAuthorities(file *configs.File) map[string][]byte {
+	all := map[string][]byte{}
+	t, table := file.Table("airc"), airc.DefaultConfig()
+	t.Decode(&table)
+	if text := authorities(file); text != nil {
+		all[table.MTLS.CAFile] = text
+	}
+	for _, peer := range table.Peers {
+		if peer.ClientCA == "" {
+			continue
+		}
+		if !file.HTTP.TLS || file.TLSConfig() == nil {
+			t.Mistake("peers.client_ca", peer.Domain+": want http.tls and the certificate of [tls] with it")
+			continue
+		}
+		text, err := identity.ReadAuthorities(file.Path(peer.ClientCA))
+		if err != nil {
+			t.Mistake("peers.client_ca", peer.Domain+": "+err.Error())
+			continue
+		}
+		all[peer.ClientCA] = text
+	}
+	return all
+}
+
+// clientPools returns the authorities of client certificates by their configured file.
+func clientPools(file *configs.File) map[string]*x509.CertPool {
+	pools := map[string]*x509.CertPool{}
+	for name, text := range clientAuthorities(file) {
+		pools[name] = x509.NewCertPool()
+		pools[name].AppendCertsFromPEM(text)
+	}
+	return pools
+}
+
+// listenerTLS returns the TLS configuration of the public listener. If registries use client
+// certificates, any certificate presented must be valid. Package airc decides which clients must
+// present one, and by which authority.
+func listenerTLS(file *configs.File) *tls.Config {
+	config := file.TLSConfig()
+	if all := clientAuthorities(file); len(all) > 0 {
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
+		for _, text := range all {
+			config.ClientCAs.AppendCertsFromPEM(text)
+		}
+	}
+	return config
+}
+
+// newRegistryClient returns the guarded client that asks other registries: that of all
+// strangers, or where registries show each other certificates one that has ours, and
+// takes theirs from the same authorities too.
+func newRegistryClient(file *configs.File, strangers *identity.Client) (*identity.Client, error) {
+	text := authorities(file)
+	if text == nil {
+		return strangers, nil
+	}
+	roots, err := identity.WithAuthorities(text)
+	if err != nil {
+		return nil, err
+	}
+	cfg := fetchConfig(file)
+	cfg.TLS = file.TLSConfig()
+	cfg.TLS.RootCAs = roots
+	return identity.NewClient(cfg), nil
+}

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
+	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	"baton/bridge/irc"
@@ -17,6 +21,7 @@ import (
 	"baton/bridge/irc/freeq"
 	"baton/bridge/macp"
 	"baton/bridge/participant"
+	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -200,4 +205,114 @@ func (s *Server) currentKeys() identity.CurrentKeys {
 // homeKeys returns the keys with which the home signs.
 func (s *Server) homeKeys() identity.HomeKeys {
 	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID(), PublicURL: s.publicURL}
+}
+
+// newAddresses returns the counts of each address: its logins, and its steps and AIRC
+// messages. All listeners share them.
+func (s *Server) newAddresses() (logins, writes credential.Addresses) {
+	logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
+	writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
+	return logins, writes
+}
+
+// publicListener is the label of the public HTTP listener in metrics.
+const publicListener = "http"
+
+// httpLimits returns the limits of the public HTTP listener.
+func (s *Server) httpLimits() *httpd.Limits {
+	files := httpd.OpenFiles()
+	return &httpd.Limits{
+		Connections: func() int { return atMost(s.limits.Load().HTTPConnections, files/httpShare) },
+		PerAddress:  func() int { return s.limits.Load().HTTPConnectionsPerAddress },
+		Network:     bridge.Subnet,
+		Queue:       func() httpd.Queue { return bridge.NewEvictionQueue[net.Conn]() },
+		Closed:      func(why httpd.Reason) { s.counters.Closed.WithLabelValues(publicListener, string(why)).Inc() },
+		Refused:     func() { s.counters.Limited.WithLabelValues("rest").Inc() },
+	}
+}
+
+// The parts of the open files that listeners may use: half for HTTP, and a quarter for IRC
+// clients. The last quarter is for the record, links and what the gateway fetches.
+const (
+	httpShare = 2
+	ircShare  = 4
+)
+
+// atMost returns a limit that is no larger than most. 0 is no limit, of both.
+func atMost(limit, most int) int {
+	if limit == 0 || most > 0 && limit > most {
+		return most
+	}
+	return limit
+}
+
+// contexts returns what keeps the contexts and the evidence of steps. It asks admit, if that
+// is not nil, before it keeps a context that a participant uploads.
+func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
+	return bridge.Contexts{
+		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
+		Limits: func() (one, ofDID int64) { return s.linkLimits.Current().ContextBytes, s.contextsOfDID.Load() },
+	}
+}
+
+// orMost returns a limit of the configuration as the size that one context may have.
+func orMost(limit int64) int64 {
+	if limit == 0 || limit > federation.MaxBlobBytes {
+		return federation.MaxBlobBytes
+	}
+	return limit
+}
+
+// macpDeps returns what the MACP runtime needs beside the ports of each link.
+func (s *Server) macpDeps(record boundRecord) macp.Deps {
+	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{s}, Version: s.options.Version}
+}
+
+// sessionBounds implements [macp.BoundSource].
+type sessionBounds struct{ *Server }
+
+// Bounds implements [macp.BoundSource].
+func (b sessionBounds) Bounds() macp.Bounds {
+	return macp.Bounds{Finished: time.Duration(b.finished.Load()), ClockSkew: b.limits.Load().ClockSkew}
+}
+
+// newHooks returns what posts to the addresses of agents, or nil where the configuration
+// has no webhooks.
+func (s *Server) newHooks() *webhook.Hooks {
+	if !s.file.Webhooks.Enabled {
+		return nil
+	}
+	return webhook.New(webhook.Config{
+		MaxPerDID: s.file.Webhooks.MaxPerDID, MaxAttempts: s.file.Webhooks.MaxAttempts, Timeout: s.file.Fetch.Timeout,
+	}, webhook.Deps{
+		Record: s.Record, Outside: outside{s.client}, Key: s.keyring.Token(), Pushers: s.Gateway.Links(),
+		Wakes: s.relay, Metrics: s.counters, Log: s.log,
+	})
+}
+
+// outside calls strangers through the guarded client.
+type outside struct{ client *identity.Client }
+
+var _ webhook.Outside = outside{}
+
+// Callable implements [webhook.Outside].
+func (o outside) Callable(ctx context.Context, address string) error {
+	return inWebhook(o.client.Callable(ctx, address))
+}
+
+// Call implements [webhook.Outside].
+func (o outside) Call(ctx context.Context, address string, header http.Header, body []byte) (webhook.Answer, error) {
+	answer, err := o.client.Call(ctx, address, header, body)
+	return webhook.Answer{Status: answer.Status, RetryAfter: answer.RetryAfter}, inWebhook(err)
+}
+
+// inWebhook translates why an address is not called into the errors of package webhook.
+func inWebhook(err error) error {
+	switch {
+	case errors.Is(err, identity.ErrNotAllowed):
+		return errors.Join(webhook.ErrAddress, err)
+	case errors.Is(err, identity.ErrTurn):
+		return errors.Join(webhook.ErrTurn, err)
+	}
+	return err
 }
