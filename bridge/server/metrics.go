@@ -1,9 +1,293 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sys/unix"
+
+	"baton/bridge"
+	"baton/bridge/tracing"
+	"baton/federation"
+	"baton/federation/home"
+	"baton/federation/relay"
 )
+
+// scrapeTimeout bounds how long one scrape reads the record.
+const scrapeTimeout = 2 * time.Second
+
+// Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
+// ends.
+func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
+	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Counts), newRecordGauges(ctx, g.deps.Counts), g.growth.growth}
+}
+
+// linkGauges measures links and their outboxes at the moment of a scrape. It implements
+// [prometheus.Collector].
+type linkGauges struct {
+	ctx    context.Context // a Collector has no parameter for it
+	links  *LinkSet
+	counts Counts
+
+	heard, rows, oldest               *prometheus.Desc
+	outboxRows, outboxOldest          *prometheus.Desc
+	relayRows, relayOldest, relayDead *prometheus.Desc
+}
+
+func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGauges {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("baton_"+name, help, []string{"network", "link"}, nil)
+	}
+	byPeer := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("baton_"+name, help, []string{"peer"}, nil)
+	}
+	return &linkGauges{
+		ctx: ctx, links: links, counts: counts,
+		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
+		rows:   desc("feed_rows", "Deliveries that are pending on a link."),
+		oldest: desc("feed_oldest_seconds", "Age of the oldest delivery that is pending on a link; 0 for none."),
+
+		outboxRows:   byPeer("outbox_rows", "Deliveries that another home has not receipted."),
+		outboxOldest: byPeer("outbox_oldest_seconds", "Age of the oldest delivery that another home has not receipted; 0 for none."),
+
+		relayRows:   byPeer("relay_rows", "Messages and decisions that another registry has still to take."),
+		relayOldest: byPeer("relay_oldest_seconds", "Age of the oldest of them; 0 when there is none."),
+		relayDead:   byPeer("relay_dead", "Messages that were given up, and are kept with the reason."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest, g.outboxRows, g.outboxOldest, g.relayRows, g.relayOldest, g.relayDead} {
+		descs <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
+// missing.
+func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
+	defer cancel()
+	now := time.Now()
+	for _, s := range g.links.Statuses() {
+		set := func(d *prometheus.Desc, value float64) {
+			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Link.Network(), s.Link.Name())
+		}
+		if peered, ok := s.Link.(bridge.Peered); ok {
+			g.collectPeers(ctx, peered, metrics, now)
+		}
+		if hearer, ok := s.Link.(bridge.Hearer); ok && !hearer.Heard().IsZero() {
+			set(g.heard, now.Sub(hearer.Heard()).Seconds())
+		}
+		backlog, err := g.counts.Backlog(ctx, s.Link.Name())
+		if err != nil {
+			continue
+		}
+		set(g.rows, float64(backlog.Rows))
+		set(g.oldest, secondsSince(backlog.Oldest, now))
+		if s.Link.Network() == HomeNetwork {
+			metrics <- prometheus.MustNewConstMetric(g.outboxRows, prometheus.GaugeValue, float64(backlog.Rows), s.Link.Name())
+			metrics <- prometheus.MustNewConstMetric(g.outboxOldest, prometheus.GaugeValue, secondsSince(backlog.Oldest, now), s.Link.Name())
+		}
+	}
+}
+
+// collectPeers measures what waits for the peers that a link has.
+func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics chan<- prometheus.Metric, now time.Time) {
+	backlogs, err := d.Backlogs(ctx)
+	if err != nil {
+		return
+	}
+	for _, b := range backlogs {
+		for desc, value := range map[*prometheus.Desc]float64{
+			g.relayRows: float64(b.Rows), g.relayOldest: secondsSince(b.Oldest, now), g.relayDead: float64(b.Dead),
+		} {
+			metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, b.Peer)
+		}
+	}
+}
+
+// secondsSince returns the seconds since a time, 0 since the zero time.
+func secondsSince(of, now time.Time) float64 {
+	if of.IsZero() {
+		return 0
+	}
+	return now.Sub(of).Seconds()
+}
+
+// recordGauges count what waits in the record at the moment of a scrape. It implements
+// [prometheus.Collector].
+type recordGauges struct {
+	ctx                                  context.Context // a Collector has no parameter for it
+	counts                               Counts
+	deferred, dead, hookRows, hookOldest *prometheus.Desc
+}
+
+func newRecordGauges(ctx context.Context, counts Counts) *recordGauges {
+	return &recordGauges{
+		ctx:        ctx,
+		counts:     counts,
+		deferred:   prometheus.NewDesc("baton_deferred", "Steps that wait until they can be judged.", []string{"network"}, nil),
+		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
+		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Deliveries to webhooks that are still to be made.", nil, nil),
+		hookOldest: prometheus.NewDesc("baton_webhook_oldest_seconds", "Age of the oldest of them; 0 when there is none.", nil, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{g.deferred, g.dead, g.hookRows, g.hookOldest} {
+		descs <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
+// missing.
+func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
+	defer cancel()
+	set := func(d *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	if steps, err := g.counts.CountDeferred(ctx); err == nil {
+		for network, n := range steps {
+			set(g.deferred, float64(n), network)
+		}
+	}
+	if dead, err := g.counts.CountDead(ctx); err == nil {
+		for reason, n := range dead {
+			set(g.dead, float64(n), string(reason))
+		}
+	}
+	if hooks, err := g.counts.WebhooksBacklog(ctx); err == nil {
+		set(g.hookRows, float64(hooks.Rows))
+		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
+	}
+}
+
+// machineGauges measure at each scrape what the gateway needs of its machine: room on the disk, a
+// certificate and a clock. It implements [prometheus.Collector].
+type machineGauges struct {
+	folder string
+	tls    *tls.Config
+	links  *LinkSet
+
+	disk, certificate, skew *prometheus.Desc
+}
+
+// MachineCollector returns the metrics of the machine: of the disk of a folder, of the certificate of a
+// listener, nil for none, and of the clocks of other homes.
+func (g *Gateway) MachineCollector(folder string, certificate *tls.Config) prometheus.Collector {
+	return &machineGauges{
+		folder: folder, tls: certificate, links: g.links,
+		disk:        prometheus.NewDesc("baton_disk_free_ratio", "Free part of the disk of home.data_dir, 0 to 1.", nil, nil),
+		certificate: prometheus.NewDesc("baton_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of [tls] ends.", nil, nil),
+		skew:        prometheus.NewDesc("baton_peer_skew_seconds", "By how much the clock of another home differs from the clock here.", []string{"peer"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *machineGauges) Describe(descs chan<- *prometheus.Desc) {
+	descs <- g.disk
+	descs <- g.certificate
+	descs <- g.skew
+}
+
+// Collect implements [prometheus.Collector]. A gauge that cannot be measured is missing.
+func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(g.folder, &disk); err == nil && disk.Blocks > 0 {
+		metrics <- prometheus.MustNewConstMetric(g.disk, prometheus.GaugeValue, float64(disk.Bavail)/float64(disk.Blocks))
+	}
+	if g.tls != nil && len(g.tls.Certificates) > 0 && g.tls.Certificates[0].Leaf != nil {
+		ends := g.tls.Certificates[0].Leaf.NotAfter
+		metrics <- prometheus.MustNewConstMetric(g.certificate, prometheus.GaugeValue, float64(ends.Unix()))
+	}
+	for home := range able[skewed](g.links) {
+		if !home.Heard().IsZero() {
+			metrics <- prometheus.MustNewConstMetric(g.skew, prometheus.GaugeValue, home.Skew().Seconds(), home.Name())
+		}
+	}
+}
+
+// skewed is a link to another home, whose clock may differ from the clock here.
+type skewed interface {
+	HomeLink
+	bridge.Hearer
+	// Skew returns by how much the clock of the home is behind. It does not block.
+	Skew() time.Duration
+	// Compared returns the local time of the last clock comparison. It does not block.
+	Compared() time.Time
+}
+
+// measureEvery is how often the growth of the record is measured. At the highest measured rate of steps,
+// a record grows by 4 MB between two measurements.
+const measureEvery = 10 * time.Second
+
+// growthWatch compares the growth of the record and the number of newcomers with their
+// limits.
+type growthWatch struct {
+	growth prometheus.Gauge
+	warned map[string]int // percent of a limit that was logged, by its key
+}
+
+func newGrowthWatch() *growthWatch {
+	return &growthWatch{warned: map[string]int{}, growth: prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "baton", Name: "record_growth_bytes", Help: "Growth of the record within the last hour.",
+	})}
+}
+
+// measureGrowth calls [Gateway.MeasureGrowth] every ten seconds, until ctx ends.
+func (g *Gateway) measureGrowth(ctx context.Context) {
+	tick := time.NewTicker(measureEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.MeasureGrowth(ctx, time.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// MeasureGrowth measures the growth of the record, which limits the admission of new DIDs. Call it once
+// before the first client is served; [Gateway.Run] repeats it.
+func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
+	grown, err := g.deps.Growth.Growth(ctx, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "growth of the record not measured", slog.Any("err", err))
+		}
+		return
+	}
+	g.growth.growth.Set(float64(grown))
+	g.deps.Strangers.Grown(grown)
+	limits := g.home.Load().Limits.Strangers
+	g.warnOfLimit(ctx, "record_bytes_per_hour", grown, limits.RecordBytes)
+	g.warnOfLimit(ctx, "new_dids_per_hour", int64(g.deps.Strangers.Met(now)), int64(limits.DIDs))
+}
+
+// warnOfLimit writes one line when a limit is nearly reached, and one when it is.
+func (g *Gateway) warnOfLimit(ctx context.Context, limit string, value, most int64) {
+	reached := 0
+	switch {
+	case most <= 0:
+	case value >= most:
+		reached = 100
+	case value >= most/5*4:
+		reached = 80
+	}
+	if reached > g.growth.warned[limit] {
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "limit for new DIDs nearly reached or reached; at 100 percent they are told to come later",
+			slog.String("limit", "limits."+limit), slog.Int("percent", reached), slog.Int64("value", value), slog.Int64("most", most))
+	}
+	g.growth.warned[limit] = reached
+}
 
 // newMetrics returns the registry of this process.
 func newMetrics(version, revision string) *prometheus.Registry {
@@ -15,4 +299,49 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	info.Set(1)
 	reg.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
+}
+
+// openTraces begins to record traces where the environment configures that.
+func (s *Server) openTraces(ctx context.Context) (err error) {
+	if tracing.Wanted() {
+		s.traces, err = tracing.Open(ctx, s.homeID(), s.options.Version, s.log)
+	}
+	return err
+}
+
+// tracer returns what records the traces of steps, nil where none are recorded.
+func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
+	if s.traces == nil {
+		return nil
+	}
+	return s.traces
+}
+
+// tracesBetweenHomes returns what carries traces to other homes, nil where none are recorded.
+func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
+	if s.traces == nil {
+		return nil
+	}
+	return s.traces
+}
+
+// commitLog is the log of the home.
+type commitLog struct {
+	home.Log
+
+	links  *LinkSet
+	traces *tracing.Tracer // nil records none
+}
+
+// Append implements [home.Log]. A filing counts the first attempts at the links that show a step
+// at most once. These links learn before it that the attempts are still to be made: they may read
+// their outbox right after it.
+func (l commitLog) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+	start := time.Now()
+	l.links.expect(f.Event.ID, f.Once)
+	entry, err := l.Log.Append(ctx, f)
+	if l.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // else it was on file before
+		l.traces.Filed(ctx, f, err, start)
+	}
+	return entry, err
 }

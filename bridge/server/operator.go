@@ -8,14 +8,22 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"baton/bridge"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/checkup"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/page"
 	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/identity"
+	"baton/federation/mailbox"
 	"baton/federation/passport"
+	"baton/federation/peering"
 	"baton/federation/store/backup"
+	"baton/federation/store/engine"
 )
 
 // mountOperator registers the operator API for the callers that an admission admits.
@@ -100,4 +108,152 @@ func (s *Server) passport(ctx context.Context, view federation.View, now time.Ti
 		err = problem(http.StatusUnprocessableEntity, fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes))
 	}
 	return operatorapi.Document{MediaType: passport.MediaType, Content: text}, err
+}
+
+// mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
+// callers with a token, with the operator page. Beyond loopback, profiles and metrics also require
+// a token. With admin.debug = "token", profiles require one on loopback too.
+func (s *Server) mountAdmin() {
+	s.mountOperator(s.socketMux, operatorapi.Everybody)
+	s.mountProbes(s.socketMux, nil, nil)
+	check := operatorapi.NewTokenCheck(s.Record)
+	operator := s.mountOperator(s.adminMux, check.Admit)
+	ui := page.New(page.Deps{Home: s.homeID(), API: operator, Tokens: s.Record, Check: check, Log: s.log, Ended: s.ended})
+	ui.Mount(s.adminMux)
+	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
+	guard, guardDebug := withToken, withToken
+	if s.admin == nil || operatorapi.IsLoopback(s.admin.Addr()) {
+		guard = nil
+		if s.file.Admin.Debug != "token" {
+			guardDebug = nil
+		}
+	}
+	s.mountProbes(s.adminMux, guard, guardDebug)
+}
+
+func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Handler) http.Handler) {
+	probes := operatorapi.Probes{Ready: s.readiness, HomesDown: s.Gateway.Links().HomesDown, Guard: guard, GuardDebug: guardDebug, Standing: func(ctx context.Context) operatorapi.Standing {
+		return operatorapi.NewStanding(ctx, s.readiness(ctx), s.parts(), s.Gateway.Links().Statuses())
+	}}
+	if s.file.Metrics.Enabled {
+		probes.Metrics = promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})
+	}
+	probes.Mount(mux)
+}
+
+// readiness returns what the gateway cannot do now. The state of other operators' homes and
+// registries is no part of it.
+func (s *Server) readiness(ctx context.Context) contract.Readiness {
+	return operatorapi.Readiness(ctx, s.parts(), s.Gateway.Links().Down())
+}
+
+// Ready reports whether the gateway can do its job now.
+func (s *Server) Ready(ctx context.Context) bool { return s.readiness(ctx).Ready }
+
+// parts returns the parts without which the gateway is not ready.
+func (s *Server) parts() []operatorapi.Part {
+	parts := []operatorapi.Part{
+		{Name: "record", Check: s.Record.Ready},
+		{Name: "disk", Check: func(context.Context) error { return engine.CheckRoom(s.file.Path(".")) }},
+		{Name: "relay", Check: func(context.Context) error { return s.relay.Ready() }},
+	}
+	if s.hub != nil {
+		parts = append(parts, operatorapi.Part{Name: "hub", Check: func(context.Context) error { return s.hub.Ready() }})
+	}
+	return parts
+}
+
+// doctor implements [operatorapi.Doctor].
+type doctor struct{ p *Server }
+
+// Examine implements [operatorapi.Doctor].
+func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
+	file := d.p.file
+	c := checkup.Checkup{
+		Home: d.p.homeID(), Key: string(identity.KeyDID(d.p.serverKey().Public)),
+		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: d.p.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir,
+		Record: d.p.Record, Relay: d.p.relay, Links: d.p.Gateway.Links().Statuses(), Peers: d.p.peers(),
+		Documents: d.p.client, Canary: d.p.homes.canary,
+	}
+	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
+	if tls := file.TLSConfig(); tls != nil && len(tls.Certificates) > 0 {
+		c.Certificate = tls.Certificates[0].Leaf
+	}
+	if d.p.public != nil && len(file.HTTP.TrustedProxies) > 0 {
+		c.Proxies = new(d.p.public.Unforwarded())
+	}
+	if d.p.hub != nil {
+		c.Hub = d.p.hub
+	}
+	return c.Examine(ctx, online)
+}
+
+// Ends returns the step with which the home ends an inactive handoff, and its time; "" for a handoff that
+// the home does not end.
+func (g *Gateway) Ends(view federation.View) (federation.Verb, time.Time) { return g.Home().Ends(view) }
+
+// Refused counts the refusal of a request of an operator.
+func (g *Gateway) Refused(code federation.RefusalCode) {
+	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
+}
+
+// HomeRequests carries out the requests of operators about other homes. Its errors are
+// [*bridge.ProblemError], or come from the record and the network.
+type HomeRequests struct {
+	Locator *mailbox.Locator
+	Peering *peering.Peering
+}
+
+// AddHome inspects another home, keeps it, and sends it a canary, unless dry asks for the
+// inspection alone. A private address is inspected where the operator allows it. AddHome blocks
+// until the canary is back, some thirty seconds at most.
+func (r HomeRequests) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
+	added, err := r.Peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
+	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
+}
+
+// RemoveHome removes a home that AddHome added, or with dry checks whether it can.
+func (r HomeRequests) RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
+	gone, err := r.Peering.Remove(ctx, name, dry)
+	return gone, problemOf(err)
+}
+
+// MoveInbox moves the mailbox of a DID and its unread entries to another home, or with dry counts
+// them. It blocks on the network.
+func (r HomeRequests) MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error) {
+	moved, err := r.Locator.Move(ctx, did, to, dry, time.Now)
+	return moved, problemOf(err)
+}
+
+// Routes returns the known locations of the mailboxes of the parties of a handoff.
+func (r HomeRequests) Routes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
+	return r.Locator.OfParties(ctx, v)
+}
+
+// problemOf returns an error about other homes as operators read it.
+func problemOf(err error) error {
+	if unknown, ok := errors.AsType[*mailbox.PeerError](err); ok {
+		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: unknown.Error()}
+	}
+	if elsewhere, ok := errors.AsType[*mailbox.ElsewhereError](err); ok {
+		return &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: elsewhere.Error()}
+	}
+	refused, ok := errors.AsType[*peering.RequestError](err)
+	if !ok {
+		return err
+	}
+	problem := &bridge.ProblemError{Detail: refused.Detail}
+	switch refused.Reason {
+	case peering.Malformed:
+		problem.Status, problem.Code = http.StatusBadRequest, bridge.CodeUsage
+	case peering.Unknown:
+		problem.Status, problem.Code = http.StatusNotFound, bridge.CodeNotFound
+	case peering.Conflict:
+		problem.Status, problem.Code = http.StatusConflict, bridge.CodeFailed
+	case peering.Unreachable:
+		problem.Status, problem.Code = http.StatusServiceUnavailable, bridge.CodeUnavailable
+	case peering.Unreadable:
+		problem.Status, problem.Code = http.StatusBadGateway, bridge.CodeFailed
+	}
+	return problem
 }

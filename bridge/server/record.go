@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -83,4 +84,139 @@ func BackupSource(file *configs.File) backup.Source {
 // RestoreTarget returns the target of a restore into a configuration.
 func RestoreTarget(file *configs.File) backup.Target {
 	return backup.Target{Source: BackupSource(file), Dir: file.Path("."), Driver: file.Store.Driver}
+}
+
+// Retention is how long the record keeps its rows. Zero keeps them for ever.
+type Retention struct {
+	Messages     time.Duration // private text that its recipient has not read
+	Undelivered  time.Duration // deliveries, and steps that no participant has read
+	Finished     time.Duration // handoffs that are over
+	AIRCMessages time.Duration
+	IDs          time.Duration // of deleted steps
+	Dead         time.Duration // dead letters and notices
+}
+
+// pruneEvery is how often the record is pruned.
+const pruneEvery = time.Minute
+
+// pruneBatch bounds the rows that one write deletes: a filing waits for it, for some milliseconds.
+const pruneBatch = 32
+
+// answersKept is how long the answer to a request with an idempotency key is kept: longer than clients
+// retry.
+const answersKept = 24 * time.Hour
+
+// retain ends waits that are too long and prunes the record: after the start, and then every minute.
+func (g *Gateway) retain(ctx context.Context) {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		g.retainOnce(ctx, *g.retention.Load(), g.deps.Clock.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time) {
+	if keep.Undelivered > 0 {
+		if err := g.endUnread(ctx, now.Add(-keep.Undelivered), now); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "undelivered steps not ended", slog.Any("err", err))
+		}
+	}
+	gone, err := Prune(ctx, g.deps.Pruner, keep, now)
+	if gone != (Pruned{}) {
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "record pruned",
+			slog.Int("handoffs", gone.Handoffs), slog.Int("messages", gone.Messages), slog.Int("ids", gone.IDs), slog.Int("dead_letters", gone.DeadLetters))
+	}
+	if err != nil && ctx.Err() == nil {
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "record not pruned", slog.Any("err", err))
+	}
+}
+
+// Pruned counts deleted rows.
+type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
+
+// Prune deletes from a record, batch by batch, the rows that are older than the retention. After an error
+// the deleted rows stay deleted.
+func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (gone Pruned, err error) {
+	if keep.Finished > 0 {
+		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
+			return record.Prune(ctx, now.Add(-keep.Finished), now, after, pruneBatch)
+		})
+		if err != nil {
+			return gone, fmt.Errorf("finished handoffs: %w", err)
+		}
+	}
+	if err = pruneText(ctx, record, keep, now); err != nil {
+		return gone, err
+	}
+	if keep.AIRCMessages > 0 {
+		gone.Messages, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
+			return record.PruneMessages(ctx, now.Add(-keep.AIRCMessages), after, pruneBatch)
+		})
+		if err != nil {
+			return gone, fmt.Errorf("AIRC messages: %w", err)
+		}
+	}
+	if keep.IDs > 0 {
+		gone.IDs, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneIDs(ctx, now.Add(-keep.IDs), limit) })
+		if err != nil {
+			return gone, fmt.Errorf("spent ids: %w", err)
+		}
+	}
+	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneAnswers(ctx, now.Add(-answersKept), limit) }); err != nil {
+		return gone, fmt.Errorf("answers: %w", err)
+	}
+	if keep.Dead > 0 {
+		if gone.DeadLetters, err = pruneDeadLetters(ctx, record, now.Add(-keep.Dead)); err != nil {
+			return gone, err
+		}
+	}
+	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneBlobs(ctx, now, limit) }); err != nil {
+		return gone, fmt.Errorf("blobs: %w", err)
+	}
+	return gone, err
+}
+
+// pruneText deletes messages, and before that the lines of channels, which are kept only as long as they
+// may return.
+func pruneText(ctx context.Context, record Pruner, keep Retention, now time.Time) error {
+	if keep.Messages > 0 {
+		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
+			return fmt.Errorf("lines of channels: %w", err)
+		}
+	}
+	if keep.Finished > 0 {
+		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneConversations(ctx, now.Add(-keep.Finished), limit) }); err != nil {
+			return fmt.Errorf("messages: %w", err)
+		}
+	}
+	return nil
+}
+
+// pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.
+func pruneDeadLetters(ctx context.Context, record Pruner, before time.Time) (deadLetters int, err error) {
+	deadLetters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
+	if err != nil {
+		return deadLetters, fmt.Errorf("dead letters: %w", err)
+	}
+	if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
+		return deadLetters, fmt.Errorf("notices: %w", err)
+	}
+	return deadLetters, nil
+}
+
+// byCursor prunes from one cursor to the next until the end.
+func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error)) (gone int, err error) {
+	var after federation.Cursor
+	for {
+		n, next, err := batch(after)
+		gone += n
+		if err != nil || next == "" {
+			return gone, err
+		}
+		after = next
+	}
 }
