@@ -16,10 +16,11 @@ import (
 	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store/registry"
 )
 
 // participantDeps returns what the networks of agents share, beside the ports of each link.
-func (s *Server) participantDeps(record boundRecord) participant.Deps {
+func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
 		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: passports{s}, Seen: s.Gateway.Seen,
@@ -35,7 +36,7 @@ func (s *Server) openAccess(network string) *participant.Access {
 }
 
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
-func (s *Server) agentsDeps(record boundRecord) agentapi.Deps {
+func (s *Server) agentsDeps(record registry.Bound) agentapi.Deps {
 	return agentapi.Deps{
 		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
 	}
@@ -74,7 +75,7 @@ func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointe
 }
 
 // a2aDeps returns what the face for A2A clients needs beside the ports of each link.
-func (s *Server) a2aDeps(record boundRecord) a2a.Deps {
+func (s *Server) a2aDeps(record registry.Bound) a2a.Deps {
 	return a2a.Deps{
 		Deps: s.participantDeps(record), Agents: residents{record, s}, Record: record, Webhooks: record, Hooks: s.agentHooks(),
 		PublicKeys: s.serverKeysAt, Version: s.options.Version,
@@ -83,7 +84,7 @@ func (s *Server) a2aDeps(record boundRecord) a2a.Deps {
 
 // residents implements [a2a.Agents].
 type residents struct {
-	boundRecord
+	registry.Bound
 
 	server *Server
 }

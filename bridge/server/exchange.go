@@ -16,6 +16,7 @@ import (
 	"baton/federation/peering"
 	"baton/federation/relay"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
 
@@ -147,7 +148,7 @@ func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
 
 // homeSteps implements [peering.Steps].
 type homeSteps struct {
-	boundRecord
+	registry.Bound
 	gateway *Gateway
 	wakes   bridge.Wakes
 }

@@ -24,6 +24,7 @@ import (
 	"baton/federation/peering"
 	"baton/federation/store/backup"
 	"baton/federation/store/engine"
+	"baton/federation/store/registry"
 )
 
 // mountOperator registers the operator API for the callers that an admission admits.
@@ -65,7 +66,7 @@ func (s *Server) openOperator(ctx context.Context) error {
 
 // operatorBindings implements [operatorapi.Bindings].
 type operatorBindings struct {
-	boundRecord
+	registry.Bound
 	p *Server
 }
 

@@ -21,6 +21,7 @@ import (
 	"baton/federation/identity"
 	"baton/federation/mailbox"
 	"baton/federation/relay"
+	"baton/federation/store/registry"
 )
 
 // registries asks other AIRC registries through the guarded client.
@@ -64,7 +65,7 @@ func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
 }
 
 // registryDeps returns what the AIRC registry needs beside the ports of each link.
-func (s *Server) registryDeps(record boundRecord) airc.Deps {
+func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
 		Registry: airc.Registry{
 			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,

@@ -57,7 +57,7 @@ func (s *Server) owners() mailbox.Owners {
 // newGateway returns the gateway on the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
 	return New(Deps{
-		Handoffs: s.Record, Participants: Agents{AgentRecord: s.bound()}, Names: s.names(), Sessions: s.Record, Notices: s.Record, Deliveries: s.Record, Deferred: s.Record,
+		Handoffs: s.Record, Participants: Agents{s.bound()}, Names: s.names(), Sessions: s.Record, Notices: s.Record, Deliveries: s.Record, Deferred: s.Record,
 		Outbox: s.Record, DeadLetters: s.Record, Blocks: s.Record, Erasures: s.Record, Pruner: s.Record, Growth: s.Record, Counts: s.Record, Leases: s.Record, Clock: s.clock, Messages: s.Record, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
 		Keys: keyFetcher{s}, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers, Homes: recipients{s}, Rerouter: recipients{s}, Mailboxes: recipients{s},
 		Owners: s.owners(),
@@ -98,21 +98,18 @@ func (s *Server) configure(file *configs.File, links []Entry) {
 }
 
 // names returns the DIDs that names stand for.
-func (s *Server) names() BoundNames {
-	return BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
+func (s *Server) names() registry.BoundNames {
+	return registry.BoundNames{Record: s.Record, Configured: func() []federation.BoundName { return *s.configured.Load() }}
 }
 
 // bindings returns the names of DIDs.
 func (s *Server) bindings() Bindings {
-	return Bindings{BoundNames: s.names(), Signers: s.Record, Agents: s.bound()}
+	return Bindings{BoundNames: s.names(), agents: s.bound()}
 }
 
-// boundRecord is the record with the names that stand for DIDs.
-type boundRecord = registry.Bound
-
 // bound returns the record with the names that stand for DIDs.
-func (s *Server) bound() boundRecord {
-	return boundRecord{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
+func (s *Server) bound() registry.Bound {
+	return registry.Bound{Record: s.Record, Names: s.names(), Forget: s.forgetKeys}
 }
 
 // forgetKeys has the keys of a DID read again.
@@ -264,7 +261,7 @@ func orMost(limit int64) int64 {
 }
 
 // macpDeps returns what the MACP runtime needs beside the ports of each link.
-func (s *Server) macpDeps(record boundRecord) macp.Deps {
+func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{s}, Version: s.options.Version}
 }
 

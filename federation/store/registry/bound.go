@@ -4,30 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"baton/federation"
 	"baton/federation/agents"
 )
 
-// Names knows the names that operators bound to DIDs. Its methods block on the record and
-// return its errors.
-type Names interface {
-	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
-	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
-	// Of returns the bindings of a DID; none is no error.
-	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// ByHash returns the one DID of all bindings whose hash has a prefix, "" where no DID or
-	// more than one has it.
-	ByHash(ctx context.Context, prefix string) (federation.DID, error)
-}
-
 // Bound is a record that reads the bindings of operators too: an agent has the DIDs that its
 // handle is bound to, and a DID with an account is known before it signed a step.
 type Bound struct {
 	*Record
 
-	Names Names
+	Names BoundNames
 	// Forget is called with the DID of each key of an agent whose keys changed.
 	Forget func(federation.DID)
 }
@@ -162,4 +152,75 @@ func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Bin
 		return federation.Binding{DID: did}, nil // it has an agent here
 	}
 	return b, err
+}
+
+// BoundNames knows the names of DIDs: the names of the configuration, and the names of the record that the
+// configuration does not bind. So each name has one DID.
+type BoundNames struct {
+	Record     *Record
+	Configured func() []federation.BoundName // may change while the gateway runs
+}
+
+// Bound returns the binding of a name, or [federation.ErrNotFound].
+func (n BoundNames) Bound(ctx context.Context, network, name string) (federation.BoundName, error) {
+	if b, ok := n.configuredAs(network, name); ok {
+		return b, nil
+	}
+	return n.Record.BoundName(ctx, network, name)
+}
+
+// Of returns the bindings of a DID, with the bindings of the configuration first.
+func (n BoundNames) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
+	var all []federation.BoundName
+	for _, b := range n.Configured() {
+		if b.DID == did {
+			all = append(all, b)
+		}
+	}
+	kept, err := n.Record.NamesOf(ctx, did)
+	for _, b := range kept {
+		if _, overruled := n.configuredAs(b.Network, b.Name); !overruled {
+			all = append(all, b)
+		}
+	}
+	return all, err
+}
+
+func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bool) {
+	all := n.Configured()
+	i := slices.IndexFunc(all, func(b federation.BoundName) bool { return b.Network == network && b.Name == name })
+	if i < 0 {
+		return federation.BoundName{}, false
+	}
+	return all[i], true
+}
+
+// namesPage is how many bindings are read at a time.
+const namesPage = 500
+
+// ByHash returns the one DID of all bindings whose hash has a prefix, "" where none or several
+// have. Operators make bindings by hand: there are never many.
+func (n BoundNames) ByHash(ctx context.Context, prefix string) (federation.DID, error) {
+	all, last := slices.Clone(n.Configured()), federation.BoundName{}
+	for more := true; more; {
+		page, err := n.Record.BoundNames(ctx, last.Network, last.Name, namesPage)
+		if err != nil {
+			return "", err
+		}
+		if more = len(page) == namesPage; more {
+			last = page[namesPage-1]
+		}
+		all = append(all, page...)
+	}
+	var found federation.DID
+	for _, b := range all {
+		switch {
+		case !strings.HasPrefix(b.DID.Hash(), prefix) || b.DID == found:
+		case found != "":
+			return "", nil
+		default:
+			found = b.DID
+		}
+	}
+	return found, nil
 }
