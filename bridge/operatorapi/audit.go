@@ -23,7 +23,7 @@ func (o *Operator) audit(_ context.Context, query contract.AuditQuery) (listing[
 		if err != nil {
 			return Page[Change]{}, err
 		}
-		found, err := o.deps.Audit.Changes(ctx, f, before, limit)
+		found, err := o.deps.Record.Changes(ctx, f, before, limit)
 		p := Page[Change]{Items: []Change{}}
 		for _, c := range found {
 			p.Items = append(p.Items, Change{Time: Moment(c.At), Actor: c.Actor, What: c.What, Subject: c.Subject, Reason: c.Reason})

@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/store/operators"
 )
 
 // CodeRateLimited is the code of a caller that showed too many wrong tokens.
@@ -27,12 +28,12 @@ const maxGood = 1 << 10
 // was good here before: a stranger behind the same address does not lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
-func Bearers(tokens Tokens) Admission { return NewTokenCheck(tokens).Admit }
+func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
 
 // TokenCheck checks the tokens of operators. Make one with [NewTokenCheck]; it may be used
 // concurrently.
 type TokenCheck struct {
-	tokens Tokens
+	tokens *operators.Operators
 	wrong  credential.Addresses // counts wrong tokens
 
 	mu   sync.Mutex
@@ -40,7 +41,7 @@ type TokenCheck struct {
 }
 
 // NewTokenCheck returns a check that has counted no wrong token.
-func NewTokenCheck(tokens Tokens) *TokenCheck {
+func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
 	return &TokenCheck{
 		tokens: tokens,
 		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),

@@ -36,7 +36,7 @@ func (o *Operator) bindings(context.Context, contract.Paging) (listing[Binding],
 // name, after its network and a slash.
 func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[Binding], error) {
 	network, name, _ := strings.Cut(cursor, "/")
-	kept, err := l.o.deps.Bindings.BoundNames(ctx, network, name, limit)
+	kept, err := l.o.deps.Record.BoundNames(ctx, network, name, limit)
 	if err != nil {
 		return Page[Binding]{}, err
 	}
@@ -45,7 +45,7 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 		items = append(items, shapeBinding(b, FromRecord))
 	}
 	after := federation.BoundName{Network: network, Name: name}
-	for _, b := range l.o.deps.Bindings.Configured() {
+	for _, b := range l.o.deps.Record.Names.Configured() {
 		if compareNames(b, after) > 0 {
 			items = append(items, shapeBinding(b, FromConfiguration))
 		}
@@ -66,7 +66,7 @@ func compareNames(a, b federation.BoundName) int {
 
 // configured returns the binding of a name in the configuration.
 func (o *Operator) configured(network, name string) (federation.BoundName, bool) {
-	for _, b := range o.deps.Bindings.Configured() {
+	for _, b := range o.deps.Record.Names.Configured() {
 		if b.Network == network && b.Name == name {
 			return b, true
 		}
@@ -117,9 +117,9 @@ func (o *Operator) bindName(ctx context.Context, in contract.NameBinding) (Bindi
 // bind keeps a binding, or dry looks whether it could.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
-		return o.deps.Bindings.BindName(ctx, b)
+		return o.deps.Record.BindName(ctx, b)
 	}
-	kept, err := o.deps.Bindings.BoundName(ctx, b.Network, b.Name)
+	kept, err := o.deps.Record.BoundName(ctx, b.Network, b.Name)
 	switch {
 	case isNotFound(err):
 		return nil
@@ -132,9 +132,9 @@ func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) e
 // unbind ends a binding, or dry looks whether there is one.
 func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
 	if !dry {
-		return o.deps.Bindings.UnbindName(ctx, network, name)
+		return o.deps.Record.UnbindName(ctx, network, name)
 	}
-	_, err := o.deps.Bindings.BoundName(ctx, network, name)
+	_, err := o.deps.Record.BoundName(ctx, network, name)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 // blocks returns the list of blocks that have not expired, by what they name.
 func (o *Operator) blocks(context.Context, contract.Paging) (listing[Block], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
-		found, err := o.deps.Blocks.BlocksAfter(ctx, cursor, limit)
+		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
 		for _, b := range found {
 			if b.Good(now) {

@@ -26,7 +26,7 @@ func (o *Operator) deadLetters(_ context.Context, query contract.DeadQuery) (lis
 		if err != nil {
 			return Page[DeadLetter]{}, err
 		}
-		found, err := o.deps.DeadLetters.DeadLetters(ctx, f, before, limit)
+		found, err := o.deps.Record.DeadLetters(ctx, f, before, limit)
 		p := Page[DeadLetter]{Items: []DeadLetter{}}
 		for _, d := range found {
 			p.Items = append(p.Items, shapeDead(d))
@@ -127,7 +127,7 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 	}
 	var ids []int64
 	for before := int64(0); ; {
-		page, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
+		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
 		if err != nil || len(page) == 0 {
 			return ids, err
 		}
@@ -140,7 +140,7 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 
 // dead returns a dead letter.
 func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
-	d, err := o.deps.DeadLetters.DeadLetter(ctx, id)
+	d, err := o.deps.Record.DeadLetter(ctx, id)
 	if isNotFound(err) {
 		err = errNone("dead letter " + strconv.FormatInt(id, 10))
 	}
@@ -158,7 +158,7 @@ func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error)
 	case dry:
 		return d.Replayed.IsZero(), nil
 	}
-	revived, err := o.deps.DeadLetters.Revive(ctx, id, time.Now())
+	revived, err := o.deps.Record.Revive(ctx, id, time.Now())
 	if revived {
 		o.wake(d.To)
 	}
@@ -170,7 +170,7 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	if _, err := o.dead(ctx, id); err != nil || dry {
 		return err == nil, err
 	}
-	err := o.deps.DeadLetters.Discard(ctx, id, time.Now())
+	err := o.deps.Record.Discard(ctx, id, time.Now())
 	if isNotFound(err) {
 		return false, nil // another operator did
 	}

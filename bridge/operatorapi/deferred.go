@@ -18,7 +18,7 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 	if err != nil {
 		return Explanation{}, none
 	}
-	d, err := o.deps.Handoffs.DeferredStep(ctx, id)
+	d, err := o.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return Explanation{}, none
 	}

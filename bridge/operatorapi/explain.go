@@ -27,7 +27,7 @@ func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanat
 	if err != nil {
 		return Explanation{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
 	}
-	history, err := o.deps.Handoffs.History(ctx, entry.Event.From)
+	history, err := o.deps.Record.History(ctx, entry.Event.From)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -84,10 +84,10 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 			return federation.Entry{}, err
 		}
 	}
-	handoff, err := o.deps.Handoffs.Reference(ctx, id.String())
+	handoff, err := o.deps.Record.Reference(ctx, id.String())
 	if err == nil {
 		var entry federation.Entry
-		if entry, err = o.deps.Handoffs.Step(ctx, handoff, id); isNotFound(err) {
+		if entry, err = o.deps.Record.Step(ctx, handoff, id); isNotFound(err) {
 			entry, err = o.receipt(ctx, handoff, id)
 		}
 		if err == nil {
@@ -102,7 +102,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 
 // receipt returns the home's receipt of an id, which is in no log.
 func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
-	receipts, err := o.deps.Handoffs.Receipts(ctx, handoff)
+	receipts, err := o.deps.Record.Receipts(ctx, handoff)
 	if err != nil {
 		return federation.Entry{}, err
 	}
@@ -110,7 +110,7 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 	if i < 0 {
 		return federation.Entry{}, federation.ErrNotFound
 	}
-	step, err := o.deps.Handoffs.Step(ctx, handoff, receipts[i].Subject)
+	step, err := o.deps.Record.Step(ctx, handoff, receipts[i].Subject)
 	if err != nil {
 		return federation.Entry{}, err
 	}

@@ -23,7 +23,7 @@ func (o *Operator) feeds(ctx context.Context, query contract.FeedQuery) (listing
 		if err != nil {
 			return Page[Waiting]{}, err
 		}
-		found, next, err := o.deps.Feeds.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
+		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
 		for _, w := range found {
 			items = append(items, shapeWaiting(w, held))
@@ -91,7 +91,7 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 
 // held returns what operators hold, by name.
 func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
-	all, err := o.deps.Feeds.Holds(ctx)
+	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]federation.Withheld{}
 	for _, h := range all {
 		held[h.To] = h
@@ -119,7 +119,7 @@ func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], err
 		if err != nil {
 			return Page[Shape]{}, err
 		}
-		all, err := o.deps.Feeds.Shapes(ctx, time.Now())
+		all, err := o.deps.Record.Shapes(ctx, time.Now())
 		items := []Shape{}
 		for _, s := range all {
 			hold, isHeld := held[s.Link+s.Peer]
@@ -176,7 +176,7 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		return nil
 	}
-	return o.deps.Feeds.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
 // release ends a hold.
@@ -188,7 +188,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 		}
 		return err
 	}
-	err := o.deps.Feeds.Release(ctx, to)
+	err := o.deps.Record.Release(ctx, to)
 	if isNotFound(err) {
 		return errNone("hold of " + to)
 	}
@@ -198,7 +198,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 
 // settle has what waits tried now, or given up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
-	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, f, "", MaxLimit)
+	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
 	if err != nil {
 		return 0, err
 	}
@@ -209,9 +209,9 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	case ask.DryRun:
 		return len(waiting), nil
 	case verb == "retry":
-		changed, err = o.deps.Feeds.Retry(ctx, f, time.Now())
+		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
 	default:
-		changed, err = o.deps.Feeds.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
+		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
 	for _, w := range waiting {
 		o.wake(w.To())

@@ -19,9 +19,9 @@ func (o *Operator) releaseHandle(ctx context.Context, in contract.ActOnHandle) (
 	if !agents.ReadHere(handle) {
 		return Acted{}, usage(handle + " is no handle of an agent here")
 	}
-	agent, err := o.deps.Handles.Agent(ctx, handle)
+	agent, err := o.deps.Record.Agent(ctx, handle)
 	if err == nil && !ask.DryRun {
-		err = o.deps.Handles.ReleaseHandle(ctx, handle, time.Now())
+		err = o.deps.Record.ReleaseHandle(ctx, handle, time.Now())
 	}
 	if isNotFound(err) {
 		return Acted{}, errNone("agent " + handle)

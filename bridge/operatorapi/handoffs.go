@@ -88,7 +88,7 @@ func (o *Operator) namedBy(ctx context.Context, text string) ([]federation.Hando
 	if len(text) < federation.MinSuffix {
 		return nil, nil
 	}
-	return o.deps.Handoffs.Find(ctx, text)
+	return o.deps.Record.Find(ctx, text)
 }
 
 func parseChannel(text string) (string, error) {
@@ -118,7 +118,7 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 	}
 	var views []federation.View
 	for start := time.Now(); ; {
-		more, next, err := l.o.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))
+		more, next, err := l.o.deps.Record.Handoffs(ctx, f, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -205,7 +205,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	if err != nil {
 		return err
 	}
-	for entry, err := range o.deps.Handoffs.Log(ctx, view.ID, after) {
+	for entry, err := range o.deps.Record.Log(ctx, view.ID, after) {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
@@ -251,7 +251,7 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 		}
 	}
 	slices.Sort(names)
-	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, slices.Compact(names))
+	all, err := o.deps.Record.Deliveries(ctx, view.ID, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 	if len(suffix) < federation.MinSuffix {
 		return federation.HandoffID{}, usage(fmt.Sprintf("an id is a ULID, or its last %d characters or more", federation.MinSuffix))
 	}
-	found, err := o.deps.Handoffs.Find(ctx, suffix)
+	found, err := o.deps.Record.Find(ctx, suffix)
 	switch {
 	case err != nil:
 		return federation.HandoffID{}, fmt.Errorf("find handoff: %w", err)

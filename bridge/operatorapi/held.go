@@ -20,7 +20,7 @@ func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (list
 		if err != nil {
 			return Page[Held]{}, err
 		}
-		found, err := o.deps.Held.HeldRelays(ctx, "", strings.TrimPrefix(query.To, "@"), after, limit)
+		found, err := o.deps.Record.HeldRelays(ctx, "", strings.TrimPrefix(query.To, "@"), after, limit)
 		page := Page[Held]{Items: []Held{}}
 		for _, h := range found {
 			page.Items = append(page.Items, shapeHeld(h))
@@ -45,7 +45,7 @@ func shapeHeld(h agents.Held) Held {
 func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted, error) {
 	settle := map[string]func(ctx context.Context, id int64) error{
 		"allow": o.deps.AllowHeld,
-		"drop":  func(ctx context.Context, id int64) error { return o.deps.Held.DropHeld(ctx, id, time.Now()) },
+		"drop":  func(ctx context.Context, id int64) error { return o.deps.Record.DropHeld(ctx, id, time.Now()) },
 	}[in.Verb]
 	if settle == nil {
 		return Acted{}, errNone("verb " + in.Verb + " of held messages")
@@ -58,7 +58,7 @@ func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted,
 	if err != nil {
 		return Acted{}, err
 	}
-	held, err := o.deps.Held.HeldRelay(ctx, id)
+	held, err := o.deps.Record.HeldRelay(ctx, id)
 	if err == nil && !ask.DryRun {
 		err = settle(ctx, id)
 	}

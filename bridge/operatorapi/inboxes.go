@@ -27,7 +27,7 @@ func (o *Operator) inbox(ctx context.Context, query contract.InboxQuery) (listin
 	if name == "" {
 		return listing[Arrived]{l.page, l.news}, nil
 	}
-	devices, err := o.deps.Inboxes.Devices(ctx, did)
+	devices, err := o.deps.Record.Devices(ctx, did)
 	if err != nil {
 		return listing[Arrived]{}, fmt.Errorf("look up devices: %w", err)
 	}
@@ -56,7 +56,7 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	if after == "" {
 		after = l.start
 	}
-	entries, err := l.o.deps.Inboxes.Replay(ctx, l.did, after, limit)
+	entries, err := l.o.deps.Record.Replay(ctx, l.did, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, err
 	if ack.Cursor == "" {
 		return Ack{}, usage("cursor is missing: it says up to where")
 	}
-	err = o.deps.Inboxes.Advance(ctx, did, ack.Device, ack.Cursor, time.Now())
+	err = o.deps.Record.Advance(ctx, did, ack.Device, ack.Cursor, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) {
 		return Ack{}, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
 	}

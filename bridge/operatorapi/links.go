@@ -56,7 +56,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]Link, err
 
 // shapeLink returns a link as it stands.
 func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, error) {
-	backlog, err := o.deps.Feeds.Backlog(ctx, s.Link.Name())
+	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
 	if err != nil {
 		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
-	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // Prefix is the path under which everything is.
@@ -32,41 +32,28 @@ type Deps struct {
 	Home    federation.HomeID
 	Gateway bridge.Gateway
 
-	Handoffs    Handoffs
-	Rulings     Rulings
-	Deadlines   Deadlines
-	Passports   Passports
-	Messages    Messages // nil where the gateway carries no private text
-	Inboxes     Inboxes
-	Mailboxes   Mailboxes
-	Feeds       Feeds
-	DeadLetters DeadLetters
-	Webhooks    Webhooks
-	Hooks       bridge.Webhooks // creates webhooks; nil where the gateway has none
-	Links       Links
-	Peers       Peers
-	Homes       Homes
-	Offences    Offences
-	Relay       Relay
-	Bindings    Bindings
-	Blocks      Blocks
-	Blocker     Blocker
-	Eraser      Eraser
-	Senders     Senders
-	Handles     Handles
-	Held        HeldRelays
-	Tokens      Tokens
-	Sessions    Sessions
-	Audit       Audit
-	Clock       Clock
-	Vault       Vault
-	Policy      PolicySource
-	Settings    Settings
-	Doctor      Doctor
-	Refusals    Refusals
-	Steps       stepbuilder.Record
-	Seen        func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
-	Wakes       bridge.Wakes
+	Record    registry.Bound
+	Rulings   Rulings
+	Deadlines Deadlines
+	Passports Passports
+	Messages  Messages // nil where the gateway carries no private text
+	Mailboxes Mailboxes
+	Hooks     bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Links     Links
+	Peers     Peers
+	Homes     Homes
+	Relay     Relay
+	Blocker   Blocker
+	Eraser    Eraser
+	Senders   Senders
+	Clock     Clock
+	Vault     Vault
+	Policy    PolicySource
+	Settings  Settings
+	Doctor    Doctor
+	Refusals  Refusals
+	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
+	Wakes     bridge.Wakes
 
 	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
 	// Bindings.
@@ -97,7 +84,7 @@ func New(d Deps) *Operator { return &Operator{deps: d} }
 // it cannot undo: where the record is unavailable, only the log has it.
 func (o *Operator) act(ctx context.Context, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
-	if err := o.deps.Audit.Note(context.WithoutCancel(ctx), change); err != nil {
+	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {
 		o.deps.Log.LogAttrs(ctx, slog.LevelError, "change not in the record", slog.String("network", network),
 			slog.String("what", what), slog.Any("err", err))
 	}

@@ -24,6 +24,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store/operators"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 )
@@ -84,23 +85,23 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	return newHouseFor(t, func(operatorapi.Tokens) operatorapi.Admission { return operatorapi.Everybody })
+	return newHouseFor(t, func(*operators.Operators) operatorapi.Admission { return operatorapi.Everybody })
 }
 
 // newHouseFor makes a house for the callers that its record admits.
-func newHouseFor(t *testing.T, admit func(operatorapi.Tokens) operatorapi.Admission) *house {
+func newHouseFor(t *testing.T, admit func(*operators.Operators) operatorapi.Admission) *house {
 	t.Helper()
 	record := storetest.Open(t)
 	h := &house{gateway: &gateway{record: record}, Record: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
-		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Sessions: record, Bindings: h,
-		Blocks: h, Senders: h, Handles: record, Held: record, Tokens: record, Audit: record, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h, Steps: record,
+		Record:    registry.Bound{Record: record, Names: registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}, Forget: func(federation.DID) {}},
+		Mailboxes: h, Links: h, Peers: h, Homes: h, Relay: h, Blocker: h, Senders: h, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
 		Document: h.document, Seen: record.Seen, AllowHeld: func(ctx context.Context, id int64) error { return record.DeliverHeld(ctx, id, time.Now()) },
 		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
-	}).Mount(h.mux, admit(record))
+	}).Mount(h.mux, admit(record.Operators))
 	return h
 }
 
@@ -125,7 +126,6 @@ func (*house) Policy() contract.Policy {
 	return contract.Policy{Rules: []contract.PolicyRule{}, Limits: []contract.PolicyLimit{}}
 }
 func (*house) Keys(context.Context, time.Time) ([]contract.Key, error)  { return nil, nil }
-func (*house) Configured() []federation.BoundName                       { return nil }
 func (h *house) Peers() []operatorapi.Peer                              { return h.peers }
 func (h *house) Refused(code federation.RefusalCode)                    { h.refused = append(h.refused, code) }
 func (*house) SetMode(context.Context, federation.PeerMode, bool) error { return nil }

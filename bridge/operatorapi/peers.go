@@ -38,7 +38,7 @@ func (o *Operator) peers(context.Context, contract.Paging) (listing[Peer], error
 // shapePeers returns the registries and homes as they stand.
 func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	all := slices.Clone(o.deps.Peers.Peers())
-	shapes, err := o.deps.Feeds.Shapes(ctx, time.Now())
+	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func owes(p Peer, s federation.Shape) bool {
 
 // peerTrouble adds what went wrong with a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
-	dead, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
+	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {
 		return p, err
 	}
@@ -91,7 +91,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if p.PeerHome != nil {
 		which = federation.WaitingFilter{Link: p.Name}
 	}
-	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, which, "", 1)
+	waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", 1)
 	if err == nil && len(waiting) > 0 {
 		p.LastError = waiting[0].Reason
 	}
@@ -116,7 +116,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 			home.LastHeard = Moment(hearer.Heard())
 		}
 	}
-	forks, err := o.deps.Offences.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
+	forks, err := o.deps.Record.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
 	home.Forks = make([]Fork, len(forks))
 	for i, f := range forks {
 		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
@@ -124,7 +124,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Offences.Offences(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Record.Offences(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}

@@ -26,13 +26,13 @@ func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Ac
 	}
 	now := time.Now()
 	if ask.DryRun {
-		found, err := o.deps.Sessions.Sessions(ctx, names, now)
+		found, err := o.deps.Record.Sessions(ctx, names, now)
 		if err != nil {
 			return Acted{}, err
 		}
 		return o.acted(ctx, "token revoke", string(did), ask, len(found)), nil
 	}
-	ended, err := o.deps.Sessions.EndSessions(ctx, names, "", false, now)
+	ended, err := o.deps.Record.EndSessions(ctx, names, "", false, now)
 	if err != nil {
 		return Acted{}, err
 	}
@@ -45,7 +45,7 @@ func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Ac
 // sessionNames returns the names of the participant with a DID in the sessions table.
 func (o *Operator) sessionNames(ctx context.Context, did federation.DID) ([]string, error) {
 	names := []string{string(did)}
-	agent, err := o.deps.Sessions.AgentOf(ctx, did)
+	agent, err := o.deps.Record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return names, nil
 	}

@@ -24,7 +24,7 @@ const (
 // tokens returns the list of tokens, by name.
 func (o *Operator) tokens(context.Context, contract.Paging) (listing[Token], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
-		found, err := o.deps.Tokens.Tokens(ctx, cursor, limit)
+		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
 		for _, t := range found {
 			p.Items = append(p.Items, shapeToken(t))
@@ -51,7 +51,7 @@ func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (
 	if err != nil {
 		return NewToken{}, err
 	}
-	err = o.deps.Tokens.AddToken(ctx, token)
+	err = o.deps.Record.AddToken(ctx, token)
 	if errors.Is(err, federation.ErrTaken) {
 		return NewToken{}, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
 	}
@@ -92,7 +92,7 @@ func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acte
 		return Acted{}, err
 	}
 	name := in.Name
-	revoke := o.deps.Tokens.RevokeToken
+	revoke := o.deps.Record.RevokeToken
 	if ask.DryRun {
 		revoke = o.hasToken
 	}
@@ -109,7 +109,7 @@ func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acte
 // hasToken returns [federation.ErrNotFound] for a name that no token has.
 func (o *Operator) hasToken(ctx context.Context, name string) error {
 	for after := ""; ; {
-		page, err := o.deps.Tokens.Tokens(ctx, after, MaxLimit)
+		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
 		switch {
 		case err != nil:
 			return err

@@ -23,7 +23,7 @@ func (o *Operator) webhooks(_ context.Context, query contract.WebhookQuery) (lis
 		if err := after.UnmarshalText([]byte(cursor)); err != nil {
 			return Page[Webhook]{}, federation.ErrUnknownCursor
 		}
-		hooks, err := o.deps.Webhooks.Webhooks(ctx, did, after, limit)
+		hooks, err := o.deps.Record.Webhooks(ctx, did, after, limit)
 		if err != nil {
 			return Page[Webhook]{}, err
 		}
@@ -50,7 +50,7 @@ func optionalDID(text string) (federation.DID, error) {
 }
 
 func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webhook, error) {
-	backlog, err := o.deps.Webhooks.WebhookBacklog(ctx, h.ID)
+	backlog, err := o.deps.Record.WebhookBacklog(ctx, h.ID)
 	return Webhook{
 		ID: h.ID.String(), DID: string(h.DID), Agent: h.Participant, URL: h.URL, Since: Moment(h.Since),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), Dead: backlog.Dead, Disabled: Moment(h.Disabled), Why: h.Why,
@@ -72,7 +72,7 @@ func (o *Operator) getWebhook(ctx context.Context, in contract.IDPage) (Webhook,
 	if err != nil {
 		return Webhook{}, err
 	}
-	pushes, err := o.deps.Webhooks.Pushes(ctx, h.ID, before, limit)
+	pushes, err := o.deps.Record.Pushes(ctx, h.ID, before, limit)
 	if err != nil {
 		return Webhook{}, err
 	}
@@ -147,13 +147,13 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
 	}
 	if dry && ref == "" {
-		backlog, err := o.deps.Webhooks.WebhookBacklog(ctx, h.ID)
+		backlog, err := o.deps.Record.WebhookBacklog(ctx, h.ID)
 		return backlog.Rows + backlog.Dead, err
 	}
 	if dry {
 		return 1, nil
 	}
-	changed, err := o.deps.Webhooks.PushAgain(ctx, h.ID, ref, time.Now())
+	changed, err := o.deps.Record.PushAgain(ctx, h.ID, ref, time.Now())
 	if err == nil && changed == 0 && ref != "" {
 		err = errNone("delivery of " + ref + " to this webhook")
 	}
@@ -166,7 +166,7 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref stri
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {
-		h, err := o.deps.Webhooks.Webhook(ctx, id)
+		h, err := o.deps.Record.Webhook(ctx, id)
 		if errors.Is(err, federation.ErrNotFound) || err == nil && of != "" && h.DID != of {
 			return federation.Webhook{}, none
 		}
@@ -177,7 +177,7 @@ func (o *Operator) findWebhook(ctx context.Context, text string, of federation.D
 	}
 	var found []federation.Webhook
 	for after := (federation.WebhookID{}); ; {
-		page, err := o.deps.Webhooks.Webhooks(ctx, of, after, MaxLimit)
+		page, err := o.deps.Record.Webhooks(ctx, of, after, MaxLimit)
 		if err != nil {
 			return federation.Webhook{}, err
 		}

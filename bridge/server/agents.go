@@ -23,7 +23,7 @@ import (
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
-		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: passports{s}, Seen: s.Gateway.Seen,
+		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: passports{s}, Seen: s.Gateway.Seen,
 		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
 	}
 }

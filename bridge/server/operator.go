@@ -24,7 +24,6 @@ import (
 	"baton/federation/peering"
 	"baton/federation/store/backup"
 	"baton/federation/store/engine"
-	"baton/federation/store/registry"
 )
 
 // mountOperator registers the operator API for the callers that an admission admits.
@@ -32,9 +31,8 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) 
 	record, requests := s.bound(), HomeRequests{Locator: s.homes.locator, Peering: s.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: s.homeID(), Gateway: s.Gateway, Deadlines: s.Gateway, Rulings: s.Gateway, Refusals: s.Gateway, Senders: s.Gateway, Blocker: s.Gateway, Eraser: eraser{s}, Messages: s.Gateway, Links: s.Gateway.Links(),
-		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Handles: record, Held: record, Tokens: record, Sessions: record, Audit: record, Clock: s.clock,
-		Steps: record, Seen: s.Gateway.Seen, Offences: record, Mailboxes: requests, Homes: requests, Relay: s.homes,
-		Bindings: operatorBindings{record, s}, Peers: operatorPeers{s}, Passports: passports{s}, Vault: vault{s}, Policy: judging{s}, Settings: operatorSettings{s}, Doctor: doctor{s}, Hooks: s.agentHooks(), Wakes: s.relay,
+		Record: record, Clock: s.clock, Seen: s.Gateway.Seen, Mailboxes: requests, Homes: requests, Relay: s.homes,
+		Peers: operatorPeers{s}, Passports: passports{s}, Vault: vault{s}, Policy: judging{s}, Settings: operatorSettings{s}, Doctor: doctor{s}, Hooks: s.agentHooks(), Wakes: s.relay,
 		Signer: s.homeKeys(), Evidence: s.contexts(nil), Names: s.bindings(), PublicURL: s.publicURL, Limits: &s.linkLimits,
 		CheckDID: identity.CheckDID, AllowHeld: s.Gateway.AllowHeld,
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
@@ -63,15 +61,6 @@ func (s *Server) openOperator(ctx context.Context) error {
 	s.socket = server
 	return nil
 }
-
-// operatorBindings implements [operatorapi.Bindings].
-type operatorBindings struct {
-	registry.Bound
-	p *Server
-}
-
-// Configured implements [operatorapi.Bindings].
-func (b operatorBindings) Configured() []federation.BoundName { return *b.p.configured.Load() }
 
 // vault implements [operatorapi.Vault].
 type vault struct{ p *Server }
@@ -117,9 +106,9 @@ func (s *Server) passport(ctx context.Context, view federation.View, now time.Ti
 func (s *Server) mountAdmin() {
 	s.mountOperator(s.socketMux, operatorapi.Everybody)
 	s.mountProbes(s.socketMux, nil, nil)
-	check := operatorapi.NewTokenCheck(s.Record)
+	check := operatorapi.NewTokenCheck(s.Record.Operators)
 	operator := s.mountOperator(s.adminMux, check.Admit)
-	ui := page.New(page.Deps{Home: s.homeID(), API: operator, Tokens: s.Record, Check: check, Log: s.log, Ended: s.ended})
+	ui := page.New(page.Deps{Home: s.homeID(), API: operator, Tokens: s.Record.Operators, Check: check, Log: s.log, Ended: s.ended})
 	ui.Mount(s.adminMux)
 	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
 	guard, guardDebug := withToken, withToken

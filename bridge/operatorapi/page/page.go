@@ -11,14 +11,13 @@
 package page
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/client"
 	"baton/federation"
+	"baton/federation/store/operators"
 )
 
 // prefix is the path of everything but the redirect of "/".
@@ -34,18 +33,11 @@ type API interface {
 	Mount(mux *http.ServeMux, admit operatorapi.Admission)
 }
 
-// Tokens reads the tokens of operators.
-type Tokens interface {
-	// Token returns the token with a digest, or [federation.ErrNotFound] for one that is
-	// unknown, revoked or expired. It reads the record.
-	Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error)
-}
-
 // Deps is what the page works with.
 type Deps struct {
 	Home   federation.HomeID // told in the head of each page
 	API    API
-	Tokens Tokens
+	Tokens *operators.Operators
 	Check  *operatorapi.TokenCheck // of tokens that log in
 	Log    *slog.Logger
 	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams

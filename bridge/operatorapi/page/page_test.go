@@ -47,7 +47,7 @@ func newPage(t *testing.T, life time.Duration) (mux *http.ServeMux, token string
 	if err := record.AddToken(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
-	p := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record, Check: operatorapi.NewTokenCheck(record), Log: slog.New(slog.DiscardHandler)})
+	p := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record.Operators, Check: operatorapi.NewTokenCheck(record.Operators), Log: slog.New(slog.DiscardHandler)})
 	mux = http.NewServeMux()
 	p.Mount(mux)
 	return mux, text
