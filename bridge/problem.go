@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -39,6 +40,11 @@ func (p *ProblemError) Error() string { return p.Detail }
 // UsageProblem returns the problem of a malformed request.
 func UsageProblem(detail string) error {
 	return &ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: detail}
+}
+
+// OneLine returns the text of an error on one line.
+func OneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
 // ProblemOf returns the problem of an error. It does not show the text of an unknown error,

@@ -9,7 +9,7 @@ import (
 // backup answers with a tar file of the record and the keys. Its holder can sign as the gateway, so
 // that the audit log has each copy. A client that receives less than all finds the archive cut short.
 func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
-	archive, err := o.deps.Vault.Backup(ctx)
+	archive, err := o.deps.Server.Backup(ctx)
 	if err != nil {
 		return route.File{}, err
 	}

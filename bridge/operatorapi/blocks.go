@@ -42,7 +42,7 @@ func (o *Operator) addBlock(ctx context.Context, body route.Body[BlockAsk]) (Blo
 	if err != nil {
 		return Blocked{}, err
 	}
-	b, purged, err := o.deps.Blocker.Block(ctx, b, ask.Purge, ask.DryRun)
+	b, purged, err := o.deps.Gateway.Block(ctx, b, ask.Purge, ask.DryRun)
 	if err != nil {
 		return Blocked{}, err
 	}
@@ -79,7 +79,7 @@ func (o *Operator) unblock(ctx context.Context, in contract.Unblocking) (Acted, 
 		return Acted{}, usage("what: " + err.Error())
 	}
 	ask := in.Act()
-	err = o.deps.Blocker.Unblock(ctx, b, ask.DryRun)
+	err = o.deps.Gateway.Unblock(ctx, b, ask.DryRun)
 	if isNotFound(err) {
 		return Acted{}, errNone("block of " + b.What)
 	}

@@ -10,7 +10,7 @@ import (
 // relay returns the checks of the server at which homes meet. It has no second page.
 func (o *Operator) relay(context.Context, contract.Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
-		return Page[Check]{Items: shapeChecks(o.deps.Relay.CheckRelay(ctx))}, nil
+		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil
 	}
 	return listing[Check]{page: page}, nil
 }

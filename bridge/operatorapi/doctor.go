@@ -7,9 +7,9 @@ import (
 )
 
 func (o *Operator) examine(ctx context.Context, _ struct{}) (Page[contract.Diagnosis], error) {
-	return Page[contract.Diagnosis]{Items: o.deps.Doctor.Examine(ctx, false)}, nil
+	return Page[contract.Diagnosis]{Items: o.deps.Server.Examine(ctx, false)}, nil
 }
 
 func (o *Operator) examineOnline(ctx context.Context, _ struct{}) (Page[contract.Diagnosis], error) {
-	return Page[contract.Diagnosis]{Items: o.deps.Doctor.Examine(ctx, true)}, nil
+	return Page[contract.Diagnosis]{Items: o.deps.Server.Examine(ctx, true)}, nil
 }

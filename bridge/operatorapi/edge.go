@@ -34,7 +34,7 @@ func usage(detail string) error { return bridge.UsageProblem(detail) }
 func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	p := bridge.ProblemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		o.deps.Refusals.Refused(refused.Code)
+		o.deps.Gateway.Refused(refused.Code)
 	}
 	if p.Status >= http.StatusInternalServerError {
 		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator not answered", slog.String("network", network),

@@ -21,7 +21,7 @@ func (o *Operator) erase(ctx context.Context, body route.Body[contract.EraseAsk]
 	}
 	ctx = context.WithoutCancel(ctx)
 	done := contract.Erased{DID: did, DryRun: ask.DryRun}
-	done.Erasing, err = o.deps.Eraser.Erase(ctx, did, ask.DryRun)
+	done.Erasing, err = o.deps.Server.Erase(ctx, did, ask.DryRun)
 	if _, refused := errors.AsType[*ProblemError](err); !ask.DryRun && !refused {
 		what := "erase"
 		if err != nil {
@@ -30,7 +30,7 @@ func (o *Operator) erase(ctx context.Context, body route.Body[contract.EraseAsk]
 		o.act(ctx, what, string(did), ask.Reason)
 	}
 	if err == nil {
-		done.Files, err = o.deps.Eraser.Copies()
+		done.Files, err = o.deps.Server.RecordCopies()
 	}
 	if err != nil {
 		return contract.Erased{}, err

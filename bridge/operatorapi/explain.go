@@ -38,7 +38,7 @@ func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanat
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
-	routes, err := o.deps.Mailboxes.Routes(ctx, view)
+	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -174,7 +174,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
 	}
 	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
-	if verb, at := o.deps.Deadlines.Ends(view); verb != "" {
+	if verb, at := o.deps.Gateway.Ends(view); verb != "" {
 		e.Next = append(e.Next, Next{What: string(verb), Clock: view.Clock, Time: Moment(at)})
 	}
 }

@@ -83,7 +83,7 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
 	isRegistry := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome == nil }
-	if all := o.deps.Peers.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
+	if all := o.deps.Server.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
 		f.Link, f.Peer = f.Peer, ""
 	}
 	return f

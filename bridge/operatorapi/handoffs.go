@@ -239,7 +239,7 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
 	}
-	routes, err := o.deps.Mailboxes.Routes(ctx, view)
+	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (o *Operator) endOrphan(ctx context.Context, in contract.ActOnID) (Handoff,
 	if ask.DryRun {
 		return o.shapeHandoff(view, time.Now()), nil
 	}
-	if view, err = o.deps.Rulings.EndOrphan(ctx, view.ID, ask.Reason); err != nil {
+	if view, err = o.deps.Gateway.EndOrphan(ctx, view.ID, ask.Reason); err != nil {
 		return Handoff{}, err
 	}
 	o.act(ctx, "handoff orphan end", view.ID.String(), ask.Reason)

@@ -44,7 +44,7 @@ func shapeHeld(h agents.Held) Held {
 
 func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted, error) {
 	settle := map[string]func(ctx context.Context, id int64) error{
-		"allow": o.deps.AllowHeld,
+		"allow": o.deps.Gateway.AllowHeld,
 		"drop":  func(ctx context.Context, id int64) error { return o.deps.Record.DropHeld(ctx, id, time.Now()) },
 	}[in.Verb]
 	if settle == nil {

@@ -13,7 +13,7 @@ const defaultOverlap = 24 * time.Hour
 // keys returns the list of keys. It has no second page.
 func (o *Operator) keys(context.Context, contract.Paging) (listing[contract.Key], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[contract.Key], error) {
-		keys, err := o.deps.Vault.Keys(ctx, time.Now())
+		keys, err := o.deps.Server.ListKeys(ctx, time.Now())
 		if keys == nil {
 			keys = []contract.Key{}
 		}
@@ -35,7 +35,7 @@ func (o *Operator) rotateKey(ctx context.Context, in contract.KeyRotation) (cont
 		}
 	}
 	name := in.Name
-	key, err := o.deps.Vault.Rotate(ctx, name, overlap, time.Now())
+	key, err := o.deps.Server.RotateKey(ctx, name, overlap, time.Now())
 	if err != nil {
 		return contract.Key{}, err
 	}

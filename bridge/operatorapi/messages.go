@@ -8,19 +8,9 @@ import (
 	"baton/federation"
 )
 
-// Messages reads private text.
-type Messages interface {
-	// About returns the messages that name a handoff, oldest first. It blocks on the record, and
-	// its error is that of the record.
-	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
-}
-
 // messages returns the private text that names a handoff.
 func (o *Operator) messages(ctx context.Context, id federation.HandoffID) ([]contract.Message, error) {
-	if o.deps.Messages == nil {
-		return nil, nil
-	}
-	found, err := o.deps.Messages.About(ctx, id)
+	found, err := o.deps.Gateway.About(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}

@@ -16,7 +16,7 @@ func (o *Operator) moveInbox(ctx context.Context, in contract.InboxMove) (Moved,
 	if err != nil {
 		return Moved{}, err
 	}
-	done, err := o.deps.Mailboxes.MoveInbox(ctx, did, federation.HomeID(ask.Home), ask.DryRun)
+	done, err := o.deps.Server.MoveInbox(ctx, did, federation.HomeID(ask.Home), ask.DryRun)
 	if err != nil {
 		return Moved{}, err
 	}

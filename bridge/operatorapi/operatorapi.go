@@ -10,6 +10,7 @@ package operatorapi
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -27,33 +28,65 @@ const Prefix = contract.Prefix
 // their steps come from.
 const network = "operator"
 
+// Gateway judges the steps of operators and knows its participants. It is the Gateway of package
+// server, which imports this package and documents the methods.
+type Gateway interface {
+	bridge.Gateway
+	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
+	EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error)
+	Ends(view federation.View) (federation.Verb, time.Time)
+	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
+	Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, bridge.Purged, error)
+	Unblock(ctx context.Context, b federation.Block, dry bool) error
+	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender
+	Seen(ctx context.Context, did federation.DID) (bool, error)
+	AllowHeld(ctx context.Context, id int64) error
+	Refused(code federation.RefusalCode)
+}
+
+// Links are the links of the gateway: the LinkSet of package server.
+type Links interface {
+	Statuses() []bridge.LinkStatus
+	Dial(name string) error
+	Disconnect(name string) error
+	Connect(name string) error
+}
+
+// Server is the process around the gateway: the Server of package server.
+type Server interface {
+	Reload(ctx context.Context, dry bool) (contract.Reloaded, error)
+	SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error)
+	Policy() contract.Policy
+	Examine(ctx context.Context, online bool) []contract.Diagnosis
+	ClockDoubt() string
+	AcceptClock(by string) bool
+
+	Backup(ctx context.Context) (io.ReadCloser, error)
+	ListKeys(ctx context.Context, now time.Time) ([]contract.Key, error)
+	RotateKey(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
+	Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
+	Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error)
+	RecordCopies() ([]string, error)
+
+	Peers() []Peer
+	SetPeerMode(ctx context.Context, m federation.PeerMode, dry bool) error
+	ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (Compared, error)
+	AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error)
+	RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error)
+	MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error)
+	MailboxRoutes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error)
+	CheckRelay(ctx context.Context) []federation.Finding
+}
+
 // Deps is what the operator API works with.
 type Deps struct {
 	Home    federation.HomeID
-	Gateway bridge.Gateway
-
-	Record    registry.Bound
-	Rulings   Rulings
-	Deadlines Deadlines
-	Passports Passports
-	Messages  Messages // nil where the gateway carries no private text
-	Mailboxes Mailboxes
-	Hooks     bridge.Webhooks // creates webhooks; nil where the gateway has none
-	Links     Links
-	Peers     Peers
-	Homes     Homes
-	Relay     Relay
-	Blocker   Blocker
-	Eraser    Eraser
-	Senders   Senders
-	Clock     Clock
-	Vault     Vault
-	Policy    PolicySource
-	Settings  Settings
-	Doctor    Doctor
-	Refusals  Refusals
-	Seen      func(ctx context.Context, did federation.DID) (bool, error) // of [stepbuilder.Builder]
-	Wakes     bridge.Wakes
+	Record  registry.Bound
+	Gateway Gateway
+	Links   Links
+	Server  Server
+	Hooks   bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Wakes   bridge.Wakes
 
 	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
 	// Bindings.
@@ -62,8 +95,6 @@ type Deps struct {
 	Names     bridge.Bindings
 	PublicURL string
 	Limits    bridge.LimitSource
-	// AllowHeld delivers one held relay. It returns [federation.ErrNotFound] for one that is not held.
-	AllowHeld func(ctx context.Context, id int64) error
 	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
 	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.

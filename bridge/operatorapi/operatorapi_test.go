@@ -39,10 +39,12 @@ const (
 
 // gateway answers each step with one error, or files it unseen.
 type gateway struct {
-	bridge.Gateway
+	operatorapi.Gateway
 
-	record *registry.Record
-	err    error
+	record  *registry.Record
+	err     error
+	refused []federation.RefusalCode
+	dry     []bool // of the removals of blocks
 }
 
 func (*gateway) FetchKey(context.Context, federation.Event) {} // every key of these tests is at hand
@@ -69,18 +71,15 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 	return federation.Place{}, "", nil
 }
 
-// house is the operator API of a gateway. It implements the ports that are about more than the
-// record.
+// house is the operator API of a gateway.
 type house struct {
 	*gateway
+	operatorapi.Server
 	*registry.Record
 
-	mux     *http.ServeMux
-	ended   chan struct{}
-	refused []federation.RefusalCode
-	peers   []operatorapi.Peer
-	routes  []federation.MailboxLocation
-	dry     []bool // of the removals of blocks
+	mux   *http.ServeMux
+	ended chan struct{}
+	peers []operatorapi.Peer
 }
 
 func newHouse(t *testing.T) *house {
@@ -94,22 +93,21 @@ func newHouseFor(t *testing.T, admit func(*operators.Operators) operatorapi.Admi
 	record := storetest.Open(t)
 	h := &house{gateway: &gateway{record: record}, Record: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
-		Home: "gw.example", Gateway: h.gateway,
-		Record:    registry.Bound{Record: record, Names: registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}, Forget: func(federation.DID) {}},
-		Mailboxes: h, Links: h, Peers: h, Homes: h, Relay: h, Blocker: h, Senders: h, Vault: h, Policy: h, Settings: h, Doctor: h, Refusals: h,
-		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
+		Home: "gw.example", Gateway: h.gateway, Links: noLinks{}, Server: h,
+		Record: registry.Bound{Record: record, Names: registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}, Forget: func(federation.DID) {}},
+		Names:  bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
-		Document: h.document, Seen: record.Seen, AllowHeld: func(ctx context.Context, id int64) error { return record.DeliverHeld(ctx, id, time.Now()) },
-		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
+		Document: h.document,
+		Log:      slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record.Operators))
 	return h
 }
 
-func (*house) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
-func (*house) Statuses() []bridge.LinkStatus                                    { return nil }
-func (*house) Dial(string) error                                                { return nil }
-func (*house) Disconnect(string) error                                          { return nil }
-func (*house) Connect(string) error                                             { return nil }
+// noLinks are the links of a gateway without any.
+type noLinks struct{ operatorapi.Links }
+
+func (noLinks) Statuses() []bridge.LinkStatus { return nil }
+
 func (*house) Examine(context.Context, bool) []contract.Diagnosis {
 	return []contract.Diagnosis{{Check: "record", State: contract.DiagnosisOK, Detail: "it takes writes"}}
 }
@@ -125,16 +123,33 @@ func (*house) SetLogLevel(pkg, level string, _ bool) (contract.LogLevels, error)
 func (*house) Policy() contract.Policy {
 	return contract.Policy{Rules: []contract.PolicyRule{}, Limits: []contract.PolicyLimit{}}
 }
-func (*house) Keys(context.Context, time.Time) ([]contract.Key, error)  { return nil, nil }
-func (h *house) Peers() []operatorapi.Peer                              { return h.peers }
-func (h *house) Refused(code federation.RefusalCode)                    { h.refused = append(h.refused, code) }
-func (*house) SetMode(context.Context, federation.PeerMode, bool) error { return nil }
-func (h *house) Unblock(_ context.Context, _ federation.Block, dry bool) error {
-	h.dry = append(h.dry, dry)
+func (*house) ListKeys(context.Context, time.Time) ([]contract.Key, error)  { return nil, nil }
+func (h *house) Peers() []operatorapi.Peer                                  { return h.peers }
+func (*house) SetPeerMode(context.Context, federation.PeerMode, bool) error { return nil }
+func (*house) ClockDoubt() string                                           { return "" }
+
+func (g *gateway) Refused(code federation.RefusalCode) { g.refused = append(g.refused, code) }
+
+func (g *gateway) Unblock(_ context.Context, _ federation.Block, dry bool) error {
+	g.dry = append(g.dry, dry)
 	return nil
 }
 
-func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, bridge.Purged, error) {
+func (*gateway) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
+
+func (*gateway) About(context.Context, federation.HandoffID) ([]federation.Entry, error) {
+	return nil, nil
+}
+
+func (g *gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
+	return g.record.Seen(ctx, did)
+}
+
+func (g *gateway) AllowHeld(ctx context.Context, id int64) error {
+	return g.record.DeliverHeld(ctx, id, time.Now())
+}
+
+func (*gateway) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, bridge.Purged, error) {
 	return b, bridge.Purged{}, nil
 }
 
@@ -142,8 +157,8 @@ func (*house) MoveInbox(context.Context, federation.DID, federation.HomeID, bool
 	return federation.MovedInbox{}, nil
 }
 
-func (h *house) Routes(context.Context, federation.View) ([]federation.MailboxLocation, error) {
-	return h.routes, nil
+func (*house) MailboxRoutes(context.Context, federation.View) ([]federation.MailboxLocation, error) {
+	return nil, nil
 }
 
 func (*house) AddHome(context.Context, string, bool, bool) (federation.AddedHome, error) {
@@ -166,7 +181,7 @@ func (*house) Backup(context.Context) (io.ReadCloser, error) {
 	return nil, errors.New("there is none")
 }
 
-func (*house) Rotate(context.Context, string, time.Duration, time.Time) (contract.Key, error) {
+func (*house) RotateKey(context.Context, string, time.Duration, time.Time) (contract.Key, error) {
 	return contract.Key{}, errors.New("there is none")
 }
 

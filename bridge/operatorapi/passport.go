@@ -14,6 +14,6 @@ func (o *Operator) getPassport(ctx context.Context, in contract.ByID) (route.Fil
 	if err != nil {
 		return route.File{}, err
 	}
-	document, err := o.deps.Passports.Passport(ctx, view, time.Now())
+	document, err := o.deps.Server.Passport(ctx, view, time.Now())
 	return route.File{Content: bytes.NewReader(document.Content)}, err
 }

@@ -16,7 +16,7 @@ func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peere
 	if err != nil {
 		return Peered{}, err
 	}
-	added, err := o.deps.Homes.AddHome(ctx, ask.URL, ask.AllowPrivate, ask.DryRun)
+	added, err := o.deps.Server.AddHome(ctx, ask.URL, ask.AllowPrivate, ask.DryRun)
 	if err != nil {
 		return Peered{}, err
 	}
@@ -44,7 +44,7 @@ func shapeAdded(added federation.AddedHome) Peered {
 
 func (o *Operator) removePeer(ctx context.Context, in contract.PeerRemoval) (Peer, error) {
 	name := in.Name
-	gone, err := o.deps.Homes.RemoveHome(ctx, name, in.DryRun)
+	gone, err := o.deps.Server.RemoveHome(ctx, name, in.DryRun)
 	if err != nil {
 		return Peer{}, err
 	}
@@ -59,7 +59,7 @@ func (o *Operator) comparePeer(ctx context.Context, in contract.ActOnName) (Comp
 	if err != nil {
 		return Compared{}, err
 	}
-	done, err := o.deps.Peers.ComparePeer(ctx, federation.HomeID(in.Name), ask.DryRun)
+	done, err := o.deps.Server.ComparePeer(ctx, federation.HomeID(in.Name), ask.DryRun)
 	if err != nil {
 		return Compared{}, err
 	}

@@ -18,7 +18,7 @@ func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
 // peer returns a registry or a home that the configuration or an operator names.
 func (o *Operator) peer(name string) (Peer, bool) {
-	all := o.deps.Peers.Peers()
+	all := o.deps.Server.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
@@ -37,7 +37,7 @@ func (o *Operator) peers(context.Context, contract.Paging) (listing[Peer], error
 
 // shapePeers returns the registries and homes as they stand.
 func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
-	all := slices.Clone(o.deps.Peers.Peers())
+	all := slices.Clone(o.deps.Server.Peers())
 	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (o *Operator) setPeerMode(ctx context.Context, in contract.PeerMode) (Peer,
 		return Peer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
 	mode := federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}
-	if err := o.deps.Peers.SetMode(ctx, mode, true); err != nil {
+	if err := o.deps.Server.SetPeerMode(ctx, mode, true); err != nil {
 		return Peer{}, err
 	}
 	if _, known := o.peer(name); !known && !ask.New {
@@ -167,7 +167,7 @@ func (o *Operator) setPeerMode(ctx context.Context, in contract.PeerMode) (Peer,
 		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
 		return p, err
 	}
-	if err := o.deps.Peers.SetMode(ctx, mode, false); err != nil {
+	if err := o.deps.Server.SetPeerMode(ctx, mode, false); err != nil {
 		return Peer{}, err
 	}
 	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)

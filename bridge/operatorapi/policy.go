@@ -7,5 +7,5 @@ import (
 )
 
 func (o *Operator) getPolicy(_ context.Context, _ struct{}) (contract.Policy, error) {
-	return o.deps.Policy.Policy(), nil
+	return o.deps.Server.Policy(), nil
 }

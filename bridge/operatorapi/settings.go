@@ -13,7 +13,7 @@ func (o *Operator) reloadConfig(ctx context.Context, body route.Body[Act]) (cont
 	if err != nil {
 		return contract.Reloaded{}, err
 	}
-	done, err := o.deps.Settings.Reload(ctx, ask.DryRun)
+	done, err := o.deps.Server.Reload(ctx, ask.DryRun)
 	if err != nil {
 		return contract.Reloaded{}, err
 	}
@@ -28,7 +28,7 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 	if err != nil {
 		return contract.LogLevels{}, err
 	}
-	levels, err := o.deps.Settings.SetLogLevel(ask.Package, ask.Level, ask.DryRun)
+	levels, err := o.deps.Server.SetLogLevel(ask.Package, ask.Level, ask.DryRun)
 	if err != nil {
 		return contract.LogLevels{}, err
 	}

@@ -99,7 +99,7 @@ func waitOf(text string) (time.Duration, error) {
 func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.Judgement, wait time.Duration) error {
 	patient, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	entry, err := o.deps.Rulings.AwaitRuling(patient, judged.Entry.Event)
+	entry, err := o.deps.Gateway.AwaitRuling(patient, judged.Entry.Event)
 	if err != nil && patient.Err() != nil && ctx.Err() == nil {
 		f.Home, f.Waits = judged.View.Home, "waits for its home "+string(judged.View.Home)
 		return nil
@@ -116,7 +116,7 @@ func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,
 		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
-		Seen: o.deps.Seen,
+		Seen: o.deps.Gateway.Seen,
 	}
 }
 

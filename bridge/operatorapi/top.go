@@ -40,7 +40,7 @@ func (o *Operator) top(_ context.Context, query contract.TopQuery) (listing[Send
 	}
 	page := func(_ context.Context, _ string, limit int) (Page[Sender], error) {
 		senders := []Sender{}
-		for _, s := range o.deps.Senders.TopSenders(by, since, limit, time.Now()) {
+		for _, s := range o.deps.Gateway.TopSenders(by, since, limit, time.Now()) {
 			senders = append(senders, Sender(s))
 		}
 		return Page[Sender]{Items: senders}, nil

@@ -23,7 +23,7 @@ import (
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
-		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: passports{s}, Seen: s.Gateway.Seen,
+		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
 		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
 	}
 }
@@ -40,14 +40,6 @@ func (s *Server) agentsDeps(record registry.Bound) agentapi.Deps {
 	return agentapi.Deps{
 		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
 	}
-}
-
-// passports implements [participant.Passports].
-type passports struct{ *Server }
-
-// Passport implements [participant.Passports].
-func (p passports) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
-	return p.passport(ctx, view, now)
 }
 
 // callers implements [participant.Callers].

@@ -86,20 +86,17 @@ func openProblem(open []federation.HandoffID) error {
 	}
 }
 
-// eraser erases for operators. It implements [operatorapi.Eraser].
-type eraser struct{ p *Server }
-
-// Erase implements [operatorapi.Eraser]. A marker in data_dir names the DID from before the first
-// change until the end: see [unfinishedErasures].
-func (e eraser) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
+// Erase erases for an operator; see [Gateway.Erase]. A marker in data_dir names the DID from before the
+// first change until the end: see [unfinishedErasures].
+func (s *Server) Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error) {
 	if dry {
-		return e.p.Gateway.Erase(ctx, did, dry)
+		return s.Gateway.Erase(ctx, did, dry)
 	}
-	marker := erasureMarker(e.p.file, did)
-	if err := errors.Join(os.WriteFile(marker, []byte(did+"\n"), 0o600), backup.SyncFolder(e.p.file.Path("."))); err != nil {
+	marker := erasureMarker(s.file, did)
+	if err := errors.Join(os.WriteFile(marker, []byte(did+"\n"), 0o600), backup.SyncFolder(s.file.Path("."))); err != nil {
 		return federation.Erasing{}, fmt.Errorf("note the erasure: %w", err)
 	}
-	done, err := e.p.Gateway.Erase(ctx, did, dry)
+	done, err := s.Gateway.Erase(ctx, did, dry)
 	if _, refused := errors.AsType[*bridge.ProblemError](err); err != nil && !refused {
 		return done, err
 	}
@@ -133,14 +130,14 @@ func unfinishedErasures(file *configs.File) ([]string, error) {
 	return dids, err
 }
 
-// Copies implements [operatorapi.Eraser]. It returns the copies of the record that a migration, a
-// restore or a backup left below data_dir, and the folder of the batches exchanged between homes
-// through this gateway.
-func (e eraser) Copies() ([]string, error) {
-	found, err := backup.Copies(RestoreTarget(e.p.file))
+// RecordCopies returns the files that may still have erased text: the copies of the record that a
+// migration, a restore or a backup left below data_dir, and the folder of the batches exchanged between
+// homes through this gateway. It blocks on the disk.
+func (s *Server) RecordCopies() ([]string, error) {
+	found, err := backup.Copies(RestoreTarget(s.file))
 	if err != nil {
 		return nil, err
 	}
-	streams, err := filepath.Glob(e.p.file.Path(relay.StreamsFolder()))
+	streams, err := filepath.Glob(s.file.Path(relay.StreamsFolder()))
 	return append(found, streams...), err
 }

@@ -117,10 +117,10 @@ func (h *homes) OpenUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
 
-// CheckRelay implements [operatorapi.Relay]: it examines the server that wakes waiters inside this
-// gateway, and the one at which homes meet.
-func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
-	return append([]federation.Finding{h.relay.Check()}, h.hub.Check(ctx, h.peers(), time.Now)...)
+// CheckRelay examines the server that wakes waiters inside this gateway, and the one at which homes
+// meet. It blocks on the network.
+func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
+	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
 }
 
 // recipients implements [Recipients], [Rerouter] and [Mailboxes].

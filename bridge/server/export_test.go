@@ -73,7 +73,7 @@ func (s Still) ApplyAgain(ctx context.Context) error {
 
 // BlockHome blocks another home, and reports whether the link that runs obeys.
 func (s Still) BlockHome(ctx context.Context, home string) (blocked bool, err error) {
-	err = s.setMode(ctx, federation.PeerMode{Domain: home, Mode: "block", Since: time.Now()}, false)
+	err = s.SetPeerMode(ctx, federation.PeerMode{Domain: home, Mode: "block", Since: time.Now()}, false)
 	link, ok := s.Gateway.Links().Named(home).(interface{ Blocked() bool })
 	return ok && link.Blocked(), err
 }

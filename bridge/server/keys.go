@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +46,17 @@ func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) contract.
 	case identity.KeptSecret, identity.TokenSecret: // have no public part
 	}
 	return shown
+}
+
+// ListKeys returns the public parts of all keys, with the rotated ones. It reads files, or blocks on a
+// signer.
+func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]contract.Key, error) {
+	keys, err := KeyFolder(s.file).List(ctx)
+	var shown []contract.Key
+	for _, key := range keys {
+		shown = append(shown, ShowKey(key, s.file, now))
+	}
+	return shown, err
 }
 
 // RefusedKey returns the word for a refused key, and "" for another error.
@@ -142,18 +152,18 @@ func (f keyFetcher) Seek(ctx context.Context, q federation.KeyQuery) { f.p.atHan
 // Cancel implements [KeyFetcher].
 func (f keyFetcher) Cancel(link string) { f.p.lookups.Cancel(link) }
 
-// rotate gives the gateway another key, and gives the new keys to each component that signs or
-// verifies with them. A signature that is made meanwhile is of the old key, which is valid.
-func (s *Server) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
+// RotateKey gives the gateway another key, and gives the new keys to each component that signs or
+// verifies with them. The old key verifies for the overlap. Its error may be a [*bridge.ProblemError].
+func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: bridge.OneLine(err)}
 	}
 	made, err := s.keyring.Rotate(name, overlap, now)
 	if word := RefusedKey(err); word != "" {
-		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: bridge.OneLine(err)}
 	}
 	if err != nil {
 		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
@@ -171,9 +181,4 @@ func (s *Server) rotate(ctx context.Context, text string, overlap time.Duration,
 func (s *Server) useKeys() {
 	s.openKeys()
 	s.limit(s.limited)
-}
-
-// oneLine returns the text of an error in one line.
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }

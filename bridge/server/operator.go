@@ -28,13 +28,10 @@ import (
 
 // mountOperator registers the operator API for the callers that an admission admits.
 func (s *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
-	record, requests := s.bound(), HomeRequests{Locator: s.homes.locator, Peering: s.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
-		Home: s.homeID(), Gateway: s.Gateway, Deadlines: s.Gateway, Rulings: s.Gateway, Refusals: s.Gateway, Senders: s.Gateway, Blocker: s.Gateway, Eraser: eraser{s}, Messages: s.Gateway, Links: s.Gateway.Links(),
-		Record: record, Clock: s.clock, Seen: s.Gateway.Seen, Mailboxes: requests, Homes: requests, Relay: s.homes,
-		Peers: operatorPeers{s}, Passports: passports{s}, Vault: vault{s}, Policy: judging{s}, Settings: operatorSettings{s}, Doctor: doctor{s}, Hooks: s.agentHooks(), Wakes: s.relay,
+		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), Wakes: s.relay,
 		Signer: s.homeKeys(), Evidence: s.contexts(nil), Names: s.bindings(), PublicURL: s.publicURL, Limits: &s.linkLimits,
-		CheckDID: identity.CheckDID, AllowHeld: s.Gateway.AllowHeld,
+		CheckDID: identity.CheckDID,
 		Document: func(ctx context.Context, did federation.DID) (federation.Document, error) {
 			return s.directory.Load().Refresh(ctx, did, time.Now())
 		},
@@ -62,31 +59,15 @@ func (s *Server) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// vault implements [operatorapi.Vault].
-type vault struct{ p *Server }
-
-// Backup implements [operatorapi.Vault].
-func (v vault) Backup(ctx context.Context) (io.ReadCloser, error) {
-	return backup.Stream(ctx, BackupSource(v.p.file))
+// Backup returns a tar file of the record and the keys as they are now. It blocks until all is
+// copied. The caller closes it.
+func (s *Server) Backup(ctx context.Context) (io.ReadCloser, error) {
+	return backup.Stream(ctx, BackupSource(s.file))
 }
 
-// Rotate implements [operatorapi.Vault].
-func (v vault) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error) {
-	return v.p.rotate(ctx, name, overlap, now)
-}
-
-// Keys implements [operatorapi.Vault].
-func (v vault) Keys(ctx context.Context, now time.Time) ([]contract.Key, error) {
-	keys, err := KeyFolder(v.p.file).List(ctx)
-	var shown []contract.Key
-	for _, key := range keys {
-		shown = append(shown, ShowKey(key, v.p.file, now))
-	}
-	return shown, err
-}
-
-// passport returns the passport of a handoff as it stood when the view was read.
-func (s *Server) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
+// Passport returns the passport of a handoff as it stood when the view was read. It reads the record
+// and signs. Its error may be a [*bridge.ProblemError].
+func (s *Server) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
 	text, err := passport.Issue(ctx, s.Record, s.serverKey(), view, now)
 	problem := func(status int, detail string) error {
 		return &operatorapi.ProblemError{Status: status, Code: operatorapi.CodeFailed, Detail: detail}
@@ -97,7 +78,7 @@ func (s *Server) passport(ctx context.Context, view federation.View, now time.Ti
 	case errors.Is(err, passport.ErrTooLong):
 		err = problem(http.StatusUnprocessableEntity, fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes))
 	}
-	return operatorapi.Document{MediaType: passport.MediaType, Content: text}, err
+	return bridge.Document{MediaType: passport.MediaType, Content: text}, err
 }
 
 // mountAdmin registers the operator API and the probes on the socket, and on admin.listen for
@@ -108,7 +89,7 @@ func (s *Server) mountAdmin() {
 	s.mountProbes(s.socketMux, nil, nil)
 	check := operatorapi.NewTokenCheck(s.Record.Operators)
 	operator := s.mountOperator(s.adminMux, check.Admit)
-	ui := page.New(page.Deps{Home: s.homeID(), API: operator, Tokens: s.Record.Operators, Check: check, Log: s.log, Ended: s.ended})
+	ui := page.New(page.Deps{Home: s.homeID(), Mount: operator.Mount, Tokens: s.Record.Operators, Check: check, Log: s.log, Ended: s.ended})
 	ui.Mount(s.adminMux)
 	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
 	guard, guardDebug := withToken, withToken
@@ -153,27 +134,25 @@ func (s *Server) parts() []operatorapi.Part {
 	return parts
 }
 
-// doctor implements [operatorapi.Doctor].
-type doctor struct{ p *Server }
-
-// Examine implements [operatorapi.Doctor].
-func (d doctor) Examine(ctx context.Context, online bool) []contract.Diagnosis {
-	file := d.p.file
+// Examine checks the gateway and returns the result of each check. With online it also offers a canary
+// to each peer. It blocks on the disk and the network, for less than thirty seconds.
+func (s *Server) Examine(ctx context.Context, online bool) []contract.Diagnosis {
+	file := s.file
 	c := checkup.Checkup{
-		Home: d.p.homeID(), Key: string(identity.KeyDID(d.p.serverKey().Public)),
-		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: d.p.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir,
-		Record: d.p.Record, Relay: d.p.relay, Links: d.p.Gateway.Links().Statuses(), Peers: d.p.peers(),
-		Documents: d.p.client, Canary: d.p.homes.canary,
+		Home: s.homeID(), Key: string(identity.KeyDID(s.serverKey().Public)),
+		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: s.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir,
+		Record: s.Record, Relay: s.relay, Links: s.Gateway.Links().Statuses(), Peers: s.Peers(),
+		Fetch: s.client.Get, Canary: s.homes.canary,
 	}
 	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
 	if tls := file.TLSConfig(); tls != nil && len(tls.Certificates) > 0 {
 		c.Certificate = tls.Certificates[0].Leaf
 	}
-	if d.p.public != nil && len(file.HTTP.TrustedProxies) > 0 {
-		c.Proxies = new(d.p.public.Unforwarded())
+	if s.public != nil && len(file.HTTP.TrustedProxies) > 0 {
+		c.Proxies = new(s.public.Unforwarded())
 	}
-	if d.p.hub != nil {
-		c.Hub = d.p.hub
+	if s.hub != nil {
+		c.Hub = s.hub
 	}
 	return c.Examine(ctx, online)
 }
@@ -187,37 +166,31 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 	g.deps.Metrics.Refusals.WithLabelValues(OperatorLink, code.Upper()).Inc()
 }
 
-// HomeRequests carries out the requests of operators about other homes. Its errors are
-// [*bridge.ProblemError], or come from the record and the network.
-type HomeRequests struct {
-	Locator *mailbox.Locator
-	Peering *peering.Peering
-}
-
 // AddHome inspects another home, keeps it, and sends it a canary, unless dry asks for the
 // inspection alone. A private address is inspected where the operator allows it. AddHome blocks
-// until the canary is back, some thirty seconds at most.
-func (r HomeRequests) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
-	added, err := r.Peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
+// until the canary is back, for at most thirty seconds. Its error may be a [*bridge.ProblemError], as
+// that of RemoveHome and MoveInbox.
+func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {
+	added, err := s.homes.peering.Add(ctx, peering.Request{URL: url, AllowPrivate: allowPrivate, DryRun: dry})
 	return federation.AddedHome{Home: added.Home, Findings: added.Findings, Canary: added.Canary}, problemOf(err)
 }
 
 // RemoveHome removes a home that AddHome added, or with dry checks whether it can.
-func (r HomeRequests) RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
-	gone, err := r.Peering.Remove(ctx, name, dry)
+func (s *Server) RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error) {
+	gone, err := s.homes.peering.Remove(ctx, name, dry)
 	return gone, problemOf(err)
 }
 
 // MoveInbox moves the mailbox of a DID and its unread entries to another home, or with dry counts
 // them. It blocks on the network.
-func (r HomeRequests) MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error) {
-	moved, err := r.Locator.Move(ctx, did, to, dry, time.Now)
+func (s *Server) MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error) {
+	moved, err := s.homes.locator.Move(ctx, did, to, dry, time.Now)
 	return moved, problemOf(err)
 }
 
-// Routes returns the known locations of the mailboxes of the parties of a handoff.
-func (r HomeRequests) Routes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
-	return r.Locator.OfParties(ctx, v)
+// MailboxRoutes returns the known locations of the mailboxes of the parties of a handoff.
+func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
+	return s.homes.locator.OfParties(ctx, v)
 }
 
 // problemOf returns an error about other homes as operators read it.
@@ -247,3 +220,9 @@ func problemOf(err error) error {
 	}
 	return problem
 }
+
+// ClockDoubt returns why the clock is unconfirmed, "" if it is confirmed. It does not block.
+func (s *Server) ClockDoubt() string { return s.clock.Doubt() }
+
+// AcceptClock confirms the clock, and reports whether it was in doubt. It does not block.
+func (s *Server) AcceptClock(by string) bool { return s.clock.Accept(by) }

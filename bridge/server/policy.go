@@ -33,14 +33,11 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 	return policy
 }
 
-// judging implements [operatorapi.PolicySource].
-type judging struct{ p *Server }
-
-// Policy implements [operatorapi.PolicySource].
-func (j judging) Policy() contract.Policy {
-	j.p.changing.Lock() // reading a table notes that it was read
-	defer j.p.changing.Unlock()
-	return policyOf(j.p.limited)
+// Policy returns the rules and limits that hold now.
+func (s *Server) Policy() contract.Policy {
+	s.changing.Lock() // reading a table notes that it was read
+	defer s.changing.Unlock()
+	return policyOf(s.limited)
 }
 
 // policyOf returns the rules and limits of a configuration without mistakes, with their lines.

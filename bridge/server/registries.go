@@ -73,7 +73,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 		},
 		Identity: s.homeKeys(), Operators: s.modes, Quotas: registryQuotas{s},
 		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Callers: s.Gateway.Links(), Hooks: s.agentHooks(),
-		Fetch: registries{s.peering}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
+		Fetch: registries{s.registryClient}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = s.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
 		},
@@ -92,12 +92,12 @@ func (q registryQuotas) FirstContacts() federation.InboxLimits { return *q.p.fir
 // RegistrationsPerHour implements [airc.Quotas].
 func (q registryQuotas) RegistrationsPerHour() int { return int(q.p.registrations.Load()) }
 
-// peers returns the registries and homes that the configuration or an operator names.
-func (s *Server) peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
+// Peers returns the registries and homes that the configuration or an operator names. It does not block.
+func (s *Server) Peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
 
 // isPeer reports whether a registry or a home has a name.
 func (s *Server) isPeer(name string) bool {
-	return slices.ContainsFunc(s.peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+	return slices.ContainsFunc(s.Peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
 }
 
 // registries returns the peers of links, such as other registries.
@@ -114,9 +114,9 @@ func (s *Server) registries() []operatorapi.Peer {
 	return all
 }
 
-// setMode sets the mode of a registry, of a home, or of both where they have one name; a dry
-// run only checks the name.
-func (s *Server) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+// SetPeerMode sets the mode of a registry, of a home, or of both if they have one name; a dry run only
+// checks the name. Its error may be a [*bridge.ProblemError].
+func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	if s.homes.peer(federation.HomeID(m.Domain)) == nil {
 		if err := s.Gateway.Links().CheckPeer(m.Domain); err != nil {
 			return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or " + err.Error()}
@@ -150,21 +150,11 @@ func (s *Server) readModes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// operatorPeers implements [operatorapi.Peers].
-type operatorPeers struct{ p *Server }
-
-// Peers implements [operatorapi.Peers].
-func (o operatorPeers) Peers() []operatorapi.Peer { return o.p.peers() }
-
-// SetMode implements [operatorapi.Peers].
-func (o operatorPeers) SetMode(ctx context.Context, m federation.PeerMode, dry bool) error {
-	return o.p.setMode(ctx, m, dry)
-}
-
-// ComparePeer implements [operatorapi.Peers].
-func (o operatorPeers) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
+// ComparePeer compares histories with another home and sends the steps that it lacks; a dry run only
+// checks that there is such a home. It blocks on the network. Its error may be a [*bridge.ProblemError].
+func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
 	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
-	peer := o.p.homes.peer(home)
+	peer := s.homes.peer(home)
 	if peer == nil {
 		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&mailbox.PeerError{Home: home}).Error()}
 	}

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
 	"baton/configs"
 )
@@ -87,16 +87,21 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 	}
 }
 
-// ErrNoFile is returned by [Server.Reload] of a server without a configuration file.
-var ErrNoFile = errors.New("this gateway has no configuration file")
-
-// Reload reads the configuration again and applies its reloadable keys. With dry
-// it only compares. It blocks until [Server.Serve] has done it.
+// Reload reads the configuration again and applies its reloadable keys. With dry it only compares. It
+// blocks until [Server.Serve] has done it, and the links that the change ends are closed. A mistake in
+// the file changes nothing, and is a [*bridge.ProblemError] with its line.
 func (s *Server) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
 	if s.reloads == nil {
-		return contract.Reloaded{}, ErrNoFile
+		return contract.Reloaded{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway has no configuration file"}
 	}
-	return s.reloads.Ask(ctx, dry)
+	done, err := s.reloads.Ask(ctx, dry)
+	if errors.Is(err, ErrEnding) {
+		return done, &bridge.ProblemError{Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, Detail: err.Error()}
+	}
+	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
+		return done, &bridge.ProblemError{Status: http.StatusUnprocessableEntity, Code: bridge.CodeFailed, Detail: "nothing changed; " + bridge.OneLine(invalid)}
+	}
+	return done, err
 }
 
 // reload applies what may change while the gateway runs, and names the keys that want a
@@ -149,30 +154,30 @@ func (s *Server) settings(file *configs.File) []contract.Setting {
 	return shown
 }
 
-// operatorSettings implements [operatorapi.Settings].
-type operatorSettings struct{ p *Server }
-
-// Reload implements [operatorapi.Settings].
-func (s operatorSettings) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
-	done, err := s.p.Reload(ctx, dry)
-	switch {
-	case errors.Is(err, ErrNoFile):
-		return done, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: err.Error()}
-	case errors.Is(err, ErrEnding):
-		return done, &operatorapi.ProblemError{Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: err.Error()}
+// SetLogLevel sets the level of a package and of the packages below it, or of all packages for "", and
+// returns the levels after it. A dry run changes none. It does not block. Its error is a
+// [*bridge.ProblemError].
+func (s *Server) SetLogLevel(pkg, name string, dry bool) (contract.LogLevels, error) {
+	if s.options.Levels == nil {
+		return contract.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
 	}
-	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok {
-		return done, &operatorapi.ProblemError{Status: http.StatusUnprocessableEntity, Code: operatorapi.CodeFailed, Detail: "nothing changed; " + oneLine(invalid)}
+	names := []string{"debug", "info", "warn", "error"}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil || !slices.Contains(names, name) {
+		return contract.LogLevels{}, bridge.UsageProblem("level: want " + strings.Join(names, ", "))
 	}
-	return done, err
-}
-
-// SetLogLevel implements [operatorapi.Settings].
-func (s operatorSettings) SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error) {
-	if s.p.options.Levels == nil {
-		return contract.LogLevels{}, operatorapi.ErrNoLog()
+	if pkg != "" && !strings.HasPrefix(pkg, "bridge") && !strings.HasPrefix(pkg, "federation") && pkg != "cmd/baton" {
+		return contract.LogLevels{}, bridge.UsageProblem("package: want the folder of a package, such as bridge/irc/freeq")
 	}
-	return operatorapi.SetLevel(s.p.options.Levels, pkg, level, dry)
+	if !dry {
+		s.options.Levels.Set(pkg, level)
+	}
+	general, folders := s.options.Levels.All()
+	all := contract.LogLevels{Level: strings.ToLower(general.String()), Packages: map[string]string{}}
+	for folder, level := range folders {
+		all.Packages[folder] = strings.ToLower(level.String())
+	}
+	return all, nil
 }
 
 // Each replica reads most state of operators from the record with each request: tokens, bindings, holds.

@@ -57,37 +57,37 @@ type Server struct {
 	Gateway *Gateway
 	Metrics *prometheus.Registry
 
-	file      *configs.File
-	options   Options
-	log       *slog.Logger
-	counters  *bridge.Metrics
-	public    *httpd.Server // nil where the configuration has no listener
-	admin     *httpd.Server // nil where the configuration has no listener
-	socket    *httpd.Server // nil where the configuration has no socket
-	publicMux *http.ServeMux
-	adminMux  *http.ServeMux
-	socketMux *http.ServeMux
-	publicURL string
-	clock     *Clock // by which handoffs and keys expire
-	keyring   *identity.Keyring
-	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
-	keys      atomic.Pointer[identity.KeySource]
-	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
-	lookups   *identity.Lookups               // of the rest
-	proofs    identity.Logins                 // that wait for documents
-	streams   participant.Streams             // that participants watch, on all networks
-	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
-	rates     *home.Rates
-	strangers *home.Strangers
-	client    *identity.Client // for what must be fetched from strangers
-	peering   *identity.Client // for what is asked of other registries
-	homes     *homes
-	traces    *tracing.Tracer // nil if none are recorded
-	hub       *relay.Hub      // nil if none is configured
-	host      *relay.Host     // nil if other homes have no links to this one
-	hooks     *webhook.Hooks  // nil if the configuration has none
-	voiceHub  files.Hub       // serves the voice directories with tokens
-	served    map[string]bool // patterns of the routes of links that a reload may replace
+	file           *configs.File
+	options        Options
+	log            *slog.Logger
+	counters       *bridge.Metrics
+	public         *httpd.Server // nil where the configuration has no listener
+	admin          *httpd.Server // nil where the configuration has no listener
+	socket         *httpd.Server // nil where the configuration has no socket
+	publicMux      *http.ServeMux
+	adminMux       *http.ServeMux
+	socketMux      *http.ServeMux
+	publicURL      string
+	clock          *Clock // by which handoffs and keys expire
+	keyring        *identity.Keyring
+	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
+	keys           atomic.Pointer[identity.KeySource]
+	atHand         atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
+	lookups        *identity.Lookups               // of the rest
+	proofs         identity.Logins                 // that wait for documents
+	streams        participant.Streams             // that participants watch, on all networks
+	relay          *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
+	rates          *home.Rates
+	strangers      *home.Strangers
+	client         *identity.Client // for what must be fetched from strangers
+	registryClient *identity.Client // for requests to other registries
+	homes          *homes
+	traces         *tracing.Tracer // nil if none are recorded
+	hub            *relay.Hub      // nil if none is configured
+	host           *relay.Host     // nil if other homes have no links to this one
+	hooks          *webhook.Hooks  // nil if the configuration has none
+	voiceHub       files.Hub       // serves the voice directories with tokens
+	served         map[string]bool // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
 	logins credential.Addresses
@@ -146,7 +146,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
 	s.client = newClient(s.file)
 	var err error
-	if s.peering, err = newRegistryClient(s.file, s.client); err != nil {
+	if s.registryClient, err = newRegistryClient(s.file, s.client); err != nil {
 		return nil, err
 	}
 	if err := s.openTraces(ctx); err != nil {

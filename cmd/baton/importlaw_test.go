@@ -41,7 +41,7 @@ var law = []struct {
 	{"bridge/route", []string{"bridge", "federation"}},
 	{"bridge/route/openapi", kit},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
-	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/fault"}},
+	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/fault", "federation/peering", "federation/store/registry"}},
 	{"bridge/operatorapi/client", []string{
 		"bridge", "bridge/operatorapi/contract", "bridge/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},

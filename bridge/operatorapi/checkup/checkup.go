@@ -21,6 +21,8 @@ import (
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/fault"
+	"baton/federation/peering"
+	"baton/federation/store/registry"
 )
 
 // The bounds of the checks.
@@ -34,27 +36,12 @@ const (
 	shortValidity = 14 * 24 * time.Hour
 )
 
-// Record takes a write, or says why it does not. It waits for the disk or the server.
-type Record interface {
-	Ready(ctx context.Context) error
-}
-
 // Server is a connection to a server: Ready returns why it is not there now, and waits for nothing.
 type Server interface {
 	Ready() error
 }
 
-// Documents reads the document at an address as other homes do.
-type Documents interface {
-	Get(ctx context.Context, address string) ([]byte, error)
-}
-
-// Canary offers a handoff to another home and waits until that has completed it.
-type Canary interface {
-	Send(ctx context.Context, to federation.HomeID) (federation.CanaryReport, error)
-}
-
-// Checkup is a gateway as it is configured now. It implements [operatorapi.Doctor].
+// Checkup is a gateway as it is configured now.
 type Checkup struct {
 	Home        federation.HomeID
 	Key         string   // the did:key that signs now
@@ -70,13 +57,14 @@ type Checkup struct {
 
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
-	Record    Record
-	Relay     Server
-	Hub       Server // nil without one
-	Links     []bridge.LinkStatus
-	Peers     []contract.Peer
-	Documents Documents
-	Canary    Canary
+	Record *registry.Record
+	Relay  Server
+	Hub    Server // nil without one
+	Links  []bridge.LinkStatus
+	Peers  []contract.Peer
+	// Fetch returns the document at an address as other homes read it.
+	Fetch  func(ctx context.Context, address string) ([]byte, error)
+	Canary *peering.Canary
 }
 
 // Examine makes each check, and with online the ones that other homes take part in.
@@ -133,16 +121,16 @@ func diagnoseProxies(p bridge.Unforwarded) contract.Diagnosis {
 
 func (c Checkup) record(ctx context.Context) contract.Diagnosis {
 	if err := c.Record.Ready(ctx); err != nil {
-		return fails("record", oneLine(err), "look at the disk and the log, and run baton verify")
+		return fails("record", bridge.OneLine(err), "look at the disk and the log, and run baton verify")
 	}
 	if err := writeTest(c.Folder); err != nil {
-		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, oneLine(err)), "free space on the disk of "+c.Folder)
+		return fails("record", fmt.Sprintf("cannot write a test file of %d KiB beside it: %s", testBytes>>10, bridge.OneLine(err)), "free space on the disk of "+c.Folder)
 	}
 	if len(c.Unfinished) > 0 {
 		return warns("record", "the erasure of "+c.Unfinished[0]+" was cut short", "run baton erase "+c.Unfinished[0]+" again")
 	}
 	if c.UnfinishedErr != nil {
-		return warns("record", "an erasure was cut short, and its file cannot be read: "+oneLine(c.UnfinishedErr), "make the file readable")
+		return warns("record", "an erasure was cut short, and its file cannot be read: "+bridge.OneLine(c.UnfinishedErr), "make the file readable")
 	}
 	return fine("record", "it takes writes")
 }
@@ -167,7 +155,7 @@ func writeTest(folder string) (err error) {
 func checkFsync(folder string) contract.Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {
-		return fails("fsync", oneLine(err), "make data_dir writable for the gateway")
+		return fails("fsync", bridge.OneLine(err), "make data_dir writable for the gateway")
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
@@ -176,7 +164,7 @@ func checkFsync(folder string) contract.Diagnosis {
 		start := time.Now()
 		_, err := file.Write(make([]byte, 4096))
 		if err = errors.Join(err, file.Sync()); err != nil {
-			return fails("fsync", oneLine(err), "look at the disk")
+			return fails("fsync", bridge.OneLine(err), "look at the disk")
 		}
 		took = append(took, time.Since(start))
 	}
@@ -212,12 +200,12 @@ func (c Checkup) permissions() contract.Diagnosis {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fails("permissions", oneLine(err), "make the keys readable for the gateway")
+		return fails("permissions", bridge.OneLine(err), "make the keys readable for the gateway")
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return fails("permissions", oneLine(err), "put the file back")
+			return fails("permissions", bridge.OneLine(err), "put the file back")
 		}
 		if info.Mode().Perm()&0o077 != 0 {
 			return fails("permissions", fmt.Sprintf("others may read %s (mode %04o)", path, info.Mode().Perm()), "chmod 600 "+path)
@@ -286,7 +274,7 @@ func (c Checkup) did(ctx context.Context) contract.Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have " + address + " lead to http.listen"
 	if err != nil {
-		return fails("did", oneLine(err), remedy)
+		return fails("did", bridge.OneLine(err), remedy)
 	}
 	key := strings.TrimPrefix(c.Key, "did:key:")
 	if !bytes.Contains(body, []byte(key)) {
@@ -300,7 +288,7 @@ func (c Checkup) wellKnown(ctx context.Context) contract.Diagnosis {
 	address, body, err := c.ownDocument(ctx, federation.ProfilePath)
 	remedy := "have " + address + " lead to http.listen"
 	if err != nil {
-		return fails("well-known", oneLine(err), remedy)
+		return fails("well-known", bridge.OneLine(err), remedy)
 	}
 	profile, err := federation.ParseHomeProfile(body)
 	if err != nil || profile.Home != c.Home {
@@ -316,7 +304,7 @@ func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (addr
 	if address, err = federation.JoinURL(federation.BaseURL(string(c.Home)), path, nil); err != nil {
 		return "", nil, err
 	}
-	if body, err = c.Documents.Get(ctx, address); err != nil {
+	if body, err = c.Fetch(ctx, address); err != nil {
 		return address, nil, fmt.Errorf("read %s: %w", address, err)
 	}
 	return address, body, nil
@@ -324,13 +312,13 @@ func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (addr
 
 func (c Checkup) relay() contract.Diagnosis {
 	if err := c.Relay.Ready(); err != nil {
-		return fails("relay", oneLine(err), "look at [relay] and its server")
+		return fails("relay", bridge.OneLine(err), "look at [relay] and its server")
 	}
 	if c.Hub == nil {
 		return fine("relay", "reached; no hub is configured")
 	}
 	if err := c.Hub.Ready(); err != nil {
-		return fails("relay", "hub: "+oneLine(err), "run baton relay check")
+		return fails("relay", "hub: "+bridge.OneLine(err), "run baton relay check")
 	}
 	return fine("relay", "reached, and the hub too")
 }
@@ -382,7 +370,7 @@ func (c Checkup) roundTrips(ctx context.Context) []contract.Diagnosis {
 			report, err := c.Canary.Send(ctx, federation.HomeID(s.Link.Name()))
 			switch {
 			case err != nil:
-				all[i] = fails(check, oneLine(err), "look at the log")
+				all[i] = fails(check, bridge.OneLine(err), "look at the log")
 			case !report.Green:
 				all[i] = fails(check, report.Reason, "see baton explain "+report.Handoff.String())
 			default:
@@ -392,9 +380,4 @@ func (c Checkup) roundTrips(ctx context.Context) []contract.Diagnosis {
 	}
 	group.Wait()
 	return all
-}
-
-// oneLine returns the text of an error on one line.
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }

@@ -12,13 +12,8 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi/checkup"
 	"baton/bridge/operatorapi/contract"
+	"baton/federation/store/storetest"
 )
-
-// writable is a record that accepts small writes even if the disk is full.
-type writable struct{}
-
-// Ready implements [checkup.Record].
-func (writable) Ready(context.Context) error { return nil }
 
 // reached is a reachable relay.
 type reached struct{}
@@ -27,13 +22,11 @@ type reached struct{}
 func (reached) Ready() error { return nil }
 
 // nothing is a web without documents.
-type nothing struct{}
-
-// Get implements [checkup.Documents].
-func (nothing) Get(context.Context, string) ([]byte, error) { return nil, context.Canceled }
+func nothing(context.Context, string) ([]byte, error) { return nil, context.Canceled }
 
 // A file size limit on the process simulates a full disk.
 func TestRecordCheckWritesATestFile(t *testing.T) {
+	record := storetest.Open(t)
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
@@ -44,7 +37,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
-		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: writable{}, Relay: reached{}, Documents: nothing{}}
+		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached{}, Fetch: nothing}
 		return c.Examine(t.Context(), false)[0]
 	}
 	if got := check(before.Cur); got.State != contract.DiagnosisOK {
@@ -66,7 +59,7 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
-		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: writable{}, Relay: reached{}, Documents: nothing{}, Proxies: proxies}
+		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached{}, Fetch: nothing, Proxies: proxies}
 		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {
 			t.Errorf("%+v lack %+v", all, want)
 		}

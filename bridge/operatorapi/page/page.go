@@ -26,17 +26,11 @@ const prefix = "/ui/"
 // first is the page that "/" and "/ui/" lead to.
 const first = prefix + "links"
 
-// API is the operator API.
-type API interface {
-	// Mount registers the routes of the API for the callers that an admission admits. It does
-	// not block.
-	Mount(mux *http.ServeMux, admit operatorapi.Admission)
-}
-
 // Deps is what the page works with.
 type Deps struct {
-	Home   federation.HomeID // told in the head of each page
-	API    API
+	Home federation.HomeID // told in the head of each page
+	// Mount registers the operator API for the callers that an admission admits.
+	Mount  func(mux *http.ServeMux, admit operatorapi.Admission)
 	Tokens *operators.Operators
 	Check  *operatorapi.TokenCheck // of tokens that log in
 	Log    *slog.Logger
@@ -55,7 +49,7 @@ type Page struct {
 // New returns the page of a gateway. It does no I/O.
 func New(d Deps) *Page {
 	inner := http.NewServeMux()
-	d.API.Mount(inner, admit)
+	d.Mount(inner, admit)
 	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: newSessions(), files: readFiles(), streams: make(chan struct{}, maxStreams)}
 }
 

@@ -22,10 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// api answers each list with no item, and links with one whose name tries to be markup.
-type api struct{}
-
-func (api) Mount(mux *http.ServeMux, admit operatorapi.Admission) {
+// mount registers an API that answers each list with one link, whose name tries to be markup.
+func mount(mux *http.ServeMux, admit operatorapi.Admission) {
 	mux.HandleFunc(operatorapi.Prefix, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := admit(r, federation.ReadScope); err != nil {
 			http.Error(w, "", http.StatusForbidden)
@@ -47,7 +45,7 @@ func newPage(t *testing.T, life time.Duration) (mux *http.ServeMux, token string
 	if err := record.AddToken(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
-	p := page.New(page.Deps{Home: "gw.example", API: api{}, Tokens: record.Operators, Check: operatorapi.NewTokenCheck(record.Operators), Log: slog.New(slog.DiscardHandler)})
+	p := page.New(page.Deps{Home: "gw.example", Mount: mount, Tokens: record.Operators, Check: operatorapi.NewTokenCheck(record.Operators), Log: slog.New(slog.DiscardHandler)})
 	mux = http.NewServeMux()
 	p.Mount(mux)
 	return mux, text
