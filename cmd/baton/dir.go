@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi/text"
 	"baton/translate/taskfile"
@@ -52,7 +53,7 @@ func (cmd dirList) Run(c *cli, streams std) error {
 		return err
 	}
 	for _, file := range odd {
-		fmt.Fprintf(streams.err, "baton: dir list: %s: %s\n", text.Printable(file.Name), text.Printable(oneLine(file.Err)))
+		fmt.Fprintf(streams.err, "baton: dir list: %s: %s\n", text.Printable(file.Name), text.Printable(bridge.OneLine(file.Err)))
 	}
 	raw := []json.RawMessage{}
 	for _, item := range items {

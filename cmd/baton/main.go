@@ -19,6 +19,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"baton/bridge"
 	"baton/bridge/conform"
 	"baton/bridge/files/directory"
 	"baton/bridge/operatorapi"
@@ -175,10 +176,10 @@ func tell(streams std, asJSON bool, command string, err error) int {
 		return code
 	}
 	if !asJSON {
-		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, text.Printable(oneLine(err)))
+		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, text.Printable(bridge.OneLine(err)))
 		return code
 	}
-	answer := map[string]any{"error": map[string]any{"code": word, "detail": oneLine(err), "retry_after": retry}}
+	answer := map[string]any{"error": map[string]any{"code": word, "detail": bridge.OneLine(err), "retry_after": retry}}
 	if err := json.NewEncoder(streams.err).Encode(answer); err != nil {
 		return exitFailed
 	}
@@ -240,8 +241,4 @@ func problemExit(code string) int {
 		return exitUnavailable
 	}
 	return exitRefused
-}
-
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
