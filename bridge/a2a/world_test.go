@@ -80,7 +80,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	w.gateway.home.Same = w.gateway.Same
 	w.keys = []ed25519.PublicKey{bridgetest.SeededKey("server").Public}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 3, MaxAttempts: 2, Timeout: time.Second}, webhook.Deps{
-		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pushers: w, Wakes: wakes,
+		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher, Wakes: wakes,
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	ports := bridgetest.Ports(w.gateway)
@@ -119,7 +119,7 @@ func (w *world) run(tb testing.TB) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// Pusher implements [webhook.Pushers].
+// Pusher implements the port of webhook.Deps.
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
 // Left implements [participant.Rates].
@@ -316,20 +316,20 @@ type posted struct {
 // Callable implements [webhook.Outside].
 func (*outside) Callable(_ context.Context, address string) error {
 	if address == "https://inside.example/" {
-		return webhook.ErrAddress
+		return identity.ErrNotAllowed
 	}
 	return nil
 }
 
 // Call implements [webhook.Outside].
-func (o *outside) Call(_ context.Context, address string, header http.Header, body []byte) (webhook.Answer, error) {
+func (o *outside) Call(_ context.Context, address string, header http.Header, body []byte) (identity.Answer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.posts = append(o.posts, posted{address, header, string(body)})
 	if o.came != nil {
 		o.came <- struct{}{}
 	}
-	return webhook.Answer{Status: o.status}, nil
+	return identity.Answer{Status: o.status}, nil
 }
 
 // skills keeps skills in a record.

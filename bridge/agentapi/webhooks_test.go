@@ -19,13 +19,14 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/webhook"
+	"baton/federation/identity"
 )
 
 // hooks returns the webhooks of a world, which call its outside.
 func (w *world) hooks() *webhook.Hooks {
 	w.outside = &outside{status: http.StatusOK, inside: "127.0.0.1"}
 	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
-		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pushers: w,
+		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
 		Wakes: w.Woken, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	return w.webhooks
@@ -51,7 +52,7 @@ func (o *outside) Callable(_ context.Context, address string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if strings.Contains(address, o.inside) {
-		return webhook.ErrAddress
+		return identity.ErrNotAllowed
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func (o *outside) lead(inside string) {
 	o.inside = inside
 }
 
-func (o *outside) Call(_ context.Context, _ string, header http.Header, body []byte) (webhook.Answer, error) {
+func (o *outside) Call(_ context.Context, _ string, header http.Header, body []byte) (identity.Answer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var posted contract.Push
@@ -75,7 +76,7 @@ func (o *outside) Call(_ context.Context, _ string, header http.Header, body []b
 		err = json.Unmarshal(posted.Data, &read.Data)
 	}
 	o.bodies, o.ids = append(o.bodies, read), append(o.ids, header.Get("Webhook-Id"))
-	return webhook.Answer{Status: o.status}, err
+	return identity.Answer{Status: o.status}, err
 }
 
 func (o *outside) answer(status int) {

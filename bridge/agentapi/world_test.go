@@ -66,7 +66,7 @@ var routes = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(spec)
 })
 
-// Pusher implements [webhook.Pushers].
+// Pusher implements the port of webhook.Deps.
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
 // answer is the response to an agent.

@@ -317,7 +317,7 @@ func (e *engine) write(ctx context.Context, b *batch) error {
 func (e *engine) dueOf(s *live) time.Time {
 	due := s.NextDue()
 	if s.Over() {
-		if kept := e.deps.Bounds.Bounds().Finished; kept > 0 {
+		if kept := e.deps.Bounds().Finished; kept > 0 {
 			due = s.Ended + kept.Milliseconds()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/store/journals"
 	"baton/translate/macpmode"
 )
 
@@ -17,21 +18,20 @@ var (
 	_ bridge.Eraser = (*Foreign)(nil)
 )
 
-// atOnce lets an ended session be removed at once. It implements [BoundSource].
-type atOnce struct{ of BoundSource }
-
-// Bounds implements [BoundSource].
-func (b atOnce) Bounds() Bounds {
-	bounds := b.of.Bounds()
-	bounds.Finished = time.Nanosecond
-	return bounds
+// atOnce returns bounds with which an ended session is removed at once.
+func atOnce(bounds func() Bounds) func() Bounds {
+	return func() Bounds {
+		now := bounds()
+		now.Finished = time.Nanosecond
+		return now
+	}
 }
 
 // sessionsOf returns the sessions that had any of some handoffs, in order.
-func sessionsOf(ctx context.Context, journals Journals, ids []federation.HandoffID, name func(federation.HandoffID) string) ([]string, error) {
+func sessionsOf(ctx context.Context, record *journals.Journals, ids []federation.HandoffID, name func(federation.HandoffID) string) ([]string, error) {
 	found := map[string]bool{}
 	for _, id := range ids {
-		entries, err := journals.Journal(ctx, name(id), 0, federation.MaxJournalPage)
+		entries, err := record.Journal(ctx, name(id), 0, federation.MaxJournalPage)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func (l *Link) EraseJournals(ctx context.Context, ids []federation.HandoffID, dr
 		return 0, nil, unavailable(errEnded)
 	}
 	deps := l.deps
-	deps.Bounds = atOnce{deps.Bounds}
+	deps.Bounds = atOnce(deps.Bounds)
 	eager := newFiler(&Link{cfg: l.cfg, participants: l.participants, ports: l.ports, deps: deps, log: l.log, engine: l.engine, rates: l.rates})
 	return eachSession(ctx, l.deps.Journals, sessions, sessionJournal, dry, func(session string) (bool, error) {
 		var over bool
@@ -83,7 +83,7 @@ func (f *Foreign) EraseJournals(ctx context.Context, ids []federation.HandoffID,
 		return 0, nil, err
 	}
 	deps := f.deps
-	deps.Bounds = atOnce{f.deps.Bounds}
+	deps.Bounds = atOnce(f.deps.Bounds)
 	eager := &Foreign{cfg: f.cfg, did: f.did, token: f.token, ports: f.ports, deps: deps, log: f.log}
 	return eachSession(ctx, f.deps.Journals, sessions, f.sessionJournal, dry, func(session string) (bool, error) {
 		m := newMirror(&foreignConn{Foreign: eager}, session)
@@ -127,10 +127,10 @@ func allOver(ctx context.Context, gateway bridge.Gateway, handoffs []string) (bo
 // eachSession has sessions removed, and returns how many were, and the names of the others. Remove
 // reports whether a session is over.
 func eachSession(
-	ctx context.Context, journals Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),
+	ctx context.Context, record *journals.Journals, sessions []string, name func(string) string, dry bool, remove func(session string) (over bool, err error),
 ) (erased int, running []string, err error) {
 	for _, session := range sessions {
-		length, err := journals.JournalLength(ctx, name(session))
+		length, err := record.JournalLength(ctx, name(session))
 		if isNotFound(err) || err == nil && length == 0 {
 			continue
 		}
@@ -139,7 +139,7 @@ func eachSession(
 		}
 		over, err := remove(session)
 		if err == nil && over && !dry {
-			length, err = journals.JournalLength(ctx, name(session))
+			length, err = record.JournalLength(ctx, name(session))
 			if isNotFound(err) {
 				length, err = 0, nil
 			}

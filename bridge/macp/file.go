@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/store/journals"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/historyv1"
@@ -30,8 +31,8 @@ func (l *Link) index(ctx context.Context, id federation.HandoffID) (indexed, err
 }
 
 // lastIndex returns the newest session in the journal of a handoff, or [federation.ErrNotFound].
-func lastIndex(ctx context.Context, journals Journals, name string) (indexed, error) {
-	entries, err := journals.Journal(ctx, name, 0, pageEntries)
+func lastIndex(ctx context.Context, record *journals.Journals, name string) (indexed, error) {
+	entries, err := record.Journal(ctx, name, 0, pageEntries)
 	if err != nil {
 		return indexed{}, err
 	}
@@ -140,8 +141,8 @@ func (l *Link) offered(ctx context.Context, s said) (offer macpmode.Offer, d mac
 
 // firstContext returns the first context of an offer that was accepted before the offer is
 // filed, nil for none.
-func firstContext(ctx context.Context, journals Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
-	page, err := journals.Journal(ctx, name, after, pageEntries)
+func firstContext(ctx context.Context, record *journals.Journals, name string, after uint64, offer string) (*macpv1.Envelope, *handoffv1.HandoffContextPayload, error) {
+	page, err := record.Journal(ctx, name, after, pageEntries)
 	if err != nil {
 		return nil, nil, err
 	}

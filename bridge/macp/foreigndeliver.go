@@ -165,7 +165,7 @@ func (c *foreignConn) signalled(ctx context.Context, env *macpv1.Envelope) error
 		if err != nil {
 			return err
 		}
-		now := signalTime(env, time.Now(), c.deps.Bounds.Bounds().ClockSkew)
+		now := signalTime(env, time.Now(), c.deps.Bounds().ClockSkew)
 		err = c.steps().vouch(ctx, stepbuilder.Draft{
 			ID: stepID(now, "signal", c.cfg.Name, env.GetSender(), env.GetMessageId()), From: c.senderDID(env.GetSender()), Verb: asked.Verb, Proved: true,
 			Original: document, Note: asked.Note, Context: asked.Context(),

@@ -199,7 +199,7 @@ func TestAWatcherOfPoliciesSeesEachChange(t *testing.T) {
 // removed with its name in the lists.
 func TestAnOldSessionIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, func(w *world) { w.deps.Bounds = bounds{Finished: time.Second, ClockSkew: 2 * time.Minute} }, "owner", "target")
+	w := newWorldWith(t, func(w *world) { w.deps.Bounds = bounds(time.Second) }, "owner", "target")
 	for n, end := range map[int]federation.Verb{1: federation.Decline, 2: federation.Accept} {
 		w.begin(t, session(n), "owner", "target")
 		w.send(t, envelope(t, session(n), macpmode.TypeOffer, "o", "owner", offerTo("target")))

@@ -125,7 +125,7 @@ func (m *mirror) own(ctx context.Context, offer *macpmode.Offer) error {
 
 // retire removes the copy of a session that ended long ago, once its handoffs are over.
 func (m *mirror) retire(ctx context.Context) error {
-	kept := m.deps.Bounds.Bounds().Finished
+	kept := m.deps.Bounds().Finished
 	if kept <= 0 || time.Now().Before(time.UnixMilli(m.s.Ended).Add(kept)) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"baton/federation"
+	"baton/federation/store/journals"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 )
@@ -32,10 +33,10 @@ type registered struct {
 
 // readPolicies reads the journal of policies: each entry is a policy, with the participant that
 // registered it in front, or the ID alone of a policy that was removed.
-func readPolicies(ctx context.Context, journals Journals) (*policies, error) {
+func readPolicies(ctx context.Context, record *journals.Journals) (*policies, error) {
 	p := &policies{byID: map[string]registered{macpmode.DefaultPolicy: {PolicyDescriptor: macpmode.BuiltIn()}}}
 	for {
-		page, err := journals.Journal(ctx, policyJournal, p.length, pageEntries)
+		page, err := record.Journal(ctx, policyJournal, p.length, pageEntries)
 		if err != nil {
 			return nil, fmt.Errorf("read policies: %w", err)
 		}

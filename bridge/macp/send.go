@@ -108,7 +108,7 @@ func (l *Link) start(t *turn, env *macpv1.Envelope, ack *macpv1.Ack) error {
 	if !known {
 		return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", named)
 	}
-	entry, err := macpmode.Start(env, policy.PolicyDescriptor, t.now.UnixMilli(), l.deps.Bounds.Bounds().ClockSkew.Milliseconds())
+	entry, err := macpmode.Start(env, policy.PolicyDescriptor, t.now.UnixMilli(), l.deps.Bounds().ClockSkew.Milliseconds())
 	if err != nil {
 		return err
 	}

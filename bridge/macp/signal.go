@@ -69,7 +69,7 @@ func (l *Link) askStep(ctx context.Context, from participant, env *macpv1.Envelo
 	if err != nil {
 		return nil, err
 	}
-	now := signalTime(env, time.Now(), l.deps.Bounds.Bounds().ClockSkew)
+	now := signalTime(env, time.Now(), l.deps.Bounds().ClockSkew)
 	document, err := original(env)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/bridgetest"
-	"baton/bridge/macp"
 	"baton/federation"
+	"baton/federation/store/storetest"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/macpv1"
 	"baton/translate/macpmode/taskv1"
@@ -55,29 +55,15 @@ func TestWorkIsToldBySignalsWhereTheTaskModeIsAbsent(t *testing.T) {
 	}
 }
 
-// brokenJournals fail each write while they are broken.
-type brokenJournals struct {
-	macp.Journals
-
-	broken atomic.Bool
-}
-
-// WriteJournals implements [macp.Journals].
-func (j *brokenJournals) WriteJournals(ctx context.Context, writes []federation.JournalWrite) error {
-	if j.broken.Load() {
-		return &federation.UnavailableError{What: "record"}
-	}
-	return j.Journals.WriteJournals(ctx, writes)
-}
-
 // A report that was too old for its own ID is filed once, although the gateway ended before it could
 // note that the report is filed.
 func TestALateReportIsFiledOnce(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, fakeRuntime, false)
 	w.stop()
-	journals := &brokenJournals{Journals: w.deps.Journals}
-	w.deps.Journals = journals
+	folder := storetest.TempDir(t)
+	record := storetest.OpenIn(t, folder)
+	w.deps.Journals = record.Journals
 	w.start(t)
 	id, session := w.handedOver(t)
 	var refused atomic.Pointer[federation.EventID]
@@ -86,7 +72,7 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 		if refused.CompareAndSwap(nil, &id) {
 			return true
 		}
-		journals.broken.Store(true) // the step is filed, and nothing after it is written
+		_ = record.Close() // the step is filed, and nothing after it is written
 		return false
 	}
 	w.gateway.mu.Unlock()
@@ -94,7 +80,7 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 	w.says(t, session, macpmode.TypeTaskUpdate, "t2", &taskv1.TaskUpdatePayload{TaskId: id.String(), Message: "half"})
 	w.last(t, id, 3)
 	w.stop()
-	journals.broken.Store(false)
+	w.deps.Journals = storetest.OpenIn(t, folder).Journals
 	w.gateway.mu.Lock()
 	w.gateway.late = func(id federation.EventID) bool { return *refused.Load() == id }
 	w.gateway.mu.Unlock()
@@ -124,7 +110,7 @@ func TestARemovedSessionStaysRemoved(t *testing.T) {
 		}
 		return all
 	}
-	w.deps.Bounds = bounds{Finished: time.Nanosecond, ClockSkew: 2 * time.Minute}
+	w.deps.Bounds = bounds(time.Nanosecond)
 	await(t, "the copies to be removed", func() bool {
 		w.stop()
 		w.start(t) // a copy that is over is removed at the start

@@ -44,11 +44,10 @@ func (t table) Decode(into any) {
 	}
 }
 
-// bounds implements [macp.BoundSource].
-type bounds macp.Bounds
-
-// Bounds implements [macp.BoundSource].
-func (b bounds) Bounds() macp.Bounds { return macp.Bounds(b) }
+// bounds returns the limits of sessions.
+func bounds(finished time.Duration) func() macp.Bounds {
+	return func() macp.Bounds { return macp.Bounds{Finished: finished, ClockSkew: 2 * time.Minute} }
+}
 
 // gateway files each step that the rules of a handoff allow, and keeps it.
 type gateway struct {
@@ -159,7 +158,7 @@ func newWorldWith(tb testing.TB, change func(w *world), names ...string) *world 
 	tb.Helper()
 	w := &world{gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{}}
 	record := storetest.Open(tb)
-	w.deps = macp.Deps{Journals: record, Steps: record, Bounds: bounds{Finished: time.Hour, ClockSkew: 2 * time.Minute}, Version: "test"}
+	w.deps = macp.Deps{Journals: record.Journals, Steps: record, Bounds: bounds(time.Hour), Version: "test"}
 	w.cfg = macp.DefaultConfig()
 	w.cfg.Listen = federationtest.FreeAddr(tb)
 	for _, name := range names {

@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -262,15 +260,9 @@ func orMost(limit int64) int64 {
 
 // macpDeps returns what the MACP runtime needs beside the ports of each link.
 func (s *Server) macpDeps(record registry.Bound) macp.Deps {
-	return macp.Deps{Journals: record, Steps: record, Bounds: sessionBounds{s}, Version: s.options.Version}
-}
-
-// sessionBounds implements [macp.BoundSource].
-type sessionBounds struct{ *Server }
-
-// Bounds implements [macp.BoundSource].
-func (b sessionBounds) Bounds() macp.Bounds {
-	return macp.Bounds{Finished: time.Duration(b.finished.Load()), ClockSkew: b.limits.Load().ClockSkew}
+	return macp.Deps{Journals: record.Journals, Steps: record, Version: s.options.Version, Bounds: func() macp.Bounds {
+		return macp.Bounds{Finished: time.Duration(s.finished.Load()), ClockSkew: s.limits.Load().ClockSkew}
+	}}
 }
 
 // newHooks returns what posts to the addresses of agents, or nil where the configuration
@@ -282,34 +274,7 @@ func (s *Server) newHooks() *webhook.Hooks {
 	return webhook.New(webhook.Config{
 		MaxPerDID: s.file.Webhooks.MaxPerDID, MaxAttempts: s.file.Webhooks.MaxAttempts, Timeout: s.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: s.Record, Outside: outside{s.client}, Key: s.keyring.Token(), Pushers: s.Gateway.Links(),
+		Record: s.Record, Outside: s.client, Key: s.keyring.Token(), Pusher: s.Gateway.Links().Pusher,
 		Wakes: s.relay, Metrics: s.counters, Log: s.log,
 	})
-}
-
-// outside calls strangers through the guarded client.
-type outside struct{ client *identity.Client }
-
-var _ webhook.Outside = outside{}
-
-// Callable implements [webhook.Outside].
-func (o outside) Callable(ctx context.Context, address string) error {
-	return inWebhook(o.client.Callable(ctx, address))
-}
-
-// Call implements [webhook.Outside].
-func (o outside) Call(ctx context.Context, address string, header http.Header, body []byte) (webhook.Answer, error) {
-	answer, err := o.client.Call(ctx, address, header, body)
-	return webhook.Answer{Status: answer.Status, RetryAfter: answer.RetryAfter}, inWebhook(err)
-}
-
-// inWebhook translates why an address is not called into the errors of package webhook.
-func inWebhook(err error) error {
-	switch {
-	case errors.Is(err, identity.ErrNotAllowed):
-		return errors.Join(webhook.ErrAddress, err)
-	case errors.Is(err, identity.ErrTurn):
-		return errors.Join(webhook.ErrTurn, err)
-	}
-	return err
 }

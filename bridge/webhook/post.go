@@ -16,6 +16,7 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 )
 
 // When a delivery is tried again.
@@ -69,7 +70,7 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	if p.Broken != "" {
 		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
 	}
-	pusher := h.deps.Pushers.Pusher(hook)
+	pusher := h.deps.Pusher(hook)
 	if pusher == nil {
 		return &turnEndedError{wait: linkWait}
 	}
@@ -84,23 +85,23 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	switch {
 	case ctx.Err() != nil: // the gateway ends before the result is known: the attempt is repeated
 		return &turnEndedError{}
-	case errors.Is(err, ErrTurn):
+	case errors.Is(err, identity.ErrTurn):
 		return &turnEndedError{wait: turnWait}
 	case err == nil && answer.Status == http.StatusGone:
 		return h.disable(ctx, hook, p)
-	case err == nil && answer.taken():
+	case err == nil && taken(answer):
 		return h.taken(ctx, hook, p, pusher)
 	case err == nil:
 		err = &statusError{answer.Status}
 	}
-	pause := answer.pause()
-	if pause > 0 && called {
-		return &turnEndedError{wait: pause}
+	wait := pause(answer)
+	if wait > 0 && called {
+		return &turnEndedError{wait: wait}
 	}
-	if err := h.failed(ctx, hook, p, err, answer.RetryAfter); err != nil || pause <= 0 {
+	if err := h.failed(ctx, hook, p, err, answer.RetryAfter); err != nil || wait <= 0 {
 		return err
 	}
-	return &turnEndedError{wait: pause, counted: true}
+	return &turnEndedError{wait: wait, counted: true}
 }
 
 // posts returns the posts that a push is, signed now where they have the form of Standard
@@ -126,21 +127,24 @@ func (h *Hooks) posts(ctx context.Context, pusher bridge.Pusher, hook federation
 
 // call makes posts until one of them is not taken, and returns the last answer. No posts are
 // taken.
-func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (Answer, error) {
-	answer := Answer{Status: http.StatusNoContent}
+func (h *Hooks) call(ctx context.Context, address string, posts []bridge.Post) (identity.Answer, error) {
+	answer := identity.Answer{Status: http.StatusNoContent}
 	for _, post := range posts {
 		var err error
-		if answer, err = h.deps.Outside.Call(ctx, address, post.Header, post.Body); err != nil || !answer.taken() {
+		if answer, err = h.deps.Outside.Call(ctx, address, post.Header, post.Body); err != nil || !taken(answer) {
 			return answer, err
 		}
 	}
 	return answer, nil
 }
 
+// taken reports whether the address took the post.
+func taken(a identity.Answer) bool { return a.Status >= 200 && a.Status < 300 }
+
 // pause returns how long not to call the address after an answer.
 //
 // spec: RFC 6585 §4, RFC 9110 §10.2.3
-func (a Answer) pause() time.Duration {
+func pause(a identity.Answer) time.Duration {
 	if a.Status == http.StatusTooManyRequests && a.RetryAfter <= 0 {
 		return firstWait
 	}
@@ -219,7 +223,7 @@ const inboxNetwork = "rest"
 
 // networkOf returns the label of the network whose people a hook is for.
 func (h *Hooks) networkOf(hook federation.Webhook) string {
-	if pusher := h.deps.Pushers.Pusher(hook); pusher != nil {
+	if pusher := h.deps.Pusher(hook); pusher != nil {
 		return pusher.Network()
 	}
 	if hook.Participant != "" {
@@ -238,7 +242,7 @@ func told(err error) string {
 	switch {
 	case answered:
 		return status.Error()
-	case errors.Is(err, ErrAddress):
+	case errors.Is(err, identity.ErrNotAllowed):
 		return "its address is not public"
 	case unknown:
 		return "its name cannot be looked up"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/identity"
 	"baton/federation/store/storetest"
 )
 
@@ -23,19 +23,19 @@ const cleo = federation.DID("did:plc:cleo00000000000000000000")
 
 // receiver accepts posts at a limited rate, or slowly.
 type receiver struct {
-	each  time.Duration                  // interval between two accepted posts
-	early func() (webhook.Answer, error) // answer to an early post
-	takes time.Duration                  // duration of a call
+	each  time.Duration                   // interval between two accepted posts
+	early func() (identity.Answer, error) // answer to an early post
+	takes time.Duration                   // duration of a call
 
 	mu   sync.Mutex
 	next time.Time
 	took int
 }
 
-func (r *receiver) answer(ctx context.Context, _ string) (webhook.Answer, error) {
+func (r *receiver) answer(ctx context.Context, _ string) (identity.Answer, error) {
 	select {
 	case <-ctx.Done():
-		return webhook.Answer{}, ctx.Err()
+		return identity.Answer{}, ctx.Err()
 	case <-time.After(r.takes):
 	}
 	r.mu.Lock()
@@ -45,7 +45,7 @@ func (r *receiver) answer(ctx context.Context, _ string) (webhook.Answer, error)
 	}
 	r.next = time.Now().Add(r.each)
 	r.took++
-	return webhook.Answer{Status: http.StatusOK}, nil
+	return identity.Answer{Status: http.StatusOK}, nil
 }
 
 func (r *receiver) all() int {
@@ -58,21 +58,21 @@ func (r *receiver) all() int {
 func receivers() map[string]func() *receiver {
 	return map[string]func() *receiver{
 		"rate of the host": func() *receiver {
-			return &receiver{each: 10 * time.Second, early: func() (webhook.Answer, error) { return webhook.Answer{}, webhook.ErrTurn }}
+			return &receiver{each: 10 * time.Second, early: func() (identity.Answer, error) { return identity.Answer{}, identity.ErrTurn }}
 		},
 		"429 and a time": func() *receiver {
-			return &receiver{each: 10 * time.Second, early: func() (webhook.Answer, error) {
-				return webhook.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Second}, nil
+			return &receiver{each: 10 * time.Second, early: func() (identity.Answer, error) {
+				return identity.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Second}, nil
 			}}
 		},
 		"503 and a time": func() *receiver {
-			return &receiver{each: 10 * time.Second, early: func() (webhook.Answer, error) {
-				return webhook.Answer{Status: http.StatusServiceUnavailable, RetryAfter: 10 * time.Second}, nil
+			return &receiver{each: 10 * time.Second, early: func() (identity.Answer, error) {
+				return identity.Answer{Status: http.StatusServiceUnavailable, RetryAfter: 10 * time.Second}, nil
 			}}
 		},
 		"429 only": func() *receiver {
-			return &receiver{each: time.Minute, early: func() (webhook.Answer, error) {
-				return webhook.Answer{Status: http.StatusTooManyRequests}, nil
+			return &receiver{each: time.Minute, early: func() (identity.Answer, error) {
+				return identity.Answer{Status: http.StatusTooManyRequests}, nil
 			}}
 		},
 		"slow": func() *receiver { return &receiver{takes: 4 * time.Second} },
@@ -214,7 +214,7 @@ func TestSendersTakeTurnsAfterARestart(t *testing.T) {
 // A host without capacity is called once a second, regardless of the queue.
 func TestAHostWithoutRoomIsAskedOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) { return webhook.Answer{}, webhook.ErrTurn })
+		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) { return identity.Answer{}, identity.ErrTurn })
 		w.offers(t, ada, 30)
 		defer w.run(t)()
 		time.Sleep(10 * time.Second)
@@ -241,11 +241,11 @@ func refsOf(t *testing.T, calls []call) (refs []string) {
 func TestAPostThatCameTooSoonIsNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := false
-		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) {
+		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) {
 			if turn = !turn; turn {
-				return webhook.Answer{Status: http.StatusOK}, nil
+				return identity.Answer{Status: http.StatusOK}, nil
 			}
-			return webhook.Answer{}, webhook.ErrTurn
+			return identity.Answer{}, identity.ErrTurn
 		})
 		ofAda, ofCleo := w.offers(t, ada, 2), w.offers(t, cleo, 1)
 		defer w.run(t)()

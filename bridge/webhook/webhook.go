@@ -34,6 +34,8 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/store/registry"
 )
 
 // Config is the table [webhooks] of the configuration.
@@ -43,76 +45,20 @@ type Config struct {
 	Timeout     time.Duration // of one call, at most
 }
 
-// The errors of [Outside] that mean something here.
-var (
-	// ErrAddress is for an address that is never called.
-	ErrAddress = errors.New("webhook: address not allowed")
-	// ErrTurn is for a host that must not be called just now.
-	ErrTurn = errors.New("webhook: not the turn of this host")
-)
-
-// Answer is what an address answered.
-type Answer struct {
-	Status     int
-	RetryAfter time.Duration // zero where it did not say
-}
-
-// taken reports whether the address took what was posted.
-func (a Answer) taken() bool { return a.Status >= 200 && a.Status < 300 }
-
-// Outside calls addresses that strangers chose, and no private one.
+// Outside calls addresses that strangers chose, and no private one: an [identity.Client].
 type Outside interface {
-	// Callable returns an error wrapping [ErrAddress] for an address that must not be
-	// called, and a [*federation.UnavailableError] when the check cannot be made now.
 	Callable(ctx context.Context, address string) error
-	// Call posts something and follows no redirect. Its error wraps [ErrAddress],
-	// [ErrTurn], or a [*federation.UnavailableError] when there was no answer. It blocks
-	// for a bounded time.
-	Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error)
-}
-
-// Record keeps webhooks and their pending deliveries.
-type Record interface {
-	// AddWebhook keeps a webhook. Steps that wait in its inbox are pending for it. It returns
-	// [federation.ErrTooManyWebhooks] where the DID has most of them, and [federation.ErrTaken]
-	// where it has one with the same address.
-	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
-	// DisableWebhook disables a webhook, ends its deliveries and files a notice for its owner.
-	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
-	// EnableWebhook enables a webhook with the Key, Unbound and Ends of h, or returns
-	// [federation.ErrNotFound].
-	EnableWebhook(ctx context.Context, h federation.Webhook) error
-	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first.
-	// Until LetGo or a moment no other replica gets them.
-	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
-	// LetGo ends the lease. Deliveries that already wait for the webhook are not due before at,
-	// which may be in the future.
-	LetGo(ctx context.Context, id federation.WebhookID, at time.Time) error
-	// NextDue returns when the next delivery after a time is due; zero for none.
-	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// DuePushes reads the first limit due deliveries of a webhook, oldest first, and returns the
-	// first one of each handoff or conversation.
-	DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error)
-	// DuePush returns a delivery of a webhook, or [federation.ErrNotFound] if it is not due.
-	DuePush(ctx context.Context, id federation.WebhookID, item int64, now time.Time) (federation.Push, error)
-	// PushFailed keeps a failed attempt and when the next one is due.
-	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
-	// PushEnded ends a delivery: as delivered, or as a dead letter.
-	PushEnded(ctx context.Context, id federation.WebhookID, item int64, s federation.Settlement) error
-}
-
-// Pushers finds the link that writes what a webhook receives. It does not block.
-type Pushers interface {
-	// Pusher returns the link of this moment for a webhook, or nil: then deliveries wait.
-	Pusher(h federation.Webhook) bridge.Pusher
+	Call(ctx context.Context, address string, header http.Header, body []byte) (identity.Answer, error)
 }
 
 // Deps is what hooks work with.
 type Deps struct {
-	Record  Record
+	Record  *registry.Record
 	Outside Outside
 	Key     []byte // secret; its holder can sign what hooks receive
-	Pushers Pushers
+	// Pusher returns the link that writes the posts of a webhook now, or nil: then deliveries wait. It
+	// does not block.
+	Pusher  func(h federation.Webhook) bridge.Pusher
 	Wakes   bridge.Wakes
 	Metrics *bridge.Metrics
 	Log     *slog.Logger
@@ -139,7 +85,7 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
 	}
 	err := h.deps.Outside.Callable(ctx, address)
-	if errors.Is(err, ErrAddress) { // which says what a name stands for inside
+	if errors.Is(err, identity.ErrNotAllowed) { // which says what a name stands for inside
 		err = fmt.Errorf("%w: it is to be https, with a public host, nothing before that, and no fragment", bridge.ErrAddress)
 	}
 	return err

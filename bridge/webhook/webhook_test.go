@@ -27,6 +27,7 @@ import (
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/identity"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 )
@@ -48,7 +49,7 @@ type call struct {
 
 // outside answers each address as a test has it. It notes the calls.
 type outside struct {
-	answer func(ctx context.Context, url string) (webhook.Answer, error)
+	answer func(ctx context.Context, url string) (identity.Answer, error)
 
 	mu    sync.Mutex
 	calls []call
@@ -56,12 +57,12 @@ type outside struct {
 
 func (*outside) Callable(_ context.Context, address string) error {
 	if strings.Contains(address, "inside") {
-		return fmt.Errorf("%w: 10.9.8.7 is not public", webhook.ErrAddress)
+		return fmt.Errorf("%w: 10.9.8.7 is not public", identity.ErrNotAllowed)
 	}
 	return nil
 }
 
-func (o *outside) Call(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+func (o *outside) Call(ctx context.Context, url string, header http.Header, body []byte) (identity.Answer, error) {
 	o.mu.Lock()
 	o.calls = append(o.calls, call{url, header, body, time.Now()})
 	o.mu.Unlock()
@@ -75,8 +76,8 @@ func (o *outside) got() []call {
 }
 
 // always answers with one status.
-func always(status int) func(context.Context, string) (webhook.Answer, error) {
-	return func(context.Context, string) (webhook.Answer, error) { return webhook.Answer{Status: status}, nil }
+func always(status int) func(context.Context, string) (identity.Answer, error) {
+	return func(context.Context, string) (identity.Answer, error) { return identity.Answer{Status: status}, nil }
 }
 
 // pusher is the link to the owners of the webhooks.
@@ -108,20 +109,20 @@ type world struct {
 	steps   int
 }
 
-// Pusher implements [webhook.Pushers].
+// Pusher implements the port of webhook.Deps.
 func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
 
-func newWorld(record *registry.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
+func newWorld(record *registry.Record, answer func(context.Context, string) (identity.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
-		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pushers: w,
+		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: w.Pusher,
 		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
 }
 
 // withHook returns a world in memory in which bob has an address.
-func withHook(t *testing.T, answer func(context.Context, string) (webhook.Answer, error)) (*world, bridge.Registered) {
+func withHook(t *testing.T, answer func(context.Context, string) (identity.Answer, error)) (*world, bridge.Registered) {
 	t.Helper()
 	w := newWorld(storetest.Open(t), answer)
 	return w, w.register(t, bob, "https://bob.example/hook")
@@ -376,15 +377,15 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 
 func TestSlowReceiversHoldUpThemselvesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := func(ctx context.Context, url string) (webhook.Answer, error) {
+		slow := func(ctx context.Context, url string) (identity.Answer, error) {
 			if !strings.Contains(url, "slow") {
-				return webhook.Answer{Status: http.StatusOK}, nil
+				return identity.Answer{Status: http.StatusOK}, nil
 			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(5 * time.Second): // as long as the guarded client waits
 			}
-			return webhook.Answer{}, &federation.UnavailableError{What: "slow.example", Err: context.DeadlineExceeded}
+			return identity.Answer{}, &federation.UnavailableError{What: "slow.example", Err: context.DeadlineExceeded}
 		}
 		w := newWorld(storetest.Open(t), slow)
 		var stuck bridge.Registered
@@ -421,11 +422,11 @@ func TestAHookIsCalledOnceAtATime(t *testing.T) {
 			busy += by
 			most = max(most, busy)
 		}
-		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) {
+		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) {
 			count(1)
 			defer count(-1)
 			time.Sleep(3 * time.Second)
-			return webhook.Answer{Status: http.StatusOK}, nil
+			return identity.Answer{Status: http.StatusOK}, nil
 		})
 		for range 12 {
 			w.offer(t, bob)
@@ -445,8 +446,8 @@ func TestAHookIsCalledOnceAtATime(t *testing.T) {
 
 func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) {
-			return webhook.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Minute}, nil
+		w, _ := withHook(t, func(context.Context, string) (identity.Answer, error) {
+			return identity.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Minute}, nil
 		})
 		w.offer(t, bob)
 		defer w.run(t)()
@@ -459,8 +460,8 @@ func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 
 func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, hook := withHook(t, func(context.Context, string) (webhook.Answer, error) {
-			return webhook.Answer{}, webhook.ErrTurn
+		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {
+			return identity.Answer{}, identity.ErrTurn
 		})
 		w.offer(t, bob)
 		defer w.run(t)()
@@ -476,9 +477,9 @@ func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 
 func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, hook := withHook(t, func(ctx context.Context, _ string) (webhook.Answer, error) {
+		w, hook := withHook(t, func(ctx context.Context, _ string) (identity.Answer, error) {
 			<-ctx.Done()
-			return webhook.Answer{}, ctx.Err()
+			return identity.Answer{}, ctx.Err()
 		})
 		w.offer(t, bob)
 		stop := w.run(t)
@@ -526,8 +527,8 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 // network looks.
 func TestAFailureTellsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, hook := withHook(t, func(context.Context, string) (webhook.Answer, error) {
-			return webhook.Answer{}, &federation.UnavailableError{What: "bob.example", Err: errors.New("lookup bob.example on 10.9.8.7:53")}
+		w, hook := withHook(t, func(context.Context, string) (identity.Answer, error) {
+			return identity.Answer{}, &federation.UnavailableError{What: "bob.example", Err: errors.New("lookup bob.example on 10.9.8.7:53")}
 		})
 		w.offer(t, bob)
 		defer w.run(t)()

@@ -49,6 +49,7 @@ var law = []struct {
 	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "bridge/route", "federation"}},
 	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
+	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},
 	{"configs/...", nil},
 	{"deploy/...", nil},
