@@ -13,19 +13,17 @@
 package files
 
 import (
-	"context"
 	_ "embed"
-	"iter"
 	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/files/directory"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 //go:embed voice.reference.toml
@@ -37,24 +35,9 @@ var tasksReference string
 // network is the label of both networks in metrics.
 const network = "files"
 
-// Record is what the links keep in the record. Its methods block on the record, return its
-// errors, and have written to disk when they return nil.
-type Record interface {
-	stepbuilder.Record
-	// Reserve files an answer unless there is one with its key, and returns the one that is on
-	// file then. A link keeps by it which handoff a file became.
-	Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error)
-	// Answered replaces the answer with the same key.
-	Answered(ctx context.Context, a federation.Answer) error
-	// Lapse ends the waiting of steps in an inbox: the agent reads them in the directory.
-	Lapse(ctx context.Context, to federation.DID, steps []federation.EventID, now time.Time) error
-	// Log yields the steps of a handoff after a version, oldest first.
-	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
-}
-
 // Deps is what the links need beside the ports of each link.
 type Deps struct {
-	Record  Record
+	Record  registry.Bound
 	Placers func() []bridge.Placer // the links on which an offer can be written
 	// Path returns where a path of the configuration is; nil for a check of the configuration.
 	Path func(string) string

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/store/registry"
 	"baton/translate"
 )
 
@@ -21,22 +22,9 @@ import (
 //
 // spec: handofftag "Humans"
 type ChatOps struct {
-	Ports    bridge.Ports
-	Log      *slog.Logger
-	Handoffs Handoffs
-}
-
-// Handoffs is the port through which commands list and find handoffs. Both methods block
-// on the record, whose failures are their other errors.
-type Handoffs interface {
-	// Handoffs returns up to limit handoffs that a filter admits, the newest movement
-	// first, from after a cursor on, and the cursor to go on from: "" after the last
-	// page. It returns [federation.ErrUnknownCursor] for a cursor that was never given
-	// out.
-	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error)
-	// Find returns the handoffs whose canonical id ends in a suffix, at most
-	// [federation.MaxFound].
-	Find(ctx context.Context, suffix string) ([]federation.HandoffID, error)
+	Ports  bridge.Ports
+	Log    *slog.Logger
+	Record *registry.Record
 }
 
 // Command is one line that a user wrote to the gateway's own user.
@@ -192,7 +180,7 @@ func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([
 	var lines []string
 	var after federation.Cursor
 	for {
-		views, next, err := o.Handoffs.Handoffs(ctx, federation.Filter{DID: c.DID}, after, maxListed)
+		views, next, err := o.Record.Handoffs(ctx, federation.Filter{DID: c.DID}, after, maxListed)
 		if err != nil {
 			return nil, fmt.Errorf("list handoffs of %s: %w", c.DID, err)
 		}
@@ -248,7 +236,7 @@ func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.V
 	}
 	id, err := federation.ParseEventID(text)
 	if err != nil {
-		ids, err := o.Handoffs.Find(ctx, text)
+		ids, err := o.Record.Find(ctx, text)
 		if err != nil {
 			return federation.View{}, "", fmt.Errorf("find handoff: %w", err)
 		}

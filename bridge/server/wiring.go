@@ -14,7 +14,6 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
-	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/macp"
@@ -154,7 +153,7 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 type Wiring struct {
 	Version  string // of the program
 	Ports    bridge.Ports
-	Handoffs irc.Handoffs
+	Record   *registry.Record
 	Freeq    freeq.Deps
 	Endpoint func() (key federation.SigningKey, seed string, err error) // nil for a check
 	Clients  ircclient.Deps
@@ -180,10 +179,10 @@ func (s *Server) Wiring() Wiring {
 			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
 			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: s.currentKeys(), Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 		},
-		Handoffs: record, homes: s.homes, mode: s.modes.Mode,
-		Freeq:    freeq.Deps{Record: record, Rulings: s.Gateway, Fetch: registries{s.registryClient}.Get},
+		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
+		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: registries{s.registryClient}.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
-		Clients:  ircclient.Deps{Record: record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
+		Clients:  ircclient.Deps{Record: s.Record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
 		MACP:  s.macpDeps(record),
 		Files: files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},

@@ -19,7 +19,7 @@ import (
 // wiring is enough to check a configuration and to print the reference.
 func networks(w server.Wiring) []bridge.Network {
 	return []bridge.Network{
-		spanningtree.Network(w.Handoffs),
+		spanningtree.Network(w.Record),
 		freeq.Network(w.Freeq, w.Endpoint),
 		ircclient.Network(w.Clients),
 		airc.Network(w.Registry),

@@ -22,7 +22,7 @@ import (
 	ircclient "baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	agentregistry "baton/federation/store/registry"
 )
 
 // replayed is how many steps wait for each returning reader.
@@ -39,7 +39,7 @@ const readers = 25
 // record is SQLite's.
 func BenchmarkReplay(b *testing.B) {
 	defer runtime.KeepAlive(make([]byte, headroom))
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
+	record, err := agentregistry.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func BenchmarkReplay(b *testing.B) {
 func readerDID(n int) federation.DID { return federationtest.Person(fmt.Sprintf("reader %d", n)) }
 
 // fileFor files steps for the readers from the n-th on, many at a time.
-func fileFor(b *testing.B, record *store.Record, n int) {
+func fileFor(b *testing.B, record *agentregistry.Record, n int) {
 	b.Helper()
 	var to []federation.DID
 	for i := range readers {
@@ -95,7 +95,7 @@ func fileFor(b *testing.B, record *store.Record, n int) {
 }
 
 // serveIRC runs a server for IRC clients on a record, which believes each client its DID.
-func serveIRC(b *testing.B, record *store.Record) (addr string) {
+func serveIRC(b *testing.B, record *agentregistry.Record) (addr string) {
 	b.Helper()
 	cfg := ircclient.DefaultConfig()
 	cfg.Listen = "127.0.0.1:0"

@@ -1,28 +1,12 @@
 package client_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
-
-// heard tells when a device has read on.
-type heard struct {
-	client.Record
-
-	advanced chan struct{}
-}
-
-// Advance implements [client.Record].
-func (h heard) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
-	err := h.Record.Advance(ctx, of, device, upTo, now)
-	h.advanced <- struct{}{}
-	return err
-}
 
 func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 	t.Parallel()
@@ -34,11 +18,7 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var devices heard
-			h := start(t, testConfig(), func(d *client.Deps) {
-				devices = heard{Record: d.Record, advanced: make(chan struct{}, 1)}
-				d.Record = devices
-			})
+			h := start(t, testConfig())
 			offer := federationtest.File(federationtest.Offer(1, bob, ada), federation.View{})
 			if _, err := h.record.Append(t.Context(), offer); err != nil {
 				t.Fatal(err)
@@ -62,7 +42,7 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 				t.Errorf("a page that is under way is %s", got)
 			}
 			p.say(t, answer(ping))
-			<-devices.advanced
+			h.awaitDelivered(t, offer.View.ID)
 			if got := state(); got != federation.DeliveryDelivered {
 				t.Errorf("a page that the client has is %s", got)
 			}

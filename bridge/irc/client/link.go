@@ -99,7 +99,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	}
 	l := &Link{lowered: lowered, cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
-	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Record}
+	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Record: deps.Record}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}

@@ -3,8 +3,8 @@ package client_test
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
@@ -29,16 +29,22 @@ func privateOffer(n int, from, to federation.DID) federation.Event {
 	return ev
 }
 
+// awaitDelivered waits until the one delivery of a handoff has been made.
+func (h *house) awaitDelivered(t *testing.T, id federation.HandoffID) {
+	t.Helper()
+	for begun := time.Now(); deliveryTo(t, h, id) != federation.DeliveryDelivered; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("after the client answered, the offer is %s", deliveryTo(t, h, id))
+		}
+	}
+}
+
 func TestAPlainClientIsShownPrivateStepsAsLines(t *testing.T) {
 	t.Parallel()
 	for name, caps := range map[string]string{"without tags": "echo-message", "with tags of other kinds": "message-tags server-time"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var devices heard
-			h := start(t, testConfig(), func(d *client.Deps) {
-				devices = heard{Record: d.Record, advanced: make(chan struct{}, 2)}
-				d.Record = devices
-			})
+			h := start(t, testConfig())
 			offer := h.file(t, privateOffer(1, bob, ada), federation.View{})
 			p := dial(t, h.addr)
 			p.plainLogin(t, caps)
@@ -49,10 +55,7 @@ func TestAPlainClientIsShownPrivateStepsAsLines(t *testing.T) {
 				t.Errorf("before the client answered, the offer is %s", got)
 			}
 			p.say(t, "PONG "+ping[strings.Index(ping, ":handoff"):])
-			<-devices.advanced
-			if got := deliveryTo(t, h, offer.View.ID); got != federation.DeliveryDelivered {
-				t.Errorf("after the client answered, the offer is %s", got)
-			}
+			h.awaitDelivered(t, offer.View.ID)
 		})
 	}
 }

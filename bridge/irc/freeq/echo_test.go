@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc/freeq"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // rendition returns a step as the gateway writes it for a signer whose signature the server
@@ -41,20 +41,20 @@ func TestWhatTheGatewaySaidItselfIsNoStepOfTheirs(t *testing.T) {
 }
 
 func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
-	filed := map[federation.EventID]federation.Entry{}
-	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
-		d.Record = &record{Record: d.Record, step: func(step federation.EventID) (federation.Entry, error) {
-			if entry, there := filed[step]; there {
-				return entry, nil
-			}
-			return federation.Entry{}, federation.ErrNotFound
-		}}
-	})
+	h := newHouse(t)
 	opened := h.offered(t, channel)
 	withdrawn := rendition(t, h, h.step(t, opened, "scout", federation.Cancel, federation.Cancelled))
 	withdrawn.Entry.Filed = time.Now().Add(-time.Minute)
 	step := withdrawn.Entry.Event
-	filed[step.ID] = withdrawn.Entry
+	view := federation.View{}
+	for _, d := range []federation.Delivery{opened, withdrawn} {
+		f := federationtest.File(d.Entry.Event, view)
+		f.Filed = withdrawn.Entry.Filed
+		if _, err := h.record.Append(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		view = f.View
+	}
 	h.run(t)
 	if err := h.link.Deliver(t.Context(), opened); err != nil {
 		t.Fatal(err)

@@ -356,6 +356,7 @@ func (h *house) deps() freeq.Deps {
 		},
 		Endpoint: signer("", seeded("our endpoint")),
 		Record:   h.record,
+		Given:    h.record.Given,
 		Rulings: &rulings{
 			receipt: confirm(seeded("gateway server")),
 			ours: func(_ context.Context, did federation.DID) bool {
@@ -377,28 +378,6 @@ func (h *house) deps() freeq.Deps {
 		},
 		Fetch: fetch,
 	}
-}
-
-// record is a freeq.Record with functions in place of some methods, where they are not nil.
-type record struct {
-	freeq.Record
-
-	step  func(step federation.EventID) (federation.Entry, error)
-	given func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
-}
-
-func (r *record) Step(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error) {
-	if r.step == nil {
-		return r.Record.Step(ctx, id, step)
-	}
-	return r.step(step)
-}
-
-func (r *record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
-	if r.given == nil {
-		return r.Record.Given(ctx, link, since, limit)
-	}
-	return r.given(ctx, link, since, limit)
 }
 
 // rulings is a freeq.Rulings made of functions.

@@ -132,7 +132,7 @@ func (l *Link) page(ctx context.Context, a answer) (given []federation.Given, mo
 	if a.limit > 0 && a.limit < answerRows {
 		most, limit = a.limit, a.limit
 	}
-	given, err = l.deps.Record.Given(ctx, l.cfg.Name, a.since, most+1)
+	given, err = l.deps.Given(ctx, l.cfg.Name, a.since, most+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read what was given: %w", err)
 	}

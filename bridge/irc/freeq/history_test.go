@@ -14,7 +14,7 @@ import (
 // given makes a record that says what a link was given.
 func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
 	return func(_ *freeq.Config, d *freeq.Deps) {
-		d.Record = &record{Record: d.Record, given: func(_ context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
+		d.Given = func(_ context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 			var found []federation.Given
 			for _, g := range *rows {
 				if link == linkName && !g.At.Before(since) && len(found) < limit {
@@ -22,7 +22,7 @@ func given(rows *[]federation.Given) func(*freeq.Config, *freeq.Deps) {
 				}
 			}
 			return found, nil
-		}}
+		}
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAPageOfTheRecord(t *testing.T) {
 func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
 	release := make(chan struct{})
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
-		d.Record = &record{Record: d.Record, given: func(ctx context.Context, _ string, _ time.Time, limit int) ([]federation.Given, error) {
+		d.Given = func(ctx context.Context, _ string, _ time.Time, limit int) ([]federation.Given, error) {
 			if limit == 8 {
 				select {
 				case <-release:
@@ -101,7 +101,7 @@ func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
 				return nil, &federation.UnavailableError{What: "record"}
 			}
 			return nil, nil
-		}}
+		}
 	})
 	h.run(t)
 	answers := func() (n int) {

@@ -132,7 +132,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
 		relayed:  relayed,
-		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record},
+		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Record: d.Record},
 		channels: channels,
 		roster:   newRoster(channels.There()), peers: newPeers(), presenceEvery: irc.PresenceEvery,
 	}, nil

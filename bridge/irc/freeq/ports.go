@@ -5,15 +5,18 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // Deps is what a link to a freeq server is given.
 type Deps struct {
 	bridge.Ports
 
-	Record  Record
+	Record *registry.Record
+	// Given returns up to limit deliveries that a link made at or after a time, in order: the method of
+	// the record. It blocks on that.
+	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
 	Rulings Rulings
 	// Fetch returns the body at an address of the server's web API. Its error wraps
 	// [federation.ErrNotFound] where there is nothing, and
@@ -23,21 +26,6 @@ type Deps struct {
 	Endpoint federation.SigningKey
 	// Seed is the seed of that key in hexadecimal, for the program of the transport.
 	Seed string
-}
-
-// Record is the port to the record. All methods block on it, and return its failures as
-// errors that wrap [*federation.UnavailableError].
-type Record interface {
-	irc.Handoffs
-
-	// Awaiting returns up to limit steps that wait for the ruling of a home, oldest first.
-	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
-	// CountPending returns how many deliveries of a handoff are pending on a link.
-	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
-	// Step returns a filed step of a handoff by its event ID, or [federation.ErrNotFound].
-	Step(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
-	// Given returns up to limit deliveries that a link made at or after a time, in order.
-	Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
 }
 
 // Rulings is the port to the home of this gateway: which steps it confirms, and the steps

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -53,6 +54,10 @@ func assigned(t *testing.T, h house) federation.View {
 	view.Kind, view.Venue = federation.Handoff, "#ops"
 	view.Offerer, view.Offeree = scholar, person
 	h.gateway.views = map[federation.HandoffID]federation.View{view.ID: view}
+	offer := federation.Event{ID: view.ID, Handoff: view.ID, Verb: federation.Offer, From: scholar, To: person}
+	if _, err := h.record.Append(t.Context(), federation.Filing{Event: offer, View: view, Filed: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
 	return view
 }
 

@@ -21,6 +21,8 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,6 +158,7 @@ func (g *gateway) next(t *testing.T) federation.Event {
 type house struct {
 	link     *spanningtree.Link
 	gateway  *gateway
+	record   *registry.Record
 	evidence *evidence
 	registry *prometheus.Registry
 	metrics  *bridge.Metrics
@@ -225,7 +228,7 @@ func newHouse(t *testing.T, cfg spanningtree.Config, tweak ...func(*bridge.Ports
 
 func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, tweak ...func(*bridge.Ports)) house {
 	t.Helper()
-	h := house{gateway: newGateway(), evidence: &evidence{}, registry: prometheus.NewRegistry(), log: &logBook{}}
+	h := house{gateway: newGateway(), record: storetest.Open(t), evidence: &evidence{}, registry: prometheus.NewRegistry(), log: &logBook{}}
 	h.metrics = bridge.NewMetrics(h.registry)
 	ports := bridge.Ports{
 		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secrets: secrets(),
@@ -236,7 +239,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 	for _, change := range tweak {
 		change(&ports)
 	}
-	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: ports, Handoffs: h.gateway})
+	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: ports, Record: h.record})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -247,22 +250,6 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 // Participant implements [bridge.Bindings]: no agent has a handle.
 func (*gateway) Participant(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
-}
-
-// Handoffs implements [irc.Handoffs]: nothing is listed.
-func (*gateway) Handoffs(context.Context, federation.Filter, federation.Cursor, int) ([]federation.View, federation.Cursor, error) {
-	return nil, "", nil
-}
-
-// Find implements [irc.Handoffs].
-func (g *gateway) Find(_ context.Context, suffix string) ([]federation.HandoffID, error) {
-	var found []federation.HandoffID
-	for id := range g.views {
-		if strings.HasSuffix(id.String(), suffix) {
-			found = append(found, id)
-		}
-	}
-	return found, nil
 }
 
 // noWakes has no subscriber and wakes none.

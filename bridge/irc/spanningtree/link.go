@@ -65,6 +65,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // network is the label of this network in metrics.
@@ -82,7 +83,7 @@ const maxHad = 4096
 type Deps struct {
 	bridge.Ports
 
-	Handoffs irc.Handoffs
+	Record *registry.Record
 }
 
 // Link is one configured InspIRCd server. Make one with [Open].
@@ -142,7 +143,7 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 		Losing:    bridge.NewLosing(),
 		cfg:       cfg,
 		ports:     p,
-		chatops:   irc.ChatOps{Ports: p, Log: log, Handoffs: deps.Handoffs},
+		chatops:   irc.ChatOps{Ports: p, Log: log, Record: deps.Record},
 		replies:   irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
 		log:       log,
 		passwords: secrets,
