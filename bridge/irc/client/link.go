@@ -47,8 +47,10 @@ import (
 	"sync/atomic"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // network is the label of this network in metrics.
@@ -185,4 +187,15 @@ func (l *Link) Describe() bridge.Description {
 		}
 	}
 	return d
+}
+
+// Deps is what a listener needs of the rest of the program.
+type Deps struct {
+	bridge.Ports
+
+	Record *registry.Record
+	// Logins counts the attempts of each address to log in, at all listeners.
+	Logins credential.Addresses
+	// MaxClients lowers max_clients, where this process may not open as many files; 0 does not.
+	MaxClients int
 }
