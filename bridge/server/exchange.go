@@ -20,14 +20,14 @@ import (
 	"baton/translate/dialect"
 )
 
-// homes wires the exchange with other homes to the gateway.
+// homes wires the exchange with other homes to the gateway. It implements the ports of packages relay
+// and peering.
 type homes struct {
 	*Server
 
 	client    *identity.PeerClient
 	documents *peering.Documents
 	locator   *mailbox.Locator
-	added     AddedHomes
 	peering   *peering.Peering
 	canary    *peering.Canary
 	boot      string // of this start; see [relay.Deps]
@@ -39,11 +39,8 @@ func newHomes(p *Server) *homes {
 		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.Record, Peers: HomeLinks{Links: p.Gateway.Links()},
 		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.Gateway.Routed, Log: p.log,
 	})
-	h.added = AddedHomes{
-		Gateway: p.Gateway, Record: p.Record, Locator: h.locator, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
-	}
 	h.canary = &peering.Canary{
-		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.added.Link,
+		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.Link,
 		Steps: homeSteps{p.bound(), p.Gateway, p.relay},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // a step of the home itself fits every dialect
@@ -56,7 +53,7 @@ func newHomes(p *Server) *homes {
 	}
 	h.peering = peering.New(peering.Config{
 		Home: p.homeID(), Path: string(path), Batch: relay.BatchLimits(), ClockSkew: h.clockSkew,
-		Fetch: peerFetch(p.file), Record: p.Record, Links: h.added, Canary: h.canary,
+		Fetch: peerFetch(p.file), Record: p.Record, Links: h, Canary: h.canary,
 	})
 	h.documents = &peering.Documents{
 		Linked: h.linkedHome, Keys: func() federation.KeySource { return h.keys.Load() }, Histories: p.Record, Log: p.log,
@@ -76,7 +73,7 @@ func (h *homes) clockSkew() time.Duration { return h.Gateway.Home().Limits.Clock
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
-		Gateway: FromHomes{Home: h.homeID(), Gateway: h.Gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
+		Gateway: h,
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
 		MaxHops: func() int { return int(h.maxHops.Load()) },
@@ -105,15 +102,15 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return peerOf(h.Gateway.Links().Entry(string(home)))
 }
 
-// OpenHome implements [HomeOpener].
-func (h *homes) OpenHome(known federation.KnownHome) Entry {
+// openHome returns the link to a home that an operator added.
+func (h *homes) openHome(known federation.KnownHome) Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
 	peer.SetOperatorMode(relay.Mode(h.modes.Mode(peer.Name())))
 	return openedPeer(peer, configs.Table{}, true)
 }
 
-// OpenUnrouted implements [HomeOpener].
-func (h *homes) OpenUnrouted() Entry {
+// openUnrouted returns the link of the outbox [mailbox.Unrouted].
+func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }
 

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"baton/bridge"
@@ -101,42 +100,34 @@ func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, ki
 	}
 }
 
-// FromHomes submits the steps of other homes. It learns mailbox locations from them, and answers
-// canaries.
-type FromHomes struct {
-	Home    federation.HomeID // this home
-	Gateway *Gateway
-	Locator *mailbox.Locator
-	Canary  *peering.Canary
-	Log     *slog.Logger
-}
-
-// Submit judges a step in a handoff of this home, with the errors of [Gateway.Submit].
-func (f FromHomes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	ev, err := f.Locator.LocalName(ctx, ev)
+// Submit judges a step of another home in a handoff of this home, with the errors of [Gateway.Submit]. It
+// learns the mailbox location of the author from the step.
+func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	ev, err := h.locator.LocalName(ctx, ev)
 	if err != nil {
 		return federation.Judgement{}, err
 	}
-	f.Gateway.FetchKey(ctx, ev)
-	judged, err := f.Gateway.Submit(ctx, ev)
+	h.Gateway.FetchKey(ctx, ev)
+	judged, err := h.Gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
-		f.Locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
+		h.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
 	}
 	return judged, err
 }
 
-// Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled].
-func (f FromHomes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	ev, err := f.Locator.LocalName(ctx, ev)
+// Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled]. It answers the
+// canary of another home.
+func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	ev, err := h.locator.LocalName(ctx, ev)
 	if err != nil {
 		return federation.Judgement{}, err
 	}
-	f.Gateway.FetchKey(ctx, ev)
-	judged, err := f.Gateway.Ruled(ctx, ev, r)
-	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != f.Home {
-		f.Locator.LearnFromStep(ctx, ev, r.Home, time.Now())
-		if err := f.Canary.Answer(ctx, ev, r.Home); err != nil {
-			f.Log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
+	h.Gateway.FetchKey(ctx, ev)
+	judged, err := h.Gateway.Ruled(ctx, ev, r)
+	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != h.homeID() {
+		h.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
+		if err := h.canary.Answer(ctx, ev, r.Home); err != nil {
+			h.log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
 		}
 	}
 	return judged, err
@@ -144,34 +135,34 @@ func (f FromHomes) Ruled(ctx context.Context, ev federation.Event, r federation.
 
 // Say files the text of a participant of another home, signed again with the text as that home
 // signed it for evidence. The text goes to no third home.
-func (f FromHomes) Say(ctx context.Context, ev federation.Event) (known bool, err error) {
-	if ev, err = f.Locator.LocalName(ctx, ev); err != nil {
+func (h *homes) Say(ctx context.Context, ev federation.Event) (known bool, err error) {
+	if ev, err = h.locator.LocalName(ctx, ev); err != nil {
 		return false, err
 	}
-	said, err := f.Gateway.Say(ctx, bridge.Message{
+	said, err := h.Gateway.Say(ctx, bridge.Message{
 		ID: ev.ID, From: ev.For, To: bridge.Recipient{DID: ev.To}, Text: ev.Note, About: ev.About(), Arrival: ev.Arrival, Original: signing.OriginalOf(ev),
 	})
 	if errors.Is(err, federation.ErrNotFound) {
 		err = federation.Refuse(ev, federation.InvalidTarget, "no participant of this home has this DID")
 	}
 	if err == nil && !said.Known {
-		f.Locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
+		h.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
 	}
 	return said.Known, err
 }
 
 // GiveUp ends the wait of a step for its home, as [Gateway.GiveUp] does.
-func (f FromHomes) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return f.Gateway.GiveUp(ctx, p, code, detail)
+func (h *homes) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+	return h.Gateway.GiveUp(ctx, p, code, detail)
 }
 
 // Place returns where a new offer of another home is written on IRC here.
-func (f FromHomes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
+func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {
 		channel = ""
 	}
-	place, _, err := f.Gateway.Place(ctx, ev.From, ev.To, channel)
+	place, _, err := h.Gateway.Place(ctx, ev.From, ev.To, channel)
 	return place, err
 }
 
@@ -201,48 +192,19 @@ func (u Unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
 	return u.Locator.Deliver(ctx, d, time.Now())
 }
 
-// KnownHomes reads the homes that operators added while a gateway ran.
-type KnownHomes interface {
-	// KnownHomes returns them by name. It blocks on the record, and returns its error.
-	KnownHomes(ctx context.Context) ([]federation.KnownHome, error)
-}
-
-// HomeOpener opens links to other homes.
-type HomeOpener interface {
-	// OpenHome returns the link to a home that an operator added. It does not block.
-	OpenHome(known federation.KnownHome) Entry
-	// OpenUnrouted returns the link of the outbox [mailbox.Unrouted]. It does not block.
-	OpenUnrouted() Entry
-}
-
-// AddedHomes adds the homes that operators added to the links of a configuration, and changes them
-// while a gateway runs. It implements [peering.Links].
-type AddedHomes struct {
-	Gateway *Gateway
-	Record  KnownHomes
-	Locator *mailbox.Locator
-	Opener  HomeOpener
-	// Changing is locked while the links change.
-	Changing sync.Locker
-	// Peer reports whether a home or a registry has a name.
-	Peer func(name string) bool
-	// Forget drops the keys of a DID that are held in memory.
-	Forget func(did federation.DID)
-}
-
-// Join returns the links of a configuration with those to the added homes. A home in both is left
+// join returns the links of a configuration with those to the added homes. A home in both is left
 // out and an error.
-func (a AddedHomes) Join(ctx context.Context, links []Entry) ([]Entry, error) {
-	known, err := a.Record.KnownHomes(ctx)
+func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
+	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if links, err = a.join(links, known); err != nil {
+	if links, err = h.addTo(links, known); err != nil {
 		return links, err
 	}
-	knows, err := a.Locator.KnowsHomes(ctx)
+	knows, err := h.locator.KnowsHomes(ctx)
 	if knows && !hasLink(links, mailbox.Unrouted) { // steps wait for the routes of homes that were peers
-		links = append(links, a.Opener.OpenUnrouted())
+		links = append(links, h.openUnrouted())
 	}
 	return links, err
 }
@@ -251,21 +213,21 @@ func hasLink(links []Entry, name string) bool {
 	return slices.ContainsFunc(links, func(o Entry) bool { return o.Link.Name() == name })
 }
 
-func (a AddedHomes) join(links []Entry, known []federation.KnownHome) ([]Entry, error) {
+func (h *homes) addTo(links []Entry, known []federation.KnownHome) ([]Entry, error) {
 	taken := func(name string) bool { return hasLink(links, name) }
 	free, err := peering.Linkable(known, taken)
 	for _, each := range free {
-		links = append(links, a.Opener.OpenHome(each))
+		links = append(links, h.openHome(each))
 		if !taken(mailbox.Unrouted) {
-			links = append(links, a.Opener.OpenUnrouted())
+			links = append(links, h.openUnrouted())
 		}
 	}
 	return links, err
 }
 
 // Link implements [peering.Links].
-func (a AddedHomes) Link(name string) (peering.Link, bool) {
-	links := a.Gateway.Links()
+func (h *homes) Link(name string) (peering.Link, bool) {
+	links := h.Gateway.Links()
 	entries := links.Entries()
 	i := slices.IndexFunc(entries, func(o Entry) bool { return o.Link.Name() == name })
 	if i < 0 {
@@ -284,9 +246,9 @@ func (a AddedHomes) Link(name string) (peering.Link, bool) {
 }
 
 // Added implements [peering.Links].
-func (a AddedHomes) Added() []federation.KnownHome {
+func (h *homes) Added() []federation.KnownHome {
 	var added []federation.KnownHome
-	for _, entry := range a.Gateway.Links().Entries() {
+	for _, entry := range h.Gateway.Links().Entries() {
 		if home, ok := entry.Link.(HomeLink); ok && entry.Added {
 			added = append(added, home.Known())
 		}
@@ -295,27 +257,27 @@ func (a AddedHomes) Added() []federation.KnownHome {
 }
 
 // IsPeer implements [peering.Links].
-func (a AddedHomes) IsPeer(name string) bool { return a.Peer(name) }
+func (h *homes) IsPeer(name string) bool { return h.isPeer(name) }
 
 // Relink implements [peering.Links].
-func (a AddedHomes) Relink(ctx context.Context) error {
-	a.Changing.Lock()
-	defer a.Changing.Unlock()
-	links := slices.DeleteFunc(a.Gateway.Links().Entries(), func(o Entry) bool { return o.Added })
-	known, err := a.Record.KnownHomes(ctx)
+func (h *homes) Relink(ctx context.Context) error {
+	h.changing.Lock()
+	defer h.changing.Unlock()
+	links := slices.DeleteFunc(h.Gateway.Links().Entries(), func(o Entry) bool { return o.Added })
+	known, err := h.Record.KnownHomes(ctx)
 	if err != nil {
 		return err
 	}
-	links, err = a.join(links, known)
-	a.Gateway.Links().Apply(ctx, links)
+	links, err = h.addTo(links, known)
+	h.Gateway.Links().Apply(ctx, links)
 	return err
 }
 
 // ForgetKeys implements [peering.Links].
-func (a AddedHomes) ForgetKeys(did federation.DID) { a.Forget(did) }
+func (h *homes) ForgetKeys(did federation.DID) { h.forgetKeys(did) }
 
 // TellReplicas implements [peering.Links].
-func (a AddedHomes) TellReplicas() { a.Gateway.TellReplicas() }
+func (h *homes) TellReplicas() { h.Gateway.TellReplicas() }
 
 // endpointed is a link to a server that others of its network know by the id of an endpoint.
 type endpointed interface {

@@ -188,7 +188,7 @@ func (w Wiring) unrouted() Entry {
 	if w.homes == nil {
 		return Entry{Link: Unrouted{}}
 	}
-	return w.homes.OpenUnrouted()
+	return w.homes.openUnrouted()
 }
 
 // checkDID adds the mistakes of the DID of a home to the mistakes of the file.

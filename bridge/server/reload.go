@@ -118,7 +118,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (contract.Reloaded, error
 	if err != nil {
 		return contract.Reloaded{}, err
 	}
-	if links, err = s.homes.added.Join(ctx, links); err != nil {
+	if links, err = s.homes.join(ctx, links); err != nil {
 		return contract.Reloaded{}, err
 	}
 	done := contract.Reloaded{File: file.Name(), Changes: s.settings(file)}

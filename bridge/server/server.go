@@ -328,7 +328,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if links, err = s.homes.added.Join(ctx, links); err != nil {
+	if links, err = s.homes.join(ctx, links); err != nil {
 		return err
 	}
 	s.configure(s.file, links)
