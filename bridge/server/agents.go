@@ -15,7 +15,6 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/bridge/participant"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/store/registry"
 )
 
@@ -95,20 +94,9 @@ func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 	return keys
 }
 
-// CapabilityRecord keeps the capabilities that participants declared. Its methods block on the record
-// and return its errors.
-type CapabilityRecord interface {
-	// Declare replaces the capabilities that a DID declared.
-	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error
-	// Declaration returns the capabilities that a DID declared; none is no error.
-	Declaration(ctx context.Context, did federation.DID) ([]string, error)
-	// AgentOf returns [federation.ErrNotFound] for a DID that no agent has.
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-}
-
 // Capabilities knows the capabilities of DIDs: declared ones, and ones that their agents registered. It
 // implements home.Capabilities.
-type Capabilities struct{ Record CapabilityRecord }
+type Capabilities struct{ Record registry.Bound }
 
 // Declare replaces the capabilities that a DID declared.
 func (c Capabilities) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
@@ -145,16 +133,9 @@ func (c Capabilities) registered(ctx context.Context, did federation.DID) ([]str
 	return declared.Skills, nil
 }
 
-// AgentFinder finds the agent of a DID.
-type AgentFinder interface {
-	// AgentOf returns [federation.ErrNotFound] for a DID that no agent has. It blocks on the
-	// record, and returns its error.
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-}
-
 // SignsFor reports whether the gateway signs as a DID for an agent. The answer is yes while the record
 // cannot be read, which gives no other party an advantage.
-func SignsFor(ctx context.Context, record AgentFinder, did federation.DID) bool {
+func SignsFor(ctx context.Context, record *registry.Record, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false
@@ -166,7 +147,7 @@ var _ bridge.Presence = (*Gateway)(nil)
 
 // Left implements [bridge.Presence].
 func (g *Gateway) Left(ctx context.Context, did federation.DID) bool {
-	binding, err := g.deps.Participants.Binding(ctx, did)
+	binding, err := g.participants.Binding(ctx, did)
 	if err != nil {
 		return false
 	}

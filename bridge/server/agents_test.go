@@ -11,16 +11,6 @@ import (
 	"baton/federation/store/storetest"
 )
 
-// seenOn is a [server.Participants] whose users all signed last on one link.
-type seenOn struct {
-	noParticipants
-	link string
-}
-
-func (s seenOn) Binding(_ context.Context, did federation.DID) (federation.Binding, error) {
-	return federation.Binding{DID: did, Link: s.link}, nil
-}
-
 // channelLink is a fakeLink with users, all of them connected or none.
 type channelLink struct {
 	*fakeLink
@@ -33,7 +23,11 @@ func (l *channelLink) Online(context.Context, federation.Binding) bool { return 
 
 func TestAUserHasLeftOnlyWhereItsLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGatewayOf(storetest.Open(t), seenOn{link: "lab"}, leases{"link lab"})
+		record := storetest.Open(t)
+		if err := record.BindName(t.Context(), federation.BoundName{Network: "lab", Name: "bob", DID: "did:key:bob"}); err != nil {
+			t.Fatal(err)
+		}
+		g := newGateway(record)
 		lab := &channelLink{fakeLink: &fakeLink{name: "lab"}}
 		if g.Left(t.Context(), "did:key:bob") {
 			t.Error("a user of a link that is down has left")

@@ -50,14 +50,14 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var all []Participant
 	for _, did := range s.DIDs {
-		each, err := g.deps.Participants.WithDID(ctx, did)
+		each, err := g.participants.WithDID(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent of %s: %w", did, err)
 		}
 		all = append(all, each)
 	}
 	for _, handle := range s.Participants {
-		each, err := g.deps.Participants.WithHandle(ctx, handle)
+		each, err := g.participants.WithHandle(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
 		}
@@ -117,7 +117,7 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 		if len(all) > 0 {
 			last = all[len(all)-1].What
 		}
-		page, err := g.deps.Blocks.BlocksAfter(ctx, last, blockPage)
+		page, err := g.deps.Record.BlocksAfter(ctx, last, blockPage)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool
 		return b, Purged{}, err
 	}
 	if !dry {
-		if err := g.keepBlock(ctx, func() error { return g.deps.Blocks.AddBlock(ctx, b) }); err != nil {
+		if err := g.keepBlock(ctx, func() error { return g.deps.Record.AddBlock(ctx, b) }); err != nil {
 			return b, Purged{}, err
 		}
 	}
@@ -174,7 +174,7 @@ func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool
 func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) error {
 	b = g.ownHandle(b)
 	if !dry {
-		return g.keepBlock(ctx, func() error { return g.deps.Blocks.RemoveBlock(ctx, b.What) })
+		return g.keepBlock(ctx, func() error { return g.deps.Record.RemoveBlock(ctx, b.What) })
 	}
 	g.blocking.Lock()
 	defer g.blocking.Unlock()
@@ -239,7 +239,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 		return Purged{}, err
 	}
 	var done Purged
-	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Participants, time.Now(), dry); err != nil {
+	if done.Purged, err = g.deps.Record.Purge(ctx, of.DIDs, of.Participants, time.Now(), dry); err != nil {
 		return done, err
 	}
 	for _, did := range of.DIDs {
@@ -272,7 +272,7 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	}
 	for _, did := range slices.Clone(s.DIDs) {
 		s.DIDs = append(s.DIDs, g.deps.Kept("person:"+string(did)).DID)
-		binding, err := g.deps.Participants.Binding(ctx, did)
+		binding, err := g.participants.Binding(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up %s: %w", did, err)
 		}
@@ -296,7 +296,7 @@ func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federati
 	var fit []federation.DID
 	var last federation.DID
 	for more := true; more; {
-		page, err := g.deps.Blocks.Senders(ctx, last, purgePage)
+		page, err := g.deps.Record.Senders(ctx, last, purgePage)
 		if err != nil {
 			return nil, err
 		}
@@ -318,7 +318,7 @@ func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry b
 	var open []federation.View
 	var after federation.Cursor
 	for more := true; more; {
-		page, next, err := g.deps.Handoffs.Handoffs(ctx, federation.Filter{DID: offerer}, after, purgePage)
+		page, next, err := g.deps.Record.Handoffs(ctx, federation.Filter{DID: offerer}, after, purgePage)
 		if err != nil {
 			return 0, err
 		}

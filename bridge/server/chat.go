@@ -78,7 +78,7 @@ func (g *Gateway) relays(ctx context.Context, ev federation.Event) (to []string,
 		if name == ev.Arrival.Link || !slices.Contains(link.Relays(), ev.Venue) {
 			continue
 		}
-		has, err := g.deps.Messages.HasSpace(ctx, name, ev.Handoff, most)
+		has, err := g.deps.Record.HasSpace(ctx, name, ev.Handoff, most)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -105,7 +105,7 @@ func (g *Gateway) fileChat(ctx context.Context, ev federation.Event, c bridge.Ch
 	}
 	f := federation.MessageFiling{Filing: federation.Filing{Event: ev, View: federation.MessageView(ev), Filed: time.Now()}}
 	f.Links = to
-	_, known, err := g.deps.Messages.FileMessage(ctx, f)
+	_, known, err := g.deps.Record.FileMessage(ctx, f)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Code == federation.EventIDInUse {
 		known, err = true, nil
 	}

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,15 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge"
 	"baton/bridge/server"
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/home"
-	"baton/federation/lifecycle"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 )
@@ -147,38 +143,30 @@ func TestClockIsDoubtedAtAStartFarFromTheLastTime(t *testing.T) {
 	}
 }
 
-// asked is a record that keeps the latest expiry time used by each job.
-type asked struct {
-	*registry.Record
-
-	mu     sync.Mutex
-	latest map[string]time.Time
-}
-
-func (a *asked) note(job string, by time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.latest[job].Before(by) {
-		a.latest[job] = by
+// due files three handoffs that a confirmed clock ends a year later: one is overdue then, one was over for
+// long, and the delivery of one waited for long.
+func due(t *testing.T, record *registry.Record) (overdue, over, undelivered federation.HandoffID) {
+	t.Helper()
+	ada, bob := federationtest.Person("ada"), federationtest.Person("bob")
+	file := func(f federation.Filing) federation.View {
+		t.Helper()
+		if _, err := record.Append(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		return f.View
 	}
-}
-
-// Due implements [home.Overdue].
-func (a *asked) Due(ctx context.Context, clock federation.Clock, before time.Time, limit int) ([]federation.View, error) {
-	a.note("sweep", before)
-	return a.Record.Due(ctx, clock, before, limit)
-}
-
-// Prune implements [server.Pruner].
-func (a *asked) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
-	a.note("retention", now)
-	return a.Record.Prune(ctx, before, now, after, limit)
-}
-
-// Expire implements [server.Deliveries].
-func (a *asked) Expire(ctx context.Context, before, now time.Time, limit int) (int, error) {
-	a.note("deliveries", now)
-	return a.Record.Expire(ctx, before, now, limit)
+	first := federationtest.Offer(1, ada, bob)
+	open := federationtest.File(first, federation.View{})
+	open.View.Home, open.View.Clock, open.View.Since = "gw.test", federation.DeadlineClock, first.Deadline
+	file(open)
+	second := federationtest.Offer(2, ada, bob)
+	file(federationtest.File(federationtest.Step(3, second, federation.Decline, bob), file(federationtest.File(second, federation.View{}))))
+	third := federationtest.Offer(4, ada, bob)
+	third.Deadline = time.Time{}
+	pending := federationtest.File(third, federation.View{})
+	pending.Links = []string{"lab"}
+	file(pending)
+	return first.ID, second.ID, third.ID
 }
 
 // No job expires anything by an unconfirmed clock, until NTP or another home confirms it.
@@ -207,18 +195,9 @@ func TestJobsEndNothingByAClockInDoubt(t *testing.T) {
 					},
 					Mark: m.mark, Newest: started,
 				}, slog.New(slog.DiscardHandler))
-				record := &asked{Record: storetest.Open(t), latest: map[string]time.Time{}}
-				strangers, rates := home.NewStrangers(), home.NewRates()
-				g := server.New(server.Deps{
-					Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
-					Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: record, Clock: clock,
-					Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
-					Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-				})
-				g.Configure(server.Config{Retention: defaultRetention(), Home: &home.Home{
-					Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
-					Route: g.Links().Route, Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
-				}})
+				record := storetest.Open(t)
+				overdue, over, undelivered := due(t, record)
+				g := newGateway(record, func(d *server.Deps, _ *home.Home) { d.Clock = clock })
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- g.Run(ctx) }()
@@ -226,12 +205,17 @@ func TestJobsEndNothingByAClockInDoubt(t *testing.T) {
 					t.Helper()
 					time.Sleep(5 * time.Minute)
 					synctest.Wait()
-					record.mu.Lock()
-					defer record.mu.Unlock()
-					for _, job := range []string{"sweep", "retention", "deliveries"} {
-						if by := record.latest[job]; by.Before(after) || by.After(until) {
-							t.Errorf("%s, %s goes by %s, want %s to %s", when, job, by, after, until)
-						}
+					expired := until.After(started.Add(jump / 2))
+					view, err := record.View(t.Context(), overdue)
+					if err != nil || view.Over != expired || expired && (view.Moved.Before(after) || view.Moved.After(until)) {
+						t.Errorf("%s, the overdue handoff is %s at %s, %v", when, view.State, view.Moved, err)
+					}
+					if view, err := record.View(t.Context(), over); err != nil || view.Exists() == expired {
+						t.Errorf("%s, the finished handoff is on record: %t, %v", when, view.Exists(), err)
+					}
+					dead, err := record.DeadLetters(t.Context(), federation.DeadFilter{To: "lab"}, 0, 10)
+					if err != nil || len(dead) > 1 || (len(dead) == 1) != expired || expired && (dead[0].Handoff != undelivered || dead[0].Died.Before(after) || dead[0].Died.After(until)) {
+						t.Errorf("%s, given up are %+v, %v", when, dead, err)
 					}
 				}
 				check("in doubt", started, started.Add(5*time.Minute))

@@ -57,7 +57,7 @@ func (g *Gateway) contact(ctx context.Context, person, sender federation.DID) (c
 	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
 		return c, err
 	}
-	c.State, err = g.deps.Messages.Contact(ctx, c.Person, c.Sender)
+	c.State, err = g.deps.Record.Contact(ctx, c.Person, c.Sender)
 	return c, err
 }
 
@@ -68,7 +68,7 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 	if err != nil {
 		return did, err
 	}
-	known, err := g.deps.Participants.WithDID(ctx, did)
+	known, err := g.participants.WithDID(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return did, fmt.Errorf("look up %s: %w", did, err)
 	}
@@ -97,7 +97,7 @@ func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now ti
 		return err
 	}
 	c.State = federation.ContactAllowed
-	if err = g.deps.Messages.SetContact(ctx, c, now); errors.Is(err, federation.ErrTooManyContacts) {
+	if err = g.deps.Record.SetContact(ctx, c, now); errors.Is(err, federation.ErrTooManyContacts) {
 		return nil
 	}
 	return err
@@ -122,7 +122,7 @@ func (g *Gateway) Decide(ctx context.Context, person, sender federation.DID, all
 	if c.Sender, err = g.firstDID(ctx, sender); err != nil {
 		return err
 	}
-	return g.deps.Messages.SetContact(ctx, c, time.Now())
+	return g.deps.Record.SetContact(ctx, c, time.Now())
 }
 
 // Contacts implements [bridge.Messages].
@@ -139,7 +139,7 @@ func (g *Gateway) Contacts(ctx context.Context, person federation.DID, after str
 	}
 	var found []federation.Contact
 	if after == "" || strings.HasPrefix(after, "did:") {
-		found, err = g.deps.Messages.ContactsOf(ctx, person, federation.DID(after), limit)
+		found, err = g.deps.Record.ContactsOf(ctx, person, federation.DID(after), limit)
 		if err != nil {
 			return nil, "", err
 		}

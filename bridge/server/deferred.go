@@ -39,7 +39,7 @@ func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
 	var err error // a nil *RefusalError is not a nil error
 	if r.Refused != nil {
 		err = r.Refused
-		if err := g.deps.Notices.Notify(ctx, refusalOf(r, time.Now())); err != nil {
+		if err := g.deps.Record.Notify(ctx, refusalOf(r, time.Now())); err != nil {
 			return err
 		}
 	}

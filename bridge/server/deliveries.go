@@ -33,7 +33,7 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 // the configuration allows.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	_, err := inBatches(checkBatch, func(limit int) (int, error) {
-		return g.deps.Deliveries.Delay(ctx, now.Add(-federation.DelayNotice), now, limit)
+		return g.deps.Record.Delay(ctx, now.Add(-federation.DelayNotice), now, limit)
 	})
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	gone, err := inBatches(checkBatch, func(limit int) (int, error) {
-		return g.deps.Deliveries.Expire(ctx, now.Add(-keep), now, limit)
+		return g.deps.Record.Expire(ctx, now.Add(-keep), now, limit)
 	})
 	if gone > 0 {
 		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryDead)).Add(float64(gone))
@@ -58,11 +58,11 @@ func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 // expireMessages ends the waits for messages that waited as long as the configuration allows.
 func (g *Gateway) expireMessages(ctx context.Context, now time.Time) error {
 	keep := g.retention.Load().Messages
-	if keep == 0 || g.deps.Messages == nil {
+	if keep == 0 {
 		return nil
 	}
 	gone, err := inBatches(checkBatch, func(limit int) (int, error) {
-		return g.deps.Messages.ExpireMessages(ctx, now.Add(-keep), now, limit)
+		return g.deps.Record.ExpireMessages(ctx, now.Add(-keep), now, limit)
 	})
 	if gone > 0 {
 		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryExpired)).Add(float64(gone))
@@ -72,7 +72,7 @@ func (g *Gateway) expireMessages(ctx context.Context, now time.Time) error {
 		return err
 	}
 	held, err := inBatches(checkBatch, func(limit int) (int, error) {
-		return g.deps.Messages.ExpireHeld(ctx, now.Add(-keep), now, limit)
+		return g.deps.Record.ExpireHeld(ctx, now.Add(-keep), now, limit)
 	})
 	if held > 0 {
 		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryExpired)).Add(float64(held))

@@ -35,7 +35,7 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 		return federation.Erasing{}, err
 	}
 	of := federation.ErasureQuery{DIDs: names.DIDs, Participants: names.Participants}
-	found, err := g.deps.Erasures.Erasable(ctx, of)
+	found, err := g.deps.Record.Erasable(ctx, of)
 	if err == nil && !dry && len(found.Open) > 0 {
 		err = openProblem(found.Open)
 	}
@@ -53,14 +53,14 @@ func (g *Gateway) Erase(ctx context.Context, did federation.DID, dry bool) (fede
 // eraseRecord erases in the record. It compacts also where nothing is left to erase: an earlier
 // erasure may have ended before that.
 func (g *Gateway) eraseRecord(ctx context.Context, of federation.ErasureQuery) (federation.Erasing, error) {
-	done, err := g.deps.Erasures.Erase(ctx, of, time.Now())
+	done, err := g.deps.Record.Erase(ctx, of, time.Now())
 	switch {
 	case err != nil:
 		return done, err
 	case len(done.Open) > 0: // opened meanwhile
 		return done, openProblem(done.Open)
 	}
-	return done, g.deps.Erasures.Compact(ctx)
+	return done, g.deps.Record.Compact(ctx)
 }
 
 // eraseJournals erases what links keep of handoffs.

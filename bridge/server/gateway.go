@@ -1,15 +1,18 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/mailbox"
+	"baton/federation/store/registry"
 )
 
 // OperatorLink is the name under which the steps of operators come in.
@@ -21,28 +24,16 @@ type Config struct {
 	Retention Retention
 }
 
-// Deps is what a [Gateway] works with. One record implements most of them.
+// Deps is what a [Gateway] works with.
 type Deps struct {
-	Handoffs     Handoffs
-	Participants Participants
-	Names        Names
-	Sessions     Sessions // nil without APIs with logins
-	Notices      Notices
-	Deliveries   Deliveries
-	Deferred     home.Deferrals
-	Outbox       bridge.Outbox
-	DeadLetters  DeadLetters
-	Blocks       Blocks
-	Erasures     Erasures
-	Pruner       Pruner
-	Growth       Growth
-	Counts       Counts
-	Messages     Messages
-	Leases       Leases
+	Record registry.Bound
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
+	// ctx ended: see [registry.Record.RunExclusive].
+	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	Clock        *Clock // time by which rows expire; nil for the wall clock
 
-	Keys      KeyFetcher
-	Addresses AddressRates
+	Keys      *KeyLookups
+	Addresses credential.Addresses // counts the steps of each client address
 	DIDs      *home.Rates
 	Strangers *home.Strangers
 	Homes     Recipients // nil where there are no other homes
@@ -61,14 +52,15 @@ type Deps struct {
 
 // Gateway is a running gateway.
 type Gateway struct {
-	deps      Deps
-	links     *LinkSet
-	deferral  *home.Deferral
-	home      atomic.Pointer[home.Home]
-	retention atomic.Pointer[Retention]
-	senders   Senders
-	growth    *growthWatch
-	full      fullQueues // of channel text
+	deps         Deps
+	participants participants
+	links        *LinkSet
+	deferral     *home.Deferral
+	home         atomic.Pointer[home.Home]
+	retention    atomic.Pointer[Retention]
+	senders      Senders
+	growth       *growthWatch
+	full         fullQueues // of channel text
 
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.
@@ -82,14 +74,14 @@ type Gateway struct {
 
 var _ bridge.Gateway = (*Gateway)(nil)
 
-// New returns a gateway without links. Call [Gateway.Configure] before anything else.
-func New(deps Deps) *Gateway {
-	g := &Gateway{deps: deps, growth: newGrowthWatch()}
+// NewGateway returns a gateway without links. Call [Gateway.Configure] before anything else.
+func NewGateway(deps Deps) *Gateway {
+	g := &Gateway{deps: deps, participants: participants{deps.Record}, growth: newGrowthWatch()}
 	g.links = NewLinkSet(LinkDeps{
-		Outbox: deps.Outbox, Leases: deps.Leases, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
+		Outbox: deps.Record, RunExclusive: deps.RunExclusive, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
 	})
 	g.deferral = home.NewDeferral(home.DeferralConfig{
-		Record: deps.Deferred, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
+		Record: deps.Record, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
 	})
 	g.Configure(Config{Home: &home.Home{}})
 	return g

@@ -45,7 +45,7 @@ func (*homeLink) ReportOffence(context.Context, federation.OffenceKind, string) 
 func TestTheHomesAreThoseWhoseLinksRun(t *testing.T) {
 	t.Parallel()
 	links := server.NewLinkSet(server.LinkDeps{
-		Leases: alwaysLeased{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Wakes: noWakes{},
+		RunExclusive: leases{"homes", "link unrouted"}.run, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Wakes: noWakes{},
 	})
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -64,16 +64,6 @@ func TestTheHomesAreThoseWhoseLinksRun(t *testing.T) {
 	if err := homes.Give(t.Context(), "c.example", "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"); !errors.As(err, new(*federation.UnavailableError)) {
 		t.Errorf("a home without a link: %v", err)
 	}
-}
-
-// alwaysLeased gives every lease to every replica.
-type alwaysLeased struct{}
-
-// RunExclusive implements [server.Leases].
-func (alwaysLeased) RunExclusive(ctx context.Context, _ string, do func(context.Context)) error {
-	do(ctx)
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func TestABlockThatCannotBeIsAProblemOfTheOperator(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,19 +139,33 @@ func newKeySource(
 	}, identity.NewTimed(directory, seconds), client, record)
 }
 
-// keyFetcher implements [KeyFetcher] with the key sources of now.
-type keyFetcher struct{ p *Server }
-
-// Await implements [KeyFetcher].
-func (f keyFetcher) Await(ctx context.Context, q federation.KeyQuery) {
-	f.p.atHand.Load().Await(ctx, q)
+// KeyLookups looks up the keys of steps with the current key source. The zero value has no source and
+// looks up nothing.
+type KeyLookups struct {
+	atHand  atomic.Pointer[identity.AtHand] // replaced when a key is rotated
+	lookups *identity.Lookups               // of keys that a host has to be asked for
 }
 
-// Seek implements [KeyFetcher].
-func (f keyFetcher) Seek(ctx context.Context, q federation.KeyQuery) { f.p.atHand.Load().Seek(ctx, q) }
+// Await looks up a key that is not at hand, and waits for it: for a second at most, and until ctx ends.
+func (k *KeyLookups) Await(ctx context.Context, q federation.KeyQuery) {
+	if source := k.atHand.Load(); source != nil {
+		source.Await(ctx, q)
+	}
+}
 
-// Cancel implements [KeyFetcher].
-func (f keyFetcher) Cancel(link string) { f.p.lookups.Cancel(link) }
+// Seek starts to look up a key that is not at hand. It does not block.
+func (k *KeyLookups) Seek(ctx context.Context, q federation.KeyQuery) {
+	if source := k.atHand.Load(); source != nil {
+		source.Seek(ctx, q)
+	}
+}
+
+// Cancel ends the look-ups for the steps of a link. It does not block.
+func (k *KeyLookups) Cancel(link string) {
+	if k.lookups != nil {
+		k.lookups.Cancel(link)
+	}
+}
 
 // RotateKey gives the gateway another key, and gives the new keys to each component that signs or
 // verifies with them. The old key verifies for the overlap. Its error may be a [*bridge.ProblemError].

@@ -11,17 +11,8 @@ import (
 	"baton/federation/fault"
 )
 
-// Leases gives each job of a home to one of its replicas at a time. A lease is named after
-// the job.
-type Leases interface {
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
-	// ctx ended. The context of do ends with ctx, or when the lease is lost: then do has half a
-	// second to return before another replica may begin. Concurrent calls for one lease
-	// within one replica share it.
-	RunExclusive(ctx context.Context, lease string, do func(ctx context.Context)) error
-}
-
-// The leases of a home beside the leases of its links. The links to other homes share one with
+// The leases of a home beside the leases of its links. A lease is named after the job that one replica of
+// the home does at a time. The links to other homes share one with
 // the hub: the replica that asks a home must be the one that reads its answer.
 const (
 	HomesLease   = "homes"
@@ -61,7 +52,7 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	if mounted {
 		group.Go(func() { l.run(ctx, r) })
 	}
-	_ = l.deps.Leases.RunExclusive(ctx, leaseOf(r.Link), func(ctx context.Context) { // its error is the end of ctx
+	_ = l.deps.RunExclusive(ctx, leaseOf(r.Link), func(ctx context.Context) { // its error is the end of ctx
 		r.lease.ours.Store(true)
 		defer r.lease.ours.Store(false)
 		if mounted {

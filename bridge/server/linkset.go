@@ -63,12 +63,13 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox  bridge.Outbox
-	Leases  Leases
-	Wakes   bridge.Wakes
-	Metrics *bridge.Metrics
-	Tracer  bridge.Tracer // nil records no traces
-	Log     *slog.Logger
+	Outbox bridge.Outbox
+	// RunExclusive is as in [Deps].
+	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
+	Wakes        bridge.Wakes
+	Metrics      *bridge.Metrics
+	Tracer       bridge.Tracer // nil records no traces
+	Log          *slog.Logger
 	// Homes tells which homes a step is delivered to; nil where there are none.
 	Homes Recipients
 	// KeptFor returns the key that the gateway keeps for a DID, or nil if it keeps none.

@@ -59,11 +59,11 @@ func (fakeHome) Recipients(context.Context, federation.Event, federation.View) (
 	return []string{"b.test"}, nil
 }
 
-// leases implements [server.Leases] for a replica with the named leases.
+// leases are the leases of a replica.
 type leases []string
 
-// RunExclusive implements [server.Leases].
-func (l leases) RunExclusive(ctx context.Context, lease string, do func(context.Context)) error {
+// run runs a job that needs a lease.
+func (l leases) run(ctx context.Context, lease string, do func(context.Context)) error {
 	if slices.Contains(l, lease) {
 		do(ctx)
 	}
@@ -75,7 +75,7 @@ func (l leases) RunExclusive(ctx context.Context, lease string, do func(context.
 func newLinkSet(t *testing.T, ours leases, homes server.Recipients) *server.LinkSet {
 	t.Helper()
 	return server.NewLinkSet(server.LinkDeps{
-		Outbox: storetest.Open(t), Leases: ours, Wakes: noWakes{}, Homes: homes,
+		Outbox: storetest.Open(t), RunExclusive: ours.run, Wakes: noWakes{}, Homes: homes,
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 }

@@ -48,14 +48,14 @@ func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string,
 	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
 		return true, nil
 	}
-	bound, err := g.deps.Names.Of(ctx, did)
+	bound, err := g.deps.Record.Names.Of(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up names of %s: %w", did, err)
 	}
 	if slices.ContainsFunc(bound, func(b federation.BoundName) bool { return b.Network == link.Name() }) {
 		return true, nil
 	}
-	seen, err := g.deps.Participants.Binding(ctx, did)
+	seen, err := g.participants.Binding(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
 	}

@@ -16,39 +16,6 @@ import (
 	"baton/federation/signing"
 )
 
-// Messages keeps private text.
-type Messages interface {
-	// FileMessage files a message with all that goes with it, once: known says that it was on
-	// file before.
-	FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error)
-	// HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
-	// number.
-	HasSpace(ctx context.Context, link string, order federation.HandoffID, most int) (bool, error)
-	// Use returns what waits in an inbox, of all senders and of one.
-	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
-	// Contact returns what a participant decided about a sender.
-	Contact(ctx context.Context, person, sender federation.DID) (federation.ContactState, error)
-	// ContactsOf returns up to limit senders that a participant knows, in the order of their DIDs,
-	// after one.
-	ContactsOf(ctx context.Context, person, after federation.DID, limit int) ([]federation.Contact, error)
-	// SetContact notes what a participant decided about a sender. It returns
-	// [federation.ErrTooManyContacts] for one sender too many.
-	SetContact(ctx context.Context, c federation.Contact, now time.Time) error
-	// WithMessageID returns the step or the message whose own ID, or the ID on its network, is
-	// messageID, or begins it before a dot.
-	WithMessageID(ctx context.Context, messageID string) (federation.Event, error)
-	// MessagesAbout returns up to limit messages that name a handoff, oldest first.
-	MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error)
-	// HurryMessages makes the pending messages and steps of a link for a DID due at once; "" means
-	// all of the link.
-	HurryMessages(ctx context.Context, link string, to federation.DID) (int, error)
-	// ExpireMessages ends up to limit waits for messages that were filed at or before a time.
-	ExpireMessages(ctx context.Context, before, now time.Time, limit int) (int, error)
-	// ExpireHeld deletes up to limit messages of unverified senders of other registries that arrived at
-	// or before a time and still wait for consent.
-	ExpireHeld(ctx context.Context, before, now time.Time, limit int) (int, error)
-}
-
 // maxMentions bounds the messages that are shown beside a handoff.
 const maxMentions = 200
 
@@ -112,7 +79,7 @@ func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (sai
 	if err := g.routeMessage(ctx, &f, way); err != nil {
 		return said, ev, err
 	}
-	said.Entry, said.Known, err = g.deps.Messages.FileMessage(ctx, f)
+	said.Entry, said.Known, err = g.deps.Record.FileMessage(ctx, f)
 	if err != nil {
 		return said, ev, err
 	}
@@ -127,7 +94,7 @@ func (g *Gateway) saidBefore(ctx context.Context, m bridge.Message, ev federatio
 	if m.ID.IsZero() {
 		return said, nil
 	}
-	found, err := g.deps.Messages.WithMessageID(ctx, m.ID.String())
+	found, err := g.deps.Record.WithMessageID(ctx, m.ID.String())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return said, nil
@@ -193,7 +160,7 @@ func (g *Gateway) mayMention(ctx context.Context, ev federation.Event) (bool, er
 	if about.IsZero() {
 		return true, nil
 	}
-	view, err := g.deps.Handoffs.View(ctx, about)
+	view, err := g.deps.Record.View(ctx, about)
 	if err != nil {
 		return false, fmt.Errorf("read handoff %s: %w", about, err)
 	}
@@ -230,7 +197,7 @@ func (g *Gateway) checkInbox(ctx context.Context, ev federation.Event) error {
 	if limits == (federation.InboxLimits{}) {
 		return nil
 	}
-	use, err := g.deps.Messages.Use(ctx, ev.To, ev.From)
+	use, err := g.deps.Record.Use(ctx, ev.To, ev.From)
 	if err == nil && !limits.Admits(use, int64(len(ev.Signature.Document))) {
 		err = federation.Refuse(ev, federation.InboxFull, "")
 	}
@@ -271,7 +238,7 @@ func (g *Gateway) routeMessage(ctx context.Context, f *federation.MessageFiling,
 // checkOutbox refuses a message where as many of its sender wait for its recipient at another home
 // as one sender may have in an inbox.
 func (g *Gateway) checkOutbox(ctx context.Context, ev federation.Event, home string) error {
-	has, err := g.deps.Messages.HasSpace(ctx, home, ev.Handoff, g.home.Load().Limits.Inbox.EventsPerSender)
+	has, err := g.deps.Record.HasSpace(ctx, home, ev.Handoff, g.home.Load().Limits.Inbox.EventsPerSender)
 	if err == nil && !has {
 		err = federation.Refuse(ev, federation.InboxFull, "")
 	}
@@ -302,7 +269,7 @@ func (g *Gateway) noteMessage(ctx context.Context, ev federation.Event, said bri
 
 // Back implements [bridge.Messages].
 func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) error {
-	n, err := g.deps.Messages.HurryMessages(ctx, link, did)
+	n, err := g.deps.Record.HurryMessages(ctx, link, did)
 	if n > 0 {
 		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
 	}
@@ -311,12 +278,12 @@ func (g *Gateway) Back(ctx context.Context, link string, did federation.DID) err
 
 // About implements [bridge.Messages].
 func (g *Gateway) About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error) {
-	return g.deps.Messages.MessagesAbout(ctx, id, maxMentions)
+	return g.deps.Record.MessagesAbout(ctx, id, maxMentions)
 }
 
 // Answered implements [bridge.Messages].
 func (g *Gateway) Answered(ctx context.Context, messageID string) (federation.HandoffID, error) {
-	ev, err := g.deps.Messages.WithMessageID(ctx, messageID)
+	ev, err := g.deps.Record.WithMessageID(ctx, messageID)
 	if err != nil {
 		return federation.HandoffID{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/relay"
+	"baton/federation/store/registry"
 )
 
 // scrapeTimeout bounds how long one scrape reads the record.
@@ -23,7 +24,7 @@ const scrapeTimeout = 2 * time.Second
 // Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
 // ends.
 func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
-	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Counts), newRecordGauges(ctx, g.deps.Counts), g.growth.growth}
+	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Record.Record), newRecordGauges(ctx, g.deps.Record.Record), g.growth.growth}
 }
 
 // linkGauges measures links and their outboxes at the moment of a scrape. It implements
@@ -31,14 +32,14 @@ func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
 type linkGauges struct {
 	ctx    context.Context // a Collector has no parameter for it
 	links  *LinkSet
-	counts Counts
+	record *registry.Record
 
 	heard, rows, oldest               *prometheus.Desc
 	outboxRows, outboxOldest          *prometheus.Desc
 	relayRows, relayOldest, relayDead *prometheus.Desc
 }
 
-func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGauges {
+func newLinkGauges(ctx context.Context, links *LinkSet, record *registry.Record) *linkGauges {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("baton_"+name, help, []string{"network", "link"}, nil)
 	}
@@ -46,7 +47,7 @@ func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGaug
 		return prometheus.NewDesc("baton_"+name, help, []string{"peer"}, nil)
 	}
 	return &linkGauges{
-		ctx: ctx, links: links, counts: counts,
+		ctx: ctx, links: links, record: record,
 		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
 		rows:   desc("feed_rows", "Deliveries that are pending on a link."),
 		oldest: desc("feed_oldest_seconds", "Age of the oldest delivery that is pending on a link; 0 for none."),
@@ -83,7 +84,7 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 		if hearer, ok := s.Link.(bridge.Hearer); ok && !hearer.Heard().IsZero() {
 			set(g.heard, now.Sub(hearer.Heard()).Seconds())
 		}
-		backlog, err := g.counts.Backlog(ctx, s.Link.Name())
+		backlog, err := g.record.Backlog(ctx, s.Link.Name())
 		if err != nil {
 			continue
 		}
@@ -123,14 +124,14 @@ func secondsSince(of, now time.Time) float64 {
 // [prometheus.Collector].
 type recordGauges struct {
 	ctx                                  context.Context // a Collector has no parameter for it
-	counts                               Counts
+	record                               *registry.Record
 	deferred, dead, hookRows, hookOldest *prometheus.Desc
 }
 
-func newRecordGauges(ctx context.Context, counts Counts) *recordGauges {
+func newRecordGauges(ctx context.Context, record *registry.Record) *recordGauges {
 	return &recordGauges{
 		ctx:        ctx,
-		counts:     counts,
+		record:     record,
 		deferred:   prometheus.NewDesc("baton_deferred", "Steps that wait until they can be judged.", []string{"network"}, nil),
 		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
 		hookRows:   prometheus.NewDesc("baton_webhook_rows", "Deliveries to webhooks that are still to be made.", nil, nil),
@@ -153,17 +154,17 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	set := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	if steps, err := g.counts.CountDeferred(ctx); err == nil {
+	if steps, err := g.record.CountDeferred(ctx); err == nil {
 		for network, n := range steps {
 			set(g.deferred, float64(n), network)
 		}
 	}
-	if dead, err := g.counts.CountDead(ctx); err == nil {
+	if dead, err := g.record.CountDead(ctx); err == nil {
 		for reason, n := range dead {
 			set(g.dead, float64(n), string(reason))
 		}
 	}
-	if hooks, err := g.counts.WebhooksBacklog(ctx); err == nil {
+	if hooks, err := g.record.WebhooksBacklog(ctx); err == nil {
 		set(g.hookRows, float64(hooks.Rows))
 		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
 	}
@@ -258,7 +259,7 @@ func (g *Gateway) measureGrowth(ctx context.Context) {
 // MeasureGrowth measures the growth of the record, which limits the admission of new DIDs. Call it once
 // before the first client is served; [Gateway.Run] repeats it.
 func (g *Gateway) MeasureGrowth(ctx context.Context, now time.Time) {
-	grown, err := g.deps.Growth.Growth(ctx, now)
+	grown, err := g.deps.Record.Growth(ctx, now)
 	if err != nil {
 		if ctx.Err() == nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "growth of the record not measured", slog.Any("err", err))

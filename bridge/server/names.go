@@ -14,16 +14,26 @@ import (
 	"baton/federation/store/registry"
 )
 
-// Agents implements [Participants] with the agents that registered.
-type Agents struct{ registry.Bound }
+// Participant is a person or an agent that has a handle here.
+type Participant struct {
+	Handle string
+	DIDs   []federation.DID // that it may act as
+	// Bound is the DID that an operator bound the handle to, "" for none. The participant may
+	// act as it only where DIDs has it too.
+	Bound federation.DID
+}
 
-// WithHandle implements [Participants].
-func (a Agents) WithHandle(ctx context.Context, handle string) (Participant, error) {
+// participants knows the people and agents behind DIDs: the agents that registered. Its errors wrap
+// [federation.ErrNotFound] for one that the record does not know.
+type participants struct{ registry.Bound }
+
+// WithHandle returns the participant that has a handle.
+func (a participants) WithHandle(ctx context.Context, handle string) (Participant, error) {
 	return participantOf(a.Agent(ctx, handle))
 }
 
-// WithDID implements [Participants].
-func (a Agents) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
+// WithDID returns the participant that has, or had, a DID.
+func (a participants) WithDID(ctx context.Context, did federation.DID) (Participant, error) {
 	return participantOf(a.AgentOf(ctx, did))
 }
 

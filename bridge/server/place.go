@@ -16,7 +16,7 @@ func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
 	if a == b || g.deps.Owners.KeepsFor(a, b) || g.deps.Owners.KeepsFor(b, a) {
 		return true
 	}
-	known, err := g.deps.Participants.WithDID(ctx, a)
+	known, err := g.participants.WithDID(ctx, a)
 	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
 }
 
@@ -38,7 +38,7 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	if err != nil {
 		return federation.Place{}, "", err
 	}
-	binding, err := g.deps.Participants.Binding(ctx, owner)
+	binding, err := g.participants.Binding(ctx, owner)
 	if errors.Is(err, federation.ErrNotFound) {
 		if binding.Link, err = g.newcomerOn(ctx, owner); binding.Link == "" {
 			return federation.Place{}, federation.HandoffTags, err
@@ -69,7 +69,7 @@ func (g *Gateway) newcomerOn(ctx context.Context, did federation.DID) (string, e
 	if link == "" {
 		return "", nil
 	}
-	_, err := g.deps.Participants.WithDID(ctx, did)
+	_, err := g.participants.WithDID(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return link, nil
 	}
@@ -104,10 +104,10 @@ func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string)
 		}
 		elsewhere = elsewhere || online
 	}
-	if elsewhere || g.deps.Sessions == nil {
+	if elsewhere {
 		return elsewhere, nil
 	}
-	return g.deps.Sessions.HasSession(ctx, string(did), time.Now())
+	return g.deps.Record.HasSession(ctx, string(did), time.Now())
 }
 
 // Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
@@ -122,17 +122,17 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bo
 	if err != nil {
 		return false, err
 	}
-	if _, err := g.deps.Participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
+	if _, err := g.participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return err == nil, err
 	}
-	names, err := g.deps.Names.Of(ctx, did)
+	names, err := g.deps.Record.Names.Of(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up the names of %s: %w", did, err)
 	}
 	if slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
 		return true, nil
 	}
-	binding, err := g.deps.Participants.Binding(ctx, did)
+	binding, err := g.participants.Binding(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return g.loggedIn(ctx, did, link)
 	}
@@ -146,8 +146,8 @@ func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
 		return ours, err
 	}
 	owner, err := g.Owner(ctx, did)
-	if err != nil || g.deps.Sessions == nil {
+	if err != nil {
 		return false, err
 	}
-	return g.deps.Sessions.Seen(ctx, owner)
+	return g.deps.Record.Seen(ctx, owner)
 }

@@ -12,6 +12,15 @@ import (
 	"baton/federation/mailbox"
 )
 
+// Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
+// errors.
+type Mailboxes interface {
+	// Locate returns where the mailbox of a DID is. The location names no home where none is known.
+	Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
+	// KnowsHomes reports whether this home has peers, or knows other homes.
+	KnowsHomes(ctx context.Context) (bool, error)
+}
+
 // route is the way of a message to its recipient.
 type route struct {
 	to        bridge.Recipient
@@ -34,14 +43,14 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 		r.home = g.outboxOf(at.Home)
 		return r, nil
 	}
-	_, err = g.deps.Participants.WithDID(ctx, to.DID)
+	_, err = g.participants.WithDID(ctx, to.DID)
 	if err == nil {
 		return r, nil // the registry has it as an effect
 	}
 	if !errors.Is(err, federation.ErrNotFound) {
 		return r, fmt.Errorf("look up %s: %w", to.DID, err)
 	}
-	b, err := g.deps.Participants.Binding(ctx, to.DID)
+	b, err := g.participants.Binding(ctx, to.DID)
 	switch unseen := errors.Is(err, federation.ErrNotFound); {
 	case err != nil && !unseen:
 		return r, fmt.Errorf("look up %s: %w", to.DID, err)

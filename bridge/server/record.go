@@ -125,7 +125,7 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 			g.deps.Log.LogAttrs(ctx, slog.LevelError, "undelivered steps not ended", slog.Any("err", err))
 		}
 	}
-	gone, err := Prune(ctx, g.deps.Pruner, keep, now)
+	gone, err := Prune(ctx, g.deps.Record.Record, keep, now)
 	if gone != (Pruned{}) {
 		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "record pruned",
 			slog.Int("handoffs", gone.Handoffs), slog.Int("messages", gone.Messages), slog.Int("ids", gone.IDs), slog.Int("dead_letters", gone.DeadLetters))
@@ -140,7 +140,7 @@ type Pruned struct{ Handoffs, Messages, IDs, DeadLetters int }
 
 // Prune deletes from a record, batch by batch, the rows that are older than the retention. After an error
 // the deleted rows stay deleted.
-func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (gone Pruned, err error) {
+func Prune(ctx context.Context, record *registry.Record, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
 			return record.Prune(ctx, now.Add(-keep.Finished), now, after, pruneBatch)
@@ -182,7 +182,7 @@ func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (g
 
 // pruneText deletes messages, and before that the lines of channels, which are kept only as long as they
 // may return.
-func pruneText(ctx context.Context, record Pruner, keep Retention, now time.Time) error {
+func pruneText(ctx context.Context, record *registry.Record, keep Retention, now time.Time) error {
 	if keep.Messages > 0 {
 		if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneChat(ctx, now.Add(-keep.Messages), limit) }); err != nil {
 			return fmt.Errorf("lines of channels: %w", err)
@@ -197,7 +197,7 @@ func pruneText(ctx context.Context, record Pruner, keep Retention, now time.Time
 }
 
 // pruneDeadLetters deletes dead letters and notices, and returns how many dead letters.
-func pruneDeadLetters(ctx context.Context, record Pruner, before time.Time) (deadLetters int, err error) {
+func pruneDeadLetters(ctx context.Context, record *registry.Record, before time.Time) (deadLetters int, err error) {
 	deadLetters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
 	if err != nil {
 		return deadLetters, fmt.Errorf("dead letters: %w", err)

@@ -169,28 +169,17 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 	return said, err
 }
 
-// ModeRecord keeps the modes that operators set for peers. Its methods block on the record and
-// return its errors.
-type ModeRecord interface {
-	// PeerModes returns all modes.
-	PeerModes(ctx context.Context) ([]federation.PeerMode, error)
-	// SetPeerMode keeps a mode in the place of an earlier one.
-	SetPeerMode(ctx context.Context, m federation.PeerMode) error
-	// Held reports whether an operator keeps deliveries to a peer back, and since when.
-	Held(ctx context.Context, peer string) (federation.Withheld, bool, error)
-}
-
 // PeerModes is the modes that operators set for other registries and homes. They take
 // precedence over the configuration. Its methods may be called concurrently.
 type PeerModes struct {
-	ModeRecord
+	*registry.Record
 
 	current atomic.Pointer[map[string]string]
 }
 
 // NewPeerModes returns modes that are empty until [PeerModes.Read].
-func NewPeerModes(record ModeRecord) *PeerModes {
-	m := &PeerModes{ModeRecord: record}
+func NewPeerModes(record *registry.Record) *PeerModes {
+	m := &PeerModes{Record: record}
 	m.current.Store(&map[string]string{})
 	return m
 }

@@ -74,7 +74,7 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	if _, ok := link.(bridge.Notifier); !ok {
 		return nil
 	}
-	return g.deps.Notices.Notify(ctx, noticeOf(ev, refused, time.Now()))
+	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
 // Routed tries deliveries that wait for a route: those to a DID whose mailbox location is known
@@ -84,7 +84,7 @@ func (g *Gateway) Routed(ctx context.Context, did federation.DID) {
 		g.links.probe(federation.UnroutedLink, did)
 		return
 	}
-	if err := g.deps.Outbox.Hurry(ctx, federation.UnroutedLink); err != nil && ctx.Err() == nil {
+	if err := g.deps.Record.Hurry(ctx, federation.UnroutedLink); err != nil && ctx.Err() == nil {
 		g.deps.Log.LogAttrs(ctx, slog.LevelError, "unrouted steps not tried again", slog.Any("err", err))
 	}
 	g.deps.Wakes.Wake(bridge.OutboxTopic(federation.UnroutedLink))
@@ -95,7 +95,7 @@ func (g *Gateway) Routed(ctx context.Context, did federation.DID) {
 // is over or whose home is this one, and otherwise that of the record.
 func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
 	now := time.Now()
-	view, err := g.deps.Handoffs.View(ctx, id)
+	view, err := g.deps.Record.View(ctx, id)
 	if err != nil {
 		return view, fmt.Errorf("read handoff %s: %w", id, err)
 	}
@@ -112,7 +112,7 @@ func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason
 func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
-	held, err := g.deps.Handoffs.AwaitingIn(ctx, h.Event.Handoff)
+	held, err := g.deps.Record.AwaitingIn(ctx, h.Event.Handoff)
 	if err != nil {
 		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
 	}

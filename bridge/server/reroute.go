@@ -24,16 +24,6 @@ type Rerouter interface {
 	Reroute(ctx context.Context) (moved int, err error)
 }
 
-// DeadLetters is the deliveries that were given up. Its methods block on the record.
-type DeadLetters interface {
-	// DeadLetters returns up to limit dead letters that a filter admits, the newest first, before
-	// an id, or from the start with 0.
-	DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error)
-	// Revive schedules the delivery of a dead letter again, and reports whether it did. It returns
-	// [federation.ErrNotFound] for an unknown id.
-	Revive(ctx context.Context, id int64, now time.Time) (bool, error)
-}
-
 // reroute routes deliveries again each time after other links were applied, until ctx ends.
 func (g *Gateway) reroute(ctx context.Context) {
 	retry := time.NewTimer(0)
@@ -69,7 +59,7 @@ func (g *Gateway) rerouteOnce(ctx context.Context) error {
 func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 	var before int64
 	for {
-		page, err := g.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked}, before, revivePage)
+		page, err := g.deps.Record.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked}, before, revivePage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -79,7 +69,7 @@ func (g *Gateway) ReviveBlocked(ctx context.Context) error {
 			if !linked || home.Blocked() {
 				continue
 			}
-			revived, err := g.deps.DeadLetters.Revive(ctx, dead.ID, time.Now())
+			revived, err := g.deps.Record.Revive(ctx, dead.ID, time.Now())
 			if err != nil && !errors.Is(err, federation.ErrNotFound) {
 				return err
 			}

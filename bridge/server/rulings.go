@@ -79,7 +79,7 @@ func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federat
 
 // awaitsRuling reports whether a step waits for the ruling of its home.
 func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
-	held, err := g.deps.Handoffs.AwaitingIn(ctx, ev.Handoff)
+	held, err := g.deps.Record.AwaitingIn(ctx, ev.Handoff)
 	if err != nil {
 		return false, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
 	}
@@ -97,7 +97,7 @@ func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.
 	if refused := g.refusals.of(ev); refused != nil {
 		return federation.Entry{}, refused
 	}
-	view, err := g.deps.Handoffs.View(ctx, ev.Handoff)
+	view, err := g.deps.Record.View(ctx, ev.Handoff)
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}

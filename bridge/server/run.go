@@ -28,7 +28,7 @@ type Task func(ctx context.Context) error
 // Exclusive returns a task that runs while this replica has a lease.
 func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	return func(ctx context.Context) error {
-		_ = g.deps.Leases.RunExclusive(ctx, lease, do) // its error is the end of ctx
+		_ = g.deps.RunExclusive(ctx, lease, do) // its error is the end of ctx
 		return nil
 	}
 }
@@ -152,7 +152,7 @@ func (g *Gateway) tellSigners(ctx context.Context) {
 // online. The error is that of the record.
 func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	for _, notifier := range g.links.notifiers() {
-		due, err := g.deps.Notices.Untold(ctx, noticeLink(notifier), now, noticePage)
+		due, err := g.deps.Record.Untold(ctx, noticeLink(notifier), now, noticePage)
 		if err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func noticeAttrs(n federation.Notice) []slog.Attr {
 
 func (g *Gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federation.Notice, now time.Time) error {
 	if err := link.Notify(ctx, n); err != nil {
-		return g.deps.Notices.TellLater(ctx, n, now.Add(absentWait))
+		return g.deps.Record.TellLater(ctx, n, now.Add(absentWait))
 	}
 	g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
-	return g.deps.Notices.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
+	return g.deps.Record.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
 }

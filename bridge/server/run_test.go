@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/server"
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/home"
+	"baton/federation/identity"
 	"baton/federation/lifecycle"
+	"baton/federation/mailbox"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
+	"baton/translate/dialect"
 )
 
 // noWakes implements [bridge.Wakes] and wakes no subscriber.
@@ -28,57 +32,37 @@ func (noWakes) Wake(...string) {}
 
 func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
-// noKeys implements [server.KeyFetcher] and fetches no key.
-type noKeys struct{}
-
-func (noKeys) Await(context.Context, federation.KeyQuery) {}
-func (noKeys) Seek(context.Context, federation.KeyQuery)  {}
-func (noKeys) Cancel(string)                              {}
-
-// noRates implements [server.AddressRates] without a limit.
-type noRates struct{}
-
-func (noRates) Wait(netip.Prefix, time.Time) time.Duration    { return 0 }
-func (noRates) Left(netip.Prefix, time.Time) bridge.Allowance { return bridge.Allowance{} }
-
-// noNames implements [server.Names] without a name.
-type noNames struct{}
-
-func (noNames) Of(context.Context, federation.DID) ([]federation.BoundName, error) { return nil, nil }
-
-// noParticipants implements [server.Participants] and knows no participant.
-type noParticipants struct{}
-
-func (noParticipants) WithHandle(context.Context, string) (server.Participant, error) {
-	return server.Participant{}, federation.ErrNotFound
+// boundRecord returns a record with the names that it binds.
+func boundRecord(record *registry.Record) registry.Bound {
+	return registry.Bound{
+		Record: record, Forget: func(federation.DID) {},
+		Names: registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }},
+	}
 }
 
-func (noParticipants) WithDID(context.Context, federation.DID) (server.Participant, error) {
-	return server.Participant{}, federation.ErrNotFound
-}
-
-func (noParticipants) Binding(context.Context, federation.DID) (federation.Binding, error) {
-	return federation.Binding{}, federation.ErrNotFound
-}
-
-// newGateway returns a gateway on a record, without links.
-func newGateway(record *registry.Record) *server.Gateway {
-	return newGatewayOf(record, noParticipants{}, record)
-}
-
-// newGatewayOf is newGateway for some participants and leases.
-func newGatewayOf(record *registry.Record, participants server.Participants, leases server.Leases) *server.Gateway {
-	strangers, rates := home.NewStrangers(), home.NewRates()
-	g := server.New(server.Deps{
-		Handoffs: record, Participants: participants, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record, DeadLetters: record,
-		Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: leases,
-		Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
+// newGateway returns a gateway on a record, without links. The changes are made before it is.
+func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home)) *server.Gateway {
+	deps := server.Deps{
+		Record: boundRecord(record), RunExclusive: record.RunExclusive,
+		Keys: &server.KeyLookups{}, Addresses: credential.NewAddresses(func() int { return 0 }, time.Minute),
+		DIDs: home.NewRates(), Strangers: home.NewStrangers(),
+		Owners: mailbox.Owners{
+			Record: record, DIDKey: identity.ParseKeyDID,
+			Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
+		},
 		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-	})
-	g.Configure(server.Config{Retention: defaultRetention(), Home: &home.Home{
-		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
-		Route: g.Links().Route, Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
-	}})
+	}
+	judges := &home.Home{
+		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Key: federationtest.Signer("did:web:gw.test"),
+		Snapshots: record, Log: record, Overdue: record, Rulings: record, Offers: record, Entropy: rand.Reader, Rates: deps.DIDs, Strangers: deps.Strangers,
+		Write: dialect.Write, Read: dialect.Read,
+	}
+	for _, c := range change {
+		c(&deps, judges)
+	}
+	g := server.NewGateway(deps)
+	judges.Route, judges.Same = g.Links().Route, g.Same
+	g.Configure(server.Config{Retention: defaultRetention(), Home: judges})
 	return g
 }
 

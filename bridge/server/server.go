@@ -72,11 +72,10 @@ type Server struct {
 	keyring        *identity.Keyring
 	directory      atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys           atomic.Pointer[identity.KeySource]
-	atHand         atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
-	lookups        *identity.Lookups               // of the rest
-	proofs         identity.Logins                 // that wait for documents
-	streams        participant.Streams             // that participants watch, on all networks
-	relay          *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
+	keyLookups     KeyLookups
+	proofs         identity.Logins     // that wait for documents
+	streams        participant.Streams // that participants watch, on all networks
+	relay          *relay.Relay        // nil where it could not be opened: then it wakes no waiter
 	rates          *home.Rates
 	strangers      *home.Strangers
 	client         *identity.Client // for what must be fetched from strangers
@@ -168,8 +167,8 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.openRelay(ctx)
 	s.configured.Store(&[]federation.BoundName{})
 	s.Gateway = s.newGateway()
-	s.lookups = identity.NewLookups(s.Gateway.Learned)
-	s.lookups.Caught = s.caughtAt("lookup")
+	s.keyLookups.lookups = identity.NewLookups(s.Gateway.Learned)
+	s.keyLookups.lookups.Caught = s.caughtAt("lookup")
 	s.openKeys()
 	if err := errors.Join(s.Gateway.SeedStrangers(ctx, time.Now()), s.Gateway.ReadBlocks(ctx)); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -297,7 +296,7 @@ func (s *Server) openKeys() {
 	s.directory.Store(directory)
 	source := newKeySource(s.file, s.Record, s.client, s.Gateway.Links().KeyServer, s.Gateway.Learned, s.resolving, directory)
 	s.keys.Store(source)
-	s.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.lookups))
+	s.keyLookups.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }
 
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of
@@ -387,7 +386,7 @@ func (s *Server) tasks(ctx context.Context) []Task {
 // end notifies the service manager and all waiters of the shutdown.
 func (s *Server) end(ctx context.Context) error {
 	<-ctx.Done()
-	s.lookups.Stop()
+	s.keyLookups.lookups.Stop()
 	close(s.ended)
 	s.Gateway.AnnounceEnd(context.WithoutCancel(ctx))
 	return nil
@@ -432,8 +431,8 @@ const closeTime = 500 * time.Millisecond
 
 // disconnect ends what the gateway holds beside its record.
 func (s *Server) disconnect() {
-	if s.lookups != nil {
-		s.lookups.Close()
+	if s.keyLookups.lookups != nil {
+		s.keyLookups.lookups.Close()
 	}
 	if s.homes != nil {
 		s.homes.client.Close()

@@ -7,7 +7,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/home"
+	"baton/federation/store/registry"
 )
 
 // maxSeeded bounds the newcomers of before a restart that are counted on.
@@ -16,8 +16,8 @@ const maxSeeded = 1 << 16
 // Acquaintances knows the DIDs that the record knows, or that the configuration binds to a
 // name. It implements [home.Acquaintances].
 type Acquaintances struct {
-	Record home.Acquaintances
-	Names  Names
+	Record *registry.Record
+	Names  registry.BoundNames
 }
 
 // Acquainted implements [home.Acquaintances].
@@ -68,7 +68,7 @@ func (g *Gateway) countStranger(err error) bool {
 // SeedStrangers counts on from the newcomers of before the start. The record does not know
 // their addresses, and so each address begins with none.
 func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
-	met, err := g.deps.Growth.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
+	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
 	for _, each := range met {
 		g.deps.Strangers.Count(each.DID, "", each.Met, 0)
 	}

@@ -174,16 +174,16 @@ func stepAttrs(ev federation.Event) []slog.Attr {
 
 // View implements [bridge.Gateway].
 func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
-	return g.deps.Handoffs.View(ctx, id)
+	return g.deps.Record.View(ctx, id)
 }
 
 // Name implements [bridge.Gateway]. A record that cannot be read now costs a
 // readable name, never a step.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
-	if known, err := g.deps.Participants.WithDID(ctx, did); err == nil {
+	if known, err := g.participants.WithDID(ctx, did); err == nil {
 		return known.Handle
 	}
-	if binding, err := g.deps.Participants.Binding(ctx, did); err == nil && binding.Name != "" {
+	if binding, err := g.participants.Binding(ctx, did); err == nil && binding.Name != "" {
 		return binding.Name
 	}
 	return did.Short()

@@ -53,10 +53,9 @@ func (s *Server) owners() mailbox.Owners {
 
 // newGateway returns the gateway on the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
-	return New(Deps{
-		Handoffs: s.Record, Participants: Agents{s.bound()}, Names: s.names(), Sessions: s.Record, Notices: s.Record, Deliveries: s.Record, Deferred: s.Record,
-		Outbox: s.Record, DeadLetters: s.Record, Blocks: s.Record, Erasures: s.Record, Pruner: s.Record, Growth: s.Record, Counts: s.Record, Leases: s.Record, Clock: s.clock, Messages: s.Record, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
-		Keys: keyFetcher{s}, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers, Homes: recipients{s}, Rerouter: recipients{s}, Mailboxes: recipients{s},
+	return NewGateway(Deps{
+		Record: s.bound(), RunExclusive: s.Record.RunExclusive, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
+		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers, Homes: recipients{s}, Rerouter: recipients{s}, Mailboxes: recipients{s},
 		Owners: s.owners(),
 		Kept:   s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
@@ -126,7 +125,7 @@ const tagPrefix = "+freeq.at/"
 func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: commitLog{s.Record, s.Gateway.Links(), s.traces}, Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
-		Keys:  s.atHand.Load(),
+		Keys:  s.keyLookups.atHand.Load(),
 		Route: s.Gateway.Links().Route, Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
 		Strangers: s.strangers, Acquaintances: Acquaintances{Record: s.Record, Names: s.names()},
 		Write: dialect.Write, Read: dialect.Read,
