@@ -23,7 +23,7 @@ func each(limit int) credential.Addresses {
 func TestAllDoorsOfRegistrationShareOneRate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.Quotas = quotas{Quotas: d.Quotas, registrations: func() int { return 3 }}
+		d.Quotas = registering(d.Quotas, func() int { return 3 })
 	})
 	w.agent(t, "scout_7", 0x01)
 	deployed := func(from, handle string) int {

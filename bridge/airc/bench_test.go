@@ -37,7 +37,12 @@ func durable(b *testing.B) (*world, *registrystore.Record) {
 	b.Cleanup(func() { _ = record.Close() })
 	w := newWorld(b, func(_ *airc.Config, d *airc.Deps) {
 		room := federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
-		d.Quotas = quotas{Quotas: d.Quotas, room: &room, registrations: d.Quotas.RegistrationsPerHour} // no bench reaches these limits
+		quotas := d.Quotas
+		d.Quotas = func() airc.Quotas { // no bench reaches these limits
+			q := quotas()
+			q.Inbox = room
+			return q
+		}
 		d.Registry = registryOf(record)
 		d.Signer = bridgetest.Signer(func(name string) federation.SigningKey { // another key for each name
 			_, digits, _ := strings.Cut(name, "_")

@@ -149,7 +149,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
 			return nil, err
 		}
-		p.FirstContacts = l.deps.Quotas.FirstContacts()
+		p.FirstContacts = l.deps.Quotas().FirstContacts
 	}
 	switch {
 	case admitted:
@@ -171,7 +171,7 @@ func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}
-	share := federation.InboxLimits{EventsPerSender: l.deps.Quotas.FirstContacts().EventsPerSender}
+	share := federation.InboxLimits{EventsPerSender: l.deps.Quotas().FirstContacts.EventsPerSender}
 	return share.CheckFirstContact(waits, false)
 }
 

@@ -73,7 +73,7 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := 30
 		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			d.Quotas = quotas{Quotas: d.Quotas, registrations: func() int { return limit }}
+			d.Quotas = registering(d.Quotas, func() int { return limit })
 		})
 		w.rates.limit = 60
 		scout := w.agent(t, "scout_7", 0x01)
@@ -114,7 +114,7 @@ func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := 2
 		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			d.Quotas = quotas{Quotas: d.Quotas, registrations: func() int { return limit }}
+			d.Quotas = registering(d.Quotas, func() int { return limit })
 		})
 		n := 0
 		register := func(from string) string {
@@ -162,7 +162,7 @@ func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 func TestAFailedRegistrationCountsForNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.Quotas = quotas{Quotas: d.Quotas, registrations: func() int { return 1 }}
+		d.Quotas = registering(d.Quotas, func() int { return 1 })
 	})
 	if status, answer, err := w.stranger("no", 1).Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "no"}); err != nil || status != 422 {
 		t.Fatal(status, answer, err)

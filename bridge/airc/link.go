@@ -74,8 +74,8 @@ type Deps struct {
 	Registry  Registry
 	Identity  Identity
 	Operators Operators
-	Quotas    Quotas
-	Rates     Rates // of messages, steps among them
+	Quotas    func() Quotas // the current ones; it does not block
+	Rates     Rates         // of messages, steps among them
 	Strangers Strangers
 	Callers   Callers
 	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
@@ -152,7 +152,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		tokens:     newTokens(d.TokenKey, domain),
 
-		registrations: credential.NewAddresses(func() int { return d.Quotas.RegistrationsPerHour() }, time.Hour),
+		registrations: credential.NewAddresses(func() int { return d.Quotas().RegistrationsPerHour }, time.Hour),
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),

@@ -281,7 +281,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	if !admitted {
 		p.Held, p.Source = true, d.source(ctx)
 		if step == nil { // else it is on file, and had its room before that
-			p.FirstContacts = l.deps.Quotas.FirstContacts()
+			p.FirstContacts = l.deps.Quotas().FirstContacts
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
 		if err != nil {
@@ -297,7 +297,7 @@ func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
 	if stepErr == nil && s.Verb != federation.Offer {
 		return federation.InboxLimits{}
 	}
-	return l.deps.Quotas.FirstContacts()
+	return l.deps.Quotas().FirstContacts
 }
 
 // source returns the consent source of the sender of a delivery: see [sourceOf].

@@ -302,14 +302,11 @@ type Operators interface {
 	Mode(domain string) string
 }
 
-// Quotas are limits of the registry that may change while it runs. They do not block.
-type Quotas interface {
-	// Room returns how much may wait for one agent.
-	Room() federation.InboxLimits
-	// FirstContacts returns how much may be held for one agent until it consents.
-	FirstContacts() federation.InboxLimits
-	// RegistrationsPerHour returns how many handles one address may register; 0 is no limit.
-	RegistrationsPerHour() int
+// Quotas are limits of the registry that may change while it runs.
+type Quotas struct {
+	Inbox                federation.InboxLimits // of the entries that are pending for one agent
+	FirstContacts        federation.InboxLimits // of the entries that are held for one agent until it consents
+	RegistrationsPerHour int                    // of the handles that one address registers; 0 is no limit
 }
 
 // Callers finds the participants behind the tokens of other networks.

@@ -54,7 +54,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 		return answer{}, err
 	}
 	p := agents.Posting{
-		Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts(), Source: sourceOf(d.from, federation.Arrival{}),
+		Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas().FirstContacts, Source: sourceOf(d.from, federation.Arrival{}),
 	}
 	switch {
 	case admitted:
@@ -85,7 +85,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // without this bound unverified senders would leave no room for the requests of verified
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents.Consent, sealed agents.Message) error {
-	limits := l.deps.Quotas.FirstContacts()
+	limits := l.deps.Quotas().FirstContacts
 	if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
-	limits, to, length := l.deps.Quotas.Room(), d.recipient.handle, int64(len(d.raw))
+	limits, to, length := l.deps.Quotas().Inbox, d.recipient.handle, int64(len(d.raw))
 	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
 	}

@@ -140,7 +140,7 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Postin
 	}
 	p := agents.Posting{Message: m, Held: !admitted, Source: sourceOf(author.handle, ev.Arrival)}
 	if !admitted {
-		p.FirstContacts = l.deps.Quotas.FirstContacts()
+		p.FirstContacts = l.deps.Quotas().FirstContacts
 		p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
 	}
 	return []agents.Posting{p}, err

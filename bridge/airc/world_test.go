@@ -88,35 +88,19 @@ type world struct {
 	contexts bridge.Contexts
 }
 
-// Room implements [airc.Quotas].
-func (w *world) Room() federation.InboxLimits {
-	return federation.InboxLimits{Events: w.room, EventsPerSender: w.share}
+// quotas returns the current limits of the registry.
+func (w *world) quotas() airc.Quotas {
+	return airc.Quotas{Inbox: federation.InboxLimits{Events: w.room, EventsPerSender: w.share}, FirstContacts: w.firstContacts}
 }
 
-// FirstContacts implements [airc.Quotas].
-func (w *world) FirstContacts() federation.InboxLimits { return w.firstContacts }
-
-// RegistrationsPerHour implements [airc.Quotas].
-func (*world) RegistrationsPerHour() int { return 0 }
-
-// quotas replace some quotas of a registry.
-type quotas struct {
-	airc.Quotas
-
-	room          *federation.InboxLimits // nil for that of the registry
-	registrations func() int
-}
-
-// Room implements [airc.Quotas].
-func (q quotas) Room() federation.InboxLimits {
-	if q.room == nil {
-		return q.Quotas.Room()
+// registering returns quotas with another limit of registrations.
+func registering(quotas func() airc.Quotas, perHour func() int) func() airc.Quotas {
+	return func() airc.Quotas {
+		q := quotas()
+		q.RegistrationsPerHour = perHour()
+		return q
 	}
-	return *q.room
 }
-
-// RegistrationsPerHour implements [airc.Quotas].
-func (q quotas) RegistrationsPerHour() int { return q.registrations() }
 
 // contextLimits are the limits of contexts in a world, which a test changes.
 type contextLimits struct{ *world }
@@ -191,7 +175,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
 			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
 		},
-		Registry: registryOf(w.record), Operators: operators{w.record}, Quotas: w, Rates: w.rates, Strangers: anyMayCome{},
+		Registry: registryOf(w.record), Operators: operators{w.record}, Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
 		Identity: identities{key: registry}, Callers: noCallers{}, TokenKey: seed(0x77),
 	}
 	for _, change := range changes {

@@ -71,7 +71,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,
 			Names: record, Originals: record, Inboxes: record,
 		},
-		Identity: s.homeKeys(), Operators: s.modes, Quotas: registryQuotas{s},
+		Identity: s.homeKeys(), Operators: s.modes, Quotas: s.registryQuotas,
 		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Callers: s.Gateway.Links(), Hooks: s.agentHooks(),
 		Fetch: registries{s.registryClient}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
@@ -80,17 +80,12 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	}
 }
 
-// registryQuotas implements [airc.Quotas].
-type registryQuotas struct{ p *Server }
-
-// Room implements [airc.Quotas].
-func (q registryQuotas) Room() federation.InboxLimits { return q.p.Gateway.Home().Limits.Inbox }
-
-// FirstContacts implements [airc.Quotas].
-func (q registryQuotas) FirstContacts() federation.InboxLimits { return *q.p.firstContacts.Load() }
-
-// RegistrationsPerHour implements [airc.Quotas].
-func (q registryQuotas) RegistrationsPerHour() int { return int(q.p.registrations.Load()) }
+// registryQuotas returns the current limits of the registry.
+func (s *Server) registryQuotas() airc.Quotas {
+	return airc.Quotas{
+		Inbox: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: int(s.registrations.Load()),
+	}
+}
 
 // Peers returns the registries and homes that the configuration or an operator names. It does not block.
 func (s *Server) Peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
