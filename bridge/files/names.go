@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// nativePrefix begins the DIDs of the agents that a directory alone knows.
+// nativePrefix begins the DIDs of the agents that only a directory knows.
 func (b *base) nativePrefix() string {
 	return "did:web:" + strings.ReplaceAll(string(b.ports.Home), ":", "%3A") + ":dir:" + escape(b.name) + ":"
 }
@@ -29,7 +29,7 @@ func escape(name string) string {
 	return out.String()
 }
 
-// native returns the name of an agent that the directory alone knows, "" for another DID.
+// native returns the name of an agent that only the directory knows, "" for another DID.
 func (b *base) native(did federation.DID) string {
 	part, ok := strings.CutPrefix(string(did), b.nativePrefix())
 	if !ok || strings.Contains(part, ":") {

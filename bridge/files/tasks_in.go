@@ -66,7 +66,7 @@ func (l *TasksLink) offerRecord(ctx context.Context, name string, item directory
 }
 
 // parties returns the DIDs of a record, and whether it leaves the directory: an offer to an agent
-// that the directory alone knows does not.
+// that only the directory knows does not.
 func (l *TasksLink) parties(ctx context.Context, r taskfile.Record) (from, to federation.DID, leaves bool, err error) {
 	if from, err = l.didOf(ctx, r.From); err != nil || r.To == "" {
 		return from, "", err == nil, err

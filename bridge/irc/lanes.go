@@ -7,7 +7,7 @@ import (
 
 // Lanes are the steps of a link that are judged or wait for it, in the order in which
 // they came. Steps of one lane are judged one after the other, and steps of different
-// lanes side by side, so that a key that takes long to find holds up its lane alone. How
+// lanes side by side, so that a key that takes long to find holds up only its lane. How
 // many are judged at a time is bounded by [Slots]. They belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of problems that participants alone have.
+// The codes of problems that only participants have.
 const (
 	CodeConflict     = "conflict"
 	CodeOtherRequest = "idempotency-conflict" // the key was used for another request

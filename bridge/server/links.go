@@ -46,7 +46,7 @@ func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error)
 	return links.all, file.Err()
 }
 
-// filePorts adds to ports what a configuration alone determines.
+// filePorts adds the members that the configuration determines.
 func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 	rest := agentapi.DefaultConfig()
 	file.Table(agentapi.Table).Decode(&rest)

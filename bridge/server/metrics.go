@@ -208,9 +208,9 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 		ends := g.tls.Certificates[0].Leaf.NotAfter
 		metrics <- prometheus.MustNewConstMetric(g.certificate, prometheus.GaugeValue, float64(ends.Unix()))
 	}
-	for home := range able[skewed](g.links) {
-		if !home.Heard().IsZero() {
-			metrics <- prometheus.MustNewConstMetric(g.skew, prometheus.GaugeValue, home.Skew().Seconds(), home.Name())
+	for link := range able[skewed](g.links) {
+		if !link.Heard().IsZero() {
+			metrics <- prometheus.MustNewConstMetric(g.skew, prometheus.GaugeValue, link.Skew().Seconds(), link.Name())
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 }
 
 // AddHome inspects another home, keeps it, and sends it a canary, unless dry asks for the
-// inspection alone. A private address is inspected where the operator allows it. AddHome blocks
+// inspection only. A private address is inspected where the operator allows it. AddHome blocks
 // until the canary is back, for at most thirty seconds. Its error may be a [*bridge.ProblemError], as
 // that of RemoveHome and MoveInbox.
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {

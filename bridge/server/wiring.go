@@ -213,9 +213,9 @@ const publicListener = "http"
 
 // httpLimits returns the limits of the public HTTP listener.
 func (s *Server) httpLimits() *httpd.Limits {
-	files := httpd.OpenFiles()
+	most := httpd.OpenFiles()
 	return &httpd.Limits{
-		Connections: func() int { return atMost(s.limits.Load().HTTPConnections, files/httpShare) },
+		Connections: func() int { return atMost(s.limits.Load().HTTPConnections, most/httpShare) },
 		PerAddress:  func() int { return s.limits.Load().HTTPConnectionsPerAddress },
 		Network:     bridge.Subnet,
 		Queue:       func() httpd.Queue { return bridge.NewEvictionQueue[net.Conn]() },

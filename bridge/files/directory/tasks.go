@@ -56,7 +56,7 @@ func refused(format string, args ...any) error { return &RefusedError{fmt.Sprint
 // gateway.
 //
 // Many programs may use the directory at the same time. A change claims its record first: it
-// renames ID.json to .claim-ID-AGENT, which one program alone can do, and puts the changed record
+// renames ID.json to .claim-ID-AGENT, which only one program can do, and puts the changed record
 // back under a name that must be free. The reference implementation claims nothing; what it
 // writes in between wins, and the change is lost with an error. A claim of a program that was
 // killed is undone after ten seconds.

@@ -17,7 +17,7 @@ import (
 const proxyHeaderTimeout = 3 * time.Second
 
 // origin returns a connection after its PROXY header, with the address of its client as
-// text, and as limits count it. The header is read from trusted proxies alone. Where a
+// text, and as limits count it. The header is read only from trusted proxies. Where a
 // trusted proxy sends none, the address for limits is the zero Prefix.
 //
 // spec: HAProxy PROXY protocol, versions 1 and 2

@@ -80,7 +80,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 }
 
 // sees reports whether a client is shown another one that it did not name: an invisible
-// client is shown to clients in one of its channels alone.
+// client is shown only to clients in one of its channels.
 func (u *user) sees(who *user) bool {
 	if !who.invisible || who == u {
 		return true

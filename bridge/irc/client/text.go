@@ -13,7 +13,7 @@ import (
 var _ bridge.Messenger = (*Link)(nil)
 
 // maxMissed bounds the absent recipients that a server remembers. The messages to others are
-// tried again by the clock alone.
+// tried again only by the clock.
 const maxMissed = 4096
 
 // later is work of a client's line that its reader does, and what the owner does with the

@@ -10,7 +10,7 @@ import (
 )
 
 // maxMembers bounds the users of a peer that are remembered. Beyond it new ones are
-// reached in channels alone.
+// reached only in channels.
 const maxMembers = 1 << 16
 
 // person is a user of the server.

@@ -47,7 +47,7 @@ func (s *session) speaker(did, shown federation.DID, name, venue string) *irc.Ps
 }
 
 // present brings a user into its channels. It gives no user of ours the nick of a user of the
-// server: a server tells the users of its peers apart by nick alone.
+// server: a server tells the users of its peers apart only by nick.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)

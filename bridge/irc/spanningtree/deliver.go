@@ -187,7 +187,7 @@ func (l *Link) copy(ctx context.Context, d federation.Delivery, r *row) (map[fed
 }
 
 // others returns the recipients of a private step. A party that signed last on another
-// link is looked for by account alone: a user here with the same nick is a different one.
+// link is looked for only by account: a user here with the same nick is a different one.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -335,7 +335,7 @@ func (s *session) proved(r *row) {
 	r.done <- nil
 }
 
-// strip leaves the line of a row alone, for a peer without message tags: a TAGMSG would end
+// strip leaves only the line of a row, for a peer without message tags: a TAGMSG would end
 // the link.
 func (s *session) strip(ctx context.Context, r *row) {
 	if !s.tagless {
@@ -364,7 +364,7 @@ func (s *session) barred(from *pseudo, r *row) error {
 }
 
 // targets returns the targets of a row: its channel, or its parties that are
-// here. A party with a user of ours is looked for by its steps alone: a user of the network
+// here. A party with a user of ours is looked for only by its steps: a user of the network
 // with its nick is a different one.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // openTLS returns the TLS configuration of a link, nil for one without. Each side
-// knows the other by its certificate alone: names and authorities mean nothing
+// knows the other only by its certificate: names and authorities mean nothing
 // between two servers whose operators told each other their fingerprints.
 func openTLS(cfg Config, cert *tls.Certificate) (*tls.Config, error) {
 	switch {

@@ -35,7 +35,7 @@ type line struct {
 }
 
 // parse reads a line. The reason is that why it cannot be read, or "". A line
-// whose tags alone are unreadable is returned without them.
+// with unreadable tags is returned without them.
 func parse(l line) (ircmsg.Message, reason) {
 	if l.err != nil {
 		return ircmsg.Message{}, tooLong

@@ -190,7 +190,7 @@ func checkDisk(folder string) contract.Diagnosis {
 	return fine("disk", detail)
 }
 
-// permissions checks that the owner alone can read the files with secrets.
+// permissions checks that only the owner can read the files with secrets.
 func (c Checkup) permissions() contract.Diagnosis {
 	paths := slices.Clone(c.Secrets)
 	err := filepath.WalkDir(c.Keys, func(path string, entry fs.DirEntry, err error) error {
