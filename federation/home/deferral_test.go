@@ -123,15 +123,7 @@ func (b *deferralBench) step(n int, of federation.HandoffID, by person, verb fed
 	if verb == federation.Offer {
 		ev.ID, ev.To, ev.Title = of, b.bob.did, "Review it"
 	}
-	for _, c := range change {
-		c(&ev)
-	}
-	ev.Fields, _ = dialect.Write(ev)
-	sealed, err := signing.Seal(b.t.Context(), by.key, ev)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return sealed
+	return by.seal(b.t, ev, change...)
 }
 
 // submit hands in a step and returns what its sender is told, and whether it waits.

@@ -115,13 +115,19 @@ func (b bench) step(n int, by person, verb federation.Verb, change ...func(*fede
 	if verb == federation.Offer {
 		ev.Handoff, ev.To, ev.Title = ev.ID, b.bob.did, "Review it"
 	}
+	return by.seal(b.t, ev, change...)
+}
+
+// seal returns a changed step with the signature of a person.
+func (p person) seal(t *testing.T, ev federation.Event, change ...func(*federation.Event)) federation.Event {
+	t.Helper()
 	for _, c := range change {
 		c(&ev)
 	}
 	ev.Fields, _ = dialect.Write(ev)
-	sealed, err := signing.Seal(b.t.Context(), by.key, ev)
+	sealed, err := signing.Seal(t.Context(), p.key, ev)
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return sealed
 }
