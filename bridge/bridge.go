@@ -87,8 +87,8 @@ func (e *AbsentError) Unwrap() error { return e.Err }
 // Links is all links of one gateway.
 type Links []Link
 
-// Route returns where a step goes that is about to be filed. The view is that after it. It blocks on
-// the record, and returns its error.
+// Route returns the recipients of a step before it is filed. The view is the state after it. It blocks
+// on the record, and returns its error.
 func (l Links) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	var fanout federation.Fanout
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}

@@ -177,7 +177,7 @@ type Bounds struct {
 	ClockSkew time.Duration // that the time of a new session may be off
 }
 
-// Deps is what the network needs of the gateway beside [bridge.Ports].
+// Deps has the parts of the gateway that the network needs beside [bridge.Ports].
 type Deps struct {
 	Journals *journals.Journals // the histories of sessions
 	Steps    stepbuilder.Record

@@ -18,7 +18,7 @@ import (
 	"baton/federation/store/registry"
 )
 
-// participantDeps returns what the networks of agents share, beside the ports of each link.
+// participantDeps returns the parts that the networks of agents share, beside the ports of each link.
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
@@ -34,7 +34,7 @@ func (s *Server) openAccess(network string) *participant.Access {
 	return participant.Open(network, deps)
 }
 
-// agentsDeps returns what the REST API for agents needs beside the ports of each link.
+// agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.
 func (s *Server) agentsDeps(record registry.Bound) agentapi.Deps {
 	return agentapi.Deps{
 		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
@@ -57,7 +57,7 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// agentHooks returns what makes webhooks, nil where the configuration has none.
+// agentHooks returns the maker of webhooks, nil if the configuration has none.
 func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.hooks == nil {
 		return nil
@@ -65,7 +65,7 @@ func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointe
 	return s.hooks
 }
 
-// a2aDeps returns what the face for A2A clients needs beside the ports of each link.
+// a2aDeps returns the parts that the A2A server needs beside the ports of each link.
 func (s *Server) a2aDeps(record registry.Bound) a2a.Deps {
 	return a2a.Deps{
 		Deps: s.participantDeps(record), Agents: residents{record, s}, Record: record, Webhooks: record, Hooks: s.agentHooks(),
@@ -103,7 +103,7 @@ func (c Capabilities) Declare(ctx context.Context, did federation.DID, caps []st
 	return c.Record.Declare(ctx, did, caps, now)
 }
 
-// Declared returns what a DID can do, each capability once.
+// Declared returns the capabilities of a DID, each once.
 func (c Capabilities) Declared(ctx context.Context, did federation.DID) ([]string, error) {
 	said, err := c.Record.Declaration(ctx, did)
 	if err != nil {

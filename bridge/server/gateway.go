@@ -24,7 +24,7 @@ type Config struct {
 	Retention Retention
 }
 
-// Deps is what a [Gateway] works with.
+// Deps has the parts of a [Gateway].
 type Deps struct {
 	Record registry.Bound
 	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why

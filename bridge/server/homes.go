@@ -285,7 +285,7 @@ type endpointed interface {
 	Endpoint() string
 }
 
-// Endpoint returns the endpoint id of the server that is a home, where a link leads to it, else
+// Endpoint returns the endpoint id of the server that is a home, if a link leads to it, else
 // "".
 func (g *Gateway) Endpoint(home federation.HomeID) string {
 	for _, r := range g.links.current.Load().all {

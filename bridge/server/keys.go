@@ -71,7 +71,7 @@ func RefusedKey(err error) string {
 	return ""
 }
 
-// newClient returns the guarded client: what fetches at addresses that strangers chose.
+// newClient returns the guarded client, for addresses that strangers chose.
 func newClient(file *configs.File) *identity.Client { return identity.NewClient(fetchConfig(file)) }
 
 func fetchConfig(file *configs.File) identity.FetchConfig {
@@ -127,7 +127,7 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 	return nil
 }
 
-// newKeySource returns what finds out whose key a signature is made with.
+// newKeySource returns the source of the keys of signatures.
 func newKeySource(
 	file *configs.File, record *registry.Record, client *identity.Client, keyServer func(link string) (string, bool),
 	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,

@@ -294,9 +294,9 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// Route returns where a step goes that is about to be filed. Of the links that show a step at most once it names the
-// links of this replica, whose first attempt is counted when the step is filed. Another
-// replica counts its first attempt when it makes it.
+// Route returns the recipients of a step before it is filed. Of the links that show a step at most
+// once it names the links of this replica, whose first attempt is counted when the step is filed.
+// Another replica counts its first attempt when it makes it.
 func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
 	to, err := l.current.Load().asked.Route(ctx, ev, after)
 	if err == nil && l.deps.Homes != nil {

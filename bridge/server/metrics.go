@@ -97,7 +97,7 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// collectPeers measures what waits for the peers that a link has.
+// collectPeers measures the queues of the peers of a link.
 func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics chan<- prometheus.Metric, now time.Time) {
 	backlogs, err := d.Backlogs(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func secondsSince(of, now time.Time) float64 {
 	return now.Sub(of).Seconds()
 }
 
-// recordGauges count what waits in the record at the moment of a scrape. It implements
+// recordGauges count the pending rows of the record at the moment of a scrape. It implements
 // [prometheus.Collector].
 type recordGauges struct {
 	ctx                                  context.Context // a Collector has no parameter for it
@@ -170,7 +170,7 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// machineGauges measure at each scrape what the gateway needs of its machine: room on the disk, a
+// machineGauges measure at each scrape the resources of the machine that the gateway needs: room on the disk, a
 // certificate and a clock. It implements [prometheus.Collector].
 type machineGauges struct {
 	folder string
@@ -302,7 +302,7 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	return reg
 }
 
-// openTraces begins to record traces where the environment configures that.
+// openTraces begins to record traces if the environment configures them.
 func (s *Server) openTraces(ctx context.Context) (err error) {
 	if tracing.Wanted() {
 		s.traces, err = tracing.Open(ctx, s.homeID(), s.options.Version, s.log)
@@ -310,7 +310,7 @@ func (s *Server) openTraces(ctx context.Context) (err error) {
 	return err
 }
 
-// tracer returns what records the traces of steps, nil where none are recorded.
+// tracer returns the tracer of steps, nil if no traces are recorded.
 func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil
@@ -318,7 +318,7 @@ func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in t
 	return s.traces
 }
 
-// tracesBetweenHomes returns what carries traces to other homes, nil where none are recorded.
+// tracesBetweenHomes returns the carrier of traces to other homes, nil if no traces are recorded.
 func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {
 		return nil

@@ -19,7 +19,7 @@ type Participant struct {
 	Handle string
 	DIDs   []federation.DID // that it may act as
 	// Bound is the DID that an operator bound the handle to, "" for none. The participant may
-	// act as it only where DIDs has it too.
+	// act as it only if DIDs has it too.
 	Bound federation.DID
 }
 

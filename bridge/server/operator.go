@@ -112,7 +112,7 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 	probes.Mount(mux)
 }
 
-// readiness returns what the gateway cannot do now. The state of other operators' homes and
+// readiness returns the reasons why the gateway is not ready. The state of other operators' homes and
 // registries is no part of it.
 func (s *Server) readiness(ctx context.Context) contract.Readiness {
 	return operatorapi.Readiness(ctx, s.parts(), s.Gateway.Links().Down())
@@ -167,7 +167,7 @@ func (g *Gateway) Refused(code federation.RefusalCode) {
 }
 
 // AddHome inspects another home, keeps it, and sends it a canary, unless dry asks for the
-// inspection only. A private address is inspected where the operator allows it. AddHome blocks
+// inspection only. A private address is inspected if the operator allows it. AddHome blocks
 // until the canary is back, for at most thirty seconds. Its error may be a [*bridge.ProblemError], as
 // that of RemoveHome and MoveInbox.
 func (s *Server) AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error) {

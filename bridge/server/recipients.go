@@ -15,7 +15,7 @@ import (
 // Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
 // errors.
 type Mailboxes interface {
-	// Locate returns where the mailbox of a DID is. The location names no home where none is known.
+	// Locate returns the location of the mailbox of a DID, which names no home if none is known.
 	Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
 	// KnowsHomes reports whether this home has peers, or knows other homes.
 	KnowsHomes(ctx context.Context) (bool, error)

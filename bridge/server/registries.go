@@ -194,7 +194,7 @@ func (m *PeerModes) Read(ctx context.Context) error {
 	return nil
 }
 
-// Mode returns the mode of a peer, "" where no operator set one.
+// Mode returns the mode of a peer, "" if no operator set one.
 func (m *PeerModes) Mode(name string) string { return (*m.current.Load())[name] }
 
 // LinkPeer is a peer of a [bridge.Peered] link as operators see it.

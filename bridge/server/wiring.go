@@ -239,7 +239,7 @@ func atMost(limit, most int) int {
 	return limit
 }
 
-// contexts returns what keeps the contexts and the evidence of steps. It asks admit, if that
+// contexts returns the keeper of the contexts and the evidence of steps. It asks admit, if that
 // is not nil, before it keeps a context that a participant uploads.
 func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
@@ -256,14 +256,14 @@ func orMost(limit int64) int64 {
 	return limit
 }
 
-// macpDeps returns what the MACP runtime needs beside the ports of each link.
+// macpDeps returns the parts that the MACP runtime needs beside the ports of each link.
 func (s *Server) macpDeps(record registry.Bound) macp.Deps {
 	return macp.Deps{Journals: record.Journals, Steps: record, Version: s.options.Version, Bounds: func() macp.Bounds {
 		return macp.Bounds{Finished: time.Duration(s.finished.Load()), ClockSkew: s.limits.Load().ClockSkew}
 	}}
 }
 
-// newHooks returns what posts to the addresses of agents, or nil where the configuration
+// newHooks returns the poster to the addresses of agents, or nil if the configuration
 // has no webhooks.
 func (s *Server) newHooks() *webhook.Hooks {
 	if !s.file.Webhooks.Enabled {

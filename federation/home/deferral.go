@@ -43,7 +43,7 @@ type DeferralEnd struct {
 	Expired   bool                     // it was given up
 }
 
-// DeferralConfig is what a [Deferral] works with.
+// DeferralConfig has the parts of a [Deferral].
 type DeferralConfig struct {
 	Record Deferrals
 	// Seek starts the lookup of a key that is not at hand, and does not block. The caller calls

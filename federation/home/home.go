@@ -52,7 +52,7 @@ type Home struct {
 	Overdue   Overdue
 	Rulings   Rulings // nil where no other home rules on steps
 	Keys      federation.KeySource
-	// Route returns where a step goes beside the inboxes of its parties; nil sends it nowhere. It is
+	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
 	// called before the step is filed. The view is that after the step.
 	Route  func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
 	Caps   Capabilities

@@ -159,8 +159,8 @@ func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Eve
 
 // EndOrphan ends a remote handoff here whose home has lost it, with the reason of an operator as
 // its note. The step is this home's own: no ruling of the other home goes with it, and no other
-// home is told. It returns [federation.ErrStale] where the handoff moved since it was read, and a
-// [*federation.RefusalError] where it cannot end.
+// home is told. It returns [federation.ErrStale] if the handoff moved since it was read, and a
+// [*federation.RefusalError] if it cannot end.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	if !view.Remote {

@@ -268,7 +268,7 @@ func TestRatesLeft(t *testing.T) {
 	}
 }
 
-// giveUp ends what waits since a moment, and returns the handoffs that expired.
+// giveUp ends the entries that wait since a moment, and returns the handoffs that expired.
 func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	b.t.Helper()
 	for more := true; more; {
@@ -363,7 +363,7 @@ func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
 	}
 }
 
-// became returns what became of the steps of the first handoff.
+// became returns the outcomes of the steps of the first handoff.
 func (b bench) became() []federation.DeliveryState {
 	b.t.Helper()
 	found, err := b.record.Deliveries(b.t.Context(), federationtest.ID(1), nil)
@@ -553,7 +553,7 @@ func TestASignOfLifeBeatsTheSweepThatDidNotSeeIt(t *testing.T) {
 	}
 }
 
-// race runs two at once, and returns what each came to.
+// race runs two functions at once, and returns their results.
 func race(one, other func() error) (first, second error) {
 	var both sync.WaitGroup
 	start := make(chan struct{})

@@ -189,7 +189,7 @@ func (l *Link) Describe() bridge.Description {
 	return d
 }
 
-// Deps is what a listener needs of the rest of the program.
+// Deps has the parts of the program that a listener needs.
 type Deps struct {
 	bridge.Ports
 

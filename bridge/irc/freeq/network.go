@@ -34,7 +34,7 @@ func Network(deps Deps, endpoint func() (key federation.SigningKey, seed string,
 	}
 }
 
-// Deps is what a link to a freeq server is given.
+// Deps has the parts of the gateway that a link to a freeq server needs.
 type Deps struct {
 	bridge.Ports
 
@@ -44,7 +44,7 @@ type Deps struct {
 	Given   func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
 	Rulings Rulings
 	// Fetch returns the body at an address of the server's web API. Its error wraps
-	// [federation.ErrNotFound] where there is nothing, and
+	// [federation.ErrNotFound] if there is nothing, and
 	// [*federation.UnavailableError] when asking again may help.
 	Fetch func(ctx context.Context, address string) ([]byte, error)
 	// Endpoint is the key that this gateway is known by among freeq servers.

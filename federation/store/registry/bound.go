@@ -198,7 +198,7 @@ func (n BoundNames) configuredAs(network, name string) (federation.BoundName, bo
 // namesPage is how many bindings are read at a time.
 const namesPage = 500
 
-// ByHash returns the one DID of all bindings whose hash has a prefix, "" where none or several
+// ByHash returns the one DID of all bindings whose hash has a prefix, "" if none or several
 // have. Operators make bindings by hand: there are never many.
 func (n BoundNames) ByHash(ctx context.Context, prefix string) (federation.DID, error) {
 	all, last := slices.Clone(n.Configured()), federation.BoundName{}
