@@ -9,6 +9,7 @@ package operatorapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -149,3 +150,111 @@ func errNone(what string) error {
 }
 
 func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
+
+// The codes of a problem, and the problem itself, come from package bridge.
+const (
+	CodeUsage        = bridge.CodeUsage
+	CodeNotFound     = bridge.CodeNotFound
+	CodeUnauthorized = bridge.CodeUnauthorized
+	CodeForbidden    = bridge.CodeForbidden
+	CodeUnavailable  = bridge.CodeUnavailable
+	CodeFailed       = bridge.CodeFailed
+)
+
+type (
+	// ProblemError is the error document of the API.
+	ProblemError = bridge.ProblemError
+	// Document is an answer that is served byte for byte.
+	Document = bridge.Document
+)
+
+// usage is the problem of a malformed request.
+func usage(detail string) error { return bridge.UsageProblem(detail) }
+
+// tell answers a request with an error.
+func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
+	p := bridge.ProblemOf(err)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		o.deps.Gateway.Refused(refused.Code)
+	}
+	if p.Status >= http.StatusInternalServerError {
+		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator not answered", slog.String("network", network),
+			slog.String("path", r.URL.Path), slog.Any("err", err))
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		p.Status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	if p.Code == CodeUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// The contract defines the documents of the API.
+//
+//nolint:revive // the contract describes each of them
+type (
+	Moment          = contract.Moment
+	Page[T any]     = contract.Page[T]
+	Act             = contract.Act
+	Acted           = contract.Acted
+	LevelAsk        = contract.LevelAsk
+	Handoff         = contract.Handoff
+	Step            = contract.Step
+	Evidence        = contract.Evidence
+	Delivery        = contract.Delivery
+	Filed           = contract.Filed
+	Place           = contract.Place
+	Ask             = contract.Ask
+	Proof           = contract.Proof
+	Stored          = contract.Stored
+	Explanation     = contract.Explanation
+	Route           = contract.Route
+	ExplainedKey    = contract.ExplainedKey
+	Hop             = contract.Hop
+	Next            = contract.Next
+	Arrived         = contract.Arrived
+	Ack             = contract.Ack
+	Move            = contract.Move
+	Moved           = contract.Moved
+	Link            = contract.Link
+	LinkDetail      = contract.LinkDetail
+	LinkLimits      = contract.LinkLimits
+	Waiting         = contract.Waiting
+	Shape           = contract.Shape
+	DeadLetter      = contract.DeadLetter
+	Held            = contract.Held
+	DeadDetail      = contract.DeadDetail
+	Try             = contract.Try
+	Webhook         = contract.Webhook
+	WebhookDetail   = contract.WebhookDetail
+	WebhookDelivery = contract.WebhookDelivery
+	Peer            = contract.Peer
+	PeerHome        = contract.PeerHome
+	Doubt           = contract.Doubt
+	Fork            = contract.Fork
+	Peering         = contract.Peering
+	Peered          = contract.Peered
+	Canary          = contract.Canary
+	Mode            = contract.Mode
+	Compared        = contract.Compared
+	Loss            = contract.Loss
+	Check           = contract.Check
+	Binding         = contract.Binding
+	Bind            = contract.Bind
+	Block           = contract.Block
+	BlockAsk        = contract.BlockAsk
+	Purged          = contract.Purged
+	Blocked         = contract.Blocked
+	Sender          = contract.Sender
+	Rotation        = contract.Rotation
+	Token           = contract.Token
+	TokenAsk        = contract.TokenAsk
+	NewToken        = contract.NewToken
+	Change          = contract.Change
+)
