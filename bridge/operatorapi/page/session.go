@@ -4,10 +4,16 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -118,3 +124,172 @@ func (s *sessions) told(id [32]byte) string {
 
 // sameText compares secrets in constant time.
 func sameText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// loginForm shows the form.
+func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
+	p.renderLogin(w, r, http.StatusOK, r.URL.Query().Get("next"), "")
+}
+
+func (p *Page) renderLogin(w http.ResponseWriter, r *http.Request, status int, next, alert string) {
+	p.render(w, r, status, nil, view{Title: "Log in", Alert: plain(alert), Login: &loginView{Next: below(next)}})
+}
+
+// login begins a session for a good token.
+func (p *Page) login(w http.ResponseWriter, r *http.Request) {
+	next := r.PostFormValue("next")
+	token, err := p.deps.Check.Check(r, strings.TrimSpace(r.PostFormValue("token")))
+	if err != nil {
+		status, detail := problem(err)
+		p.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", "operator"),
+			slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
+		p.renderLogin(w, r, status, next, detail)
+		return
+	}
+	if old, err := p.session(r); err == nil {
+		p.sessions.end(old.id)
+	}
+	cookie := p.sessions.begin(token, time.Now()) //nolint:gosec // a session without TLS is over loopback
+	cookie.Secure = r.TLS != nil
+	http.SetCookie(w, cookie)
+	http.Redirect(w, r, below(next), http.StatusSeeOther)
+}
+
+// logout ends a session.
+func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
+	p.sessions.end(s.id)
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}) //nolint:gosec // Secure where the request came over TLS
+	http.Redirect(w, r, prefix+"login", http.StatusSeeOther)
+}
+
+// below returns an address below /ui/ on this host, or the first page for any other.
+func below(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(next, `\`) {
+		return first
+	}
+	if clean := path.Clean(u.Path); !strings.HasPrefix(clean, prefix) || clean != strings.TrimSuffix(u.Path, "/") || strings.HasPrefix(clean, prefix+"login") {
+		return first
+	}
+	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
+}
+
+// maxFormBytes bounds a form: a reason, and a name.
+const maxFormBytes = 16 << 10
+
+// policy is the Content-Security-Policy of every answer.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guarded sets the headers of every answer, and refuses changes that another site asks for.
+func (p *Page) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			if why := foreign(r); why != "" {
+				p.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "form of another site refused", slog.String("network", "operator"),
+					slog.String("path", r.URL.Path), slog.String("reason", why))
+				p.fail(w, r, nil, http.StatusForbidden, "This form was sent from another site.")
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign returns why a change was asked for by another site, "" where it was not. A client that is
+// no browser sends neither header. A page under Referrer-Policy no-referrer sends its forms with the
+// origin "null", as other sites can: then Sec-Fetch-Site decides.
+func foreign(r *http.Request) string {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	own := site == "same-origin" || site == "none"
+	if site != "" && !own {
+		return "sec-fetch-site " + site
+	}
+	if origin == "" || origin == "null" && own {
+		return ""
+	}
+	if u, err := url.Parse(origin); err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return "origin " + origin
+	}
+	return ""
+}
+
+// handler serves a request of a session.
+type handler func(w http.ResponseWriter, r *http.Request, s session)
+
+// reading serves a page to a session, and leads other browsers to the login.
+func (p *Page) reading(serve handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, err := p.session(r)
+		switch {
+		case errors.Is(err, federation.ErrNotFound):
+			http.Redirect(w, r, prefix+"login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		case err != nil:
+			p.failWith(w, r, nil, err)
+		default:
+			serve(w, r, s)
+		}
+	})
+}
+
+// changing serves a form of a session, and refuses every other one.
+func (p *Page) changing(serve handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, err := p.session(r)
+		switch {
+		case errors.Is(err, federation.ErrNotFound):
+			p.fail(w, r, nil, http.StatusForbidden, "The session is over. Log in again.")
+		case err != nil:
+			p.failWith(w, r, nil, err)
+		case !sameText(r.PostFormValue("csrf"), s.csrf):
+			p.fail(w, r, &s, http.StatusForbidden, "This form does not belong to your session. Load its page again.")
+		default:
+			serve(w, r, s)
+		}
+	})
+}
+
+// session returns the session of a request. It reads the token from the record, and returns
+// [federation.ErrNotFound] for a request without a session and for one that has ended with its token.
+func (p *Page) session(r *http.Request) (session, error) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return session{}, federation.ErrNotFound
+	}
+	now := time.Now()
+	s, digest, ok := p.sessions.find(cookie.Value, now)
+	if !ok {
+		return session{}, federation.ErrNotFound
+	}
+	s.token, err = p.deps.Tokens.Token(r.Context(), digest, now)
+	if errors.Is(err, federation.ErrNotFound) {
+		p.sessions.end(s.id)
+	}
+	return s, err
+}
+
+// failWith answers with an error of the API.
+func (p *Page) failWith(w http.ResponseWriter, r *http.Request, s *session, err error) {
+	status, detail := problem(err)
+	if status >= http.StatusInternalServerError {
+		p.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator page not answered", slog.String("network", "operator"),
+			slog.String("path", r.URL.Path), slog.Any("err", err))
+	}
+	p.fail(w, r, s, status, detail)
+}
+
+// problem returns the status and the text that an error is shown with.
+func problem(err error) (status int, detail string) {
+	p := bridge.ProblemOf(err)
+	return p.Status, p.Detail
+}
+
+// fail answers with a status and a sentence.
+func (p *Page) fail(w http.ResponseWriter, r *http.Request, s *session, status int, detail string) {
+	p.render(w, r, status, s, view{Title: http.StatusText(status), Alert: plain(detail)})
+}

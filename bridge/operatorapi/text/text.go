@@ -4,8 +4,11 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -114,4 +117,140 @@ func Checks(out io.Writer, checks []contract.Check) error {
 		fmt.Fprintln(columns, row(each.State, each.Check, each.Detail))
 	}
 	return columns.Flush()
+}
+
+// A line about a change does not say whether the change was made: the command marks a dry run.
+
+// Erased returns what was erased, and a line for each thing that is left to do.
+func Erased(done contract.Erased) []string {
+	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
+		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
+	for _, id := range done.Open {
+		lines = append(lines, "not over, end it first: "+id.String())
+	}
+	for _, name := range done.Running {
+		lines = append(lines, "goes on, erase again after its end: "+name)
+	}
+	if len(done.Copies) > 0 {
+		lines = append(lines, "copies went to: "+strings.Join(done.Copies, ", "))
+	}
+	for _, file := range done.Files {
+		lines = append(lines, "may have the text still, delete it: "+file)
+	}
+	return lines
+}
+
+// Blocked returns what was blocked, and what was ended and dropped with it.
+func Blocked(done contract.Blocked) string {
+	line := done.What + " is blocked"
+	if !done.Expires.IsZero() {
+		line += " until " + done.Expires.String()
+	}
+	if p := done.Purged; p != nil {
+		line += fmt.Sprintf("; ended %d handoffs; dropped %d inbox entries, %d messages, %d deferred steps, %d deliveries, %d dead letters",
+			p.Handoffs, p.Inbox, p.Messages, p.Deferred, p.Outbox, p.Dead)
+	}
+	return line
+}
+
+// Compared writes the result of comparing histories with a home.
+func Compared(out io.Writer, home string, done contract.Compared) error {
+	_, err := fmt.Fprintf(out, "%s: %d handoffs compared, %d were incomplete there and are complete now\n", home, done.Compared, done.Sent)
+	for _, lost := range done.Lost {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s  orphaned: %s has %d of its %d steps; end it with baton handoff orphan end\n", lost.Handoff, home, lost.Have, lost.Version)
+		}
+	}
+	return err
+}
+
+// Added returns that a home was added, with the time that a green canary took.
+func Added(done contract.Peered) string {
+	if done.Canary.Green {
+		return fmt.Sprintf("%s is added. canary: green, offered, accepted and completed in %s", done.Peer.Name, done.Canary.Took)
+	}
+	return done.Peer.Name + " is added."
+}
+
+// Diagnoses writes a line for each check of doctor.
+func Diagnoses(out io.Writer, items []contract.Diagnosis) error {
+	for _, each := range items {
+		line := string(each.State) + " " + each.Check + ": " + each.Detail
+		if each.State == contract.DiagnosisFail {
+			line = strings.ToUpper(string(each.State)) + strings.TrimPrefix(line, string(each.State))
+		}
+		if each.Remedy != "" {
+			line += "; " + each.Remedy
+		}
+		if _, err := fmt.Fprintln(out, Printable(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policy writes the rules in the order in which they are tried, then the limits.
+func Policy(out io.Writer, policy contract.Policy) error {
+	rules := Table[contract.PolicyRule]{
+		Header: "VERBS | PEERS | SENDERS | RECIPIENTS | REQUIRE | FROM",
+		Row: func(r contract.PolicyRule) []string {
+			return []string{anyOf(r.Verbs), anyOf(r.Peers), anyOf(r.Senders), anyOf(r.Recipients), r.Require, place(r.File, r.Line)}
+		},
+	}
+	if err := rules.Print(out, true, policy.Rules...); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	limits := Table[contract.PolicyLimit]{
+		Header: "LIMIT | VALUE | FROM",
+		Row:    func(l contract.PolicyLimit) []string { return []string{l.Key, l.Value, place(l.File, l.Line)} },
+	}
+	return limits.Print(out, true, policy.Limits...)
+}
+
+// anyOf returns a list in which no item means any.
+func anyOf(items []string) string {
+	if len(items) == 0 {
+		return "any"
+	}
+	return strings.Join(items, ",")
+}
+
+// place returns the line that a key comes from.
+func place(file string, line int) string {
+	if line == 0 {
+		return "default"
+	}
+	return file + ":" + strconv.Itoa(line)
+}
+
+// Settings returns a line for each key that a reload of the configuration changed.
+func Settings(done contract.Reloaded) []string {
+	var lines []string
+	for _, s := range done.Changes {
+		lines = append(lines, settingLine(done.File, s))
+	}
+	return lines
+}
+
+// settingLine returns one changed key as a line.
+func settingLine(file string, s contract.Setting) string {
+	at := file
+	if s.Line > 0 {
+		at = place(file, s.Line)
+	}
+	const unset = "(not set)"
+	effect := map[contract.SettingEffect]string{
+		contract.SettingApplied: "applied", contract.SettingReconnect: "its link connects anew", contract.SettingRestart: "restart needed",
+	}[s.Effect]
+	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect)
+}
+
+// LogLevels returns the levels of the log as a line.
+func LogLevels(levels contract.LogLevels) string {
+	said := []string{"the log has level " + levels.Level}
+	for _, folder := range slices.Sorted(maps.Keys(levels.Packages)) {
+		said = append(said, folder+" has "+levels.Packages[folder])
+	}
+	return strings.Join(said, ", ")
 }
