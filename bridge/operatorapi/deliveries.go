@@ -133,7 +133,7 @@ func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], err
 				Link: s.Link, Peer: s.Peer, Rows: s.Rows, Ages: s.Ages[:], Oldest: Moment(s.Oldest), Held: isHeld, Reason: hold.Reason,
 			})
 		}
-		for _, to := range sortedKeys(held) {
+		for _, to := range slices.Sorted(maps.Keys(held)) {
 			empty := Shape{Ages: make([]int, len(federation.Shape{}.Ages)), Held: true, Reason: held[to].Reason}
 			if o.linked(to) {
 				empty.Link = to
@@ -415,5 +415,3 @@ func printable(raw []byte) string {
 	}
 	return "base64:" + base64.StdEncoding.EncodeToString(raw)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

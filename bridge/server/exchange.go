@@ -75,18 +75,16 @@ func (h *homes) deps() relay.Deps {
 		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: relay.HTTPSPoster{Client: h.client},
 		Gateway: h,
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
-		Read:    dialect.FromDocument, ReadText: readText, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
+		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
+		ReadText: func(document, signature string) (federation.Event, error) {
+			return signing.ReadMessage(document, signature, identity.ParseKeyDID)
+		},
 		MaxHops: func() int { return int(h.maxHops.Load()) },
 		Caught:  h.caughtAt("hub"),
 		BadInput: func(home federation.HomeID, reason string) {
 			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
 		},
 	}
-}
-
-// readText reads the text that another home signed.
-func readText(document, signature string) (federation.Event, error) {
-	return signing.ReadMessage(document, signature, identity.ParseKeyDID)
 }
 
 // handler returns the handler of requests of other homes.
@@ -209,16 +207,11 @@ func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	linked := peering.Linked{Home: home, URL: peer.URL(), Key: peer.Key(), Get: peer.Fetch, Vouches: peer.HubVouches}
 	if peer.ByHub() {
 		linked.Lookup = func(ctx context.Context, path federation.URLPath) (peering.Answer, error) {
-			return lookUp(ctx, peer, path)
+			document, err := peer.Lookup(ctx, path)
+			return peering.Answer{Document: document.Body, Signed: document.Answer.Body, Signature: document.Answer.Signature}, err
 		}
 	}
 	return linked, true
-}
-
-// lookUp reads a document of another home through the hub.
-func lookUp(ctx context.Context, peer *relay.Peer, path federation.URLPath) (peering.Answer, error) {
-	document, err := peer.Lookup(ctx, path)
-	return peering.Answer{Document: document.Body, Signed: document.Answer.Body, Signature: document.Answer.Signature}, err
 }
 
 // homeDocument reads a document of another home that this one knows, for the directory.

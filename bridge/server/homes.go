@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/mailbox"
 	"baton/federation/peering"
@@ -257,7 +258,9 @@ func (h *homes) Added() []federation.KnownHome {
 }
 
 // IsPeer implements [peering.Links].
-func (h *homes) IsPeer(name string) bool { return h.isPeer(name) }
+func (h *homes) IsPeer(name string) bool {
+	return slices.ContainsFunc(h.Peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+}
 
 // Relink implements [peering.Links].
 func (h *homes) Relink(ctx context.Context) error {

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
@@ -20,7 +18,6 @@ import (
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
-	"baton/federation/store/registry"
 )
 
 // keysFolder is the folder of the keys, below data_dir.
@@ -71,9 +68,6 @@ func RefusedKey(err error) string {
 	return ""
 }
 
-// newClient returns the guarded client, for addresses that strangers chose.
-func newClient(file *configs.File) *identity.Client { return identity.NewClient(fetchConfig(file)) }
-
 func fetchConfig(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{
 		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
@@ -91,15 +85,6 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 		}
 	}
 	return denied
-}
-
-// newDirectory returns what resolves DIDs. What it must ask strangers for, it asks
-// through the guarded client.
-func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
-	return identity.NewDirectory(identity.DirectoryConfig{
-		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home, Fetched: homes.Fetched, Caught: homes.Caught,
-	}, client, own...)
 }
 
 // noteFetched logs why the document of a DID, or a key in it, cannot be used. An outage of its host is no news.
@@ -125,18 +110,6 @@ func (s *Server) noteFetched(ctx context.Context, did federation.DID, document f
 	context.AfterFunc(ctx, func() { s.relay.Wake(bridge.SessionsTopic(string(did)), bridge.WebhooksTopic) }) // after the document was cached, for waiters that read it
 	s.log.LogAttrs(ctx, slog.LevelInfo, "keys left the document of a did, and their sessions have ended", slog.String("did", string(did)), slog.Any("keys", gone))
 	return nil
-}
-
-// newKeySource returns the source of the keys of signatures.
-func newKeySource(
-	file *configs.File, record *registry.Record, client *identity.Client, keyServer func(link string) (string, bool),
-	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,
-) *identity.KeySource {
-	return identity.NewKeySource(identity.KeySourceConfig{
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: keyServer, Learned: learned,
-		Ours:   func(ctx context.Context, did federation.DID) bool { return SignsFor(ctx, record, did) },
-		Shared: shared(file),
-	}, identity.NewTimed(directory, seconds), client, record)
 }
 
 // KeyLookups looks up the keys of steps with the current key source. The zero value has no source and

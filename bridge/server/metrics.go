@@ -302,14 +302,6 @@ func newMetrics(version, revision string) *prometheus.Registry {
 	return reg
 }
 
-// openTraces begins to record traces if the environment configures them.
-func (s *Server) openTraces(ctx context.Context) (err error) {
-	if tracing.Wanted() {
-		s.traces, err = tracing.Open(ctx, s.homeID(), s.options.Version, s.log)
-	}
-	return err
-}
-
 // tracer returns the tracer of steps, nil if no traces are recorded.
 func (s *Server) tracer() bridge.Tracer { //nolint:ireturn // a nil pointer in the interface would look like one
 	if s.traces == nil {

@@ -90,11 +90,6 @@ func (s *Server) registryQuotas() airc.Quotas {
 // Peers returns the registries and homes that the configuration or an operator names. It does not block.
 func (s *Server) Peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
 
-// isPeer reports whether a registry or a home has a name.
-func (s *Server) isPeer(name string) bool {
-	return slices.ContainsFunc(s.Peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
-}
-
 // registries returns the peers of links, such as other registries.
 func (s *Server) registries() []operatorapi.Peer {
 	isHome := func(name string) bool { return s.homes.peer(federation.HomeID(name)) != nil }

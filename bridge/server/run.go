@@ -44,7 +44,7 @@ func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
 	}
 	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
 	for _, task := range tasks {
-		group.Go(func() error { return g.containTask(ctx, task) })
+		group.Go(func() error { return g.containAs(ctx, "task", task) })
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -71,10 +71,6 @@ const faultWait = 5 * time.Second
 // again.
 func (g *Gateway) contain(ctx context.Context, name string, job func(context.Context)) {
 	_ = g.containAs(ctx, "job "+name, func(ctx context.Context) error { job(ctx); return nil })
-}
-
-func (g *Gateway) containTask(ctx context.Context, task Task) error {
-	return g.containAs(ctx, "task", task)
 }
 
 func (g *Gateway) containAs(ctx context.Context, where string, task Task) error {
@@ -157,7 +153,13 @@ func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 			return err
 		}
 		for _, n := range due {
-			if err := g.tellSigner(ctx, notifier, n, now); err != nil {
+			if notifier.Notify(ctx, n) != nil {
+				err = g.deps.Record.TellLater(ctx, n, now.Add(absentWait))
+			} else {
+				g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
+				err = g.deps.Record.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -180,12 +182,4 @@ func noticeAttrs(n federation.Notice) []slog.Attr {
 		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
 	}
 	return stepAttrs(n.Event)
-}
-
-func (g *Gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federation.Notice, now time.Time) error {
-	if err := link.Notify(ctx, n); err != nil {
-		return g.deps.Record.TellLater(ctx, n, now.Add(absentWait))
-	}
-	g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
-	return g.deps.Record.Told(context.WithoutCancel(ctx), n) // also while the gateway ends: no reader gets a notice twice
 }

@@ -140,16 +140,19 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 		s.reloads = NewReloads(s.reload)
 	}
 	s.limits.Store(&file.Limits)
-	s.logins, s.writes = s.newAddresses()
+	s.logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
+	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
 	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
-	s.client = newClient(s.file)
+	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose
 	var err error
 	if s.registryClient, err = newRegistryClient(s.file, s.client); err != nil {
 		return nil, err
 	}
-	if err := s.openTraces(ctx); err != nil {
-		return nil, err
+	if tracing.Wanted() {
+		if s.traces, err = tracing.Open(ctx, s.homeID(), options.Version, s.log); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.listen(ctx); err != nil {
 		return nil, err
@@ -290,11 +293,17 @@ func (s *Server) handlerPanicked() { s.counters.Faults.WithLabelValues(bridge.Re
 // openKeys makes the directory of DIDs and the source of their keys, which include the current
 // keys of the gateway.
 func (s *Server) openKeys() {
-	directory := newDirectory(s.file, s.client, identity.DirectoryConfig{
+	settings := s.file.Identity
+	directory := identity.NewDirectory(identity.DirectoryConfig{
+		PLC: settings.PLCURL, Fresh: settings.CacheTTL, Negative: settings.NegativeTTL, Stale: settings.StaleTTL,
 		Web: s.homeAddress, Home: s.homeDocument, Caught: s.caughtAt("lookup"), Fetched: s.noteFetched,
-	}, s.keyring.ServerKeys(s.homeID(), s.clock.Now())...)
+	}, s.client, s.keyring.ServerKeys(s.homeID(), s.clock.Now())...)
 	s.directory.Store(directory)
-	source := newKeySource(s.file, s.Record, s.client, s.Gateway.Links().KeyServer, s.Gateway.Learned, s.resolving, directory)
+	source := identity.NewKeySource(identity.KeySourceConfig{
+		Negative: settings.NegativeTTL, Stale: settings.StaleTTL, Peer: s.Gateway.Links().KeyServer, Learned: s.Gateway.Learned,
+		Ours:   func(ctx context.Context, did federation.DID) bool { return SignsFor(ctx, s.Record, did) },
+		Shared: shared(s.file),
+	}, identity.NewTimed(directory, s.resolving), s.client, s.Record)
 	s.keys.Store(source)
 	s.keyLookups.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), s.resolving), s.keyLookups.lookups))
 }

@@ -11,7 +11,6 @@ import (
 	"baton/bridge/a2a"
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
-	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
@@ -33,15 +32,22 @@ import (
 func (s *Server) limit(file *configs.File) {
 	s.limited = file
 	s.limits.Store(&file.Limits)
-	s.Gateway.Configure(s.gatewayConfig(file))
+	keep := file.Retention
+	s.Gateway.Configure(Config{Home: s.newHome(file), Retention: Retention{
+		Messages: keep.Messages, Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead,
+	}})
 	s.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	s.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	s.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	s.maxHops.Store(int64(file.Limits.MaxHops))
 	s.finished.Store(int64(file.Retention.Finished))
+	contextBytes := file.Limits.ContextBytes
+	if contextBytes == 0 || contextBytes > federation.MaxBlobBytes {
+		contextBytes = federation.MaxBlobBytes
+	}
 	s.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
-		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
+		ContextBytes: contextBytes, MaxDeadline: file.Limits.MaxDeadline,
 		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
 	})
 }
@@ -59,32 +65,6 @@ func (s *Server) newGateway() *Gateway {
 		Owners: s.owners(),
 		Kept:   s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
-}
-
-// gatewayConfig returns what the gateway takes from a configuration.
-func (s *Server) gatewayConfig(file *configs.File) Config {
-	return Config{
-		Home: s.newHome(file),
-		Retention: Retention{
-			Messages: file.Retention.Messages, Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
-			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
-		},
-	}
-}
-
-// strangerLimits returns what holds for DIDs that the record has not known for long.
-func strangerLimits(file *configs.File) home.StrangerLimits {
-	return home.StrangerLimits{
-		DIDs: file.Limits.NewDIDsPerHour, PerAddress: file.Limits.NewDIDsPerAddressPerHour, RecordBytes: file.Limits.RecordBytesPerHour,
-	}
-}
-
-// inboxLimits returns what may wait in one inbox.
-func inboxLimits(file *configs.File) federation.InboxLimits {
-	return federation.InboxLimits{
-		Events: file.Limits.InboxEvents, EventsPerSender: file.Limits.InboxEventsPerSender,
-		Bytes: file.Limits.InboxBytes, BytesPerSender: file.Limits.InboxBytesPerSender,
-	}
 }
 
 // configure applies the bindings of a configuration.
@@ -139,7 +119,13 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
-			Inbox: inboxLimits(file), Strangers: strangerLimits(file),
+			Inbox: federation.InboxLimits{
+				Events: file.Limits.InboxEvents, EventsPerSender: file.Limits.InboxEventsPerSender,
+				Bytes: file.Limits.InboxBytes, BytesPerSender: file.Limits.InboxBytesPerSender,
+			},
+			Strangers: home.StrangerLimits{
+				DIDs: file.Limits.NewDIDsPerHour, PerAddress: file.Limits.NewDIDsPerAddressPerHour, RecordBytes: file.Limits.RecordBytesPerHour,
+			},
 			Deferred: federation.DeferralLimits{
 				PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
 			},
@@ -172,11 +158,14 @@ type Wiring struct {
 // Wiring returns the parts of the server for opening its links.
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
+	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
+		s.homes.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
+	}}
 	return Wiring{
 		Version: s.options.Version,
 		Ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
-			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: s.currentKeys(), Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
+			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 		},
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
 		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: registries{s.registryClient}.Get},
@@ -188,24 +177,9 @@ func (s *Server) Wiring() Wiring {
 	}
 }
 
-// currentKeys returns the keys of DIDs. A DID that proved itself has its mailbox here.
-func (s *Server) currentKeys() identity.CurrentKeys {
-	return identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.homes.locator.LearnFromLogin(ctx, did, time.Now())
-	}}
-}
-
 // homeKeys returns the keys with which the home signs.
 func (s *Server) homeKeys() identity.HomeKeys {
 	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID(), PublicURL: s.publicURL}
-}
-
-// newAddresses returns the counts of each address: its logins, and its steps and AIRC
-// messages. All listeners share them.
-func (s *Server) newAddresses() (logins, writes credential.Addresses) {
-	logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
-	writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
-	return logins, writes
 }
 
 // publicListener is the label of the public HTTP listener in metrics.
@@ -246,14 +220,6 @@ func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, 
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
 		Limits: func() (one, ofDID int64) { return s.linkLimits.Current().ContextBytes, s.contextsOfDID.Load() },
 	}
-}
-
-// orMost returns a limit of the configuration as the size that one context may have.
-func orMost(limit int64) int64 {
-	if limit == 0 || limit > federation.MaxBlobBytes {
-		return federation.MaxBlobBytes
-	}
-	return limit
 }
 
 // macpDeps returns the parts that the MACP runtime needs beside the ports of each link.
