@@ -307,14 +307,14 @@ func shapeStep(r request, s contract.Step) (step, error) {
 // passport serves the passport of a handoff as a file.
 func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	id, ask := r.PathValue("id"), p.request(r.Context(), s.token, r.URL)
-	text, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // it is that of r
+	document, err := ask.api.Passport(ask.ctx, id) //nolint:contextcheck // it is that of r
 	if err != nil {
 		p.failWith(w, r, &s, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/vnd.baton.passport+json")
 	w.Header().Set("Content-Disposition", `attachment; filename="passport.json"`)
-	_, _ = w.Write(text) // the client is gone
+	_, _ = w.Write(document) // the client is gone
 }
 
 // loadPeers shows the other homes and registries.
