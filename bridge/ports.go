@@ -12,8 +12,8 @@ import (
 	"baton/federation/signing"
 )
 
-// Ports is what every link may use of the gateway. A network that needs more declares a port
-// in its own folder, and its function Network takes that as an argument.
+// Ports is what every link may use of the gateway. A network that needs more takes it, such as the
+// record, as an argument of its function Network.
 type Ports struct {
 	Home      federation.HomeID
 	PublicURL string // of this gateway, without a path and without a slash at the end
