@@ -22,9 +22,8 @@ func each(limit int) credential.Addresses {
 
 func TestAllDoorsOfRegistrationShareOneRate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.Quotas = registering(d.Quotas, func() int { return 3 })
-	})
+	w := newWorld(t)
+	w.registrations = 3
 	w.agent(t, "scout_7", 0x01)
 	deployed := func(from, handle string) int {
 		return w.ask(t, from, http.MethodPost, "/api/presence", "", fmt.Sprintf(`{"action":"register","username":%q}`, handle)).Code

@@ -37,13 +37,10 @@ func durable(b *testing.B) (*world, *registrystore.Record) {
 	b.Cleanup(func() { _ = record.Close() })
 	w := newWorld(b, func(_ *airc.Config, d *airc.Deps) {
 		room := federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
-		quotas := d.Quotas
-		d.Quotas = func() airc.Quotas { // no bench reaches these limits
-			q := quotas()
-			q.Inbox = room
-			return q
-		}
-		d.Registry = registryOf(record)
+		quotas := d.Quotas()
+		quotas.Room = room // no bench reaches these limits
+		d.Quotas = func() airc.Quotas { return quotas }
+		d.Record = bound(record)
 		d.Signer = bridgetest.Signer(func(name string) federation.SigningKey { // another key for each name
 			_, digits, _ := strings.Cut(name, "_")
 			n, _ := strconv.Atoi(digits) // 0 for names without digits

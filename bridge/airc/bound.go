@@ -101,7 +101,7 @@ func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Tim
 	current := ""
 	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {
 		current = c.session.ID
-		if err := l.deps.Registry.Sessions.BindSession(c.Context(), current); err != nil {
+		if err := l.deps.Record.BindSession(c.Context(), current); err != nil {
 			return err
 		}
 	}

@@ -104,9 +104,9 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	var err error
 	switch action {
 	case actionBlock:
-		edge, err = l.deps.Registry.Consents.Block(ctx, from.handle, to, now)
+		edge, err = l.deps.Record.Block(ctx, from.handle, to, now)
 	case actionUnblock:
-		edge, err = l.deps.Registry.Consents.Unblock(ctx, from.handle, to, now)
+		edge, err = l.deps.Record.Unblock(ctx, from.handle, to, now)
 	default:
 		edge, err = l.letIn(ctx, from, to, now)
 		if err == nil && strings.HasPrefix(from.handle, agents.Unverified) {
@@ -125,14 +125,14 @@ func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	edge, err := l.deps.Registry.Consents.Consent(ctx, from.handle, to)
+	edge, err := l.deps.Record.Consent(ctx, from.handle, to)
 	if err != nil {
 		return edge, err
 	}
 	if edge.State == agents.ConsentPending {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	return l.deps.Registry.Consents.AcceptOneWay(ctx, from.handle, to, now)
+	return l.deps.Record.AcceptOneWay(ctx, from.handle, to, now)
 }
 
 // consent is an edge as it is told.
@@ -167,7 +167,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := l.deps.Registry.Consents.Consent(c.Context(), agent.Handle, to.handle)
+	edge, err := l.deps.Record.Consent(c.Context(), agent.Handle, to.handle)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -177,7 +177,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 // accept accepts an edge and its reverse, and wakes both sides: what was held on
 // either is there now.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
-	edge, err := l.deps.Registry.Consents.Accept(ctx, from, to, now)
+	edge, err := l.deps.Record.Accept(ctx, from, to, now)
 	if err == nil {
 		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.WebhooksTopic)
 	}
@@ -192,7 +192,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	if from == to {
 		return true, nil
 	}
-	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
+	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
 		return false, fmt.Errorf("look up consent: %w", err)
 	}
@@ -219,7 +219,7 @@ func sourceOf(handle string, a federation.Arrival) string {
 // befriend accepts the one an agent writes to, with what was held of it, unless
 // the agent blocked it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
-	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
+	edge, err := l.deps.Record.Consent(ctx, from, to)
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}

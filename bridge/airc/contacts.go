@@ -71,7 +71,7 @@ func (l *Link) Contacts(ctx context.Context, person federation.DID, after string
 	if to.agent == nil {
 		after = max(after, agents.Unverified)
 	}
-	edges, err := l.deps.Registry.Consents.Edges(ctx, to.handle, after, limit)
+	edges, err := l.deps.Record.Edges(ctx, to.handle, after, limit)
 	if err != nil {
 		return nil, "", err
 	}

@@ -92,7 +92,7 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 
 // contactOf returns the contact of a DID, an agent or not.
 func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (contact, error) {
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
+	agent, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil
@@ -167,7 +167,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 // consented to it. It looks at the inbox instead of what is held, so that a sender which is
 // blocked, and of which nothing is held, gets the same answer.
 func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
-	waits, err := l.deps.Registry.Inboxes.Use(ctx, offer.To, offer.From)
+	waits, err := l.deps.Record.Use(ctx, offer.To, offer.From)
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}
@@ -227,7 +227,7 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
 		handle = anyoneHandle
 	}
-	m, err := l.deps.Registry.Messages.OfferMessage(ctx, handle, d.View.ID)
+	m, err := l.deps.Record.OfferMessage(ctx, handle, d.View.ID)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return "", fmt.Errorf("look up offer: %w", err)
 	}

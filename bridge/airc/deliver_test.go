@@ -175,11 +175,7 @@ func TestAReceiptOfTheHomeIsNotForAgents(t *testing.T) {
 
 func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	t.Parallel()
-	var disk *forgetful
-	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		disk = &forgetful{Messages: d.Registry.Messages, broken: true}
-		d.Registry.Messages = disk
-	})
+	w := newWorld(t)
 	agent := agents.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
 	if err := w.record.AddAgent(t.Context(), agent); err != nil {
 		t.Fatal(err)
@@ -187,6 +183,9 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	d := federation.Delivery{
 		Entry: federation.Entry{Event: federation.Event{Verb: federation.Offer, From: alice.DID}, Version: 1},
 		View:  federation.View{Version: 1, Offerer: alice.DID, Offeree: agent.DID},
+	}
+	if err := w.record.Close(); err != nil {
+		t.Fatal(err)
 	}
 	if _, ok := errors.AsType[*federation.UnavailableError](w.link.Deliver(t.Context(), d)); !ok {
 		t.Error("a delivery that was not filed was not asked for again")

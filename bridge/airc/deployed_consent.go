@@ -78,7 +78,7 @@ func (l *Link) decideDeployed(
 	if action != actionRequest {
 		return l.decide(ctx, action, other, agent.Handle, now)
 	}
-	edge, err := l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
+	edge, err := l.deps.Record.Consent(ctx, agent.Handle, other.handle)
 	if err != nil {
 		return agents.Consent{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -92,7 +92,7 @@ func (l *Link) decideDeployed(
 	if err != nil {
 		return agents.Consent{}, err
 	}
-	return l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
+	return l.deps.Record.Consent(ctx, agent.Handle, other.handle)
 }
 
 // getDeployedConsent answers GET /api/consent: the state of an edge of the caller, or the
@@ -110,7 +110,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	if from != agent.Handle && to != agent.Handle {
 		return answer{}, refuse(codeNotYourHandle, "neither side is the handle of the token")
 	}
-	edge, err := l.deps.Registry.Consents.Consent(c.Context(), from, to)
+	edge, err := l.deps.Record.Consent(c.Context(), from, to)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -123,7 +123,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 const maxRequestsShown = 1000
 
 func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, error) {
-	edges, err := l.deps.Registry.Consents.Pending(ctx, agent.Handle, maxRequestsShown)
+	edges, err := l.deps.Record.Pending(ctx, agent.Handle, maxRequestsShown)
 	if err != nil {
 		return answer{}, fmt.Errorf("read requests: %w", err)
 	}

@@ -86,7 +86,7 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 	if err := l.login(c, p.now); err != nil {
 		return err
 	}
-	agent, err := l.deps.Registry.Agents.Agent(c.Context(), handle)
+	agent, err := l.deps.Record.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound) || err == nil && agent.Recovery == nil:
 		return authenticationRequired(c.denied)
@@ -179,7 +179,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	if recovers {
 		until = p.now
 	}
-	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, until)
+	after, err := l.deps.Record.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, until)
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
@@ -198,7 +198,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 // recovered ends the sessions of an agent after its recovery key replaced its key, and adds the
 // token of a new session to the answer.
 func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Time) error {
-	if _, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
+	if _, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
 	}
 	session, err := l.begin(c.Context(), l.deployedSession(c, agent, federation.BeganHeader, now))
@@ -228,7 +228,7 @@ func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 		return answer{}, refuse(codeInvalidSignature, "the recovery key signed no revocation")
 	}
 	reason := cut(p.first("reason"), maxReasonChars)
-	if err := l.deps.Registry.Keys.RevokeAgent(c.Context(), p.agent.Handle, by.ID, reason, p.now); err != nil {
+	if err := l.deps.Record.RevokeAgent(c.Context(), p.agent.Handle, by.ID, reason, p.now); err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+p.agent.Handle)
 	}
 	l.wakeEnded(p.agent)

@@ -147,7 +147,7 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 	if m.id == "" {
 		return answer{}, nil
 	}
-	sent, err := l.deps.Registry.Messages.Sent(ctx, from, m.id, now.Add(-agents.MessageIDWindow))
+	sent, err := l.deps.Record.Sent(ctx, from, m.id, now.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, nil
@@ -348,9 +348,9 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 		if err != nil || seconds < 0 {
 			return nil, refuse(codeBadRequest, "since is no time in unix seconds")
 		}
-		return l.deps.Registry.Mail.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
+		return l.deps.Record.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
 	}
-	messages, err := l.deps.Registry.Mail.Fresh(ctx, agent.Handle, limit)
+	messages, err := l.deps.Record.Fresh(ctx, agent.Handle, limit)
 	if err != nil || looks || len(messages) == 0 {
 		return messages, err
 	}
@@ -359,7 +359,7 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 
 // answerInbox answers with some messages and all conversations.
 func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []agents.Message) (answer, error) {
-	conversations, err := l.deps.Registry.Threads.Conversations(ctx, agent.Handle, maxConversations)
+	conversations, err := l.deps.Record.Conversations(ctx, agent.Handle, maxConversations)
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversations: %w", err)
 	}
@@ -399,7 +399,7 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 	if err != nil {
 		return answer{}, err
 	}
-	messages, err := l.deps.Registry.Threads.Recent(ctx, agent.Handle, peer, conversationPage)
+	messages, err := l.deps.Record.Recent(ctx, agent.Handle, peer, conversationPage)
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversation: %w", err)
 	}
@@ -412,7 +412,7 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 		"success": true, "user": agent.Handle, "with": shownHandle(peer), "thread_id": threadID(agent.Handle, peer),
 		"messages": thread, "thread": thread, "count": len(thread),
 	}, after: func(ctx context.Context) error {
-		if err := l.deps.Registry.Threads.ReadConversation(ctx, agent.Handle, peer, time.Now()); err != nil || seen == nil {
+		if err := l.deps.Record.ReadConversation(ctx, agent.Handle, peer, time.Now()); err != nil || seen == nil {
 			return err
 		}
 		return seen(ctx)
@@ -425,7 +425,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
 	}
-	conversations, err := l.deps.Registry.Threads.Conversations(ctx, reader, maxConversations)
+	conversations, err := l.deps.Record.Conversations(ctx, reader, maxConversations)
 	if err != nil {
 		return handle
 	}
@@ -461,7 +461,7 @@ func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
 	if o.err != nil {
 		return answer{}, o.err
 	}
-	err = l.deps.Registry.Messages.Delete(c.Context(), agent.Handle, id)
+	err = l.deps.Record.Delete(c.Context(), agent.Handle, id)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeNotFound, "you have no message with this id")

@@ -15,6 +15,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -93,7 +94,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	}
 	var shown []federation.DID
 	if a.public != nil {
-		shown = append(shown, l.deps.Identity.KeyDID(a.public))
+		shown = append(shown, identity.KeyDID(a.public))
 	}
 	if err := l.checkBlocked(c.Context(), a.handle, shown...); err != nil {
 		return answer{}, err
@@ -151,7 +152,7 @@ func (l *Link) prolong(ctx context.Context, s federation.Session, now time.Time)
 	if s.Generation > 0 || now.Sub(s.Used) < credential.AccessLife {
 		return s, nil
 	}
-	s, err := l.deps.Registry.Sessions.ProlongSession(ctx, s.ID, now, now.Add(deployedTokenLife).Truncate(time.Second))
+	s, err := l.deps.Record.ProlongSession(ctx, s.ID, now, now.Add(deployedTokenLife).Truncate(time.Second))
 	if errors.Is(err, federation.ErrNotFound) {
 		return s, errSessionEnded()
 	}
@@ -217,7 +218,7 @@ func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, fe
 		if !fresh {
 			return agent, federation.BeganKeyless, nil
 		}
-		after, err := l.deps.Registry.Keys.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
+		after, err := l.deps.Record.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
 		if err != nil {
 			return agent, "", l.keyRefusal(err, "replace the key of "+agent.Handle)
 		}
@@ -420,7 +421,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 			continue
 		}
 		entry := l.describePresent(who, v, now)
-		agent, err := l.deps.Registry.Agents.Agent(c.Context(), who.handle)
+		agent, err := l.deps.Record.Agent(c.Context(), who.handle)
 		if err != nil {
 			return answer{}, fmt.Errorf("look up agent: %w", err)
 		}
@@ -437,7 +438,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 
 // unread returns how many messages a handle has not read.
 func (l *Link) unread(ctx context.Context, handle string) (int, error) {
-	conversations, err := l.deps.Registry.Threads.Conversations(ctx, handle, maxConversations)
+	conversations, err := l.deps.Record.Conversations(ctx, handle, maxConversations)
 	if err != nil {
 		return 0, fmt.Errorf("read conversations: %w", err)
 	}

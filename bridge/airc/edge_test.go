@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/federation"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -148,7 +149,7 @@ func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
 		"publicKey": "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q",
 		"keys": []any{map[string]any{
 			"kid": "reg_6a3803d5f059902a", "publicKey": "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q", "status": "active",
-			"createdAt": nil, "expiresAt": nil, "revokedAt": nil,
+			"createdAt": 1.79e+09, "expiresAt": nil, "revokedAt": nil,
 		}},
 	}, answer); diff != "" {
 		t.Error(diff)
@@ -157,15 +158,12 @@ func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
 
 func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
 	t.Parallel()
-	before := time.Unix(1790000000, 0)
-	next := registry
-	next.Public, next.Sign = kept("next").Public, kept("next").Sign
-	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.Identity = identities{key: next, keys: []federation.OwnKey{
-			{Public: next.Public, Since: before},
-			{Public: registry.Public, Retired: before, Until: before.Add(24 * time.Hour)},
-		}}
-	})
+	before := time.Now()
+	w := newWorld(t)
+	next, err := w.deps.Keyring.Rotate(identity.RegistryKey, 24*time.Hour, before)
+	if err != nil {
+		t.Fatal(err)
+	}
 	scout := w.agent(t, "scout_7", 0x01) // reads the document
 	if want := signing.RegistryKeyID(next.Public); scout.RegistryKeyID != want {
 		t.Errorf("the document names %s, want %s", scout.RegistryKeyID, want)
@@ -179,7 +177,9 @@ func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
 		key := key.(map[string]any)
 		states = append(states, fmt.Sprintf("%v %v %v", key["status"], key["createdAt"], key["expiresAt"]))
 	}
-	if diff := cmp.Diff([]string{"active 1.79e+09 <nil>", "pending <nil> 1.7900864e+09"}, states); diff != "" {
+	at := func(when time.Time) float64 { return float64(when.Unix()) }
+	want := []string{fmt.Sprintf("active %v <nil>", at(before)), fmt.Sprintf("pending 1.79e+09 %v", at(before.Add(24*time.Hour)))}
+	if diff := cmp.Diff(want, states); diff != "" {
 		t.Error(diff)
 	}
 	w.offer(t, alice, scout.DID)

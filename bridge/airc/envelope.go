@@ -138,7 +138,7 @@ func newMessageID(prefix string) string {
 
 // signer returns the key of the registry that signs now, as messages name it.
 func (l *Link) signer() agents.Key {
-	key := l.deps.Identity.RegistryKey()
+	key := l.deps.Keyring.Registry()
 	return agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
 }
 
@@ -154,7 +154,7 @@ func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Mess
 	default:
 		m.ID = newMessageID("")
 	}
-	key := l.deps.Identity.RegistryKey()
+	key := l.deps.Keyring.Registry()
 	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
 	signed, err := signing.SignEnvelope(ctx, key, m)
 	if err != nil {
@@ -180,7 +180,7 @@ func (l *Link) current(ctx context.Context, m agents.Message) ([]byte, error) {
 	if err := federation.DecodeJSON(m.Envelope, &envelope); err != nil {
 		return nil, fmt.Errorf("read message %s: %w", m.ID, err)
 	}
-	key := l.deps.Identity.RegistryKey()
+	key := l.deps.Keyring.Registry()
 	envelope["payload"], envelope["kid"] = s.Payload, jsonString(signing.RegistryKeyID(key.Public))
 	signed, err := signing.SignEnvelope(ctx, key, envelope)
 	if err != nil {

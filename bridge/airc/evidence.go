@@ -22,14 +22,14 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 	if err != nil || copy(digest[:], b) != len(digest) || hex.EncodeToString(digest[:]) != name {
 		return answer{}, refuse(codeNotFound, "evidence is named by a SHA-256 in 64 lower-case hex characters")
 	}
-	text, err := l.deps.Registry.Originals.Evidence(c.Context(), digest)
+	text, err := l.deps.Record.Evidence(c.Context(), digest)
 	if errors.Is(err, federation.ErrNotFound) {
 		return answer{}, errNoEvidence()
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("read evidence: %w", err)
 	}
-	view, err := l.deps.Registry.Originals.EvidenceOf(c.Context(), digest)
+	view, err := l.deps.Record.EvidenceOf(c.Context(), digest)
 	if err != nil {
 		return answer{}, fmt.Errorf("read evidence: %w", err)
 	}
@@ -55,6 +55,6 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	if agent, err := c.caller(); err == nil {
 		return slices.ContainsFunc(parties, agent.Is)
 	}
-	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	who, ok, err := l.deps.Authenticate(c.Request)
 	return err == nil && ok && slices.Contains(parties, who.DID)
 }

@@ -67,11 +67,11 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 		return l.decideDeployed(ctx, agent, who, action, message, now)
 	case actionAccept:
 		// The way back is for its recipient here alone to open.
-		return l.deps.Registry.Consents.AcceptOneWay(ctx, who.handle, agent.Handle, now)
+		return l.deps.Record.AcceptOneWay(ctx, who.handle, agent.Handle, now)
 	case actionBlock:
-		return l.deps.Registry.Consents.Block(ctx, who.handle, agent.Handle, now)
+		return l.deps.Record.Block(ctx, who.handle, agent.Handle, now)
 	case actionUnblock:
-		return l.deps.Registry.Consents.Unblock(ctx, who.handle, agent.Handle, now)
+		return l.deps.Record.Unblock(ctx, who.handle, agent.Handle, now)
 	}
 	return agents.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
 }
@@ -102,7 +102,7 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Con
 	if err != nil {
 		return fmt.Errorf("write decision about %s: %w", address, err)
 	}
-	err = l.deps.Registry.Relays.Enqueue(ctx, federation.PeerDelivery{
+	err = l.deps.Record.Enqueue(ctx, federation.PeerDelivery{
 		Kind: federation.DecisionDelivery, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
 		OrderKey: lane(agent.Handle, address.handle), Document: text, Queued: now,
 	})

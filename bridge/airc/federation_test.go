@@ -94,7 +94,7 @@ func (n *internet) join(t *testing.T, domain string, key byte, peers ...airc.Pee
 	t.Helper()
 	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
 		c.Domain, c.Peers, d.Fetch = domain, peers, n
-		d.Identity = identities{key: signingKey(key)}
+		d.Keyring = keyring(t, key)
 		d.PublicURL = "https://" + domain
 	})
 	n.hosts[domain] = w

@@ -60,7 +60,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	// reserved.
 	did, hash := parseHandle(handle)
 	if hash != "" {
-		b, err := l.deps.Registry.Names.BindingByHash(ctx, hash)
+		b, err := l.deps.Record.BindingByHash(ctx, hash)
 		switch {
 		case err == nil && (handle == Handle(b.DID) || handle == Alias(b.DID, b.First)):
 			did = b.DID
@@ -71,7 +71,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if did != "" {
 		return l.findDID(ctx, did)
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	agent, err := l.deps.Record.Agent(ctx, handle)
 	if err != nil {
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
@@ -110,7 +110,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if address.domain == l.domain {
 		return l.find(ctx, address.handle)
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, address.String())
+	agent, err := l.deps.Record.Agent(ctx, address.String())
 	if errors.Is(err, federation.ErrNotFound) {
 		if _, federated := l.peerConfig(address.domain); federated {
 			agent, err = l.stranger(address.String(), time.Time{}), nil
@@ -132,14 +132,14 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	if err != nil {
 		return contact{}, err
 	}
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
+	agent, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
-	b, err := l.deps.Registry.Names.Binding(ctx, did)
+	b, err := l.deps.Record.Binding(ctx, did)
 	if err != nil {
 		return contact{}, fmt.Errorf("look up DID: %w", err)
 	}
@@ -154,8 +154,8 @@ func known(c contact, err error) (contact, error) {
 	return c, err
 }
 
-// identity is the answer of GET /identity/{handle}.
-type identity struct {
+// identityAnswer is the answer of GET /identity/{handle}.
+type identityAnswer struct {
 	Handle       string           `json:"handle"`
 	Aliases      []string         `json:"aliases"`
 	Domain       string           `json:"domain"`
@@ -198,8 +198,8 @@ func (l *Link) getIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: l.identify(who, time.Now())}, nil
 }
 
-func (l *Link) identify(c contact, now time.Time) identity {
-	id := identity{
+func (l *Link) identify(c contact, now time.Time) identityAnswer {
+	id := identityAnswer{
 		Handle: c.handle, Aliases: []string{}, Domain: l.domain, DID: c.foreign.DID,
 		AlsoKnownAs: []federation.DID{}, Keys: []identityKey{},
 		Capabilities: json.RawMessage("{}"), Metadata: json.RawMessage("{}"),

@@ -55,7 +55,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 		if err := l.stillIn(c); wait > 0 && err != nil { // the end of the session wakes the request too
 			return page{}, err
 		}
-		messages, more, err := l.deps.Registry.Mail.Inbox(c.Context(), agent.Handle, next, limit)
+		messages, more, err := l.deps.Record.Inbox(c.Context(), agent.Handle, next, limit)
 		return page{messages, more}, err
 	})
 	if err != nil {
@@ -117,11 +117,11 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 		now := time.Now()
 		var notes errgroup.Group // side by side, so that they share a commit: the next request of the agent waits for them
 		if newest != "" {        // a thread is no inbox, and has none
-			notes.Go(fault.Func(func() error { return l.deps.Registry.Mail.Show(ctx, agent.Handle, newest) }))
+			notes.Go(fault.Func(func() error { return l.deps.Record.Show(ctx, agent.Handle, newest) }))
 		}
-		notes.Go(fault.Func(func() error { return l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now) }))
+		notes.Go(fault.Func(func() error { return l.deps.Record.HandOut(ctx, agent.Handle, events, now) }))
 		for _, did := range agent.DIDs() {
-			notes.Go(fault.Func(func() error { return l.deps.Registry.Inboxes.Read(ctx, did, events, now) }))
+			notes.Go(fault.Func(func() error { return l.deps.Record.Read(ctx, did, events, now) }))
 		}
 		err := notes.Wait()
 		fault.Again(err)

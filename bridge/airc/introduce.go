@@ -25,7 +25,7 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 	if !ok || of.domain == l.domain {
 		return "", fmt.Errorf("find address: %w", federation.ErrNotFound)
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, of.String())
+	agent, err := l.deps.Record.Agent(ctx, of.String())
 	if err == nil {
 		return agent.DID, nil
 	}
@@ -46,11 +46,11 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 
 // introduceUnverified returns the DID of an unverified sender.
 func (l *Link) introduceUnverified(ctx context.Context, handle string) (federation.DID, error) {
-	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	agent, err := l.deps.Record.Agent(ctx, handle)
 	if !errors.Is(err, federation.ErrNotFound) {
 		return agent.DID, err
 	}
-	held, err := l.deps.Registry.Messages.HeldRelays(ctx, handle, "", 0, 1)
+	held, err := l.deps.Record.HeldRelays(ctx, handle, "", 0, 1)
 	if err == nil && len(held) == 0 {
 		err = federation.ErrNotFound
 	}

@@ -11,6 +11,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -143,7 +144,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
+	after, err := l.deps.Record.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
@@ -177,7 +178,7 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	if err := l.checkRevoked(ctx, public, change.now); err != nil || !change.isBound() {
 		return "", err
 	}
-	return l.deps.Identity.KeyDID(public), nil
+	return identity.KeyDID(public), nil
 }
 
 // keyRefusal is what an agent is told of a change of its keys that was not made.
@@ -239,7 +240,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	after, err := l.deps.Registry.Keys.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
+	after, err := l.deps.Record.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+kid)
 	}

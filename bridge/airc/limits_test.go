@@ -71,11 +71,8 @@ func TestTheMessagesAndStepsOfADIDShareOneBucket(t *testing.T) {
 func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := 30
-		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			d.Quotas = registering(d.Quotas, func() int { return limit })
-		})
-		w.rates.limit = 60
+		w := newWorld(t)
+		w.registrations, w.rates.limit = 30, 60
 		scout := w.agent(t, "scout_7", 0x01)
 		now := time.Now().Unix()
 		told := func(r *httptest.ResponseRecorder) [3]string {
@@ -100,7 +97,7 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 				t.Errorf("%s %s: %s", test.method, test.path, diff)
 			}
 		}
-		limit, w.rates.limit = 0, 0
+		w.registrations, w.rates.limit = 0, 0
 		for _, token := range []string{"", scout.Token} {
 			if got := told(w.ask(t, here, "GET", "/", token, "")); got != [3]string{} {
 				t.Errorf("without a limit: %v", got)
@@ -112,10 +109,8 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limit := 2
-		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			d.Quotas = registering(d.Quotas, func() int { return limit })
-		})
+		w := newWorld(t)
+		w.registrations = 2
 		n := 0
 		register := func(from string) string {
 			n++
@@ -152,7 +147,7 @@ func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 		if got := register("192.0.2.1:1"); got != "registered" {
 			t.Errorf("half an hour later: %s", got)
 		}
-		limit = 3 // changed while it runs
+		w.registrations = 3 // changed while it runs
 		if got := register("192.0.2.1:1"); got != "registered" {
 			t.Errorf("with a new limit: %s", got)
 		}
@@ -161,9 +156,8 @@ func TestAnAddressRegistersSoManyHandlesAnHour(t *testing.T) {
 
 func TestAFailedRegistrationCountsForNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.Quotas = registering(d.Quotas, func() int { return 1 })
-	})
+	w := newWorld(t)
+	w.registrations = 1
 	if status, answer, err := w.stranger("no", 1).Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "no"}); err != nil || status != 422 {
 		t.Fatal(status, answer, err)
 	}
@@ -217,7 +211,7 @@ func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
-	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Registry = registryOf(w.record) })
+	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record = bound(w.record) })
 	scout.Transport = again
 	if status, answer, err := scout.Refresh(t.Context()); err != nil || status != http.StatusOK || answer["expiresAt"] == nil {
 		t.Error(status, answer, err)

@@ -56,12 +56,16 @@ package airc
 import (
 	"context"
 	"crypto/x509"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/store/registry"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -71,17 +75,22 @@ const network = "airc"
 type Deps struct {
 	bridge.Ports
 
-	Registry  Registry
-	Identity  Identity
-	Operators Operators
-	Quotas    func() Quotas // the current ones; it does not block
-	Rates     Rates         // of messages, steps among them
+	Record    registry.Bound
+	Keyring   *identity.Keyring // with the key of the registry
+	Rates     Rates             // of messages, steps among them
 	Strangers Strangers
-	Callers   Callers
 	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
 	Fetch     Fetcher         // from other registries; nil where messages are exchanged with none
 	Issuer    Getter          // reads from the issuer of accounts; used where the configuration names one
 	TokenKey  []byte          // secret; its holder can write tokens and challenges
+
+	Quotas func() Quotas // the current limits
+	// Mode returns the mode that an operator set for another registry, which takes precedence over
+	// the configuration, or "" for none.
+	Mode func(domain string) string
+	// Authenticate returns the participant of the token of any network in a request, and false
+	// without a valid token. It blocks on the record and returns its errors.
+	Authenticate func(r *http.Request) (who bridge.Authenticated, ok bool, err error)
 
 	// Authorities holds the authorities of client certificates, by the configured file.
 	Authorities map[string]*x509.CertPool
@@ -95,6 +104,13 @@ type Deps struct {
 	// Writes counts the steps and messages of each address, at all listeners. The gateway
 	// counts the steps in it.
 	Writes credential.Addresses
+}
+
+// Quotas are limits of a registry that may change while it runs.
+type Quotas struct {
+	Room                 federation.InboxLimits // of pending entries of one agent
+	FirstContacts        federation.InboxLimits // of entries held for one agent until it consents
+	RegistrationsPerHour int                    // of one address; 0 is no limit
 }
 
 // Link is one registry. It implements [bridge.Mounted] and

@@ -64,7 +64,7 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {
-		agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
+		agent, err := l.deps.Record.AgentOf(ctx, did)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
 			continue
@@ -83,13 +83,13 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 // strangers returns the agents that an open offer is shown to: the agents that have the
 // capabilities and let its author write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
-	able, err := l.deps.Registry.Agents.Capable(ctx, caps)
+	able, err := l.deps.Record.Capable(ctx, caps)
 	if err != nil {
 		return nil, fmt.Errorf("look up agents by skill: %w", err)
 	}
 	var shown []listener
 	for _, agent := range able {
-		edge, err := l.deps.Registry.Consents.Consent(ctx, author.handle, agent.Handle)
+		edge, err := l.deps.Record.Consent(ctx, author.handle, agent.Handle)
 		if err != nil {
 			return nil, fmt.Errorf("look up consent: %w", err)
 		}
@@ -102,13 +102,13 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 
 // losers returns the agents that were shown an open offer.
 func (l *Link) losers(ctx context.Context, id federation.HandoffID) ([]listener, error) {
-	handles, err := l.deps.Registry.Messages.Shown(ctx, id)
+	handles, err := l.deps.Record.Shown(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("look up the agents that were shown an offer: %w", err)
 	}
 	var losers []listener
 	for _, handle := range handles {
-		agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+		agent, err := l.deps.Record.Agent(ctx, handle)
 		switch {
 		case errors.Is(err, federation.ErrNotFound): // a role, or a DID of another network
 			continue

@@ -162,7 +162,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 		return nil
 	}
 	if !d.session.Bound && d.session.Key == federation.KeyID(d.key.Public) {
-		if err := l.deps.Registry.Sessions.BindSession(ctx, d.session.ID); err != nil {
+		if err := l.deps.Record.BindSession(ctx, d.session.ID); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 // for the same message: to a client that repeats one after a lost answer, that is
 // a yes.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
-	m, err := l.deps.Registry.Messages.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
+	m, err := l.deps.Record.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil
@@ -253,7 +253,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
-		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), l.roomFor(s, stepErr), d.received); err != nil {
+		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -340,7 +340,7 @@ func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer,
 // put files a message and wakes its recipient where there is something to read
 // now.
 func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
-	m, err := l.deps.Registry.Messages.Post(ctx, p)
+	m, err := l.deps.Record.Post(ctx, p)
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("file message: %w", err)
 	}

@@ -23,7 +23,7 @@ const (
 // notify tells the sender of a message what became of it, where the sender is an agent
 // of this registry. It is told each thing once.
 func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
-	_, err := l.deps.Registry.Agents.Agent(ctx, row.Sender)
+	_, err := l.deps.Record.Agent(ctx, row.Sender)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil // a DID of another network, or a role

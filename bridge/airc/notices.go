@@ -22,7 +22,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // message.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	ev := n.Event
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, n.Reader())
+	agent, err := l.deps.Record.AgentOf(ctx, n.Reader())
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

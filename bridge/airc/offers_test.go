@@ -1,6 +1,7 @@
 package airc_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -200,11 +201,7 @@ func TestWhatAnOfferCannotCarryIsNamedInTheAnswer(t *testing.T) {
 func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{airc.Handle(alice.DID), "planner", "anyone"} {
-		var disk *forgetful
-		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			disk = &forgetful{Messages: d.Registry.Messages}
-			d.Registry.Messages = disk
-		})
+		w := newWorld(t)
 		scout := w.agent(t, "scout_7", 0x01)
 		w.agent(t, "planner", 0x04)
 		w.meet(t)
@@ -214,8 +211,13 @@ func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 		}
 		var ids []any
 		for _, broken := range []bool{true, true, false} {
-			disk.broken = broken
-			status, answer, err := scout.Post(t.Context(), text)
+			ctx, stop := context.WithCancel(t.Context())
+			if broken {
+				w.gateway.filed = func(federation.Event) { stop() }
+			}
+			status, answer, err := scout.Post(ctx, text)
+			w.gateway.filed = nil
+			stop()
 			if err != nil || broken != (status == http.StatusServiceUnavailable) {
 				t.Fatal(to, status, answer, err)
 			}

@@ -19,7 +19,7 @@ func (l *Link) peerLabel(domain string) string {
 
 // Backlogs implements [bridge.Peered].
 func (l *Link) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
-	kept, err := l.deps.Registry.Relays.PeerBacklogs(ctx)
+	kept, err := l.deps.Record.PeerBacklogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read queues of registries: %w", err)
 	}

@@ -233,7 +233,7 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 			cfg = one
 		}
 	}
-	cfg.Mode = cmp.Or(l.deps.Operators.Mode(domain), cfg.Mode)
+	cfg.Mode = cmp.Or(l.deps.Mode(domain), cfg.Mode)
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
 	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), cmp.Or(cfg.URL, federation.BaseURL(domain))
 	switch {
@@ -248,7 +248,7 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 // configured reports whether an operator named a registry, in the configuration or while
 // the gateway runs.
 func (l *Link) configured(domain string) bool {
-	return l.deps.Operators.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
+	return l.deps.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
 }
 
 // Peers implements [bridge.Peered].
@@ -438,7 +438,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	signature, _, err := signing.Relay().Sign(ctx, l.deps.Identity.RegistryKey(), text)
+	signature, _, err := signing.Relay().Sign(ctx, l.deps.Keyring.Registry(), text)
 	if err != nil {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}

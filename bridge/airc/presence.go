@@ -143,7 +143,7 @@ type viewer struct {
 
 // viewer returns an agent as a reader of presences.
 func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
-	contacts, err := l.deps.Registry.Consents.Contacts(ctx, handle, maxPresent)
+	contacts, err := l.deps.Record.Contacts(ctx, handle, maxPresent)
 	if err != nil {
 		return viewer{}, fmt.Errorf("look up contacts: %w", err)
 	}
@@ -263,7 +263,7 @@ func (o *object) visibility(name string, level *agents.Visibility) {
 // beat records a heartbeat of an agent and returns the resulting presence.
 func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) (present, error) {
 	if who.shows != agent.Shows {
-		if err := l.deps.Registry.Agents.SetShows(ctx, agent.Handle, who.shows); err != nil {
+		if err := l.deps.Record.SetShows(ctx, agent.Handle, who.shows); err != nil {
 			return who, fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
 		}
 	}

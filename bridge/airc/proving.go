@@ -10,6 +10,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 )
 
 // activeKey returns the active key of an agent that has these bytes, the zero one where
@@ -55,8 +56,8 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	if key.Proved() {
 		return agent, nil
 	}
-	did := l.deps.Identity.KeyDID(key.Public)
-	_, err := l.deps.Registry.Agents.AgentOf(ctx, did)
+	did := identity.KeyDID(key.Public)
+	_, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
 	case err == nil: // no write for each message of two agents with one key
 		return agent, nil
@@ -66,7 +67,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	if revoked, err := l.deps.Keys.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
 		return agent, err
 	}
-	after, err := l.deps.Registry.Keys.ProveKey(ctx, agent.Handle, key.ID, did, now)
+	after, err := l.deps.Record.ProveKey(ctx, agent.Handle, key.ID, did, now)
 	if err != nil {
 		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
 	}
@@ -75,7 +76,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 
 // checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
-	revoked, err := l.deps.Keys.Revoked(ctx, l.deps.Identity.KeyDID(public), federation.KeyID(public), now)
+	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {
 		return fmt.Errorf("look up the history of a key: %w", err)
 	}

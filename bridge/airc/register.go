@@ -14,6 +14,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -96,7 +97,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	if err := l.checkBlocked(c.Context(), reg.handle, l.deps.Identity.KeyDID(reg.public)); err != nil {
+	if err := l.checkBlocked(c.Context(), reg.handle, identity.KeyDID(reg.public)); err != nil {
 		return answer{}, err
 	}
 	agent, err := l.holding(c.Context(), reg.handle)
@@ -139,7 +140,7 @@ func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
 	key, began := agents.Key{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}, federation.BeganChallenge
 	if reg.bound {
-		key.DID, began = l.deps.Identity.KeyDID(reg.public), federation.BeganBound
+		key.DID, began = identity.KeyDID(reg.public), federation.BeganBound
 	}
 	agent := agents.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: cmp.Or(key.DID, kept.DID), KeptKey: kept.Public,
@@ -189,7 +190,7 @@ func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Signer.
 // owner returns the agent of a handle. It returns [federation.ErrNotFound] for a released handle;
 // the next owner inherits its inbox and consent.
 func (l *Link) owner(ctx context.Context, handle string) (agents.Agent, error) {
-	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
+	agent, err := l.deps.Record.Agent(ctx, handle)
 	if err == nil && !agent.Released.IsZero() {
 		err = fmt.Errorf("%s was released: %w", handle, federation.ErrNotFound)
 	}

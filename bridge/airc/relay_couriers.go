@@ -119,7 +119,7 @@ func (l *Link) couriers(ctx context.Context) {
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.
 func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
-	peers, err := l.deps.Registry.Relays.PeerOutboxes(ctx)
+	peers, err := l.deps.Record.PeerOutboxes(ctx)
 	if err == nil {
 		err = l.tellDelays(ctx, now)
 	}
@@ -132,7 +132,7 @@ func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox
 // withheld reports whether an operator keeps messages to a registry back. What cannot be
 // read now is kept back too.
 func (l *Link) withheld(ctx context.Context, name string) bool {
-	_, held, err := l.deps.Operators.Held(ctx, name)
+	_, held, err := l.deps.Record.Held(ctx, name)
 	l.noteRelay(ctx, err)
 	return held || err != nil
 }
@@ -165,9 +165,9 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge
 			again = pause
 		}
 		p.Next = again
-		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, p))
+		l.noteRelay(ctx, l.deps.Record.Pause(ctx, p))
 	case p.Failures > 0:
-		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
+		l.noteRelay(ctx, l.deps.Record.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
 	}
 	return visited{peer: p.Name, next: again, away: away}
 }
@@ -198,7 +198,7 @@ func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns)
 			if l.waits(r, row, time.Now()) {
 				continue
 			}
-			rows, err := l.deps.Registry.Relays.PeerDeliveries(ctx, name, row.Row-1, 1)
+			rows, err := l.deps.Record.PeerDeliveries(ctx, name, row.Row-1, 1)
 			if err != nil {
 				l.noteRelay(ctx, err)
 				return now.Add(relayRecheck), false
@@ -223,7 +223,7 @@ func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map
 	now := time.Now()
 	var after int64
 	for {
-		rows, err := l.deps.Registry.Relays.PeerQueue(ctx, r.name, after, relayPage)
+		rows, err := l.deps.Record.PeerQueue(ctx, r.name, after, relayPage)
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -260,7 +260,7 @@ func (l *Link) waits(r *round, row federation.PeerDelivery, now time.Time) bool 
 
 // tellDelays tells the senders of what is under way for long.
 func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
-	slow, err := l.deps.Registry.Relays.Slow(ctx, now.Add(-delayNotice), relayPage)
+	slow, err := l.deps.Record.Slow(ctx, now.Add(-delayNotice), relayPage)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
 		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
 			return err
 		}
-		if err := l.deps.Registry.Relays.Delayed(ctx, row.Row, now); err != nil {
+		if err := l.deps.Record.Delayed(ctx, row.Row, now); err != nil {
 			return err
 		}
 	}

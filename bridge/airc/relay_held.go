@@ -42,7 +42,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkPayload(d); err != nil {
 		return answer{}, err
 	}
-	edge, err := l.deps.Registry.Consents.Consent(ctx, d.from, to.handle)
+	edge, err := l.deps.Record.Consent(ctx, d.from, to.handle)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -86,10 +86,10 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents.Consent, sealed agents.Message) error {
 	limits := l.deps.Quotas().FirstContacts
-	if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
+	if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, sourceOf(d.from, federation.Arrival{}), limits, d.received); err != nil {
 		return err
 	}
-	pending, err := l.deps.Registry.Consents.Pending(ctx, d.recipient.handle, limits.Events)
+	pending, err := l.deps.Record.Pending(ctx, d.recipient.handle, limits.Events)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
@@ -167,7 +167,7 @@ func (l *Link) unverifiedText(m agents.Message) string {
 // accepted it.
 func (l *Link) showHeld(ctx context.Context, from, to string, now time.Time) error {
 	for {
-		held, err := l.deps.Registry.Messages.HeldRelays(ctx, from, to, 0, 1)
+		held, err := l.deps.Record.HeldRelays(ctx, from, to, 0, 1)
 		if err != nil || len(held) == 0 {
 			return err
 		}
@@ -179,7 +179,7 @@ func (l *Link) showHeld(ctx context.Context, from, to string, now time.Time) err
 
 // AllowHeld implements [bridge.Registrar].
 func (l *Link) AllowHeld(ctx context.Context, id int64, now time.Time) error {
-	m, err := l.deps.Registry.Messages.HeldRelay(ctx, id)
+	m, err := l.deps.Record.HeldRelay(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (l *Link) allow(ctx context.Context, held agents.Held, now time.Time) error
 	if err := l.show(ctx, held.Message, now); err != nil {
 		return fmt.Errorf("show %s: %w", held.Message.ID, err)
 	}
-	err := l.deps.Registry.Messages.DeliverHeld(ctx, held.ID, now)
+	err := l.deps.Record.DeliverHeld(ctx, held.ID, now)
 	if errors.Is(err, federation.ErrNotFound) { // by another request, just now
 		return nil
 	}

@@ -159,7 +159,7 @@ func (m relayed) sender() string {
 // relayedBefore answers a message that came before: each attempt of the other registry
 // has another id, but the message has one.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
-	sent, err := l.deps.Registry.Messages.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
+	sent, err := l.deps.Record.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, nil
@@ -253,14 +253,14 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 // acquaint returns the agent of another registry as it is known here: with a DID whose
 // key this gateway keeps, as agents of its own have.
 func (l *Link) acquaint(ctx context.Context, address string, now time.Time) (agents.Agent, error) {
-	agent, err := l.deps.Registry.Agents.Agent(ctx, address)
+	agent, err := l.deps.Record.Agent(ctx, address)
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
 		return agent, err
 	}
 	agent = l.stranger(address, now)
 	err = l.addAgent(ctx, agent, federation.Session{}, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
-		return l.deps.Registry.Agents.Agent(ctx, address)
+		return l.deps.Record.Agent(ctx, address)
 	}
 	if err != nil {
 		return agent, fmt.Errorf("acquaint with %s: %w", address, err)

@@ -161,7 +161,7 @@ func (l *Link) attempt(ctx context.Context, p peer, row federation.PeerDelivery,
 	if err != nil {
 		return fate{reason: err.Error()}
 	}
-	if err := l.deps.Registry.Relays.Attempted(ctx, row.Row, id, now); err != nil {
+	if err := l.deps.Record.Attempted(ctx, row.Row, id, now); err != nil {
 		return fate{away: true, reason: err.Error()}
 	}
 	reply, err := l.push(ctx, p, address, body)
@@ -199,19 +199,19 @@ func (l *Link) postpone(ctx context.Context, row federation.PeerDelivery, became
 	if became.away {
 		due = now // the registry waits as a whole
 	}
-	l.noteRelay(ctx, l.deps.Registry.Relays.Postpone(ctx, row.Row, became.reason, unsure, now, due))
+	l.noteRelay(ctx, l.deps.Record.Postpone(ctx, row.Row, became.reason, unsure, now, due))
 	return next
 }
 
 // arrived takes a message out that its registry has.
 func (l *Link) arrived(ctx context.Context, row federation.PeerDelivery, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Relays.PeerTook(ctx, row.Row, now))
+	l.noteRelay(ctx, l.deps.Record.PeerTook(ctx, row.Row, now))
 	if row.Kind == federation.DecisionDelivery {
 		return
 	}
-	if m, err := l.deps.Registry.Messages.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
-		if agent, err := l.deps.Registry.Agents.Agent(ctx, m.To); err == nil {
-			l.noteRelay(ctx, l.deps.Registry.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
+	if m, err := l.deps.Record.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
+		if agent, err := l.deps.Record.Agent(ctx, m.To); err == nil {
+			l.noteRelay(ctx, l.deps.Record.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
 		}
 	}
 	if row.Delayed {
@@ -221,7 +221,7 @@ func (l *Link) arrived(ctx context.Context, row federation.PeerDelivery, now tim
 
 // giveUp keeps a message that will never arrive, and tells its sender.
 func (l *Link) giveUp(ctx context.Context, row federation.PeerDelivery, became fate, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Relays.Bury(ctx, row.Row, became.ended(), became.reason, now))
+	l.noteRelay(ctx, l.deps.Record.Bury(ctx, row.Row, became.ended(), became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
 	if row.Kind == federation.MessageDelivery { // the result of a decision is not reported: this registry holds messages to it anyway

@@ -74,15 +74,15 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
-	limits, to, length := l.deps.Quotas().Inbox, d.recipient.handle, int64(len(d.raw))
+	limits, to, length := l.deps.Quotas().Room, d.recipient.handle, int64(len(d.raw))
 	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
 	}
-	messages, err := l.deps.Registry.Mail.Unshown(ctx, to, d.from)
+	messages, err := l.deps.Record.Unshown(ctx, to, d.from)
 	if err != nil {
 		return fmt.Errorf("count messages: %w", err)
 	}
-	steps, err := l.deps.Registry.Inboxes.Use(ctx, d.recipient.agent.DID, d.sender.DID)
+	steps, err := l.deps.Record.Use(ctx, d.recipient.agent.DID, d.sender.DID)
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 )
 
 // legacySession is the session ID of a token below /api issued before sessions were recorded.
@@ -18,7 +19,7 @@ func legacySession(handle string) string { return "api:" + handle }
 
 // begin files a new session of an agent and returns it with the end of its key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
-	begun, err := l.deps.Registry.Sessions.StartAgentSession(ctx, s)
+	begun, err := l.deps.Record.StartAgentSession(ctx, s)
 	if errors.Is(err, federation.ErrSessionEnded) {
 		return begun, errKeyEnded()
 	}
@@ -46,7 +47,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, refuse(codeTokenExpired, "this token has expired")
 	}
-	s, err := credential.SessionOf(ctx, l.deps.Registry.Sessions, c, now)
+	s, err := credential.SessionOf(ctx, l.deps.Record, c, now)
 	switch {
 	case errors.Is(err, federation.ErrSessionEnded):
 		return s, errKeyEnded()
@@ -66,7 +67,7 @@ func errSessionEnded() error { return refuse(codeUnauthorized, "the session of t
 
 // stillIn returns nil while the session of a call lasts, and else the refusal.
 func (l *Link) stillIn(c *call) error {
-	_, err := l.deps.Registry.Sessions.Session(c.Context(), c.session.ID, time.Now())
+	_, err := l.deps.Record.Session(c.Context(), c.session.ID, time.Now())
 	switch {
 	case errors.Is(err, federation.ErrSessionEnded):
 		return errKeyEnded()
@@ -99,7 +100,7 @@ func (l *Link) wakeEnded(agent agents.Agent) {
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) endUnbound(ctx context.Context, agent agents.Agent, except string, now time.Time) error {
-	if _, err := l.deps.Registry.Sessions.EndSessions(ctx, participantsOf(agent), except, true, now); err != nil {
+	if _, err := l.deps.Record.EndSessions(ctx, participantsOf(agent), except, true, now); err != nil {
 		return err
 	}
 	l.wakeEnded(agent)
@@ -118,11 +119,11 @@ func (l *Link) requester(c *call) (agents.Agent, error) {
 		c.agent, c.session, c.denied = l.holder(c.Request, claims, now)
 		return c.agent, c.denied
 	}
-	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	who, ok, err := l.deps.Authenticate(c.Request)
 	if err != nil || !ok || who.Session.Began != federation.BeganDID {
 		return agents.Agent{}, errors.Join(err, c.denied)
 	}
-	agent, err := l.deps.Registry.Agents.AgentOf(c.Context(), who.DID)
+	agent, err := l.deps.Record.AgentOf(c.Context(), who.DID)
 	switch {
 	case errors.Is(err, federation.ErrNotFound) || err == nil && !agent.Is(who.DID):
 		return agents.Agent{}, c.denied
@@ -142,11 +143,11 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 	if denied == nil || handle == "" {
 		return agent, denied
 	}
-	who, ok, err := l.deps.Callers.Authenticate(c.Request)
+	who, ok, err := l.deps.Authenticate(c.Request)
 	if err != nil || !ok || who.Session.Began != federation.BeganDID {
 		return agent, errors.Join(err, denied)
 	}
-	agent, err = l.deps.Registry.Agents.Agent(c.Context(), handle)
+	agent, err = l.deps.Record.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return agent, denied
@@ -154,7 +155,7 @@ func (l *Link) ownerOf(c *call, handle string, now time.Time) (agents.Agent, err
 		return agent, fmt.Errorf("look up agent: %w", err)
 	}
 	for _, key := range agent.Keys {
-		if key.Status(now) != agents.KeyStatusActive || l.deps.Identity.KeyDID(key.Public) != who.DID {
+		if key.Status(now) != agents.KeyStatusActive || identity.KeyDID(key.Public) != who.DID {
 			continue
 		}
 		if agent, err = l.prove(c.Context(), agent, key, now); err != nil {
@@ -185,7 +186,7 @@ func (l *Link) getSessions(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := l.deps.Registry.Sessions.Sessions(c.Context(), participantsOf(agent), time.Now())
+	found, err := l.deps.Record.Sessions(c.Context(), participantsOf(agent), time.Now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -222,7 +223,7 @@ func (l *Link) deleteSession(c *call) (answer, error) {
 }
 
 func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error) {
-	err := l.deps.Registry.Sessions.EndSession(c.Context(), participantsOf(agent), id, time.Now())
+	err := l.deps.Record.EndSession(c.Context(), participantsOf(agent), id, time.Now())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeNotFound, "you have no session with this id")
@@ -240,7 +241,7 @@ func (l *Link) deleteSessions(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	n, err := l.deps.Registry.Sessions.EndSessions(c.Context(), participantsOf(agent), c.session.ID, false, time.Now())
+	n, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), c.session.ID, false, time.Now())
 	if err != nil {
 		return answer{}, err
 	}

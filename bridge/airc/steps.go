@@ -134,7 +134,7 @@ func others(v federation.View, agent agents.Agent) []federation.DID {
 func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
-		m, err := l.deps.Registry.Messages.Named(ctx, d.from, ref)
+		m, err := l.deps.Record.Named(ctx, d.from, ref)
 		switch {
 		case errors.Is(err, federation.ErrNotFound), err == nil && m.Handoff.IsZero():
 			continue

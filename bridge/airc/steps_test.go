@@ -1,6 +1,7 @@
 package airc_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -183,23 +184,24 @@ func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var disk *forgetful
-			w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-				disk = &forgetful{Messages: d.Registry.Messages}
-				c.Offers, d.Registry.Messages = airc.OffersDeliver, disk
-			})
+			w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 			scout := w.agent(t, "scout_7", 0x01)
 			id := w.offer(t, alice, scout.DID)
 			message, err := scout.Sign(scout.Envelope(airc.Handle(alice.DID), "", test.payload(inbox(t, scout)[0].ID)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			disk.broken = true
-			if status, answer, err := scout.Post(t.Context(), message); err != nil || status != http.StatusServiceUnavailable {
+			ctx, stop := context.WithCancel(t.Context())
+			w.gateway.filed = func(ev federation.Event) {
+				if strings.HasSuffix(test.filed, string(ev.Verb)) { // the last step of the message
+					stop()
+				}
+			}
+			if status, answer, err := scout.Post(ctx, message); err != nil || status != http.StatusServiceUnavailable {
 				t.Fatal(status, answer, err)
 			}
 			before := w.steps(t, id)
-			disk.broken = false
+			w.gateway.filed = nil
 			status, answer, err := scout.Post(t.Context(), message)
 			if err != nil || status != http.StatusCreated {
 				t.Fatal(status, answer, err)

@@ -29,7 +29,7 @@ func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federatio
 		return fmt.Errorf("meet %s: %w", agent.Handle, err)
 	}
 	if first.ID == "" {
-		return l.deps.Registry.Agents.AddAgent(ctx, agent)
+		return l.deps.Record.AddAgent(ctx, agent)
 	}
-	return l.deps.Registry.Agents.AddAgentSession(ctx, agent, first)
+	return l.deps.Record.AddAgentSession(ctx, agent, first)
 }

@@ -31,7 +31,7 @@ type noticeData struct {
 // Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
 // and nothing to a removed one.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.From)
+	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (l *Link) answered(ctx context.Context, d *delivery, replyTo string) (id fe
 	if replyTo == "" {
 		return id, nil
 	}
-	m, err := l.deps.Registry.Messages.Named(ctx, d.from, replyTo)
+	m, err := l.deps.Record.Named(ctx, d.from, replyTo)
 	if err == nil && !m.Event.IsZero() {
 		replyTo = m.Event.String()
 	}
@@ -112,7 +112,7 @@ func textID(d *delivery) (federation.EventID, error) {
 // the sender.
 func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	ev := d.Entry.Event
-	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.To)
+	agent, err := l.deps.Record.AgentOf(ctx, ev.To)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil, nil // no agent of this registry
 	}

@@ -35,7 +35,7 @@ func (l *Link) getThread(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	messages, more, err := l.deps.Registry.Threads.Thread(c.Context(), agent.Handle, peer, after, limit)
+	messages, more, err := l.deps.Record.Thread(c.Context(), agent.Handle, peer, after, limit)
 	if err != nil {
 		return answer{}, fmt.Errorf("read thread: %w", err)
 	}
@@ -60,7 +60,7 @@ func (l *Link) correspondent(ctx context.Context, handle string) (string, error)
 // spec: airc-v0.1.1 §7.4
 func (l *Link) postAck(c *call) (answer, error) {
 	return l.settle(c, "read", func(ctx context.Context, handle, id string) error {
-		return l.deps.Registry.Messages.MarkRead(ctx, handle, id, time.Now())
+		return l.deps.Record.MarkRead(ctx, handle, id, time.Now())
 	})
 }
 
@@ -69,7 +69,7 @@ func (l *Link) postAck(c *call) (answer, error) {
 //
 // spec: airc-v0.1.1 §7.4
 func (l *Link) deleteMessage(c *call) (answer, error) {
-	return l.settle(c, "deleted", l.deps.Registry.Messages.Delete)
+	return l.settle(c, "deleted", l.deps.Record.Delete)
 }
 
 // settle changes what becomes of one message that its caller was delivered.

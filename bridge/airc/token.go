@@ -130,7 +130,7 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	agent, err := l.deps.Registry.Agents.Agent(c.Context(), token.Subject)
+	agent, err := l.deps.Record.Agent(c.Context(), token.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, errNoGoodToken()
@@ -140,7 +140,7 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err := l.checkBlocked(c.Context(), agent.Handle, agent.DID); err != nil {
 		return answer{}, err
 	}
-	session, err := l.deps.Registry.Sessions.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
+	session, err := l.deps.Record.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, errSessionEnded()

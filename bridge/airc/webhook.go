@@ -103,7 +103,7 @@ func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Pus
 	if err != nil {
 		return err
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, h.Participant)
+	agent, err := l.deps.Record.Agent(ctx, h.Participant)
 	if err != nil {
 		return fmt.Errorf("look up agent: %w", err)
 	}

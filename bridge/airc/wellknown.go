@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -55,7 +56,7 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 	}
 	return answer{status: http.StatusOK, body: members{
 		"protocol": "AIRC", "protocol_version": protocolVersion, "registry_name": l.cfg.Name, "registry_id": l.domain,
-		"registry_url": l.deps.PublicURL, "public_key": registryKeyText(l.deps.Identity.RegistryKey().Public), "endpoints": paths,
+		"registry_url": l.deps.PublicURL, "public_key": registryKeyText(l.deps.Keyring.Registry().Public), "endpoints": paths,
 		"versions": members{
 			"0.1": version("live", deployedRoot, false), "0.1.1": version("live", "", true),
 		},
@@ -84,7 +85,7 @@ func (l *Link) getRegistry(*call) (answer, error) {
 		KeyID     string        `json:"kid"`
 		Keys      []identityKey `json:"keys"`
 	}{Domain: l.domain, Name: l.cfg.Name}
-	for _, key := range l.deps.Identity.RegistryKeys(time.Now()) {
+	for _, key := range l.deps.Keyring.Good(identity.RegistryKey, time.Now()) {
 		body.Keys = append(body.Keys, registryKey(key))
 	}
 	body.PublicKey, body.KeyID = body.Keys[0].Public, body.Keys[0].ID
@@ -114,7 +115,7 @@ func registryKey(key federation.OwnKey) identityKey {
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {
 	handle := c.PathValue("handle")
-	agent, err := l.deps.Registry.Agents.Agent(c.Context(), handle)
+	agent, err := l.deps.Record.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), err == nil && c.PathValue("registry") != l.domain:
 		return answer{}, refuse(codeIdentityNotFound, "no agent here has this handle")
@@ -123,6 +124,6 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 	}
 	did := l.deps.Home.DID() + federation.DID(":airc:"+l.domain+":"+agent.Handle)
 	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID}) // one without a proved key
-	document := l.deps.Identity.AgentDocument(did, agent.KeptKey, others...)
+	document := identity.AgentDocument(did, agent.KeptKey, l.deps.PublicURL, others...)
 	return answer{status: http.StatusOK, body: json.RawMessage(document)}, nil
 }

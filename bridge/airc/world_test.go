@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +29,6 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
@@ -75,6 +77,7 @@ type world struct {
 	share int // how many of those may be of one sender; likewise
 	// firstContacts bounds what is held for one agent.
 	firstContacts federation.InboxLimits
+	registrations int // of one address in an hour; 0 is no limit
 	link          *airc.Link
 	record        *registrystore.Record
 	deps          airc.Deps
@@ -88,17 +91,12 @@ type world struct {
 	contexts bridge.Contexts
 }
 
-// quotas returns the current limits of the registry.
+// quotas returns the limits of a registry, which a test changes.
 func (w *world) quotas() airc.Quotas {
-	return airc.Quotas{Inbox: federation.InboxLimits{Events: w.room, EventsPerSender: w.share}, FirstContacts: w.firstContacts}
-}
-
-// registering returns quotas with another limit of registrations.
-func registering(quotas func() airc.Quotas, perHour func() int) func() airc.Quotas {
-	return func() airc.Quotas {
-		q := quotas()
-		q.RegistrationsPerHour = perHour()
-		return q
+	return airc.Quotas{
+		Room:                 federation.InboxLimits{Events: w.room, EventsPerSender: w.share},
+		FirstContacts:        w.firstContacts,
+		RegistrationsPerHour: w.registrations,
 	}
 }
 
@@ -111,43 +109,32 @@ func (l contextLimits) Current() bridge.Limits {
 	return bridge.Limits{ContextBytes: one}
 }
 
-// operators hold back what the record says, and set no modes.
-type operators struct{ *registrystore.Record }
+// keysMade is when the keys of a keyring were made.
+var keysMade = time.Unix(1790000000, 0)
 
-// Mode implements [airc.Operators].
-func (operators) Mode(string) string { return "" }
-
-// identities implement [airc.Identity] with one key of the registry.
-type identities struct {
-	key  federation.SigningKey
-	keys []federation.OwnKey // nil for that key alone
-}
-
-// RegistryKey implements [airc.Identity].
-func (i identities) RegistryKey() federation.SigningKey { return i.key }
-
-// RegistryKeys implements [airc.Identity].
-func (i identities) RegistryKeys(time.Time) []federation.OwnKey {
-	if i.keys == nil {
-		return []federation.OwnKey{{Public: i.key.Public}}
+// keyring returns a keyring whose registry has a key.
+func keyring(tb testing.TB, key byte) *identity.Keyring {
+	tb.Helper()
+	dir := filepath.Join(storetest.TempDir(tb), "keys")
+	err := os.Mkdir(dir, 0o700)
+	for _, name := range []identity.KeyName{"kept", "token", identity.ServerKey, identity.RegistryKey} {
+		file := filepath.Join(dir, string(name))
+		err = errors.Join(err, os.WriteFile(file, []byte(hex.EncodeToString(seed(key))+"\n"), 0o600), os.Chtimes(file, keysMade, keysMade))
 	}
-	return i.keys
+	keys, openErr := identity.OpenKeyring(dir)
+	if err := errors.Join(err, openErr); err != nil {
+		tb.Fatal(err)
+	}
+	return keys
 }
 
-// KeyDID implements [airc.Identity].
-func (identities) KeyDID(key ed25519.PublicKey) federation.DID { return identity.KeyDID(key) }
+// noTokens authenticates no request: no other link issues tokens.
+func noTokens(*http.Request) (who bridge.Authenticated, ok bool, err error) { return who, false, nil }
 
-// AgentDocument implements [airc.Identity].
-func (identities) AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
-	return identity.AgentDocument(did, key, "https://gw.example", others...)
-}
-
-// noCallers implements [airc.Callers]: no other link issues tokens.
-type noCallers struct{}
-
-// Authenticate implements [airc.Callers].
-func (noCallers) Authenticate(*http.Request) (who bridge.Authenticated, ok bool, err error) {
-	return who, false, nil
+// bound returns a record as a registry takes it.
+func bound(record *registrystore.Record) registrystore.Bound {
+	names := registrystore.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}
+	return registrystore.Bound{Record: record, Names: names, Forget: func(federation.DID) {}}
 }
 
 // newWorld opens a registry; each change is made before that.
@@ -175,8 +162,8 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
 			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
 		},
-		Registry: registryOf(w.record), Operators: operators{w.record}, Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
-		Identity: identities{key: registry}, Callers: noCallers{}, TokenKey: seed(0x77),
+		Record: bound(w.record), Keyring: keyring(tb, 0x02), Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
+		Mode: func(string) string { return "" }, Authenticate: noTokens, TokenKey: seed(0x77),
 	}
 	for _, change := range changes {
 		change(&cfg, &w.deps)
@@ -331,10 +318,11 @@ func (w *world) lines(message string) int {
 type gateway struct {
 	home    *home.Home
 	record  *registrystore.Record
-	dialect federation.Dialect // of the link
-	online  bool               // each known user is online
-	unlink  bool               // there is no link any more
-	refuse  error              // answered to every Submit
+	dialect federation.Dialect     // of the link
+	online  bool                   // each known user is online
+	unlink  bool                   // there is no link any more
+	refuse  error                  // answered to every Submit
+	filed   func(federation.Event) // called with each filed step; may be nil
 }
 
 // Owner implements [bridge.Gateway]. No keys are kept.
@@ -369,7 +357,11 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	if g.refuse != nil {
 		return federation.Judgement{Entry: federation.Entry{Event: ev}}, g.refuse
 	}
-	return g.home.Submit(ctx, ev, time.Now())
+	judged, err := g.home.Submit(ctx, ev, time.Now())
+	if err == nil && g.filed != nil {
+		g.filed(ev)
+	}
+	return judged, err
 }
 
 func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
@@ -453,40 +445,6 @@ func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
 		defer w.mu.Unlock()
 		w.waiting[topic] = slices.DeleteFunc(w.waiting[topic], func(c chan struct{}) bool { return c == wake })
 	}
-}
-
-// keeper is a record that keeps all of a registry.
-type keeper interface {
-	airc.Agents
-	airc.Keys
-	airc.Sessions
-	airc.Messages
-	airc.Mail
-	airc.Threads
-	airc.Consents
-	airc.Relays
-	airc.Names
-	airc.Originals
-	airc.Inboxes
-}
-
-// registryOf returns the ports of a registry on one record.
-func registryOf(k keeper) airc.Registry {
-	return airc.Registry{Agents: k, Keys: k, Sessions: k, Messages: k, Mail: k, Threads: k, Consents: k, Relays: k, Names: k, Originals: k, Inboxes: k}
-}
-
-// forgetful is a registry that fails to file messages, as if the gateway had been
-// killed before.
-type forgetful struct {
-	airc.Messages
-	broken bool
-}
-
-func (f *forgetful) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
-	if f.broken {
-		return agents.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
-	}
-	return f.Messages.Post(ctx, p)
 }
 
 // message is what a test reads of a message in an inbox.

@@ -67,23 +67,17 @@ func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
 // registryDeps returns what the AIRC registry needs beside the ports of each link.
 func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 	return airc.Deps{
-		Registry: airc.Registry{
-			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,
-			Names: record, Originals: record, Inboxes: record,
+		Record: record, Keyring: s.keyring, Mode: s.modes.Mode, Authenticate: s.Gateway.Links().Authenticate,
+		Quotas: func() airc.Quotas {
+			return airc.Quotas{
+				Room: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: int(s.registrations.Load()),
+			}
 		},
-		Identity: s.homeKeys(), Operators: s.modes, Quotas: s.registryQuotas,
-		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Callers: s.Gateway.Links(), Hooks: s.agentHooks(),
+		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Hooks: s.agentHooks(),
 		Fetch: registries{s.registryClient}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = s.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
 		},
-	}
-}
-
-// registryQuotas returns the current limits of the registry.
-func (s *Server) registryQuotas() airc.Quotas {
-	return airc.Quotas{
-		Inbox: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: int(s.registrations.Load()),
 	}
 }
 

@@ -179,7 +179,7 @@ func (s *Server) Wiring() Wiring {
 
 // homeKeys returns the keys with which the home signs.
 func (s *Server) homeKeys() identity.HomeKeys {
-	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID(), PublicURL: s.publicURL}
+	return identity.HomeKeys{Keyring: s.keyring, Home: s.homeID()}
 }
 
 // publicListener is the label of the public HTTP listener in metrics.

@@ -61,7 +61,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/signing", "federation/store/...", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"crypto/ed25519"
 	"time"
 
 	"baton/federation"
@@ -12,26 +11,11 @@ import (
 type HomeKeys struct {
 	*Keyring
 
-	Home      federation.HomeID
-	PublicURL string // of the gateway, without a path
+	Home federation.HomeID
 }
 
 // Own returns the key with which the home signs its own steps now.
 func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
-
-// RegistryKey returns the key with which the registry signs now.
-func (k HomeKeys) RegistryKey() federation.SigningKey { return k.Registry() }
-
-// RegistryKeys returns the keys of the registry whose signatures are valid now, RegistryKey first.
-func (k HomeKeys) RegistryKeys(now time.Time) []federation.OwnKey { return k.Good(RegistryKey, now) }
-
-// KeyDID returns the did:key of a public key.
-func (HomeKeys) KeyDID(key ed25519.PublicKey) federation.DID { return KeyDID(key) }
-
-// AgentDocument returns the document of a did:web of the home, with one key and other names.
-func (k HomeKeys) AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
-	return AgentDocument(did, key, k.PublicURL, others...)
-}
 
 // CurrentKeys proves DIDs with the current key source: a rotation of the gateway's own keys replaces it.
 // Its methods may be called concurrently.

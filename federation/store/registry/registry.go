@@ -1,6 +1,5 @@
 // Package registry keeps a registry of agents in the record: agents with their keys, their
-// messages, and consent. It implements the ports that bridge/airc declares, on tables of its
-// own beside the tables of the core (see [engine.Tables]).
+// messages, and consent, in tables of its own beside the tables of the core (see [engine.Tables]).
 //
 // [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on
 // it. [Tables] gives the core the schema of both databases, the parts of its queries, and the
