@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -230,4 +232,147 @@ func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) err
 		return fmt.Errorf("accept %s: %w", from, err)
 	}
 	return nil
+}
+
+var _ bridge.Consenter = (*Link)(nil)
+
+// Consents implements [bridge.Consenter]: the registry keeps the decisions of its agents, as other
+// registries do, and the decisions of all participants about unverified senders.
+func (l *Link) Consents(ctx context.Context, person, sender federation.DID) (bool, error) {
+	c, err := l.contactOf(ctx, person, nil)
+	if err != nil || c.agent != nil {
+		return c.agent != nil, err
+	}
+	c, err = l.contactOf(ctx, sender, nil)
+	return strings.HasPrefix(c.handle, agents.Unverified), err
+}
+
+// Decide implements [bridge.Consenter] as POST /consent.
+func (l *Link) Decide(ctx context.Context, c federation.Contact, now time.Time) error {
+	person, err := l.contactOf(ctx, c.Person, nil)
+	if err != nil {
+		return err
+	}
+	sender, err := l.contactOf(ctx, c.Sender, nil)
+	if err != nil {
+		return err
+	}
+	action := actionAccept
+	if c.State == federation.ContactBlocked {
+		action = actionBlock
+	}
+	edge, err := l.decide(ctx, action, sender, person.handle, now)
+	if err != nil || person.agent == nil {
+		return err
+	}
+	return l.shareDecision(ctx, action, edge, *person.agent, now)
+}
+
+// Answer implements [bridge.Consenter].
+func (l *Link) Answer(ctx context.Context, person, to federation.DID, now time.Time) error {
+	agent, err := l.contactOf(ctx, person, nil)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(agent.handle, agents.Unverified) {
+		return nil // it takes no messages
+	}
+	other, err := l.contactOf(ctx, to, nil)
+	if err != nil {
+		return err
+	}
+	return l.befriend(ctx, other.handle, agent.handle, now)
+}
+
+// Contacts implements [bridge.Consenter].
+func (l *Link) Contacts(ctx context.Context, person federation.DID, after string, limit int) ([]federation.Contact, string, error) {
+	to, err := l.contactOf(ctx, person, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if to.agent == nil {
+		after = max(after, agents.Unverified)
+	}
+	edges, err := l.deps.Record.Edges(ctx, to.handle, after, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	if to.agent == nil { // the gateway keeps what it decided about others
+		edges = slices.DeleteFunc(edges, func(edge agents.Consent) bool { return !strings.HasPrefix(edge.From, agents.Unverified) })
+	}
+	found := make([]federation.Contact, 0, len(edges))
+	for _, edge := range edges {
+		sender, err := l.find(ctx, edge.From)
+		if err != nil && !errors.Is(err, federation.ErrNotFound) { // which has a name and no DID
+			return nil, "", err
+		}
+		found = append(found, federation.Contact{Person: person, Sender: sender.did(), Name: edge.From, State: contactState(edge.State), Since: edge.Updated})
+	}
+	next := ""
+	if n := len(edges); n > 0 && n == limit {
+		next = edges[n-1].From
+	}
+	return found, next, nil
+}
+
+// contactState returns the state of an edge as other networks call it.
+func contactState(s agents.ConsentState) federation.ContactState {
+	switch s {
+	case agents.ConsentAccepted:
+		return federation.ContactAllowed
+	case agents.ConsentBlocked:
+		return federation.ContactBlocked
+	case agents.ConsentPending, agents.ConsentNone:
+	}
+	return federation.ContactIntroduced
+}
+
+// The paths of consent, for agents that sign and for the clients of today.
+const (
+	consentPath         = "/consent"
+	deployedConsentPath = deployedRoot + consentPath
+)
+
+// consentCall writes the request with which an agent decides about a handle.
+func consentCall(path, action, handle string) string {
+	return fmt.Sprintf(`POST %s {"action":%q,"handle":%q}`, path, action, handle)
+}
+
+// heldNotice tells the sender of a held message what delivers it: many client libraries
+// never make the consent call.
+func heldNotice(path, from, to string) string {
+	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
+}
+
+// knockText returns the first line of the handshake that an agent reads: it names the
+// requester, and the call that answers.
+func knockText(requester string) string {
+	return requester + " asks to write to you; to accept, send " + consentCall(consentPath, actionAccept, requester) +
+		" (with a token of " + deployedRoot + ": " + deployedConsentPath + ")"
+}
+
+// withRemedy adds to the refusal of a request for consent what the recipient can do.
+func withRemedy(err error, from, to string) error {
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	if !ok {
+		return err
+	}
+	told := *refused
+	told.Detail += "; " + to + " has not consented yet: it sends " + consentCall(consentPath, actionAccept, from)
+	return &told
+}
+
+// fence marks a text that a stranger wrote, where it is put into one of ours: agents
+// read both, and must not take the one for the other. What would end the fence early
+// is written out, and what no reader sees is taken out, line by line.
+//
+// spec: airc-v0.1.1 §12.3
+func fence(from, text string) string {
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = federation.PlainText(line)
+	}
+	text = strings.Join(lines, "\n")
+	return `<external_message source="airc" from="` + escape.Replace(from) + "\">\n" + escape.Replace(text) + "\n</external_message>"
 }

@@ -1,15 +1,19 @@
 package airc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -276,4 +280,202 @@ func parsePresenceElsewhere(text []byte, registry string) []presenceElsewhere {
 		}
 	}
 	return seen
+}
+
+// Paths at other registries, below the base of each. A registry publishes its own paths for
+// the last three; these are the paths of the registries that publish none.
+const (
+	wellKnownPath        federation.URLPath = "/.well-known/airc"
+	agentPath            federation.URLPath = "/.well-known/airc/identity"
+	federatedConsentPath federation.URLPath = "/federation/consent"
+
+	defaultRelayPath    federation.URLPath = "/api/federation/relay"
+	defaultIdentityPath federation.URLPath = "/api/federation/identity"
+	defaultPresencePath federation.URLPath = "/api/presence"
+)
+
+// endpoints are the paths that a registry publishes. Each is a path below the registry's
+// own base, never another host.
+type endpoints struct {
+	relay    federation.URLPath
+	identity federation.URLPath // takes ?handle=
+	presence federation.URLPath // lists the agents that anyone may see, for clients of /api
+}
+
+// parseEndpoints reads the endpoints in a well-known document.
+func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
+	var e endpoints
+	for path, text := range map[*federation.URLPath]string{
+		&e.relay:    cmp.Or(doc.Federation.RelayEndpoint, doc.Federation.Relay, string(defaultRelayPath)),
+		&e.identity: cmp.Or(doc.Federation.DiscoveryEndpoint, string(defaultIdentityPath)),
+		&e.presence: cmp.Or(doc.Versions["0.1"].Endpoints.Presence, string(defaultPresencePath)),
+	} {
+		parsed, err := federation.ParseURLPath(text)
+		if err != nil {
+			return endpoints{}, useless(domain, unusableElsewhere, "an endpoint in its well-known document is not a path: "+err.Error())
+		}
+		*path = parsed
+	}
+	return e, nil
+}
+
+// at returns the address of a path at a registry.
+func (p peer) at(path federation.URLPath, query url.Values) (string, error) {
+	return federation.JoinURL(p.base, path, query)
+}
+
+// ask gets JSON from another registry. It returns the errors of [Fetcher.Get].
+func (l *Link) ask(ctx context.Context, p peer, path federation.URLPath, query url.Values) ([]byte, error) {
+	address, err := p.at(path, query)
+	if err != nil {
+		return nil, err
+	}
+	text, err := l.deps.Fetch.Get(ctx, address)
+	if err == nil && federation.ExactJSON(text) != nil {
+		err = useless(p.Domain, unusableJSON, "it answered no JSON that one reads alike everywhere")
+	}
+	l.noteUnusable(ctx, p.Domain, err)
+	return text, err
+}
+
+// ErrTooLarge is wrapped in errors of a [Fetcher] where there is more of an answer than
+// one reads.
+var ErrTooLarge = errors.New("airc: answer too large")
+
+// ErrElsewhere is wrapped in errors of [Fetcher.Get] when a host redirects to another one.
+var ErrElsewhere = errors.New("airc: answer is elsewhere")
+
+// Why an answer of another registry is of no use: reasons of the counter of what could
+// not be read. One that does not answer at all is none of these.
+const (
+	unusableJSON      = "json"     // none, none of a kind that one reads, or one with two meanings
+	unusableSize      = "size"     // more than one reads
+	unusableElsewhere = "redirect" // it names another host, or a place that is none
+	unusableSlow      = "slow"     // not whole in time
+	unusableKey       = "key"      // cannot be read, or is not the one in DNS
+)
+
+// uselessError is an answer of another registry that was read and is of no use.
+type uselessError struct{ reason, why string }
+
+// Error implements error.
+func (e *uselessError) Error() string { return e.why }
+
+// useless says that an answer of a registry is of no use. The next one may be.
+func useless(domain, reason, why string) error {
+	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
+}
+
+// unusable returns why an answer is of no use, "" where there was none.
+func unusable(err error) string {
+	if e, ok := errors.AsType[*uselessError](err); ok {
+		return e.reason
+	}
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return unusableSize
+	case errors.Is(err, ErrElsewhere):
+		return unusableElsewhere
+	case errors.Is(err, context.DeadlineExceeded):
+		return unusableSlow
+	}
+	return ""
+}
+
+// noteUnusable counts and logs an unusable answer of another registry, without the content
+// of the answer. The rate of requests bounds the number of lines.
+func (l *Link) noteUnusable(ctx context.Context, domain string, err error) {
+	reason := unusable(err)
+	if reason == "" || ctx.Err() != nil {
+		return
+	}
+	l.deps.Metrics.BadInput.WithLabelValues(network, network, reason).Inc()
+	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "answer of a registry not used", slog.String("network", network), slog.String("link", network),
+		slog.String("peer", domain), slog.String("reason", reason), slog.Any("err", err))
+}
+
+// readDocument reads JSON of another registry that everybody reads alike.
+func readDocument(text []byte, into any) error {
+	if err := federation.ExactJSON(text); err != nil {
+		return err
+	}
+	return federation.DecodeJSON(text, into)
+}
+
+// push sends JSON to another registry. Its errors are as for [Fetcher.Post]. The caller
+// interprets the answer, an unusable one too.
+func (l *Link) push(ctx context.Context, p peer, address string, body []byte) (Reply, error) {
+	reply, err := l.deps.Fetch.Post(ctx, address, body)
+	switch {
+	case err != nil:
+		l.noteUnusable(ctx, p.Domain, err)
+	case reply.Status >= http.StatusMultipleChoices && reply.Status < http.StatusBadRequest:
+		l.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableElsewhere, "it answered with a redirect"))
+	case !json.Valid(reply.Body):
+		l.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableJSON, "it answered no JSON"))
+	}
+	return reply, err
+}
+
+var _ bridge.Introducer = (*Link)(nil)
+
+// Introduce implements [bridge.Introducer] for HANDLE@DOMAIN, where an operator named the registry
+// of the domain. An agent that is new here is filed after its registry says that it knows it. An
+// unverified sender is filed if a message of it is held.
+func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
+	if strings.HasPrefix(address, agents.Unverified) {
+		return l.introduceUnverified(ctx, address)
+	}
+	of, ok := parseAddress(address)
+	if !ok || of.domain == l.domain {
+		return "", fmt.Errorf("find address: %w", federation.ErrNotFound)
+	}
+	agent, err := l.deps.Record.Agent(ctx, of.String())
+	if err == nil {
+		return agent.DID, nil
+	}
+	if _, federated := l.peerConfig(of.domain); !errors.Is(err, federation.ErrNotFound) || !federated || !l.configured(of.domain) {
+		return "", fmt.Errorf("look up agent: %w", err)
+	}
+	now := time.Now()
+	err = l.admitLookup(of.domain, bridge.SubnetFrom(ctx), now)
+	if err == nil {
+		_, err = l.askIdentity(ctx, of.domain, of.handle, now)
+	}
+	if err != nil {
+		return "", introduction(of, err)
+	}
+	agent, err = l.acquaint(ctx, of.String(), now)
+	return agent.DID, err
+}
+
+// introduceUnverified returns the DID of an unverified sender.
+func (l *Link) introduceUnverified(ctx context.Context, handle string) (federation.DID, error) {
+	agent, err := l.deps.Record.Agent(ctx, handle)
+	if !errors.Is(err, federation.ErrNotFound) {
+		return agent.DID, err
+	}
+	held, err := l.deps.Record.HeldRelays(ctx, handle, "", 0, 1)
+	if err == nil && len(held) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", handle, err)
+	}
+	agent, err = l.acquaint(ctx, handle, time.Now())
+	return agent.DID, err
+}
+
+// introduction returns the error of a look-up as one of the federation.
+func introduction(of remote, err error) error {
+	p, ok := errors.AsType[*problem](err)
+	switch {
+	case !ok:
+		return err
+	case p.code == codeRemoteIdentityNotFound:
+		return fmt.Errorf("%s knows no agent %s: %w", of.domain, of.handle, federation.ErrNotFound)
+	case p.code == codeRateLimited:
+		return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: p.retryAfter}
+	}
+	return &federation.UnavailableError{What: "registry " + of.domain, Err: err}
 }

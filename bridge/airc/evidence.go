@@ -1,15 +1,23 @@
 package airc
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
+	"time"
+
+	"github.com/gowebpki/jcs"
 
 	"baton/federation"
 	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/aircmsg"
 )
 
 // getEvidence answers GET /evidence/{sha256}. What it serves never changes. Evidence of a
@@ -57,4 +65,106 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	}
 	who, ok, err := l.deps.Authenticate(c.Request)
 	return err == nil && ok && slices.Contains(parties, who.DID)
+}
+
+// uploaded is the answer to an upload.
+type uploaded struct {
+	URL       string `json:"url"`
+	SHA256    string `json:"sha256"` // hex
+	ExpiresAt int64  `json:"expiresAt"`
+}
+
+// postBlob answers POST /blob: the body is kept as it is, for the steps that will refer
+// to it. It counts in its agent's rate as a message does.
+func (l *Link) postBlob(c *call) (answer, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return answer{}, err
+	}
+	if wait := l.deps.Rates.Take(agent.DID, time.Now()); wait > 0 {
+		return answer{}, tooMany(wait)
+	}
+	limit := l.deps.Limits.Current().ContextBytes
+	content, err := io.ReadAll(io.LimitReader(c.Body, limit+1))
+	if err != nil {
+		return answer{}, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
+	}
+	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
+	switch {
+	case errors.Is(err, federation.ErrBlobTooLarge):
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
+		return answer{}, &problem{code: codePayloadTooLarge, unreadable: "size", message: fmt.Sprintf("a context is at most %d bytes", limit)}
+	case errors.Is(err, federation.ErrBlobQuota):
+		return answer{}, &problem{code: codeRateLimited, message: "too much is stored for this agent", retryAfter: fullRetry}
+	case err != nil:
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, body: uploaded{
+		URL: blob.URL(l.deps.PublicURL), SHA256: hex.EncodeToString(blob.Digest[:]), ExpiresAt: blob.Expires.Unix(),
+	}}, nil
+}
+
+// fit writes a step so that its payload is at most as large as its recipient takes: as
+// it is, else with the context as a reference, else with evidence in the place of the
+// proof as well. A context that no payload can hold as it is becomes a reference too.
+// It returns the context that the message has in the end. A limit of zero is none; a
+// step that is larger even so is told all the same.
+//
+// spec: airc-shapes "A step as payload"
+func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, limit int) (aircmsg.Message, string, error) {
+	said, losses, err := aircmsg.Encode(step, out)
+	fits := err == nil && within(said, limit)
+	if err == nil && federation.InlineContext(step.Event.Context) && (!fits || federation.Loses(losses, "context")) {
+		if step.Event, err = l.deps.Evidence.Refer(ctx, step.Event); err != nil {
+			return said, "", fmt.Errorf("store context: %w", err)
+		}
+		said, losses, err = aircmsg.Encode(step, out)
+		fits = err == nil && within(said, limit)
+	}
+	if err == nil && !fits {
+		if out.Evidence, err = l.evidenceOf(ctx, step.Event); err != nil {
+			return said, "", err
+		}
+		said, losses, err = aircmsg.Encode(step, out)
+		if err == nil && !within(said, limit) {
+			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "payload is larger than its recipient takes", slog.String("network", network),
+				slog.String("link", network), slog.String("handoff_id", step.Event.Handoff.String()), slog.Int("limit", limit))
+		}
+	}
+	l.logLosses(ctx, step.Event, losses)
+	return said, step.Event.Context, err
+}
+
+// stateRoom is the size of `"state_now":"",` and the longest state: a payload grows by that if its
+// handoff moves on before the agent reads it.
+const stateRoom = 47
+
+// within reports whether a payload is at most so large, whenever it is read. A payload without a
+// canonical form passes: signing it returns the error.
+func within(said aircmsg.Message, limit int) bool {
+	if limit <= 0 {
+		return true
+	}
+	text, err := marshal(said.Payload)
+	if err != nil {
+		return true
+	}
+	canonical, err := jcs.Transform(text)
+	return err != nil || len(canonical)+stateRoom <= limit
+}
+
+// evidenceOf returns where the original of a step is: that of a vouched one, or else
+// what was signed, which is on disk before this returns.
+func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
+	if ev.Evidence == nil {
+		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev), ev.Venue)
+		if err == nil {
+			err = l.deps.Evidence.Keep(ctx, ev.Handoff, original)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
+		}
+		ev.Evidence = &original
+	}
+	return &aircmsg.Evidence{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])}, nil
 }

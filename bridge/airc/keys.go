@@ -3,6 +3,8 @@ package airc
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -247,4 +249,140 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	l.wakeEnded(change.agent)
 	revoked := describeKey(after.Key(kid), change.now)
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
+}
+
+// spkiPrefix starts an Ed25519 key in the form that X.509 gives it; the 32 bytes of
+// the key follow.
+const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
+
+// parsePublicKey reads a public key in any of the forms that clients in use write: 32
+// bytes or X.509 in base64 of either alphabet, padded or not, with "ed25519:" before
+// it or not, or PEM.
+func parsePublicKey(text string) (ed25519.PublicKey, error) {
+	malformed := refuse(codeBadRequest, "the public key is no Ed25519 key that can be read")
+	raw, err := decodeAnyBase64(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"))
+	if block, _ := pem.Decode([]byte(text)); block != nil {
+		raw, err = block.Bytes, nil
+	}
+	if err != nil {
+		return nil, malformed
+	}
+	if key, ok := strings.CutPrefix(string(raw), spkiPrefix); ok {
+		raw = []byte(key)
+	}
+	if len(raw) != rawKeyBytes {
+		return nil, malformed
+	}
+	return identityKeyOf(raw)
+}
+
+// rawKeyBytes is the length of a key in every form.
+const rawKeyBytes = 32
+
+// parseStrictKey reads a member of a D1 request that is a key: 32 bytes in base64url
+// without padding.
+func parseStrictKey(member, text string) (ed25519.PublicKey, error) {
+	raw, err := signing.DecodeBase64URL(text)
+	if err != nil || len(raw) != rawKeyBytes {
+		return nil, refuse(codeBadRequest, member+" is not 32 bytes in base64url without padding")
+	}
+	return identityKeyOf(raw)
+}
+
+// identityKeyOf refuses the bytes of a key that cannot be an identity.
+//
+// spec: airc-shapes "Who is who"
+func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
+	key, err := federation.ParsePublicKey(raw)
+	switch {
+	case errors.Is(err, federation.ErrWeakKey):
+		return nil, refuse(codeInvalidPublicKey, "the public key has small order: a signature under it needs no private key")
+	case err != nil:
+		return nil, refuse(codeInvalidPublicKey, "the public key is not the canonical encoding of a point of Ed25519")
+	}
+	return key, nil
+}
+
+// decodeAnyBase64 reads base64 of either alphabet, padded or not.
+func decodeAnyBase64(text string) ([]byte, error) {
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+	return base64.RawStdEncoding.DecodeString(text)
+}
+
+// registryKeyText writes a key as well-known documents do.
+func registryKeyText(key ed25519.PublicKey) string {
+	return "ed25519:" + base64.StdEncoding.EncodeToString(key)
+}
+
+// activeKey returns the active key of an agent that has these bytes, the zero one where
+// none has.
+func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
+	for _, key := range agent.Keys {
+		if key.Public.Equal(public) && key.Status(now) == agents.KeyStatusActive {
+			return key
+		}
+	}
+	return agents.Key{}
+}
+
+// readmit issues new tokens to an agent that proved its active key for this registry. It also marks
+// the key as proved, and ends the sessions begun without such a proof.
+//
+// spec: airc-shapes "Requests", "Sessions and proofs"
+func (l *Link) readmit(c *call, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
+	agent, err := l.prove(c.Context(), agent, key, now)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.endUnbound(c.Context(), agent, "", now); err != nil {
+		return answer{}, err
+	}
+	session, err := l.begin(c.Context(), newSession(c, agent.Handle, federation.BeganBound, key, now))
+	if err != nil {
+		return answer{}, err
+	}
+	pair, err := l.tokensOf(session, now)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
+}
+
+// prove gives an agent the did:key of a key that it proved for its handle, and returns the
+// agent as it is after. A DID that another agent has stays that one's, and a key that was
+// revoked for its DID proves nothing.
+//
+// spec: airc-shapes "Who is who"
+func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {
+	if key.Proved() {
+		return agent, nil
+	}
+	did := identity.KeyDID(key.Public)
+	_, err := l.deps.Record.AgentOf(ctx, did)
+	switch {
+	case err == nil: // no write for each message of two agents with one key
+		return agent, nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return agent, fmt.Errorf("look up agent: %w", err)
+	}
+	if revoked, err := l.deps.Keys.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
+		return agent, err
+	}
+	after, err := l.deps.Record.ProveKey(ctx, agent.Handle, key.ID, did, now)
+	if err != nil {
+		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
+	}
+	return after, nil
+}
+
+// checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
+func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
+	revoked, err := l.deps.Keys.Revoked(ctx, identity.KeyDID(public), federation.KeyID(public), now)
+	if err != nil {
+		return fmt.Errorf("look up the history of a key: %w", err)
+	}
+	if revoked {
+		return refuse(codeKeyRevoked, "this key was revoked")
+	}
+	return nil
 }

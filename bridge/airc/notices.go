@@ -74,3 +74,86 @@ func sumID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:messageIDBytes])
 }
+
+// What a sender is told later than the answer to its message.
+//
+// spec: airc-shapes "A step as payload"
+const (
+	noticeDelayed       = "delayed"
+	noticeDelivered     = "delivered"
+	noticeUndeliverable = "undeliverable"
+)
+
+// notify tells the sender of a message what became of it, where the sender is an agent
+// of this registry. It is told each thing once.
+func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
+	_, err := l.deps.Record.Agent(ctx, row.Sender)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil // a DID of another network, or a role
+	case err != nil:
+		return fmt.Errorf("look up sender: %w", err)
+	}
+	_, to, _ := strings.Cut(row.OrderKey, " ")
+	data := members{"notice": notice, "messageId": row.Message}
+	if reason != "" {
+		data["code"] = reason
+	}
+	if !row.Handoff.IsZero() {
+		data["handoff"] = members{"id": row.Handoff}
+	}
+	body := fmt.Sprintf("Your message to %s@%s is %s.", to, row.Peer, notice)
+	m, err := l.seal(ctx, outgoing{
+		ID: sumID(row.Sender, row.Message, notice), From: systemHandle, To: row.Sender, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
+	}, now)
+	if err != nil {
+		return err
+	}
+	return l.putOnce(ctx, m)
+}
+
+var _ bridge.Teller = (*Link)(nil)
+
+// notice is what an agent is told of a step of its own later than its 2xx.
+//
+// spec: airc-shapes "A step as payload"
+type notice struct {
+	Type string     `json:"type"`
+	Data noticeData `json:"data"`
+}
+
+type noticeData struct {
+	Notice  string                 `json:"notice"`
+	Code    federation.RefusalCode `json:"code"`
+	Handoff filed                  `json:"handoff"`
+}
+
+// Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
+// and nothing to a removed one.
+func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	agent, err := l.deps.Record.AgentOf(ctx, ev.From)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	state := refused.View.State
+	if state == "" {
+		v, err := l.deps.Gateway.View(ctx, ev.Handoff)
+		if err != nil {
+			return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+		}
+		state = v.State
+	}
+	body := fmt.Sprintf("Your %s of handoff %s was refused: %s.", ev.Verb, ev.Handoff.Short(), refused.Sentence())
+	m, err := l.seal(ctx, outgoing{From: systemHandle, To: agent.Handle, Body: body, Payload: notice{Type: aircmsg.TypeHandoff, Data: noticeData{
+		Notice: "refused", Code: refused.Code, Handoff: filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: state},
+	}}}, time.Now())
+	if err != nil {
+		return err
+	}
+	m.Handoff = ev.Handoff
+	_, err = l.put(ctx, agents.Posting{Message: m})
+	return err
+}

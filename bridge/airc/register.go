@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -256,4 +257,169 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 		return c, errors.New("read capabilities: maxPayloadSize below 0")
 	}
 	return c, nil
+}
+
+// spend takes a challenge for a handle, whatever becomes of the registration.
+func (l *Link) spend(challenge, handle string, now time.Time) error {
+	err := l.challenges.Spend(challenge, handle, now)
+	switch {
+	case errors.Is(err, credential.ErrChallenge):
+		return refuse(codeChallengeInvalid, "this challenge was not given out for this handle, or was used before")
+	case errors.Is(err, credential.ErrChallengeExpired):
+		return refuse(codeChallengeExpired, "this challenge has expired; ask for another")
+	}
+	return err
+}
+
+// postChallenge answers POST /register/challenge.
+//
+// spec: airc-v0.1.1 §5.1
+func (l *Link) postChallenge(c *call) (answer, error) {
+	now := time.Now()
+	if err := check(l.registrations.Left(credential.AddressOf(c.Request), now), time.Hour); err != nil {
+		return answer{}, err
+	}
+	if err := l.login(c, now); err != nil {
+		return answer{}, err
+	}
+	o, err := l.readObject(c)
+	if err != nil {
+		return answer{}, err
+	}
+	handle := o.text("handle")
+	if o.err != nil {
+		return answer{}, o.err
+	}
+	if _, err := l.holding(c.Context(), handle); err != nil {
+		return answer{}, err
+	}
+	challenge, ends := l.challenges.Issue(handle, now)
+	return answer{status: http.StatusOK, body: struct {
+		Challenge string `json:"challenge"`
+		ExpiresAt int64  `json:"expiresAt"`
+		Audience  string `json:"aud"` // named by a bound proof
+	}{challenge, ends.Unix(), l.domain}}, nil
+}
+
+// Strangers limits DIDs that the record has not known for long. A context has the address
+// of the client, see [bridge.WithSubnet].
+type Strangers interface {
+	// Admit returns a [*federation.StrangerError] for a DID that has to come later.
+	Admit(ctx context.Context, did federation.DID, now time.Time) error
+	// Meet notes that the record knows a DID from now on.
+	Meet(ctx context.Context, did federation.DID, now time.Time) error
+}
+
+// addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An
+// agent of another registry gets no session. The agent is counted first: if filing fails, it still
+// counts as new.
+func (l *Link) addAgent(ctx context.Context, agent agents.Agent, first federation.Session, now time.Time) error {
+	if err := l.deps.Strangers.Admit(ctx, agent.DID, now); err != nil {
+		return err
+	}
+	if err := l.deps.Strangers.Meet(ctx, agent.DID, now); err != nil {
+		return fmt.Errorf("meet %s: %w", agent.Handle, err)
+	}
+	if first.ID == "" {
+		return l.deps.Record.AddAgent(ctx, agent)
+	}
+	return l.deps.Record.AddAgentSession(ctx, agent, first)
+}
+
+// Purposes of bound proofs. A signature for one purpose is invalid for the others.
+const (
+	purposeRegister = "register"
+	purposeRotate   = "rotate"
+	purposeRevoke   = "revoke"
+)
+
+// isBound reports whether a request claims to carry a proof that names this gateway.
+func (o *object) isBound() bool { return o.has("aud") || o.has("purpose") }
+
+// checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
+// outside the allowed skew.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
+	aud, named := o.text("aud"), o.text("purpose")
+	var seconds int64
+	if federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
+		o.fail("timestamp is missing or not a whole number of seconds")
+	}
+	switch {
+	case o.err != nil:
+		return o.err
+	case aud != l.domain:
+		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
+	case named != purpose:
+		return refuse(codeInvalidSignature, "purpose is not "+purpose)
+	case now.Sub(time.Unix(seconds, 0)).Abs() > clockSkew:
+		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	}
+	return nil
+}
+
+// boundDocument returns the document that a bound proof covers: the request, with defaults for the
+// members that it omits.
+func boundDocument(o *object, defaults map[string]string) []byte {
+	members := map[string]json.RawMessage{}
+	for name, text := range defaults {
+		members[name] = jsonString(text)
+	}
+	maps.Copy(members, o.members)
+	document, err := json.Marshal(members)
+	if err != nil {
+		panic("airc: a request that was read cannot be written: " + err.Error())
+	}
+	return document
+}
+
+// needBound is the refusal of a change whose signature names no gateway.
+func needBound(c code, members string) error {
+	return refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
+}
+
+// Members covered by bound proofs.
+const (
+	boundRegistration = "aud, challenge, handle, publicKey, purpose, timestamp"
+	boundRotation     = "aud, handle, newKid, newPublicKey, purpose, timestamp"
+	boundRevocation   = "aud, handle, kid, purpose, reason, timestamp"
+)
+
+// authorized returns the key with which an agent signed a change of its keys. The signature is a
+// bound proof over document, or a bare signature in a bound session.
+//
+// spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
+func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
+	signature := change.text("signature")
+	switch {
+	case change.err != nil:
+		return agents.Key{}, change.err
+	case !change.isBound():
+		key, err := authority(change.agent, change.body, signature, change.now, bare...)
+		if err == nil && !change.session.Bound {
+			err = needBound(codeInvalidSignature, covered)
+		}
+		return key, err
+	}
+	if err := l.checkBound(change.object, purpose, change.now); err != nil {
+		return agents.Key{}, err
+	}
+	if named := change.first("handle"); named != "" && named != change.agent.Handle {
+		return agents.Key{}, refuse(codeInvalidSignature, "handle does not match the token")
+	}
+	return authority(change.agent, document, signature, change.now, bound)
+}
+
+// boundBy records that an agent made a bound proof, and ends the agent's sessions that began
+// without one. The session of the request survives if it began with the same key.
+func (l *Link) boundBy(c *call, agent agents.Agent, key agents.Key, now time.Time) error {
+	current := ""
+	if c.session.ID != "" && c.session.Key == federation.KeyID(key.Public) {
+		current = c.session.ID
+		if err := l.deps.Record.BindSession(c.Context(), current); err != nil {
+			return err
+		}
+	}
+	return l.endUnbound(c.Context(), agent, current, now)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"baton/federation"
@@ -234,4 +235,131 @@ func (l *Link) noteRelay(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
 	}
+}
+
+// fate is what became of an attempt.
+type fate struct {
+	delivered bool
+	dead      bool          // never again; reason says why
+	expired   bool          // because it waited too long
+	away      bool          // the registry answers no request now
+	unsure    bool          // it did not answer, and may have taken the message
+	pause     time.Duration // when it says itself when to come again
+	tooMuch   bool          // it took what came before for too much
+	consent   bool          // its agent has not consented yet
+	reason    string
+}
+
+// outcome is the word for an attempt in the counter.
+func (f fate) outcome() string {
+	switch {
+	case f.delivered:
+		return "delivered"
+	case f.dead:
+		return "refused"
+	case f.away:
+		return "away"
+	case f.consent:
+		return "consent"
+	}
+	return "again"
+}
+
+// ended returns why a message was given up.
+func (f fate) ended() federation.DeadReason {
+	if f.expired {
+		return federation.DeadExpired
+	}
+	return federation.DeadRefused
+}
+
+// readReply tells what a registry made of a message. A deployed one marks an id as
+// seen before it judges: whatever it says but 201, nothing is delivered.
+func readReply(reply Reply, dialect string) fate {
+	var said struct {
+		Error        string `json:"error"`
+		Deduplicated bool   `json:"deduplicated"`
+		Status       string `json:"consent_status"`
+	}
+	readable := federation.DecodeJSON(reply.Body, &said) == nil
+	reason := fmt.Sprintf("%d %s", reply.Status, said.Error)
+	switch {
+	case reply.Status == http.StatusCreated:
+		return fate{delivered: true}
+	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
+		return fate{away: true, pause: reply.RetryAfter, tooMuch: reply.Status == http.StatusTooManyRequests, reason: reason}
+	case reply.Status == http.StatusAccepted && dialect != dialectD3:
+		return fate{delivered: true} // it is held there, and delivered from there
+	case reply.Status < http.StatusBadRequest && said.Deduplicated:
+		return fate{reason: "deduplicated"}
+	case reply.Status < http.StatusBadRequest, reply.Status == http.StatusUnauthorized && said.Error == string(codeInvalidTimestamp):
+		return fate{reason: reason}
+	case said.Error == string(codeRemoteConsentRequired), said.Error == "consent_required", said.Error == "consent_pending",
+		reply.Status == http.StatusForbidden && said.Status == "pending":
+		return fate{consent: true, reason: reason}
+	}
+	return fate{dead: true, reason: reason}
+}
+
+// statusQueued is told of a message that its recipient's registry has still to take.
+const statusQueued = "queued"
+
+// postToRemote files a message to an agent of another registry and queues it for that
+// registry, which applies the consent of the agent. The sender thereby accepts the agent, as
+// with a DID of another network, and gets a notice of its outcome.
+func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
+	if reason, unverified := writeInstead(d.recipient.handle); unverified {
+		return answer{}, refuse(codeIdentityNotFound, reason)
+	}
+	if _, federated := l.peerConfig(domain); !federated {
+		return answer{}, errBlocked()
+	}
+	if _, fromElsewhere := splitAddress(d.from); fromElsewhere {
+		return answer{}, refuse(codeIdentityNotFound, "messages are not passed on from one registry to another")
+	}
+	agent, err := l.acquaint(ctx, d.recipient.handle, d.received)
+	if err != nil {
+		return answer{}, err
+	}
+	d.recipient.agent = &agent
+	step, err := l.stepOf(ctx, d)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+		return answer{}, err
+	}
+	p := agents.Posting{Message: d.message(step)}
+	if p.Relay, err = l.relayTo(d.recipient.handle, p.Message, d.body, d.payload); err != nil {
+		return answer{}, err
+	}
+	if _, err := l.put(ctx, p); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: statusQueued, Handoff: step}}, nil
+}
+
+// stepOf files the step of a message to an agent, nil where the message is none.
+func (l *Link) stepOf(ctx context.Context, d *delivery) (*filed, error) {
+	s, err := l.readStep(ctx, d)
+	switch {
+	case err == nil:
+		return l.submit(ctx, d, s)
+	case errors.Is(err, errPlain):
+		return nil, l.charge(ctx, d)
+	}
+	return nil, err
+}
+
+// relayStep queues what an agent of another registry is told of a step.
+func (l *Link) relayStep(p *agents.Posting, body string, payload any) error {
+	if _, isRemote := splitAddress(p.Message.To); !isRemote {
+		return nil
+	}
+	text, err := marshal(payload)
+	if err != nil {
+		return fmt.Errorf("relay step: %w", err)
+	}
+	p.Relay, err = l.relayTo(p.Message.To, p.Message, body, text)
+	return err
 }

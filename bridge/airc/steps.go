@@ -1,7 +1,11 @@
 package airc
 
 import (
+	"cmp"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +13,10 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/signing"
 	"baton/translate"
 	"baton/translate/aircmsg"
+	"baton/translate/dialect"
 )
 
 // errPlain says that a message is no step. Between two agents that is fine.
@@ -177,4 +183,230 @@ func (s step) lost(losses []federation.Loss) []string {
 		}
 	}
 	return names
+}
+
+// submit asks the home to file the step of a message: as an agent of this registry signed it
+// where the payload has a proof, else as the gateway vouches for it, and then with what
+// the step takes for granted. It answers for the last of them.
+func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
+	// The registry of a remote sender vouches for it: no key of that sender is known here.
+	if _, isRemote := splitAddress(d.from); s.Proof != nil && !isRemote {
+		ev, err := l.attest(ctx, d, s)
+		if err != nil {
+			return nil, err
+		}
+		return l.file(ctx, d, ev, nil)
+	}
+	if verb := s.implied(); verb != "" {
+		bare := step{Step: aircmsg.Step{Verb: verb}, view: s.view, replyTo: s.view.ID}
+		ev, _, err := l.vouch(ctx, d, bare)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := l.file(ctx, d, ev, nil); err != nil && !taken(s.view, err) {
+			return nil, err
+		}
+	}
+	ev, losses, err := l.vouch(ctx, d, s)
+	if err != nil {
+		return nil, err
+	}
+	return l.file(ctx, d, ev, s.lost(losses))
+}
+
+// taken reports whether an implied step was refused because the agent has taken it
+// already, in a handoff of another home which has not ruled on it yet.
+func taken(v federation.View, err error) bool {
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	return ok && v.Remote && refused.Code == federation.IllegalStep
+}
+
+// file submits one step.
+func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
+	d.charged = d.charged || ev.From == d.sender.DID
+	l.deps.Gateway.FetchKey(ctx, ev)
+	judged, err := l.deps.Gateway.Submit(ctx, ev)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	waits := isRefusal && refused.Waits
+	if err != nil && !waits {
+		return nil, judgedError{fmt.Errorf("submit %s of %s: %w", ev.Verb, ev.Handoff, err)}
+	}
+	return &filed{
+		ID: judged.Entry.Event.Handoff, Event: judged.Entry.Event.Verb, EventID: judged.Entry.Event.ID,
+		State: cmp.Or(judged.Entry.State, judged.View.State), Lost: lost, held: judged.Awaits || waits,
+	}, nil
+}
+
+// vouch returns a step as the gateway signs it for the agent, with the message as evidence. The
+// agent's own signature covers the message, and could never stand for the step.
+func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event, []federation.Loss, error) {
+	id, err := federation.NewEventID(d.received, rand.Reader)
+	if err != nil {
+		return federation.Event{}, nil, err
+	}
+	key := l.kept(d.sender.Handle)
+	ev := federation.Event{
+		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
+		From: key.DID, For: d.sender.StandsFor(s.view), Venue: s.view.Venue, Dialect: s.view.Dialect,
+		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context, ContextHash: s.ContextHash,
+		Provenance: federation.Vouched, Arrival: d.arrival(),
+	}
+	if s.Verb == federation.Offer {
+		if err := l.open(ctx, d, s, &ev); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
+	original := signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public}
+	evidence, err := l.deps.EvidenceOf(ctx, original, ev.Venue)
+	if err != nil {
+		return federation.Event{}, nil, err
+	}
+	ev.Evidence = &evidence
+	ev, losses, err := signing.Vouch(ctx, key, ev, dialect.Write, l.deps.Evidence.Refer)
+	if err != nil {
+		return federation.Event{}, nil, fmt.Errorf("vouch for %s: %w", d.sender.Handle, err)
+	}
+	return ev, losses, nil
+}
+
+// arrival returns what is noted of where a message came in.
+func (d *delivery) arrival() federation.Arrival {
+	return federation.Arrival{Network: network, Link: network, Name: d.sender.Handle, Received: d.received}
+}
+
+// open makes a step the offer that opens a new handoff.
+func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
+	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
+	ev.Title, ev.Caps, ev.Deadline, ev.Priority, ev.Replaces = s.Title, s.Caps, s.Deadline, s.Priority, s.Replaces
+	place, tags, err := l.place(ctx, d, s, ev.From, ev.To)
+	if err != nil {
+		return err
+	}
+	ev.Dialect, ev.Venue, ev.Arrival.Place = tags, place.Venue, place
+	if place.Venue == "" {
+		ev.Venue = l.pair(ev.From, ev.To)
+	}
+	return nil
+}
+
+// place returns where an offer is written on IRC, and in which dialect. Between
+// agents, and where no link is configured, it is written nowhere.
+func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
+	channel, _ := translate.Channel(s.Channel) // what is none is as good as a channel that no link has
+	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
+	switch {
+	case err != nil:
+		return federation.Place{}, "", fmt.Errorf("find a place for an offer to %s: %w", d.recipient.handle, err)
+	case place.Venue == "" && d.recipient.agent == nil && to != "":
+		return federation.Place{}, "", &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
+	case place.Venue == "":
+		return place, federation.HandoffTags, nil
+	}
+	return place, tags, nil
+}
+
+// errNoLink says that the network of a user is not linked any more.
+var errNoLink = errors.New("airc: no link reaches it")
+
+// pair returns the venue of an offer that is made in private: with its recipient,
+// or with the gateway where it is open.
+func (l *Link) pair(from, to federation.DID) string {
+	if to == "" {
+		to = l.deps.Home.DID()
+	}
+	return federation.PrivateVenue(from, to)
+}
+
+// attest returns the step that an agent signed itself, as it was signed. The
+// payload around it must say the same.
+//
+// spec: airc-shapes "A step as payload"
+func (l *Link) attest(ctx context.Context, d *delivery, s step) (federation.Event, error) {
+	ev, err := readProof(*s.Proof)
+	if err != nil {
+		return federation.Event{}, err
+	}
+	ev.Arrival = d.arrival()
+	if err := d.verify(ctx, ev, *s.Proof); err != nil {
+		return federation.Event{}, err
+	}
+	if s.Verb == federation.Offer {
+		return l.checkOffer(ctx, d, s, ev)
+	}
+	if ev.Verb != s.Verb || ev.Handoff != s.view.ID {
+		return federation.Event{}, errOtherStep()
+	}
+	return ev, nil
+}
+
+func errOtherStep() error {
+	return refuse(codeBadRequest, "the document in proof is another step than the payload")
+}
+
+// readProof reads the document of a proof as the tags that it was signed as.
+func readProof(p aircmsg.Proof) (federation.Event, error) {
+	ev, err := dialect.FromDocument(p.Document)
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		return federation.Event{}, err
+	}
+	if err != nil {
+		return federation.Event{}, refuse(codeBadRequest, "the document in proof is none of a step")
+	}
+	if ev.Dialect != p.Scheme {
+		return federation.Event{}, refuse(codeBadRequest, "the document in proof is not in the tags of its scheme")
+	}
+	ev.Signature.Text = p.Signature
+	return ev, nil
+}
+
+// verify refuses a step that its sender did not sign with its own key, or that is
+// signed for other bytes than the document.
+func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
+	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
+	var key agents.Key
+	for _, own := range d.sender.Keys {
+		if own.Signs(d.received) && own.DID == ev.From {
+			key = own
+		}
+	}
+	switch {
+	case key.ID == "":
+		return invalid("the proof is not of the did:key of its sender")
+	case p.PublicKey != base64.RawURLEncoding.EncodeToString(key.Public):
+		return invalid("publicKey is not that of the sender")
+	}
+	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // one known key: the verdict says it all
+	if verdict != federation.Valid || judged.Signature.Document != p.Document {
+		return invalid("")
+	}
+	return nil
+}
+
+// checkOffer holds an offer that its sender signed to the payload around it, and
+// finds where it is written: it was signed for the exchange of two alone.
+func (l *Link) checkOffer(ctx context.Context, d *delivery, s step, ev federation.Event) (federation.Event, error) {
+	switch {
+	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:
+		return federation.Event{}, errOtherStep()
+	case !d.recipient.is(ev.To):
+		return federation.Event{}, misdirected(federation.View{}, "the document in proof is to another DID")
+	case ev.Venue != l.pair(ev.From, ev.To):
+		return federation.Event{}, misdirected(federation.View{}, "an offer in proof is signed for the pair of DIDs")
+	}
+	var err error
+	ev.Arrival.Place, _, err = l.place(ctx, d, s, ev.From, ev.To)
+	return ev, err
+}
+
+// ownKey implements [federation.KeySource] with the one key of a sender.
+type ownKey ed25519.PublicKey
+
+// Keys implements [federation.KeySource].
+func (k ownKey) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	return []ed25519.PublicKey{ed25519.PublicKey(k)}, nil
+}
+
+// KeyOwner implements [federation.KeySource].
+func (ownKey) KeyOwner(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
 }
