@@ -212,7 +212,7 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 }
 
 // name returns what people call a DID. The signer of a step may be new here: then it
-// is known by its arrival alone.
+// is known only by its arrival.
 func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID) string {
 	if did == ev.From && ev.Arrival.Name != "" {
 		return ev.Arrival.Name

@@ -438,7 +438,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 }
 
 // getDeployedInbox answers GET /api/messages/inbox, of an older generation: the
-// conversations alone.
+// only the conversations.
 func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	agent, err := c.self(c.URL.Query().Get("handle"))
 	if err != nil {

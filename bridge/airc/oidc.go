@@ -198,7 +198,7 @@ func signatures(says []string) []string {
 }
 
 // fetchedKeys keeps why keys could not be fetched, of which the verifier returns the
-// text alone.
+// text only.
 type fetchedKeys struct {
 	oidc.KeySet
 

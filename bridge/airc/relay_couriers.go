@@ -43,7 +43,7 @@ type visited struct {
 // couriers sends what is owed to other registries until ctx ends: to each registry one
 // message after the other, to all of them at once. A registry that does not answer
 // waits as the record says, also after a restart. What else a visit waits for is known
-// in memory alone: after a restart a registry may be sent a minute's worth too early,
+// only in memory: after a restart a registry may be sent a minute's worth too early,
 // which it refuses without having looked at it, and says when to come again.
 func (l *Link) couriers(ctx context.Context) {
 	next := map[string]time.Time{} // when to visit answering registries again

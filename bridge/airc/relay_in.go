@@ -330,7 +330,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	case actionRequest:
 		return l.decideDeployed(ctx, agent, who, action, message, now)
 	case actionAccept:
-		// The way back is for its recipient here alone to open.
+		// Only its recipient here can open the way back.
 		return l.deps.Record.AcceptOneWay(ctx, who.handle, agent.Handle, now)
 	case actionBlock:
 		return l.deps.Record.Block(ctx, who.handle, agent.Handle, now)

@@ -215,7 +215,7 @@ func (l *Link) readBody(c *call) ([]byte, error) {
 }
 
 // object is a JSON object whose members are found by their exact names:
-// encoding/json alone would take "From" for "from". The first member that is
+// encoding/json would take "From" for "from". The first member that is
 // missing or wrong is kept in err; what is read after it means nothing.
 type object struct {
 	members map[string]json.RawMessage

@@ -383,7 +383,7 @@ func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Pr
 }
 
 // checkOffer holds an offer that its sender signed to the payload around it, and
-// finds where it is written: it was signed for the exchange of two alone.
+// finds where it is written: it was signed for an exchange of two parties.
 func (l *Link) checkOffer(ctx context.Context, d *delivery, s step, ev federation.Event) (federation.Event, error) {
 	switch {
 	case ev.Verb != federation.Offer, !s.Handoff.IsZero() && s.Handoff != ev.Handoff:
