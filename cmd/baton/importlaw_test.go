@@ -52,7 +52,6 @@ var law = []struct {
 	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},
 	{"configs/...", nil},
-	{"deploy/...", nil},
 	{"cmd/baton", []string{
 		"bridge/...", "cmd/...", "configs/...", "federation", "federation/identity", "federation/lifecycle", "federation/passport", "federation/relay", "federation/signing", "federation/store/backup", "federation/store/offline", "federation/store/registry", "translate/...",
 	}},
