@@ -17,6 +17,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -324,7 +325,7 @@ func (p peer) at(path federation.URLPath, query url.Values) (string, error) {
 	return federation.JoinURL(p.base, path, query)
 }
 
-// ask gets JSON from another registry. It returns the errors of [Fetcher.Get].
+// ask gets JSON from another registry. It returns the errors of [identity.Client.Get].
 func (l *Link) ask(ctx context.Context, p peer, path federation.URLPath, query url.Values) ([]byte, error) {
 	address, err := p.at(path, query)
 	if err != nil {
@@ -337,13 +338,6 @@ func (l *Link) ask(ctx context.Context, p peer, path federation.URLPath, query u
 	l.noteUnusable(ctx, p.Domain, err)
 	return text, err
 }
-
-// ErrTooLarge is wrapped in errors of a [Fetcher] where there is more of an answer than
-// one reads.
-var ErrTooLarge = errors.New("airc: answer too large")
-
-// ErrElsewhere is wrapped in errors of [Fetcher.Get] when a host redirects to another one.
-var ErrElsewhere = errors.New("airc: answer is elsewhere")
 
 // Why an answer of another registry is of no use: reasons of the counter of what could
 // not be read. One that does not answer at all is none of these.
@@ -372,9 +366,9 @@ func unusable(err error) string {
 		return e.reason
 	}
 	switch {
-	case errors.Is(err, ErrTooLarge):
+	case errors.Is(err, identity.ErrTooLarge):
 		return unusableSize
-	case errors.Is(err, ErrElsewhere):
+	case errors.Is(err, identity.ErrNotAllowed):
 		return unusableElsewhere
 	case errors.Is(err, context.DeadlineExceeded):
 		return unusableSlow
@@ -402,9 +396,9 @@ func readDocument(text []byte, into any) error {
 	return federation.DecodeJSON(text, into)
 }
 
-// push sends JSON to another registry. Its errors are as for [Fetcher.Post]. The caller
+// push sends JSON to another registry. Its errors are as for [identity.Client.Post]. The caller
 // interprets the answer, an unusable one too.
-func (l *Link) push(ctx context.Context, p peer, address string, body []byte) (Reply, error) {
+func (l *Link) push(ctx context.Context, p peer, address string, body []byte) (identity.Answer, error) {
 	reply, err := l.deps.Fetch.Post(ctx, address, body)
 	switch {
 	case err != nil:

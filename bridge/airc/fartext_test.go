@@ -14,7 +14,7 @@ import (
 // newFarText returns a registry that knows an agent of another one, and its DID.
 func newFarText(t *testing.T, mode string) (*world, federation.DID) {
 	t.Helper()
-	w := newWorld(t, func(c *airc.Config, d *airc.Deps) { c.Federation, d.Fetch = mode, newInternet() })
+	w := newWorld(t, func(c *airc.Config, d *airc.Deps) { c.Federation, d.Fetch = mode, newInternet().client() })
 	amy := kept("amy_1@b.test")
 	err := w.record.AddAgent(t.Context(), agents.Agent{Handle: "amy_1@b.test", DID: amy.DID, OwnDID: amy.DID, KeptKey: amy.Public, Registered: federationtest.At(1)})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // internet carries requests between registries without sockets.
@@ -39,61 +39,43 @@ func newInternet() *internet {
 
 func (n *internet) set(host string, cut bool) { n.mu.Lock(); n.cut[host] = cut; n.mu.Unlock() }
 
-func (n *internet) do(ctx context.Context, method, address string, body []byte) (*http.Response, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, err
-	}
+// RoundTrip implements [http.RoundTripper].
+func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
-	host, cut := n.hosts[u.Host], n.cut[u.Host]
+	host, cut := n.hosts[r.URL.Host], n.cut[r.URL.Host]
 	n.mu.Unlock()
 	if host == nil || cut {
-		return nil, &federation.UnavailableError{What: u.Host}
+		return nil, &federation.UnavailableError{What: r.URL.Host}
 	}
-	request := httptest.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
-	response, err := host.RoundTrip(request)
-	if err != nil {
-		return nil, &federation.UnavailableError{What: u.Host, Err: err}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
 	}
-	return response, nil
+	response, err := host.RoundTrip(httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), bytes.NewReader(body)))
+	if err == nil {
+		response.Request = r
+	}
+	return response, err
 }
 
-// Get implements [airc.Fetcher].
-func (n *internet) Get(ctx context.Context, address string) ([]byte, error) {
-	response, err := n.do(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	switch {
-	case response.StatusCode == http.StatusNotFound:
-		return nil, federation.ErrNotFound
-	case response.StatusCode != http.StatusOK:
-		return nil, &federation.UnavailableError{What: address}
-	}
-	return io.ReadAll(response.Body)
+// client returns a client of the hosts.
+func (n *internet) client() *identity.Client {
+	return identity.NewClient(identity.FetchConfig{Transport: n, Timeout: time.Minute, MaxBytes: 1 << 20, PerHost: 1 << 20})
 }
 
-// Post implements [airc.Fetcher].
-func (n *internet) Post(ctx context.Context, address string, body []byte) (airc.Reply, error) {
-	response, err := n.do(ctx, http.MethodPost, address, body)
-	if err != nil {
-		return airc.Reply{}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	wait, _ := strconv.Atoi(response.Header.Get("Retry-After")) // seconds; 0 where there is none
-	return airc.Reply{Status: response.StatusCode, Body: text, RetryAfter: time.Duration(wait) * time.Second}, err
+// lookUp returns the texts in DNS under a name.
+func (n *internet) lookUp(_ context.Context, name string) ([]string, error) {
+	return n.texts[name], nil
 }
-
-// TXT implements [airc.Fetcher].
-func (n *internet) TXT(_ context.Context, name string) ([]string, error) { return n.texts[name], nil }
 
 // join opens a registry of a domain that exchanges messages with others.
 func (n *internet) join(t *testing.T, domain string, key byte, peers ...airc.PeerConfig) *world {
 	t.Helper()
 	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		c.Domain, c.Peers, d.Fetch = domain, peers, n
+		c.Domain, c.Peers, d.Fetch, d.TXT = domain, peers, n.client(), n.lookUp
 		d.Keyring = keyring(t, key)
 		d.PublicURL = "https://" + domain
 	})
@@ -467,7 +449,7 @@ func TestWhoIsExchangedMessagesWith(t *testing.T) {
 			peers = append(peers, airc.PeerConfig{Domain: "a.test", Mode: test.mode})
 		}
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, c.Peers, c.Federation, d.Fetch = "b.test", peers, test.federation, net
+			c.Domain, c.Peers, c.Federation, d.Fetch = "b.test", peers, test.federation, net.client()
 		})
 		amy := b.resident(t, "b.test", "amy_1", 0x05)
 		b.resident(t, "b.test", "zoe_3", 0x06)
@@ -511,7 +493,7 @@ func TestTheKeyOfARegistryMustBeInDNSWhereThatIsRequired(t *testing.T) {
 		net.join(t, "a.test", 0x0a)
 		net.texts["_airc.a.test"] = test.texts
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, c.RequireDNS, d.Fetch, c.Peers = "b.test", true, net, []airc.PeerConfig{{Domain: "a.test"}}
+			c.Domain, c.RequireDNS, d.Fetch, d.TXT, c.Peers = "b.test", true, net.client(), net.lookUp, []airc.PeerConfig{{Domain: "a.test"}}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)
 		status, answer := (&client{world: b}).call(t, http.MethodPost, "/federation/relay", forge(t, signingKey(0x0a), nil))

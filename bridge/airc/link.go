@@ -81,12 +81,14 @@ type Deps struct {
 	Keyring   *identity.Keyring // with the key of the registry
 	Rates     Rates             // of messages, steps among them
 	Strangers Strangers
-	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
-	Fetch     Fetcher         // from other registries; nil where messages are exchanged with none
-	Issuer    Getter          // reads from the issuer of accounts; used where the configuration names one
-	TokenKey  []byte          // secret; its holder can write tokens and challenges
+	Hooks     bridge.Webhooks  // posts to addresses of agents; nil where there are none
+	Fetch     *identity.Client // asks other registries; nil if messages are exchanged with none
+	Issuer    *identity.Client // asks the issuer of accounts; unused without one in the configuration
+	TokenKey  []byte           // secret; its holder can write tokens and challenges
 
 	Quotas func() Quotas // the current limits
+	// TXT returns the texts in DNS under a name; none is no error.
+	TXT func(ctx context.Context, name string) ([]string, error)
 	// Mode returns the mode that an operator set for another registry, which takes precedence over
 	// the configuration, or "" for none.
 	Mode func(domain string) string

@@ -16,6 +16,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
@@ -44,11 +45,11 @@ type issuer struct {
 // accounts finds out whose account a token is of.
 type accounts struct {
 	cfg   OIDCConfig
-	fetch Getter
+	fetch *identity.Client
 	known chan issuer // owned by the goroutine that receives it, until it sends it back
 }
 
-func newAccounts(cfg OIDCConfig, fetch Getter) accounts {
+func newAccounts(cfg OIDCConfig, fetch *identity.Client) accounts {
 	a := accounts{cfg: cfg, fetch: fetch, known: make(chan issuer, 1)}
 	a.known <- issuer{}
 	return a
@@ -212,9 +213,9 @@ func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte
 	return payload, err
 }
 
-// reading is an [http.RoundTripper] over a [Getter], for a library that brings requests
+// reading is an [http.RoundTripper] over a client, for a library that brings requests
 // of its own.
-type reading struct{ from Getter }
+type reading struct{ from *identity.Client }
 
 // RoundTrip implements [http.RoundTripper]. Whatever is no document is no answer.
 func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -61,7 +61,7 @@ func newLogin(t *testing.T) *login {
 		return recorder.Result()
 	})
 	l.world = newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		c.OIDC, d.Issuer = airc.OIDCConfig{Issuer: issuerName, Audience: "baton"}, l.net
+		c.OIDC, d.Issuer = airc.OIDCConfig{Issuer: issuerName, Audience: "baton"}, l.net.client()
 	})
 	return l
 }

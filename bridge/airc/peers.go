@@ -139,33 +139,6 @@ func (p PeerConfig) within(r *http.Request) bool {
 	})
 }
 
-// Getter reads documents. It refuses addresses that the gateway must not reach.
-type Getter interface {
-	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
-	// the host says that there is nothing, and [*federation.UnavailableError] where
-	// asking again may help; [ErrTooLarge] and [ErrElsewhere] where the answer is of no use.
-	Get(ctx context.Context, address string) ([]byte, error)
-}
-
-// Fetcher asks other registries, as guarded.
-type Fetcher interface {
-	Getter
-
-	// Post sends JSON and returns the answer, whatever its status. Its error wraps
-	// [*federation.UnavailableError] without an answer, when it is unknown whether the host
-	// took the body, and [ErrTooLarge] too when the answer exceeds the limit.
-	Post(ctx context.Context, address string, body []byte) (Reply, error)
-	// TXT returns the texts in DNS under a name.
-	TXT(ctx context.Context, name string) ([]string, error)
-}
-
-// Reply is what another registry answered.
-type Reply struct {
-	Status     int
-	Body       []byte
-	RetryAfter time.Duration // zero where it did not say
-}
-
 // wellKnown is what is read of a registry's document about itself.
 type wellKnown struct {
 	Protocol        string `json:"protocol"`
@@ -366,7 +339,7 @@ func (l *Link) checkDNS(ctx context.Context, p peer) error {
 	if !l.cfg.RequireDNS || p.key == nil {
 		return nil
 	}
-	texts, err := l.deps.Fetch.TXT(ctx, "_airc."+p.Domain)
+	texts, err := l.deps.TXT(ctx, "_airc."+p.Domain)
 	if err != nil {
 		return &federation.UnavailableError{What: "DNS of " + p.Domain, Err: err}
 	}

@@ -126,7 +126,9 @@ func TestUnsignedRelaysAreMeteredByAddress(t *testing.T) {
 // open returns a registry that exchanges messages with any other, and its agent.
 func (n *internet) open(t *testing.T) (*world, *bridgetest.Agent) {
 	t.Helper()
-	w := newWorld(t, func(c *airc.Config, d *airc.Deps) { c.Domain, c.Federation, d.Fetch = "b.test", airc.FederationOpen, n })
+	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
+		c.Domain, c.Federation, d.Fetch = "b.test", airc.FederationOpen, n.client()
+	})
 	n.hosts["b.test"] = w
 	return w, w.resident(t, "b.test", "amy_1", 0x05)
 }
@@ -418,7 +420,7 @@ func TestRelayIsVerifiedWithPinnedKey(t *testing.T) {
 		net.set("a.test", !test.reachable)
 		net.texts = map[string][]string{"_airc.a.test": {"v=airc1 pk=" + test.dns}}
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, d.Fetch, c.RequireDNS = "b.test", net, test.dns != ""
+			c.Domain, d.Fetch, d.TXT, c.RequireDNS = "b.test", net.client(), net.lookUp, test.dns != ""
 			c.Peers = []airc.PeerConfig{{Domain: "a.test", PublicKey: test.pin}}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)

@@ -61,7 +61,7 @@ func besidePerson(t *testing.T) (w *world, person federation.DID, told *desk) {
 	t.Helper()
 	told = &desk{}
 	w = newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		d.Fetch, c.Peers, d.Messages = newInternet(), []airc.PeerConfig{{Domain: "a.test"}}, told
+		d.Fetch, c.Peers, d.Messages = newInternet().client(), []airc.PeerConfig{{Domain: "a.test"}}, told
 	})
 	person = federationtest.Person("ada")
 	if _, err := w.record.Append(t.Context(), federationtest.File(federationtest.Offer(1, person, federationtest.Person("bob")), federation.View{})); err != nil {

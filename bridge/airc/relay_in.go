@@ -14,6 +14,7 @@ import (
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 )
 
 // How sure this registry is of the author of a message from another registry. The signed
@@ -389,7 +390,7 @@ func (l *Link) dressDecision(ctx context.Context, row federation.PeerDelivery, n
 
 // readDecided tells what a registry made of a decision: any yes is one, and a registry
 // that has no place for decisions is told no more of this one.
-func readDecided(reply Reply, dialect string) fate {
+func readDecided(reply identity.Answer, dialect string) fate {
 	if reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
 		return fate{delivered: true}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 )
 
 // relayDocument is a message for another registry, but for what each attempt adds. One
@@ -275,7 +276,7 @@ func (f fate) ended() federation.DeadReason {
 
 // readReply tells what a registry made of a message. A deployed one marks an id as
 // seen before it judges: whatever it says but 201, nothing is delivered.
-func readReply(reply Reply, dialect string) fate {
+func readReply(reply identity.Answer, dialect string) fate {
 	var said struct {
 		Error        string `json:"error"`
 		Deduplicated bool   `json:"deduplicated"`

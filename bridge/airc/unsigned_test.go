@@ -114,7 +114,7 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 			net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
 			test.peer.Domain, test.peer.Unsigned = "a.test", airc.ModeAllow
 			b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-				c.Domain, d.Fetch, c.Peers = "b.test", net, []airc.PeerConfig{test.peer}
+				c.Domain, d.Fetch, c.Peers = "b.test", net.client(), []airc.PeerConfig{test.peer}
 				d.Authorities = map[string]*x509.CertPool{"a.pem": pool}
 				if test.mutual {
 					c.MTLS.CAFile, d.Authorities["all.pem"] = "all.pem", otherPool
@@ -151,7 +151,7 @@ func TestUnsignedRelayWithCertificateIsRefused(t *testing.T) {
 	pool, certify := authority(t)
 	for unsigned, want := range map[string]string{"": "400 INVALID_REGISTRY_SIGNATURE", airc.ModeHold: "400 INVALID_REGISTRY_SIGNATURE", airc.ModeAllow: "202"} {
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, d.Fetch, c.Peers = "b.test", newInternet(), []airc.PeerConfig{{Domain: "a.test", Unsigned: unsigned}}
+			c.Domain, d.Fetch, c.Peers = "b.test", newInternet().client(), []airc.PeerConfig{{Domain: "a.test", Unsigned: unsigned}}
 			c.MTLS.CAFile, d.Authorities = "all.pem", map[string]*x509.CertPool{"all.pem": pool}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)

@@ -24,36 +24,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// registries asks other AIRC registries through the guarded client.
-type registries struct{ client *identity.Client }
-
-var _ airc.Fetcher = registries{}
-
-// Get implements [airc.Fetcher].
-func (r registries) Get(ctx context.Context, address string) ([]byte, error) {
-	text, err := r.client.Get(ctx, address)
-	return text, inAIRC(err)
-}
-
-// Post implements [airc.Fetcher].
-func (r registries) Post(ctx context.Context, address string, body []byte) (airc.Reply, error) {
-	answer, err := r.client.Post(ctx, address, body)
-	return airc.Reply{Status: answer.Status, Body: answer.Body, RetryAfter: answer.RetryAfter}, inAIRC(err)
-}
-
-// inAIRC says in the words of package airc what is wrong with an answer.
-func inAIRC(err error) error {
-	switch {
-	case errors.Is(err, identity.ErrTooLarge):
-		return errors.Join(airc.ErrTooLarge, err)
-	case errors.Is(err, identity.ErrNotAllowed):
-		return errors.Join(airc.ErrElsewhere, err)
-	}
-	return err
-}
-
-// TXT implements [airc.Fetcher]. A name without texts is no error.
-func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
+// lookUpTexts returns the texts in DNS under a name. A name without texts is no error.
+func lookUpTexts(ctx context.Context, name string) ([]string, error) {
 	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
 		return nil, nil
@@ -74,7 +46,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 			}
 		},
 		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Hooks: s.agentHooks(),
-		Fetch: registries{s.registryClient}, Issuer: registries{s.client}, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
+		Fetch: s.registryClient, Issuer: s.client, TXT: lookUpTexts, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = s.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
 		},

@@ -168,7 +168,7 @@ func (s *Server) Wiring() Wiring {
 			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 		},
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,
-		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: registries{s.registryClient}.Get},
+		Freeq:    freeq.Deps{Record: s.Record, Given: s.Record.Given, Rulings: s.Gateway, Fetch: s.registryClient.Get},
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
 		Clients:  ircclient.Deps{Record: s.Record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),

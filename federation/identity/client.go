@@ -29,6 +29,9 @@ type FetchConfig struct {
 	PerHost      int            // requests a second to one host
 	Resolver     *net.Resolver  // resolves names; nil for the resolver of the system
 	TLS          *tls.Config    // of HTTPS; nil for no client certificate and the authorities of the system
+	// Transport carries the requests instead of guarded connections, for registries and issuers in one
+	// process; nil otherwise.
+	Transport http.RoundTripper
 }
 
 // maxHosts bounds the hosts whose rates are remembered, at some 200 bytes each: far more than one home
@@ -68,12 +71,15 @@ type Client struct {
 func NewClient(cfg FetchConfig) *Client {
 	guard := newGuard(cfg)
 	dialer := guard.dialer(cmp.Or(cfg.Resolver, net.DefaultResolver))
-	transport := &http.Transport{
-		Proxy:                  nil, // a proxy would dial for us, unguarded
-		DialContext:            dialer.DialContext,
-		TLSClientConfig:        cfg.TLS,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-		DisableKeepAlives:      true, // each request dials, and so checks the address
+	transport := cfg.Transport
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:                  nil, // a proxy would dial for us, unguarded
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        cfg.TLS,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+			DisableKeepAlives:      true, // each request dials, and so checks the address
+		}
 	}
 	return &Client{
 		cfg:   cfg,
