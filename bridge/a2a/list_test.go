@@ -39,8 +39,8 @@ func TestTasksAreListedNewestFirst(t *testing.T) {
 	three, four := send(t, ada, cleo.path(), inContext("three")), send(t, ada, "/a2a", words("four"))
 	send(t, cleo, bob.path(), words("of another caller"))
 	send(t, bob, bob.path(), words("to himself"))
-	bob.takes(t, one.ID, federation.Accept, participant.Step{})
-	bob.takes(t, one.ID, federation.Complete, participant.Step{Note: "here"})
+	bob.takes(t, one.ID, federation.Accept, participant.StepRequest{})
+	bob.takes(t, one.ID, federation.Complete, participant.StepRequest{Note: "here"})
 	view, err := w.record.View(t.Context(), federationID(t, three.ID))
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func TestAListHasArtifactsWhereTheyAreAskedFor(t *testing.T) {
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
 	task := send(t, ada, bob.path(), words("one"))
-	bob.takes(t, task.ID, federation.Accept, participant.Step{})
-	bob.takes(t, task.ID, federation.Complete, participant.Step{Note: "here"})
+	bob.takes(t, task.ID, federation.Accept, participant.StepRequest{})
+	bob.takes(t, task.ID, federation.Complete, participant.StepRequest{Note: "here"})
 	for _, with := range []bool{true, false} {
 		got := ada.call(t, "/a2a", "ListTasks", fmt.Sprintf(`{"includeArtifacts":%t,"historyLength":0}`, with))
 		var page struct{ Tasks []map[string]json.RawMessage }

@@ -61,7 +61,7 @@ func TestAMessageSaysWhatItsOfferWants(t *testing.T) {
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
 	before := send(t, ada, bob.path(), words("First"))
-	bob.takes(t, before.ID, federation.Decline, participant.Step{})
+	bob.takes(t, before.ID, federation.Decline, participant.StepRequest{})
 	deadline := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	m := words("Again")
 	m.Metadata = map[string]any{"handoff": map[string]any{"deadline": deadline, "caps": []string{"cite"}, "replaces": before.ID}}
@@ -159,8 +159,8 @@ func TestAMessageWaitsForTheEndOfItsTask(t *testing.T) {
 			}
 			if len(views) == 1 {
 				id := wire.TaskID(views[0].ID.String())
-				bob.takes(t, id, federation.Accept, participant.Step{})
-				bob.takes(t, id, federation.Complete, participant.Step{Note: "here"})
+				bob.takes(t, id, federation.Accept, participant.StepRequest{})
+				bob.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 				return
 			}
 		}

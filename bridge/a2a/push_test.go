@@ -165,8 +165,8 @@ func TestEachStepIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := openWorld(t, "https://gw.example", http.NewServeMux())
 		bob, id := keepConfig(t, w)
-		bob.takes(t, id, federation.Accept, participant.Step{})
-		bob.takes(t, id, federation.Complete, participant.Step{Note: "here"})
+		bob.takes(t, id, federation.Accept, participant.StepRequest{})
+		bob.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 		var got []string
 		for range 3 {
 			<-w.outside.came
@@ -198,7 +198,7 @@ func TestAReceiverThatDiesGetsItsPostsLaterOrNever(t *testing.T) {
 		w.outside.status = http.StatusBadGateway
 		bob, id := keepConfig(t, w)
 		started := time.Now()
-		bob.takes(t, id, federation.Accept, participant.Step{})
+		bob.takes(t, id, federation.Accept, participant.StepRequest{})
 		<-w.outside.came
 		w.outside.answer(http.StatusOK)
 		<-w.outside.came
@@ -207,7 +207,7 @@ func TestAReceiverThatDiesGetsItsPostsLaterOrNever(t *testing.T) {
 		}
 		synctest.Wait()
 		w.outside.answer(http.StatusBadGateway)
-		bob.takes(t, id, federation.Progress, participant.Step{Note: "one"})
+		bob.takes(t, id, federation.Progress, participant.StepRequest{Note: "one"})
 		<-w.outside.came
 		<-w.outside.came // the last of two attempts
 		synctest.Wait()

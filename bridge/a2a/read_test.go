@@ -25,8 +25,8 @@ func (a *agent) unread(t *testing.T) int {
 // finish accepts and completes a task, which leaves two unread steps to its offerer.
 func (a *agent) finish(t *testing.T, id wire.TaskID) {
 	t.Helper()
-	a.takes(t, id, federation.Accept, participant.Step{})
-	a.takes(t, id, federation.Complete, participant.Step{Note: "here"})
+	a.takes(t, id, federation.Accept, participant.StepRequest{})
+	a.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 }
 
 func TestATaskThatItsClientReadsIsReadInTheInboxToo(t *testing.T) {
@@ -91,12 +91,12 @@ func TestAStreamReadsTheInboxStepByStep(t *testing.T) {
 		id := e.TaskInfo().TaskID
 		switch n {
 		case 1:
-			bob.takes(t, id, federation.Accept, participant.Step{})
+			bob.takes(t, id, federation.Accept, participant.StepRequest{})
 		case 2:
-			bob.takes(t, id, federation.Progress, participant.Step{Note: "one"})
+			bob.takes(t, id, federation.Progress, participant.StepRequest{Note: "one"})
 		case 3:
 			unread = append(unread, ada.unread(t)) // the last step may still wait
-			bob.takes(t, id, federation.Complete, participant.Step{Note: "here"})
+			bob.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 		}
 	})
 	if got := ada.unread(t); got != 0 || unread[0] > 1 {

@@ -59,12 +59,12 @@ func TestAStreamHasEachStepOfItsTask(t *testing.T) {
 		switch n {
 		case 1:
 			id = e.TaskInfo().TaskID
-			bob.takes(t, id, federation.Accept, participant.Step{})
+			bob.takes(t, id, federation.Accept, participant.StepRequest{})
 		case 2:
-			bob.takes(t, id, federation.Progress, participant.Step{Note: "one"})
-			bob.takes(t, id, federation.Progress, participant.Step{Note: "two"})
+			bob.takes(t, id, federation.Progress, participant.StepRequest{Note: "one"})
+			bob.takes(t, id, federation.Progress, participant.StepRequest{Note: "two"})
 		case 4:
-			bob.takes(t, id, federation.Complete, participant.Step{Note: "here"})
+			bob.takes(t, id, federation.Complete, participant.StepRequest{Note: "here"})
 		}
 	})
 	want := []string{
@@ -90,8 +90,8 @@ func TestAStreamThatWasCutIsResumed(t *testing.T) {
 		id = event.TaskInfo().TaskID
 		cut()
 	}
-	bob.takes(t, id, federation.Accept, participant.Step{})
-	bob.takes(t, id, federation.Progress, participant.Step{Note: "while it was cut"})
+	bob.takes(t, id, federation.Accept, participant.StepRequest{})
+	bob.takes(t, id, federation.Progress, participant.StepRequest{Note: "while it was cut"})
 	got := read(t, client.SubscribeToTask(t.Context(), &wire.SubscribeToTaskRequest{ID: id}), func(n int, e wire.Event) {
 		if n > 1 {
 			return
@@ -99,7 +99,7 @@ func TestAStreamThatWasCutIsResumed(t *testing.T) {
 		if task, _ := e.(*wire.Task); task.Status.Message.Parts[0].Text() != "while it was cut" {
 			t.Errorf("the task is %+v", task)
 		}
-		bob.takes(t, id, federation.Fail, participant.Step{Note: "no sources"})
+		bob.takes(t, id, federation.Fail, participant.StepRequest{Note: "no sources"})
 	})
 	if diff := cmp.Diff([]string{"task TASK_STATE_WORKING", "TASK_STATE_FAILED no sources"}, got); diff != "" {
 		t.Errorf("the events (-want +got):\n%s", diff)
@@ -118,7 +118,7 @@ func TestTheOwnStepsOfTheOffererAreInItsStreams(t *testing.T) {
 	task := send(t, ada, bob.path(), words("Cite three"))
 	got := read(t, ada.client(t, bob.path()).SubscribeToTask(t.Context(), &wire.SubscribeToTaskRequest{ID: task.ID}), func(n int, _ wire.Event) {
 		if n == 1 {
-			ada.takes(t, task.ID, federation.Cancel, participant.Step{Note: "by REST"})
+			ada.takes(t, task.ID, federation.Cancel, participant.StepRequest{Note: "by REST"})
 		}
 	})
 	if diff := cmp.Diff([]string{"task TASK_STATE_SUBMITTED", "TASK_STATE_CANCELED by REST"}, got); diff != "" {
@@ -148,7 +148,7 @@ func TestThereAreSoManyStreams(t *testing.T) {
 		if n == 1 {
 			id = e.TaskInfo().TaskID
 			refused = ada.call(t, bob.path(), "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id))
-			bob.takes(t, id, federation.Decline, participant.Step{})
+			bob.takes(t, id, federation.Decline, participant.StepRequest{})
 		}
 	})
 	if diff := cmp.Diff([]string{"-32603", "UNAVAILABLE gw.example"}, faultOf(refused)); diff != "" {
@@ -157,7 +157,7 @@ func TestThereAreSoManyStreams(t *testing.T) {
 	next := send(t, ada, bob.path(), words("Another"))
 	read(t, client.SubscribeToTask(t.Context(), &wire.SubscribeToTaskRequest{ID: next.ID}), func(int, wire.Event) {
 		if view, err := w.record.View(t.Context(), federationID(t, next.ID)); err == nil && !view.Over {
-			bob.takes(t, next.ID, federation.Decline, participant.Step{})
+			bob.takes(t, next.ID, federation.Decline, participant.StepRequest{})
 		}
 	})
 }

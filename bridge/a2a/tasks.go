@@ -147,7 +147,7 @@ func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
 		return nil, errNotCancelable(view)
 	}
 	reason, _ := p.Metadata["reason"].(string) // any other value is no reason
-	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.Step{Note: reason}, participant.Request{}); err != nil {
+	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
 		return nil, cancelError(err, view)
 	}
 	if view, err = l.deps.Gateway.View(ctx, view.ID); err != nil {

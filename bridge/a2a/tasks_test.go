@@ -65,10 +65,10 @@ func TestEachStateOfAHandoffIsAStateOfItsTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
-	note := func(text string) participant.Step { return participant.Step{Note: text} }
+	note := func(text string) participant.StepRequest { return participant.StepRequest{Note: text} }
 	type step struct {
 		verb federation.Verb
-		step participant.Step
+		step participant.StepRequest
 	}
 	const opened = "ROLE_USER Cite three sources"
 	for name, tt := range map[string]struct {
@@ -88,13 +88,13 @@ func TestEachStateOfAHandoffIsAStateOfItsTask(t *testing.T) {
 			},
 		},
 		"completed with a note and a context": {
-			steps: []step{{federation.Accept, note("")}, {federation.Progress, note("half")}, {federation.Complete, participant.Step{Note: "here", Context: json.RawMessage(`{"sources":3}`)}}},
+			steps: []step{{federation.Accept, note("")}, {federation.Progress, note("half")}, {federation.Complete, participant.StepRequest{Note: "here", Context: json.RawMessage(`{"sources":3}`)}}},
 			want: shown{
 				State: wire.TaskStateCompleted, Artifact: `result [{"text":"here"},{"data":{"sources":3}}]`, History: []string{opened, "ROLE_AGENT half"},
 			},
 		},
 		"completed with a link": {
-			steps: []step{{federation.Accept, note("")}, {federation.Complete, participant.Step{Context: json.RawMessage(`"https://results.example/3"`)}}},
+			steps: []step{{federation.Accept, note("")}, {federation.Complete, participant.StepRequest{Context: json.RawMessage(`"https://results.example/3"`)}}},
 			want:  shown{State: wire.TaskStateCompleted, Artifact: `result [{"url":"https://results.example/3"}]`, History: []string{opened}},
 		},
 		"completed without a word": {
@@ -152,7 +152,7 @@ func TestATaskThatIsCanceledSaysWhy(t *testing.T) {
 		t.Errorf("a second cancel: %v", err)
 	}
 	working := send(t, ada, bob.path(), words("And two more"))
-	bob.takes(t, working.ID, federation.Accept, participant.Step{})
+	bob.takes(t, working.ID, federation.Accept, participant.StepRequest{})
 	answer := ada.call(t, bob.path(), "CancelTask", fmt.Sprintf(`{"id":%q}`, working.ID))
 	if diff := cmp.Diff([]string{"-32004", "UNSUPPORTED_OPERATION a2a-protocol.org", "ILLEGAL_STEP gw.example"}, faultOf(answer)); diff != "" {
 		t.Errorf("the cancel of work under way (-want +got):\n%s", diff)
@@ -198,7 +198,7 @@ func TestATaskTellsItsHandoff(t *testing.T) {
 	m := words("Cite three sources")
 	m.ContextID = "thesis:1"
 	task := send(t, ada, bob.path(), m)
-	bob.takes(t, task.ID, federation.Accept, participant.Step{})
+	bob.takes(t, task.ID, federation.Accept, participant.StepRequest{})
 	got := ada.call(t, bob.path(), "GetTask", fmt.Sprintf(`{"id":%q}`, task.ID))
 	var read struct {
 		ID, ContextID string
@@ -262,9 +262,9 @@ func TestTheHistoryIsAsLongAsAsked(t *testing.T) {
 	w := newWorld(t)
 	ada, bob := w.login(t, "ada"), w.login(t, "bob").declares(t, "cite")
 	task := send(t, ada, bob.path(), words("Cite three sources"))
-	bob.takes(t, task.ID, federation.Accept, participant.Step{})
-	bob.takes(t, task.ID, federation.Progress, participant.Step{Note: "one"})
-	bob.takes(t, task.ID, federation.Progress, participant.Step{Note: "two"})
+	bob.takes(t, task.ID, federation.Accept, participant.StepRequest{})
+	bob.takes(t, task.ID, federation.Progress, participant.StepRequest{Note: "one"})
+	bob.takes(t, task.ID, federation.Progress, participant.StepRequest{Note: "two"})
 	client := ada.client(t, bob.path())
 	for length, want := range map[int][]string{
 		0: nil, 1: {"ROLE_AGENT two"}, 2: {"ROLE_AGENT one", "ROLE_AGENT two"}, 9: {"ROLE_USER Cite three sources", "ROLE_AGENT one", "ROLE_AGENT two"},

@@ -160,7 +160,7 @@ func (a *agent) declares(tb testing.TB, caps ...string) *agent {
 }
 
 // takes takes a step of a handoff by REST.
-func (a *agent) takes(tb testing.TB, id wire.TaskID, verb federation.Verb, step participant.Step) string {
+func (a *agent) takes(tb testing.TB, id wire.TaskID, verb federation.Verb, step participant.StepRequest) string {
 	tb.Helper()
 	filed, err := a.w.access.Take(tb.Context(), a.caller, string(id), verb, step, participant.Request{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // CreateMessage implements [contract.StrictServerInterface].
 func (l *Link) CreateMessage(ctx context.Context, req contract.CreateMessageRequestObject) (contract.CreateMessageResponseObject, error) {
 	b := *req.Body
-	done, err := l.access.Say(ctx, callerOf(ctx).Caller, participant.Message{To: b.To, Text: b.Text, Handoff: b.Handoff}, req.Params.IdempotencyKey)
+	done, err := l.access.Say(ctx, callerOf(ctx).Caller, participant.MessageRequest{To: b.To, Text: b.Text, Handoff: b.Handoff}, req.Params.IdempotencyKey)
 	return sent(done), err
 }
 

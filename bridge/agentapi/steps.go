@@ -26,7 +26,7 @@ func (l *Link) CreateStep(ctx context.Context, req contract.CreateStepRequestObj
 		b = *req.Body
 	}
 	key := participant.Request{Key: req.Params.IdempotencyKey}
-	done, err := l.access.Take(ctx, callerOf(ctx).Caller, req.ID, federation.Verb(req.Verb), participant.Step(b), key)
+	done, err := l.access.Take(ctx, callerOf(ctx).Caller, req.ID, federation.Verb(req.Verb), participant.StepRequest(b), key)
 	return filed(done), err
 }
 

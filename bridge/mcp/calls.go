@@ -190,7 +190,7 @@ type stepInput struct {
 // takeStep returns the call of the tool that takes steps with a verb.
 func takeStep(verb federation.Verb) func(ctx context.Context, s *server, req *mcp.CallToolRequest, in stepInput) (answer, error) {
 	return func(ctx context.Context, s *server, _ *mcp.CallToolRequest, in stepInput) (answer, error) {
-		return filed(s.account.Take(ctx, in.ID, verb, participant.Step{Note: in.Note, Context: in.Context}, in.Key))
+		return filed(s.account.Take(ctx, in.ID, verb, participant.StepRequest{Note: in.Note, Context: in.Context}, in.Key))
 	}
 }
 
@@ -234,7 +234,7 @@ func sendMessage(ctx context.Context, s *server, _ *mcp.CallToolRequest, in send
 	case in.Text == "":
 		return answer{}, bridge.UsageProblem("the arguments: text or consent is missing")
 	}
-	sent, err := s.account.Say(ctx, participant.Message{To: in.To, Text: in.Text, Handoff: in.Handoff}, in.Key)
+	sent, err := s.account.Say(ctx, participant.MessageRequest{To: in.To, Text: in.Text, Handoff: in.Handoff}, in.Key)
 	if err != nil {
 		return answer{}, err
 	}

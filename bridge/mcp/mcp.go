@@ -55,10 +55,10 @@ type Account interface {
 	// Offer opens a handoff. The key makes a repeated call the same step.
 	Offer(ctx context.Context, o participant.Offer, key string) (participant.Filed, error)
 	// Take takes a step in a handoff. The key is as for Offer.
-	Take(ctx context.Context, id string, verb federation.Verb, s participant.Step, key string) (participant.Filed, error)
+	Take(ctx context.Context, id string, verb federation.Verb, s participant.StepRequest, key string) (participant.Filed, error)
 	// Whois returns the names of a participant.
 	Whois(ctx context.Context, who string) ([]participant.Person, error)
-	Say(ctx context.Context, m participant.Message, key string) (participant.Sent, error)
+	Say(ctx context.Context, m participant.MessageRequest, key string) (participant.Sent, error)
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
 	// Explain returns what became of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)

@@ -231,7 +231,7 @@ func TestAClientIsToldOfResourcesThatItWatches(t *testing.T) {
 			}
 		}
 		until(t, "both to be watched", func() bool { return w.Woken.Waiting() == 2 })
-		if _, err := scout.account().Take(t.Context(), id, federation.Accept, participant.Step{}, ""); err != nil {
+		if _, err := scout.account().Take(t.Context(), id, federation.Accept, participant.StepRequest{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-updates; got != "handoff://"+id {

@@ -159,7 +159,7 @@ func (a Account) Offer(ctx context.Context, o Offer, key string) (Filed, error) 
 }
 
 // Take takes a step in a handoff, as [Access.Take] does.
-func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s Step, key string) (Filed, error) {
+func (a Account) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return a.Access.Take(ctx, a.Caller, id, verb, s, Request{Key: key})
 }
 

@@ -14,9 +14,9 @@ import (
 	"baton/federation/signing"
 )
 
-// Message is a request to write to another participant. Its JSON is the body of the same request at
+// MessageRequest is a request to write to another participant. Its JSON is the body of the same request at
 // REST.
-type Message struct {
+type MessageRequest struct {
 	Handoff string `json:"handoff,omitempty,omitzero"` // that the text is about; "" for none
 	Text    string `json:"text"`
 	To      string `json:"to"` // a DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN
@@ -40,7 +40,7 @@ const (
 
 // Say writes to another participant. When Say returns nil the message is on disk. A request with
 // the key of an earlier one is the same message.
-func (a *Access) Say(ctx context.Context, who Caller, m Message, key string) (Sent, error) {
+func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key string) (Sent, error) {
 	from, err := who.Person()
 	if err != nil {
 		return Sent{}, err
@@ -72,7 +72,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m Message, key string) (Se
 	text, err := json.Marshal(struct {
 		DID     federation.DID `json:"did"`
 		Request string         `json:"request"`
-		Body    Message        `json:"body"`
+		Body    MessageRequest `json:"body"`
 	}{from, http.MethodPost + " " + Path + "messages", m})
 	if err != nil {
 		return Sent{}, err
@@ -128,11 +128,11 @@ func (a *Access) recipient(ctx context.Context, to string) (bridge.Recipient, er
 }
 
 // Say writes to another participant, as [Access.Say] does.
-func (a Account) Say(ctx context.Context, m Message, key string) (Sent, error) {
+func (a Account) Say(ctx context.Context, m MessageRequest, key string) (Sent, error) {
 	return a.Access.Say(ctx, a.Caller, m, key)
 }
 
 // Say is [Account.Say].
-func (r Remote) Say(ctx context.Context, m Message, key string) (Sent, error) {
+func (r Remote) Say(ctx context.Context, m MessageRequest, key string) (Sent, error) {
 	return invoke[Sent](ctx, r, "say", sayCall{m, key})
 }

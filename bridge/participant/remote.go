@@ -42,13 +42,13 @@ type (
 		Key   string `json:"key"`
 	}
 	sayCall struct {
-		Message Message `json:"message"`
-		Key     string  `json:"key"`
+		Message MessageRequest `json:"message"`
+		Key     string         `json:"key"`
 	}
 	takeCall struct {
 		ID   string          `json:"id"`
 		Verb federation.Verb `json:"verb"`
-		Step Step            `json:"step"`
+		Step StepRequest     `json:"step"`
 		Key  string          `json:"key"`
 	}
 )
@@ -246,7 +246,7 @@ func (r Remote) Offer(ctx context.Context, o Offer, key string) (Filed, error) {
 }
 
 // Take is [Account.Take].
-func (r Remote) Take(ctx context.Context, id string, verb federation.Verb, s Step, key string) (Filed, error) {
+func (r Remote) Take(ctx context.Context, id string, verb federation.Verb, s StepRequest, key string) (Filed, error) {
 	return invoke[Filed](ctx, r, "take", takeCall{id, verb, s, key})
 }
 

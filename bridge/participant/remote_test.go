@@ -99,7 +99,7 @@ func TestARemoteAccountDoesWhatALocalOneDoes(t *testing.T) {
 	if version, err := worker.Moved(ctx, filed.ID, 0, time.Minute); err != nil || version != 1 {
 		t.Errorf("the version is %d, %v", version, err)
 	}
-	if _, err := worker.Take(ctx, filed.ID, federation.Accept, participant.Step{Note: "at once"}, ""); err != nil {
+	if _, err := worker.Take(ctx, filed.ID, federation.Accept, participant.StepRequest{Note: "at once"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	same := func(what string, remote any, err error, want any, wanted error) {
@@ -141,10 +141,10 @@ func TestARemoteAccountIsRefusedAsALocalOneIs(t *testing.T) {
 	}
 	w.Join("#ops", scout())
 	w.Join("#ops", stranger())
-	if _, err := w.as(scout()).Take(ctx, filed.ID, federation.Claim, participant.Step{}, ""); err != nil {
+	if _, err := w.as(scout()).Take(ctx, filed.ID, federation.Claim, participant.StepRequest{}, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.as(eliza()).Take(ctx, filed.ID, federation.Claim, participant.Step{}, "")
+	_, err = w.as(eliza()).Take(ctx, filed.ID, federation.Claim, participant.StepRequest{}, "")
 	if lost, ok := errors.AsType[*participant.LostError](err); !ok || lost.Assignee != scout() || codeOf(err) != string(federation.IllegalStep) {
 		t.Errorf("a lost claim is answered %v", err)
 	}

@@ -15,7 +15,7 @@ type Unsigned struct {
 	Offer *Offer          `json:"offer,omitempty"` // nil for a step in a handoff
 	ID    string          `json:"id,omitempty"`    // of the handoff of the step
 	Verb  federation.Verb `json:"verb,omitempty"`
-	Step  Step            `json:"step,omitzero"`
+	Step  StepRequest     `json:"step,omitzero"`
 	// Stale is an ID that the home refused as too old or too new; zero for none.
 	Stale federation.EventID `json:"stale,omitzero"`
 }

@@ -35,8 +35,8 @@ type Offer struct {
 	To          string          `json:"to,omitempty,omitzero"` // "" for anyone
 }
 
-// Step is a request to take a step in a handoff. Its members mean the same as in [Offer].
-type Step struct {
+// StepRequest is a request to take a step in a handoff. Its members mean the same as in [Offer].
+type StepRequest struct {
 	Context     json.RawMessage `json:"context,omitempty,omitzero"`
 	ContextHash string          `json:"context_hash,omitempty,omitzero"`
 	Document    string          `json:"document,omitempty,omitzero"`
@@ -131,7 +131,7 @@ func askOffer(who Caller, o Offer) (ask, error) {
 }
 
 // Take takes a step in the handoff of an ID. Its answer is as that of [Access.Offer].
-func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s Step, r Request) (Filed, error) {
+func (a *Access) Take(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest, r Request) (Filed, error) {
 	q, err := a.askStep(ctx, who, id, verb, s)
 	if err != nil {
 		return Filed{}, err
@@ -140,7 +140,7 @@ func (a *Access) Take(ctx context.Context, who Caller, id string, verb federatio
 }
 
 // askStep reads a step of a caller in the handoff of an ID.
-func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s Step) (ask, error) {
+func (a *Access) askStep(ctx context.Context, who Caller, id string, verb federation.Verb, s StepRequest) (ask, error) {
 	from, err := who.Person()
 	if err != nil {
 		return ask{}, err

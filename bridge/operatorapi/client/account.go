@@ -55,7 +55,7 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 }
 
 // Take takes a step in a handoff, as [participant.Account.Take] does.
-func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s participant.Step, key string) (participant.Filed, error) {
+func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s participant.StepRequest, key string) (participant.Filed, error) {
 	if a.key == nil {
 		return a.Remote.Take(ctx, id, verb, s, key)
 	}
@@ -64,7 +64,7 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	}
 	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: contract.Ask{Note: s.Note}}
 	return a.once(ctx, step, s.Context, participant.Unsigned{Key: key, ID: id, Verb: verb, Step: s}, func(p contract.Proof) (participant.Filed, error) {
-		return a.Remote.Take(ctx, id, verb, participant.Step{Document: p.Document, Signature: p.Signature}, "")
+		return a.Remote.Take(ctx, id, verb, participant.StepRequest{Document: p.Document, Signature: p.Signature}, "")
 	})
 }
 
