@@ -47,12 +47,14 @@ func info() openapi.Object {
 }
 
 func TestTheContractIsThatOfTheRoutes(t *testing.T) {
-	want, err := openapi.Write(openapi.API{
-		Prefix: operatorapi.Prefix, Info: info(), Error: reflect.TypeFor[bridge.ProblemError](), Routes: operatorapi.Declared(), Source: filepath.Join("..", ".."),
+	described, err := openapi.Describe(openapi.API{
+		Prefix: operatorapi.Prefix, Info: info(), Bearer: "An operator token.", Error: reflect.TypeFor[bridge.ProblemError](),
+		Routes: operatorapi.Declared(), Source: filepath.Join("..", ".."),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := described.YAML()
 	if *update {
 		if err := os.WriteFile(contractFile, []byte(want), 0o600); err != nil {
 			t.Fatal(err)

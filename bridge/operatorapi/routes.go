@@ -175,7 +175,7 @@ type listing[T any] struct {
 func list[In contract.List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx context.Context, in In) (listing[T], error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return func(w http.ResponseWriter, request *http.Request) (any, error) {
-			in, err := route.Read[In](request)
+			in, err := route.Read[In](request, route.MaxBodyBytes)
 			if err != nil {
 				return nil, err
 			}

@@ -9,23 +9,25 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"time"
 
 	"baton/bridge"
 	"baton/federation"
 )
 
-// maxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
+// MaxBodyBytes bounds a JSON body: a context of 4 KiB, a signed document with the same again, and the
 // rest.
-const maxBodyBytes = 64 << 10
+const MaxBodyBytes = 64 << 10
 
 // Place is a part of a request.
 type Place string
 
 // The places of fields.
 const (
-	InPath  Place = "path"
-	InQuery Place = "query"
-	InBody  Place = "body"
+	InPath   Place = "path"
+	InQuery  Place = "query"
+	InHeader Place = "header"
+	InBody   Place = "body"
 )
 
 // Field is a field of the request of a route.
@@ -42,7 +44,7 @@ type Field struct {
 
 // jsonBody is implemented by pointers to a [Body].
 type jsonBody interface {
-	decode(from io.Reader)
+	decode(from io.Reader, most int64, needed bool)
 	encode() ([]byte, error)
 }
 
@@ -58,7 +60,7 @@ func Fields(in reflect.Type) []Field {
 		if len(f.Index) > 1 {
 			field.Owner = in.FieldByIndex(f.Index[:len(f.Index)-1]).Type
 		}
-		for _, place := range []Place{InPath, InQuery, InBody} {
+		for _, place := range []Place{InPath, InQuery, InHeader, InBody} {
 			if name, ok := f.Tag.Lookup(string(place)); ok {
 				field.Place, field.Name = place, name
 			}
@@ -73,12 +75,22 @@ func Fields(in reflect.Type) []Field {
 	return all
 }
 
-// read sets a field to its part of a request.
-func (f Field) read(into reflect.Value, request *http.Request, query url.Values) error {
-	switch given := query[f.Name]; {
+// Optional reports whether a request may lack a body.
+func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
+
+// read sets a field to its part of a request, whose JSON body has a maximum size.
+func (f Field) read(into reflect.Value, request *http.Request, query url.Values, most int64) error {
+	given := query[f.Name]
+	if f.Place == InHeader {
+		given = request.Header.Values(f.Name)
+	}
+	if text, ok := f.Tag.Lookup("default"); ok && len(given) == 0 {
+		given = []string{text}
+	}
+	switch {
 	case f.Place == InBody:
 		if body, ok := reflect.TypeAssert[jsonBody](into.Addr()); ok {
-			body.decode(request.Body)
+			body.decode(request.Body, most, !f.Optional())
 		} else {
 			into.Set(reflect.ValueOf(request.Body))
 		}
@@ -95,12 +107,28 @@ func (f Field) read(into reflect.Value, request *http.Request, query url.Values)
 		into.SetBool(true)
 	case f.Type.Kind() == reflect.String:
 		into.SetString(given[0])
+	case f.Type == reflect.TypeFor[*bool]():
+		yes, err := strconv.ParseBool(given[0])
+		if err != nil {
+			return bridge.UsageProblem(f.Name + ": want true or false")
+		}
+		into.Set(reflect.ValueOf(&yes))
+	case f.Type == reflect.TypeFor[time.Time]():
+		moment, err := time.Parse(time.RFC3339, given[0])
+		if err != nil {
+			return bridge.UsageProblem(f.Name + ": want a time of RFC 3339")
+		}
+		into.Set(reflect.ValueOf(moment))
 	default:
 		number, err := strconv.Atoi(given[0])
 		if err != nil || f.outside(number) {
 			return bridge.UsageProblem(fmt.Sprintf("%s is a number from %s to %s", f.Name, f.Tag.Get("minimum"), f.Tag.Get("maximum")))
 		}
-		into.Set(reflect.ValueOf(&number))
+		if f.Type.Kind() == reflect.Int {
+			into.SetInt(int64(number))
+		} else {
+			into.Set(reflect.ValueOf(&number))
+		}
 	}
 	return nil
 }
@@ -115,17 +143,15 @@ func (f Field) outside(number int) bool {
 	return err == nil && number > most
 }
 
-// text returns a query parameter, and false for an absent one.
+// text returns a parameter of the query or the header, and false for an absent one.
 func (f Field) text(part reflect.Value) (string, bool) {
-	switch {
-	case part.IsZero():
+	if part.IsZero() {
 		return "", false
-	case f.Type.Kind() == reflect.Bool:
-		return "true", true
-	case f.Type.Kind() == reflect.Pointer:
-		return strconv.FormatInt(part.Elem().Int(), 10), true
 	}
-	return part.String(), true
+	if moment, ok := reflect.TypeAssert[time.Time](part); ok {
+		return moment.Format(time.RFC3339Nano), true
+	}
+	return fmt.Sprint(reflect.Indirect(part).Interface()), true
 }
 
 // content returns a body as it is sent.
@@ -158,20 +184,22 @@ func (b Body[T]) Read() (T, error) { return b.content, b.err }
 
 func (b *Body[T]) encode() ([]byte, error) { return json.Marshal(b.content) }
 
-func (b *Body[T]) decode(from io.Reader) {
+func (b *Body[T]) decode(from io.Reader, most int64, needed bool) {
 	var content T // a failed decoder leaves a part of the content behind
-	if b.err = decode(from, &content); b.err == nil {
+	if b.err = decode(from, most, needed, &content); b.err == nil {
 		b.content = content
 	}
 }
 
-func decode(from io.Reader, into any) error {
-	text, err := io.ReadAll(io.LimitReader(from, maxBodyBytes+1))
+func decode(from io.Reader, most int64, needed bool, into any) error {
+	text, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {
 	case err != nil:
 		return bridge.UsageProblem("the body ended too early")
-	case len(text) > maxBodyBytes:
-		return bridge.UsageProblem(fmt.Sprintf("a body is at most %d bytes", maxBodyBytes))
+	case int64(len(text)) > most:
+		return bridge.UsageProblem(fmt.Sprintf("a body is at most %d bytes", most))
+	case len(text) == 0 && !needed:
+		return nil
 	}
 	if err := federation.ExactJSON(text); err != nil {
 		return bridge.UsageProblem("the body is not acceptable JSON: " + err.Error())

@@ -4,16 +4,24 @@
 // The request of a route is a struct. The tag of a field names its place in the request:
 //
 //	path:"name"        a wildcard of the path; the field is a string
-//	query:"name"       a query parameter; a string, an *int, or a bool, true for each value of the parameter
+//	query:"name"       a query parameter; a string, an int, a *bool, a time, or a bool, true for each value of the parameter
+//	header:"Name"      a header, of the same types
 //	body:"media/type"  the body as it is; the field is an [io.Reader]
 //
-// The tags minimum and maximum bound a number. A field of type [Body] is the body as JSON. An
-// embedded struct adds its fields. The comment of a field describes it in the OpenAPI document.
+// A number may be an *int, to tell 0 from none. A field of type [Body] is the body as JSON, which
+// the tag optional:"true" does not require. An embedded struct adds its fields. The comment of a
+// field describes it in the OpenAPI document.
+//
+// More tags limit the values of a field: minimum and maximum a number, minLength, maxLength, pattern
+// and enum a text, and maxItems a list. The tag default has the value for an absent number. The tag
+// schema names a [Text], of which each value is one, and the tag type the JSON types of free JSON.
 package route
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,9 +45,13 @@ type Spec struct {
 	Path    string           // below the prefix of the API, with the wildcards of [http.ServeMux]
 	Scope   federation.Scope // the scope that a caller needs
 	Summary string
-	Answers []Success // nil for status 200; an Out with several chooses one as a [Statused]
-	Media   string    // media type of a [File]; "" for JSON
-	Slow    bool      // may take longer than the timeouts of clients and servers
+
+	Description string
+	Public      bool      // needs no token
+	Answers     []Success // nil for status 200; an Out with several chooses one as a [Statused]
+	Media       string    // media type of an answer that is not JSON
+	Slow        bool      // may take longer than the timeouts of clients and servers
+	Cached      bool      // an answer has an ETag, and is not sent to a client that has it
 }
 
 // Route is one route of an API: In is the request, and Out the answer. It has no methods: the
@@ -50,7 +62,24 @@ type Route[In, Out any] Spec
 type Success struct {
 	Status  int
 	Meaning string
+	Headers []Header
 }
+
+// Header is a header of an answer.
+type Header struct{ Name, Meaning string }
+
+// None is an answer without a body.
+type None struct{}
+
+// Text is a kind of texts that has a name.
+type Text struct {
+	Name, Description string
+	Pattern           string // a regular expression that matches the whole text
+	MaxLength         int    // in characters; 0 for no limit
+}
+
+// Headed is an answer with headers of its own.
+type Headed interface{ AnswerHeader(header http.Header) }
 
 // Statused is an answer that chooses among the statuses of its route.
 type Statused interface{ AnswerStatus() int }
@@ -79,7 +108,7 @@ type Answer func(w http.ResponseWriter, r *http.Request) (any, error)
 // Answering returns an answer that reads the request and calls serve.
 func Answering[In, Out any](_ Route[In, Out], serve func(ctx context.Context, in In) (Out, error)) Answer {
 	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		in, err := Read[In](r)
+		in, err := Read[In](r, MaxBodyBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +121,7 @@ func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Re
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := answer(w, r)
 		if err == nil && out != nil {
-			err = s.write(w, out)
+			err = s.write(w, r, out)
 		}
 		if err != nil {
 			fail(w, r, err)
@@ -100,25 +129,26 @@ func (s Spec) Handler(answer Answer, fail func(w http.ResponseWriter, r *http.Re
 	})
 }
 
-// Read returns the content of a request. Its error is the problem of a malformed parameter. The
-// error of a malformed body is that of [Body.Read], so that a handler checks the path first.
-func Read[In any](request *http.Request) (In, error) {
+// Read returns the content of a request, whose JSON body has at most some bytes. Its error is the
+// problem of a malformed parameter. The error of a malformed body is that of [Body.Read], so that a
+// handler checks the path first.
+func Read[In any](request *http.Request, most int64) (In, error) {
 	var in In
-	err := read(reflect.ValueOf(&in).Elem(), request)
+	err := read(reflect.ValueOf(&in).Elem(), request, most)
 	return in, err
 }
 
-func read(into reflect.Value, request *http.Request) error {
+func read(into reflect.Value, request *http.Request, most int64) error {
 	query := request.URL.Query()
 	for _, f := range Fields(into.Type()) {
-		if err := f.read(into.FieldByIndex(f.index), request, query); err != nil {
+		if err := f.read(into.FieldByIndex(f.index), request, query, most); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s Spec) write(w http.ResponseWriter, out any) error {
+func (s Spec) write(w http.ResponseWriter, r *http.Request, out any) error {
 	if file, ok := out.(File); ok {
 		if c, ok := file.Content.(io.Closer); ok {
 			defer func() { _ = c.Close() }() // it was only read
@@ -127,6 +157,16 @@ func (s Spec) write(w http.ResponseWriter, out any) error {
 		_, err := io.Copy(w, file.Content)
 		return err
 	}
+	status := http.StatusOK
+	if chosen, ok := out.(Statused); ok {
+		status = chosen.AnswerStatus()
+	} else if len(s.Answers) > 0 {
+		status = s.Answers[0].Status
+	}
+	if out == (None{}) {
+		w.WriteHeader(status)
+		return nil
+	}
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(out); err != nil {
 		return err
@@ -134,16 +174,39 @@ func (s Spec) write(w http.ResponseWriter, out any) error {
 	if s.Slow {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowAnswer)) // a writer without deadlines has none
 	}
-	status := http.StatusOK
-	if chosen, ok := out.(Statused); ok {
-		status = chosen.AnswerStatus()
-	} else if len(s.Answers) > 0 {
-		status = s.Answers[0].Status
+	if s.Cached {
+		tag := tagOf(text.Bytes())
+		if matches(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		w.Header().Set("ETag", tag)
+	}
+	if headed, ok := out.(Headed); ok {
+		headed.AnswerHeader(w.Header())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, err := text.WriteTo(w)
 	return err
+}
+
+// tagOf returns the entity tag of a document and a newline.
+func tagOf(text []byte) string {
+	sum := sha256.Sum256(bytes.TrimSuffix(text, []byte("\n")))
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}
+
+// matches reports whether a client has an answer already.
+//
+// spec: RFC 9110 §13.1.2
+func matches(ifNoneMatch, tag string) bool {
+	for candidate := range strings.SplitSeq(ifNoneMatch, ",") {
+		if candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/"); candidate == "*" || candidate == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // NameError is the error for a name that the path of a request cannot have.
@@ -159,7 +222,7 @@ func (e *NameError) Unwrap() error { return e.err }
 // [*NameError] for a name that no path can have.
 func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.Request, error) {
 	value := reflect.ValueOf(in)
-	names, query := map[string]string{}, url.Values{}
+	names, query, header := map[string]string{}, url.Values{}, http.Header{}
 	var body io.Reader
 	var media string
 	for _, f := range Fields(value.Type()) {
@@ -170,6 +233,10 @@ func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.R
 		case InQuery:
 			if text, ok := f.text(part); ok {
 				query.Set(f.Name, text)
+			}
+		case InHeader:
+			if text, ok := f.text(part); ok {
+				header.Set(f.Name, text)
 			}
 		case InBody:
 			media = f.Name
@@ -194,6 +261,7 @@ func (s Spec) Request(ctx context.Context, base, prefix string, in any) (*http.R
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
+	request.Header = header
 	if body != nil {
 		request.Header.Set("Content-Type", media)
 	}

@@ -1,4 +1,4 @@
-// Package openapi writes the OpenAPI document of an API from its routes, for tests that compare it
+// Package openapi derives the OpenAPI document of an API from its routes, for tests that compare it
 // with a committed file. Its descriptions are the comments of the sources.
 package openapi
 
@@ -13,17 +13,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"baton/bridge/route"
 )
 
 // API is an API to describe: its header, errors and routes.
 type API struct {
-	Prefix string // of all paths
-	Info   Object // the first members of the document
-	Error  reflect.Type
-	Routes []route.Description
-	Source string // the folder of the module, with the sources of its types
+	Prefix  string // of all paths
+	Info    Object // the first members of the document
+	Bearer  string // describes the token of a caller
+	Error   reflect.Type
+	Headers []route.Header // of an error
+	Routes  []route.Description
+	Pushes  map[string]route.Description // by the ID of the route that asks for it; the path is the expression of the callback
+	Asks    []reflect.Type               // documents of clients that no route has
+	Tells   []reflect.Type               // documents of the server that no route has
+	Texts   []route.Text
+	Source  string // the folder of the module, with the sources of its types
 }
 
 // document collects the components of a document.
@@ -36,8 +43,8 @@ type document struct {
 	requests   map[reflect.Type]bool // documents of requests, which have no further members
 }
 
-// Write returns the document of an API as YAML.
-func Write(api API) (string, error) {
+// Describe returns the document of an API.
+func Describe(api API) (Object, error) {
 	d := document{
 		API: api, comments: comments{root: api.Source, found: map[string]string{}},
 		parameters: map[string]Object{}, schemas: map[string]Object{}, requests: map[reflect.Type]bool{},
@@ -49,20 +56,53 @@ func Write(api API) (string, error) {
 			}
 		}
 	}
-	failure := Object{{"description", "Why not."}, {"content", Object{{"application/problem+json", Object{{"schema", d.schema(api.Error)}}}}}}
+	for _, t := range api.Asks {
+		d.addRequest(t)
+	}
+	for _, text := range api.Texts {
+		d.schemas[text.Name] = schemaOf(text)
+	}
+	failure := Object{{"description", "Why not."}}
+	failure = append(failure, headersOf(api.Headers, "integer")...)
+	failure = append(failure, Member{"content", Object{{"application/problem+json", Object{{"schema", d.schema(api.Error)}}}}})
 	paths := d.paths()
+	for _, t := range slices.Concat(api.Asks, api.Tells) {
+		d.schema(t)
+	}
 	all := slices.Concat(api.Info, Object{
 		{"servers", []any{Object{{"url", "/"}}}},
 		{"security", []any{Object{{"bearer", []any{}}}}},
 		{"paths", paths},
 		{"components", Object{
-			{"securitySchemes", Object{{"bearer", Object{{"type", "http"}, {"scheme", "bearer"}, {"description", "An operator token."}}}}},
+			{"securitySchemes", Object{{"bearer", Object{{"type", "http"}, {"scheme", "bearer"}, {"description", api.Bearer}}}}},
 			{"parameters", sorted(d.parameters)},
 			{"responses", Object{{"Failure", failure}}},
 			{"schemas", sorted(d.schemas)},
 		}},
 	})
-	return all.yaml(), d.comments.err
+	return all, d.comments.err
+}
+
+// schemaOf returns the schema of a kind of texts.
+func schemaOf(text route.Text) Object {
+	schema := Object{{"type", "string"}}.described(text.Description)
+	if text.MaxLength > 0 {
+		schema = append(schema, Member{"maxLength", text.MaxLength})
+	}
+	return append(schema, Member{"pattern", text.Pattern})
+}
+
+// headersOf returns the member of a response with headers, if it has any.
+func headersOf(headers []route.Header, kind string) Object {
+	var all Object
+	for _, each := range headers {
+		header := Object{}.described(each.Meaning)
+		all = append(all, Member{each.Name, append(header, Member{"schema", Object{{"type", kind}}})})
+	}
+	if all == nil {
+		return nil
+	}
+	return Object{{"headers", all}}
 }
 
 func sorted(all map[string]Object) Object {
@@ -132,18 +172,28 @@ func (d *document) inPath(r route.Description) []any {
 }
 
 func (d *document) operation(r route.Description) Object {
-	operation := Object{{"operationId", r.ID}, {"tags", []any{r.Tag}}, {"x-scope", string(r.Scope)}, {"summary", r.Summary}}
+	operation := Object{{"operationId", r.ID}}
+	if r.Tag != "" {
+		operation = append(operation, Member{"tags", []any{r.Tag}})
+	}
+	if r.Scope != "" {
+		operation = append(operation, Member{"x-scope", string(r.Scope)})
+	}
+	operation = append(operation, Member{"summary", r.Summary}).described(r.Description)
+	if r.Public {
+		operation = append(operation, Member{"security", []any{}})
+	}
 	var parameters []any
 	var body Object
 	watched := false
 	for _, field := range route.Fields(r.In) {
 		switch field.Place {
 		case route.InPath: // it belongs to the path
-		case route.InQuery:
-			parameters = append(parameters, d.inQuery(field))
+		case route.InQuery, route.InHeader:
+			parameters = append(parameters, d.parameter(field))
 			watched = watched || field.Name == "watch"
 		case route.InBody:
-			body = Object{{"required", true}}.described(d.comments.of(field.Owner, field.Field))
+			body = Object{{"required", !field.Optional()}}.described(d.comments.of(field.Owner, field.Field))
 			schema := Object{{"type", "string"}, {"format", "binary"}}
 			if t := Document(field); t != nil {
 				schema = d.schema(t)
@@ -157,29 +207,55 @@ func (d *document) operation(r route.Description) Object {
 	if body != nil {
 		operation = append(operation, Member{"requestBody", body})
 	}
+	operation = append(operation, Member{"responses", d.responses(r, watched)})
+	if push, ok := d.Pushes[r.ID]; ok {
+		method := Object{{strings.ToLower(push.Method), d.operation(push)}}
+		operation = append(operation, Member{"callbacks", Object{{push.ID, Object{{push.Path, method}}}}})
+	}
+	return operation
+}
+
+// responses returns the responses of a route. The receiver of a push has no failure of ours.
+func (d *document) responses(r route.Description, watched bool) Object {
 	var responses Object
 	answers := r.Answers
 	if answers == nil {
 		answers = []route.Success{{Status: http.StatusOK, Meaning: "Done."}}
 	}
 	for _, answer := range answers {
-		content := Object{{"application/json", Object{{"schema", d.answer(r)}}}}
-		if r.Media != "" {
-			content[0].Name = r.Media
+		headers := answer.Headers
+		if r.Cached {
+			headers = append(slices.Clone(headers), route.Header{Name: "ETag"})
 		}
-		if watched {
-			line := Object{{"type", "string"}, {"description", "Each line is one item of a page."}}
-			content = append(content, Member{"application/jsonl", Object{{"schema", line}}})
+		response := append(Object{{"description", answer.Meaning}}, headersOf(headers, "string")...)
+		if r.Out != reflect.TypeFor[route.None]() {
+			content := Object{{"application/json", Object{{"schema", d.answer(r)}}}}
+			if r.Media != "" {
+				content[0].Name = r.Media
+			}
+			if watched {
+				line := Object{{"type", "string"}, {"description", "Each line is one item of a page."}}
+				content = append(content, Member{"application/jsonl", Object{{"schema", line}}})
+			}
+			response = append(response, Member{"content", content})
 		}
-		responses = append(responses, Member{strconv.Itoa(answer.Status), Object{{"description", answer.Meaning}, {"content", content}}})
+		responses = append(responses, Member{strconv.Itoa(answer.Status), response})
 	}
-	responses = append(responses, Member{"default", Object{{"$ref", "#/components/responses/Failure"}}})
-	return append(operation, Member{"responses", responses})
+	if r.Cached {
+		responses = append(responses, Member{"304", Object{{"description", "Nothing has changed since the ETag."}}})
+	}
+	if !strings.HasPrefix(r.Path, "{$") {
+		responses = append(responses, Member{"default", Object{{"$ref", "#/components/responses/Failure"}}})
+	}
+	return responses
 }
 
 func (d *document) answer(r route.Description) Object {
-	if r.Out == reflect.TypeFor[route.File]() {
+	switch r.Out {
+	case reflect.TypeFor[route.File]():
 		return Object{{"type", "string"}, {"format", "binary"}}
+	case reflect.TypeFor[json.RawMessage]():
+		return Object{{"type", "object"}}
 	}
 	return d.schema(r.Out)
 }
@@ -188,7 +264,9 @@ func (d *document) answer(r route.Description) Object {
 func (d *document) shared(owner reflect.Type) bool {
 	users := 0
 	for _, r := range d.Routes {
-		has := func(field route.Field) bool { return field.Place == route.InQuery && field.Owner == owner }
+		has := func(field route.Field) bool {
+			return (field.Place == route.InQuery || field.Place == route.InHeader) && field.Owner == owner
+		}
 		if slices.ContainsFunc(route.Fields(r.In), has) {
 			users++
 		}
@@ -196,9 +274,9 @@ func (d *document) shared(owner reflect.Type) bool {
 	return users > 1
 }
 
-// inQuery returns a query parameter. One that several routes have is a component.
-func (d *document) inQuery(field route.Field) Object {
-	parameter := Object{{"name", field.Name}, {"in", "query"}}
+// parameter returns a parameter of the query or the header. One that several routes have is a component.
+func (d *document) parameter(field route.Field) Object {
+	parameter := Object{{"name", field.Name}, {"in", string(field.Place)}}
 	if field.Type.Kind() == reflect.Bool {
 		parameter = append(parameter, Member{"allowEmptyValue", true})
 	}
@@ -217,20 +295,51 @@ func (d *document) inQuery(field route.Field) Object {
 
 // valued returns the schema of a field with the limits of its tag.
 func (d *document) valued(t reflect.Type, tag reflect.StructTag) Object {
+	if name := tag.Get("schema"); name != "" && t.Kind() == reflect.String {
+		return Object{{"$ref", "#/components/schemas/" + name}}
+	}
 	schema := d.schema(t)
-	for _, name := range []string{"minimum", "maximum"} {
+	if name := tag.Get("schema"); name != "" {
+		schema = Object{{"type", "array"}, {"items", Object{{"$ref", "#/components/schemas/" + name}}}}
+	}
+	if kinds := tag.Get("type"); kinds != "" {
+		schema = Object{{"type", oneOrMore(kinds)}}
+	}
+	for _, name := range []string{"minimum", "maximum", "minLength", "maxLength", "maxItems"} {
 		if text := tag.Get(name); text != "" {
 			schema = append(schema, Member{name, json.Number(text)})
 		}
 	}
+	if text := tag.Get("pattern"); text != "" {
+		schema = append(schema, Member{"pattern", text})
+	}
 	if text := tag.Get("enum"); text != "" {
-		var values []any
-		for value := range strings.SplitSeq(text, ",") {
-			values = append(values, value)
+		schema = append(schema, Member{"enum", list(text)})
+	}
+	if text := tag.Get("default"); text != "" {
+		var value any = text
+		if t.Kind() == reflect.Int {
+			value = json.Number(text)
 		}
-		schema = append(schema, Member{"enum", values})
+		schema = append(schema, Member{"default", value})
 	}
 	return schema
+}
+
+// list returns the values of a tag.
+func list(text string) (values []any) {
+	for value := range strings.SplitSeq(text, ",") {
+		values = append(values, value)
+	}
+	return values
+}
+
+// oneOrMore returns one value of a tag, or all of them.
+func oneOrMore(text string) any {
+	if values := list(text); len(values) > 1 {
+		return values
+	}
+	return text
 }
 
 // schema returns the schema of a type: that of a struct is a component.
@@ -238,6 +347,8 @@ func (d *document) schema(t reflect.Type) Object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
 		return Object{}
+	case t == reflect.TypeFor[time.Time]():
+		return Object{{"type", "string"}, {"format", "date-time"}}
 	case t.Implements(reflect.TypeFor[json.Marshaler]()):
 		return d.component(t, func() Object {
 			return Object{{"type", "string"}, {"description", d.comments.of(t, "")}}
@@ -294,7 +405,7 @@ func nameOf(t reflect.Type) string {
 func (d *document) object(t reflect.Type) Object {
 	schema := Object{{"type", "object"}}
 	if !instance.MatchString(t.Name()) {
-		schema = schema.described(d.comments.of(t, ""))
+		schema = schema.described(predicate(d.comments.of(t, "")))
 	}
 	var required []any
 	var properties Object
@@ -309,6 +420,27 @@ func (d *document) object(t reflect.Type) Object {
 		schema = append(schema, Member{"properties", properties})
 	}
 	return schema
+}
+
+// orNull returns the schema of a value that may be null.
+func orNull(schema Object) Object {
+	if schema[0].Name == "$ref" {
+		return Object{{"oneOf", []any{schema, Object{{"type", "null"}}}}}
+	}
+	schema[0].Value = []any{schema[0].Value, "null"} // the type
+	return schema
+}
+
+// subject matches the subject at the start of the comment of a type.
+var subject = regexp.MustCompile(`^[A-Z]\w* is `)
+
+// predicate returns the comment of a type without its subject, if it says what the type is.
+func predicate(comment string) string {
+	text := subject.ReplaceAllString(comment, "")
+	if text == comment {
+		return comment
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // members adds the members of a struct, and of the structs in it. The members of an embedded pointer
@@ -327,12 +459,16 @@ func (d *document) members(t reflect.Type, needed bool, required *[]any, propert
 		if name == "-" {
 			continue
 		}
+		always := needed && !strings.HasPrefix(options, "omit")
 		schema := d.valued(field.Type, field.Tag)
+		if field.Type.Kind() == reflect.Pointer && always { // no value is null
+			schema = orNull(schema)
+		}
 		if len(schema) == 0 || schema[0].Name != "$ref" {
 			schema = schema.described(d.comments.of(t, field.Name))
 		}
 		*properties = append(*properties, Member{name, schema})
-		if needed && !strings.HasPrefix(options, "omit") {
+		if always {
 			*required = append(*required, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -23,6 +24,26 @@ func (o Object) described(text string) Object {
 		return o
 	}
 	return append(o, Member{"description", text})
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (o Object) MarshalJSON() ([]byte, error) {
+	text := []byte{'{'}
+	for i, each := range o {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		name, err := json.Marshal(each.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(each.Value)
+		if err != nil {
+			return nil, err
+		}
+		text = append(append(append(text, name...), ':'), value...)
+	}
+	return append(text, '}'), nil
 }
 
 // maxFlow is the length up to which an object is written in one line.
@@ -67,8 +88,8 @@ func flow(value any) string {
 	return fmt.Sprint(value)
 }
 
-// yaml returns the document, with its top level as a block.
-func (o Object) yaml() string {
+// YAML returns a document, with its top level as a block.
+func (o Object) YAML() string {
 	var out strings.Builder
 	for _, each := range o {
 		writeMember(&out, "", each)
