@@ -1,7 +1,6 @@
 package agentapi
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -9,45 +8,38 @@ import (
 	"baton/federation"
 )
 
-// actionsLimit is how many handoffs a list of actions has that names no limit.
-//
-// spec: freeq §5.1
-const actionsLimit = 100
-
 // maxPages bounds how many pages are read for one list of actions: each of them may have all its
 // handoffs with another assignee.
 const maxPages = 32
 
-// ListActions implements [contract.StrictServerInterface]: it lists the open handoffs in
-// the shape of freeq servers.
+// listActions lists the open handoffs in the shape of freeq servers.
 //
 // spec: freeq §5.1
-func (l *Link) ListActions(ctx context.Context, req contract.ListActionsRequestObject) (contract.ListActionsResponseObject, error) {
-	p, limit := req.Params, cmp.Or(req.Params.Limit, actionsLimit)
+func (l *Link) listActions(ctx context.Context, p contract.ActionQuery) (contract.Actions, error) {
+	answer := contract.Actions{Tasks: []contract.Action{}}
 	want := federation.Filter{State: federation.State(p.State), Kind: federation.Kind(p.Kind)}
 	if p.Assignee != "" {
 		if _, err := federation.ParseDID(p.Assignee); err != nil {
-			return nil, usage("assignee: " + err.Error())
+			return answer, usage("assignee: " + err.Error())
 		}
 		want.DID = federation.DID(p.Assignee)
 	}
-	answer := contract.Actions{Tasks: []contract.Action{}}
 	var after federation.Cursor
 	for range maxPages {
-		views, next, err := l.access.Page(ctx, callerOf(ctx).Caller, want, true, after, limit-len(answer.Tasks))
+		views, next, err := l.access.Page(ctx, callerOf(ctx).Caller, want, true, after, p.Limit-len(answer.Tasks))
 		if err != nil {
-			return nil, err
+			return answer, err
 		}
 		for _, v := range views {
 			if p.Assignee == "" || string(v.Assignee) == p.Assignee {
 				answer.Tasks = append(answer.Tasks, l.shapeAction(v))
 			}
 		}
-		if after = next; next == "" || len(answer.Tasks) >= limit {
+		if after = next; next == "" || len(answer.Tasks) >= p.Limit {
 			break
 		}
 	}
-	return contract.ListActions200JSONResponse(answer), nil
+	return answer, nil
 }
 
 func (l *Link) shapeAction(v federation.View) contract.Action {
@@ -76,14 +68,13 @@ func named(text string) *string {
 	return &text
 }
 
-// GetAction implements [contract.StrictServerInterface]. A step of the other dialect is
-// shown as it was signed there.
+// getAction shows a step of the other dialect as it was signed there.
 //
 // spec: freeq §5.1
-func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObject) (contract.GetActionResponseObject, error) {
+func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.ActionLog, error) {
 	view, err := l.access.Find(ctx, callerOf(ctx).Caller, req.ID)
 	if err != nil {
-		return nil, err
+		return contract.ActionLog{}, err
 	}
 	answer := contract.ActionLog{ActID: view.ID.String(), Venue: view.Venue, Events: []contract.ActionEvent{}}
 	if !view.Over {
@@ -91,18 +82,18 @@ func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObjec
 	}
 	for entry, err := range l.access.Log(ctx, view.ID, 0) {
 		if err != nil {
-			return nil, fmt.Errorf("read log: %w", err)
+			return contract.ActionLog{}, fmt.Errorf("read log: %w", err)
 		}
 		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // nothing else is in the log of a home
 	}
 	receipts, err := l.deps.Handoffs.Receipts(ctx, view.ID)
 	if err != nil {
-		return nil, fmt.Errorf("read receipts: %w", err)
+		return contract.ActionLog{}, fmt.Errorf("read receipts: %w", err)
 	}
 	for _, receipt := range receipts {
 		answer.Events = append(answer.Events, shapeActionEvent(receipt, nil))
 	}
-	return contract.GetAction200JSONResponse(answer), nil
+	return answer, nil
 }
 
 func shapeActionEvent(ev federation.Event, confirmed *string) contract.ActionEvent {

@@ -21,7 +21,6 @@ import (
 	"sync"
 
 	"baton/bridge"
-	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
 	"baton/bridge/participant"
 )
@@ -53,13 +52,11 @@ type Link struct {
 	topics     *participant.Topics[place, *page]
 	end        sync.Once
 	streams    chan struct{} // one token for each inbox watched here; full once Run has ended
-	checker    func() (*checker, error)
 }
 
 var (
-	_ bridge.Mounted                 = (*Link)(nil)
-	_ bridge.Authenticator           = (*Link)(nil)
-	_ contract.StrictServerInterface = (*Link)(nil)
+	_ bridge.Mounted       = (*Link)(nil)
+	_ bridge.Authenticator = (*Link)(nil)
 )
 
 // Open returns the API. It does no I/O.
@@ -70,7 +67,6 @@ func Open(cfg Config, d Deps) *Link {
 		access:     participant.Open(network, d.Deps),
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		streams:    make(chan struct{}, cfg.MaxStreams),
-		checker:    sync.OnceValues(newChecker), // the contract takes memory, and many gateways get no request
 	}
 	l.topics = participant.NewTopics(d.Wakes, l.read)
 	return l

@@ -12,6 +12,7 @@ import (
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
 	"baton/bridge/participant"
+	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -22,6 +23,8 @@ type callerKey struct{}
 // caller is the caller of a request, with the connection of the request.
 type caller struct {
 	participant.Caller
+
+	denied error // why the caller is unknown; nil for a known one
 
 	bearer  string // the header that says so
 	address string // of the client, without a port
@@ -45,79 +48,88 @@ func (l *Link) reauthenticate(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// CreateChallenge implements [contract.StrictServerInterface].
-func (l *Link) CreateChallenge(ctx context.Context, req contract.CreateChallengeRequestObject) (contract.CreateChallengeResponseObject, error) {
-	did, err := federation.ParseDID(req.Body.DID)
+func (l *Link) createChallenge(ctx context.Context, req route.Body[contract.ChallengeRequest]) (contract.Challenge, error) {
+	var none contract.Challenge
+	b, err := req.Read()
 	if err != nil {
-		return nil, usage("did: " + err.Error())
+		return none, err
+	}
+	did, err := federation.ParseDID(b.DID)
+	if err != nil {
+		return none, usage("did: " + err.Error())
 	}
 	if err := l.access.CheckBlocked(ctx, did); err != nil {
-		return nil, err
+		return none, err
 	}
 	challenge, ends := l.challenges.Issue(string(did), time.Now())
-	return contract.CreateChallenge200JSONResponse{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
+	return contract.Challenge{Challenge: l.audience() + challenge, ExpiresAt: ends.UTC()}, nil
 }
 
 // audience begins each challenge: the signer can read for which gateway and for what its signature is.
 func (l *Link) audience() string { return string(l.deps.Home) + "/login/" }
 
-// CreateToken implements [contract.StrictServerInterface]. The challenge is used up by a
-// valid and by an invalid signature, but not by an unverifiable one.
-func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
-	now := time.Now()
-	did, err := federation.ParseDID(req.Body.DID)
+// createToken returns the tokens of a new session. The challenge is used up by a valid and by an
+// invalid signature, but not by an unverifiable one.
+func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenRequest]) (contract.Tokens, error) {
+	now, none := time.Now(), contract.Tokens{}
+	b, err := req.Read()
 	if err != nil {
-		return nil, usage("did: " + err.Error())
+		return none, err
 	}
-	signature, err := signing.DecodeBase64URL(req.Body.Signature)
+	did, err := federation.ParseDID(b.DID)
 	if err != nil {
-		return nil, usage("signature: want base64url without padding")
+		return none, usage("did: " + err.Error())
+	}
+	signature, err := signing.DecodeBase64URL(b.Signature)
+	if err != nil {
+		return none, usage("signature: want base64url without padding")
 	}
 	if err := l.access.CheckBlocked(ctx, did); err != nil { // before its key is looked for
-		return nil, err
+		return none, err
 	}
-	challenge, ours := strings.CutPrefix(req.Body.Challenge, l.audience())
+	challenge, ours := strings.CutPrefix(b.Challenge, l.audience())
 	if !ours {
-		return nil, credential.ErrChallenge
+		return none, credential.ErrChallenge
 	}
 	if err := l.challenges.Spend(challenge, string(did), now); err != nil {
-		return nil, err
+		return none, err
 	}
-	key, verdict, err := l.deps.Keys.Proved(ctx, did, []byte(req.Body.Challenge), signature)
+	key, verdict, err := l.deps.Keys.Proved(ctx, did, []byte(b.Challenge), signature)
 	if verdict == federation.Unverifiable {
 		l.challenges.Restore(challenge)
-		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
+		return none, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
 	}
 	if verdict != federation.Valid {
-		return nil, participant.Unauthorized(participant.NotProved(did, err))
+		return none, participant.Unauthorized(participant.NotProved(did, err))
 	}
 	session := participant.Login(did, key, callerOf(ctx).address, now)
 	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
-		return nil, err
+		return none, err
 	}
-	tokens, err := l.issue(session, now)
-	return contract.CreateToken200JSONResponse(tokens), err
+	return l.issue(session, now)
 }
 
-// RefreshToken implements [contract.StrictServerInterface].
-func (l *Link) RefreshToken(ctx context.Context, req contract.RefreshTokenRequestObject) (contract.RefreshTokenResponseObject, error) {
-	now := time.Now()
-	claims, err := l.access.Tokens().Read(req.Body.RefreshToken, credential.Refresh, now)
+func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.RefreshRequest]) (contract.Tokens, error) {
+	now, none := time.Now(), contract.Tokens{}
+	b, err := req.Read()
 	if err != nil {
-		return nil, err
+		return none, err
+	}
+	claims, err := l.access.Tokens().Read(b.RefreshToken, credential.Refresh, now)
+	if err != nil {
+		return none, err
 	}
 	if err := l.access.CheckBlocked(ctx, federation.DID(claims.Subject)); err != nil {
-		return nil, err
+		return none, err
 	}
 	session, err := l.deps.Sessions.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrTokenUsed), errors.Is(err, federation.ErrNotFound):
-		return nil, credential.ErrSession
+		return none, credential.ErrSession
 	case err != nil:
-		return nil, err
+		return none, err
 	}
-	tokens, err := l.issue(session, now)
-	return contract.RefreshToken200JSONResponse(tokens), err
+	return l.issue(session, now)
 }
 
 // issue returns the tokens of a session.

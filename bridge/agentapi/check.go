@@ -1,97 +1,145 @@
 package agentapi
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
-
-	"baton/bridge"
 	"baton/bridge/agentapi/contract"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
-// checker holds requests to the contract.
-type checker struct {
-	spec   *openapi3.T
-	router routers.Router
-}
-
-func newChecker() (*checker, error) {
-	spec, err := contract.GetSpec()
-	if err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
-	}
-	spec.Servers = nil // whatever name this gateway is asked by
-	// The library compiles each schema of a contract of 3.1 for each request, in a
-	// millisecond or two. What requests are held to means the same in 3.0, which it reads
-	// without that.
-	spec.OpenAPI = "3.0.3"
-	router, err := gorillamux.NewRouter(spec)
-	if err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
-	}
-	return &checker{spec, router}, nil
-}
-
-// request returns why a request does not follow the contract. Denied is why its caller is
-// unknown, nil for a known one; it matters where the contract requires a token.
-func (c *checker) request(r *http.Request, denied error) error {
-	route, params, err := c.find(r, r.Method)
-	switch {
-	case errors.Is(err, routers.ErrMethodNotAllowed):
-		return c.otherMethod(r)
-	case err != nil:
-		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no " + r.URL.Path}
-	}
-	for name, raw := range params { // the router finds operations by the path as it was escaped
-		if params[name], err = url.PathUnescape(raw); err != nil {
-			return usage(name + ": " + err.Error())
+// check returns the problem of a request that does not follow its route.
+func check(r *http.Request, d route.Description) error {
+	fields, query := route.Fields(d.In), r.URL.Query()
+	for _, f := range fields {
+		var values []string
+		switch f.Place {
+		case route.InPath:
+			values = []string{r.PathValue(f.Name)}
+		case route.InQuery:
+			values = query[f.Name]
+		case route.InHeader:
+			values = r.Header.Values(f.Name)
+		case route.InBody:
+			if err := checkBody(r, f); err != nil {
+				return err
+			}
+		}
+		if len(values) == 0 {
+			continue
+		}
+		if err := checkParameter(values, f); err != nil {
+			return usage(f.Name + ": " + err.Error())
 		}
 	}
-	options := &openapi3filter.Options{
-		SkipSettingDefaults: true,
-		AuthenticationFunc:  func(context.Context, *openapi3filter.AuthenticationInput) error { return denied },
-	}
-	options.WithCustomSchemaErrorFunc(func(err *openapi3.SchemaError) string { return reason(err) })
-	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: options}
-	err = openapi3filter.ValidateRequest(r.Context(), input)
-	_, unauthorized := errors.AsType[*openapi3filter.SecurityRequirementsError](err)
-	switch {
-	case unauthorized:
-		return denied
-	case err != nil:
-		return usage(sentence(err))
-	}
-	return unknownParameter(r, route)
+	return checkNames(query, fields)
 }
 
-// find looks for the operation of a path and a method. HEAD is allowed where GET is, except
-// for streams: a client that has the header of a stream would take it for the whole answer,
-// and the connection for free.
-//
-// spec: RFC 9110 §9.3.2
-func (c *checker) find(r *http.Request, method string) (*routers.Route, map[string]string, error) {
-	probe := r.WithContext(r.Context())
-	endless := r.URL.Path == streamPath || r.URL.Path == socketPath
-	if probe.Method = method; method == http.MethodHead && !endless {
-		probe.Method = http.MethodGet
+// checkNames refuses a parameter that the route does not have: a misspelt filter must not answer
+// with everything.
+func checkNames(query url.Values, fields []route.Field) error {
+	has := map[string]bool{}
+	for _, f := range fields {
+		has[f.Name] = has[f.Name] || f.Place == route.InQuery
 	}
-	return c.router.FindRoute(probe)
+	for name := range query {
+		if !has[name] {
+			return usage("there is no parameter " + strconv.Quote(name))
+		}
+	}
+	return nil
 }
 
-// ask returns what a message of a WebSocket asks for, and which one of its members that is.
-func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err error) {
+// checkRepeated refuses a parameter with several values.
+func checkRepeated(r *http.Request, d route.Description) error {
+	query := r.URL.Query()
+	for _, f := range route.Fields(d.In) {
+		switch {
+		case f.Place == route.InQuery && len(query[f.Name]) > 1:
+			return usage(fmt.Sprintf("Invalid format for parameter %s: multiple values for single value parameter '%s'", f.Name, f.Name))
+		case f.Place == route.InHeader && len(r.Header.Values(f.Name)) > 1:
+			return usage(fmt.Sprintf("Expected one value for %s, got %d", f.Name, len(r.Header.Values(f.Name))))
+		}
+	}
+	return nil
+}
+
+// checkParameter checks the first value of a parameter that is not empty.
+func checkParameter(values []string, f route.Field) error {
+	text := values[0]
+	if f.Place == route.InQuery && text == "" {
+		text = values[max(0, slices.IndexFunc(values, func(v string) bool { return v != "" }))]
+	}
+	kind := f.Type.Kind()
+	if kind == reflect.String || f.Type == reflect.TypeFor[time.Time]() {
+		return conforms(text, f.Type, f.Tag)
+	}
+	if text == "" {
+		return errors.New("empty value is not allowed")
+	}
+	var value any
+	var err error
+	name := "integer"
+	if kind == reflect.Int {
+		var number int64
+		number, err = strconv.ParseInt(text, 10, 64)
+		value = float64(number)
+	} else {
+		name = "boolean"
+		value, err = strconv.ParseBool(text)
+	}
+	if err != nil {
+		return fmt.Errorf("value %s: an invalid %s: %w", text, name, errors.Unwrap(err))
+	}
+	return conforms(value, f.Type, f.Tag)
+}
+
+// checkBody checks the JSON body of a request, which stays readable.
+func checkBody(r *http.Request, f route.Field) error {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err // it is in memory
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	if len(text) == 0 {
+		if f.Optional() {
+			return nil
+		}
+		return usage("a body is needed")
+	}
+	media := r.Header.Get("Content-Type")
+	base, _, _ := strings.Cut(media, ";")
+	if !strings.EqualFold(strings.TrimSpace(base), f.Name) {
+		return usage("header Content-Type has unexpected value " + strconv.Quote(media))
+	}
+	var value any
+	if err := federation.DecodeJSON(text, &value); err != nil {
+		return usage("the body is not acceptable JSON: " + err.Error())
+	}
+	if err := conforms(value, f.Document(), ""); err != nil {
+		return usage(err.Error())
+	}
+	return nil
+}
+
+// parseAsk returns what a message of a WebSocket asks for, and which one of its members that is.
+func parseAsk(text []byte) (ask contract.SocketAsk, what string, err error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
@@ -99,10 +147,10 @@ func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err err
 	if err := federation.DecodeJSON(text, &value); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
-	members, _ := value.(map[string]any) // the schema sees to it that it is one
-	ask.ID, _ = members["id"].(string)   // and the refusal of what is none has its id too
-	if err := c.spec.Components.Schemas["SocketAsk"].Value.VisitJSON(value); err != nil {
-		return ask, "", usage("the message is no SocketAsk: " + reason(err))
+	members, _ := value.(map[string]any)
+	ask.ID, _ = members["id"].(string) // a refusal has it, too
+	if err := conforms(value, reflect.TypeFor[contract.SocketAsk](), ""); err != nil {
+		return ask, "", usage("the message is no SocketAsk: " + err.Error())
 	}
 	delete(members, "id")
 	if len(members) != 1 {
@@ -112,51 +160,162 @@ func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err err
 	return ask, what, federation.DecodeJSON(text, &ask)
 }
 
-// reason returns what a schema has against a value.
-func reason(err error) string {
-	if wrong, ok := errors.AsType[*openapi3.SchemaError](err); ok {
-		return strings.Join(append(wrong.JSONPointer(), wrong.Reason), ": ")
+// conforms returns why a JSON value is not one of a type with the limits of a tag. The document of
+// the API promises the same limits.
+func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	return err.Error()
-}
-
-// sentence returns what is wrong with a request, in one line.
-func sentence(err error) string {
-	wrong, ok := errors.AsType[*openapi3filter.RequestError](err)
-	if !ok {
-		return err.Error()
-	}
-	text := wrong.Reason
+	types := []string{"string"}
 	switch {
-	case wrong.RequestBody != nil && errors.Is(wrong.Err, openapi3filter.ErrInvalidRequired):
-		return "a body is needed"
-	case wrong.Err != nil:
-		text = wrong.Err.Error()
+	case t == reflect.TypeFor[json.RawMessage]():
+		types = strings.Split(tag.Get("type"), ",")
+	case t == reflect.TypeFor[time.Time](), t.Kind() == reflect.String:
+	case t.Kind() == reflect.Struct:
+		types = []string{"object"}
+	case t.Kind() == reflect.Slice:
+		types = []string{"array"}
+	case t.Kind() == reflect.Int:
+		types = []string{"integer"}
+	default:
+		types = []string{"boolean"}
 	}
-	if _, lines, found := strings.Cut(text, "\n"); found { // the first line of a schema's error names the schema, which has no name
-		text = strings.Join(strings.Split(strings.ReplaceAll(lines, "- at '': ", ""), "\n"), "; ")
+	if enum := tag.Get("enum"); enum != "" {
+		if text, ok := value.(string); !ok || !slices.Contains(strings.Split(enum, ","), text) {
+			allowed := strconv.Quote(strings.Join(strings.Split(enum, ","), `","`))
+			return errors.New("value is not one of the allowed values [" + strings.ReplaceAll(allowed, `\"`, `"`) + "]")
+		}
 	}
-	if wrong.Parameter != nil {
-		text = wrong.Parameter.Name + ": " + text
+	switch v := value.(type) {
+	case nil:
+		return errors.New("Value is not nullable")
+	case float64:
+		if slices.Contains(types, "integer") {
+			return conformsNumber(v, tag)
+		}
+	case string:
+		if slices.Contains(types, "string") {
+			return conformsText(v, t, tag)
+		}
+	case []any:
+		if slices.Contains(types, "array") {
+			return conformsList(v, t, tag)
+		}
+	case map[string]any:
+		if slices.Contains(types, "object") {
+			return conformsObject(v, t)
+		}
+	case bool:
+		if slices.Contains(types, "boolean") {
+			return nil
+		}
 	}
-	return text
+	switch {
+	case len(types) > 1:
+		return errors.New("value must be one of " + strings.Join(types, ", "))
+	case strings.ContainsAny(types[0][:1], "aio"):
+		return errors.New("value must be an " + types[0])
+	}
+	return errors.New("value must be a " + types[0])
 }
 
-// unknownParameter refuses a parameter that the operation does not have: a filter that
-// is misspelt must not answer with everything.
-func unknownParameter(r *http.Request, route *routers.Route) error {
-	for name := range r.URL.Query() {
-		has := func(p *openapi3.ParameterRef) bool {
-			return p.Value.In == openapi3.ParameterInQuery && p.Value.Name == name
-		}
-		if !slices.ContainsFunc(route.Operation.Parameters, has) && !slices.ContainsFunc(route.PathItem.Parameters, has) {
-			return usage("there is no parameter " + strconv.Quote(name))
+func conformsNumber(value float64, tag reflect.StructTag) error {
+	if value != math.Trunc(value) {
+		return errors.New("value must be an integer")
+	}
+	if least, err := strconv.ParseFloat(tag.Get("minimum"), 64); err == nil && value < least {
+		return fmt.Errorf("number must be at least %g", least)
+	}
+	if most, err := strconv.ParseFloat(tag.Get("maximum"), 64); err == nil && value > most {
+		return fmt.Errorf("number must be at most %g", most)
+	}
+	return nil
+}
+
+// moments matches a time in JSON.
+//
+// spec: RFC 3339 §5.6
+const moments = `^[0-9]{4}-(0[1-9]|10|11|12)-(0[1-9]|[12][0-9]|3[01])T([0-1][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?(Z|(\+|-)[0-9]{2}:[0-9]{2})$`
+
+func conformsText(text string, t reflect.Type, tag reflect.StructTag) error {
+	least, most, pattern := 0, 0, tag.Get("pattern")
+	least, _ = strconv.Atoi(tag.Get("minLength"))
+	most, _ = strconv.Atoi(tag.Get("maxLength"))
+	if name := tag.Get("schema"); name != "" {
+		of := contract.Texts()[slices.IndexFunc(contract.Texts(), func(t route.Text) bool { return t.Name == name })]
+		most, pattern = of.MaxLength, of.Pattern
+	}
+	switch length := utf8.RuneCountInString(text); {
+	case length < least:
+		return fmt.Errorf("minimum string length is %d", least)
+	case most > 0 && length > most:
+		return fmt.Errorf("maximum string length is %d", most)
+	case pattern != "" && !matches(pattern, text):
+		return fmt.Errorf(`string doesn't match the regular expression "%s"`, pattern)
+	case t == reflect.TypeFor[time.Time]() && !matches(moments, text):
+		return fmt.Errorf("string doesn't match the format \"date-time\" (string doesn't match pattern \"%s\")", moments)
+	}
+	return nil
+}
+
+func conformsList(list []any, t reflect.Type, tag reflect.StructTag) error {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	if most, err := strconv.Atoi(tag.Get("maxItems")); err == nil && len(list) > most {
+		return fmt.Errorf("maximum number of items is %d", most)
+	}
+	for i, item := range list {
+		if err := conforms(item, t.Elem(), tag); err != nil {
+			return fmt.Errorf("%d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// methodError is a path that is there under other methods.
+func conformsObject(object map[string]any, t reflect.Type) error {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	members := map[string]reflect.StructField{}
+	var required []string
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		members[name] = field
+		if !strings.HasPrefix(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		field, ok := members[name]
+		if !ok {
+			return fmt.Errorf("property %q is unsupported", name)
+		}
+		if err := conforms(object[name], field.Type, field.Tag); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, name := range required {
+		if _, ok := object[name]; !ok {
+			return fmt.Errorf("%s: property %q is missing", name, name)
+		}
+	}
+	return nil
+}
+
+// patterns holds the regular expressions of the contract after their first use.
+var patterns sync.Map //nolint:gochecknoglobals // a cache
+
+// matches reports whether a text matches a regular expression of the contract.
+func matches(pattern, text string) bool {
+	compiled, ok := patterns.Load(pattern)
+	if !ok {
+		compiled, _ = patterns.LoadOrStore(pattern, regexp.MustCompile(pattern))
+	}
+	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert,errcheck // nothing else is stored
+}
+
+// methodError is the error of a path that is there under other methods.
 type methodError struct {
 	method  string
 	allowed []string
@@ -165,14 +324,4 @@ type methodError struct {
 // Error implements error.
 func (e *methodError) Error() string {
 	return e.method + " is not for this path: " + strings.Join(e.allowed, ", ")
-}
-
-func (c *checker) otherMethod(r *http.Request) error {
-	e := &methodError{method: r.Method}
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if _, _, err := c.find(r, method); err == nil {
-			e.allowed = append(e.allowed, method)
-		}
-	}
-	return e
 }

@@ -1,7 +1,6 @@
 package agentapi
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -14,23 +13,25 @@ import (
 // contactsPath is the path below which a caller decides about senders.
 const contactsPath = Prefix + "contacts/"
 
-// ListContacts implements [contract.StrictServerInterface].
-func (l *Link) ListContacts(ctx context.Context, req contract.ListContactsRequestObject) (contract.ListContactsResponseObject, error) {
-	found, err := l.access.Contacts(ctx, callerOf(ctx).Caller, req.Params.Cursor, cmp.Or(req.Params.Limit, defaultLimit))
+func (l *Link) listContacts(ctx context.Context, p contract.Paging) (contract.ContactPage, error) {
+	found, err := l.access.Contacts(ctx, callerOf(ctx).Caller, p.Cursor, p.Limit)
 	if err != nil {
-		return nil, err
+		return contract.ContactPage{}, err
 	}
 	page := contract.ContactPage{Items: make([]contract.Contact, len(found.Items)), NextCursor: found.Next}
 	for i, c := range found.Items {
 		page.Items[i] = shapeContact(c)
 	}
-	return contract.ListContacts200JSONResponse(page), nil
+	return page, nil
 }
 
-// PutContact implements [contract.StrictServerInterface].
-func (l *Link) PutContact(ctx context.Context, req contract.PutContactRequestObject) (contract.PutContactResponseObject, error) {
-	c, err := l.access.Decide(ctx, callerOf(ctx).Caller, req.Sender, federation.ContactState(req.Body.State))
-	return contract.PutContact200JSONResponse(shapeContact(c)), err
+func (l *Link) putContact(ctx context.Context, req contract.ContactChange) (contract.Contact, error) {
+	body, err := req.Body.Read()
+	if err != nil {
+		return contract.Contact{}, err
+	}
+	c, err := l.access.Decide(ctx, callerOf(ctx).Caller, req.Sender, federation.ContactState(body.State))
+	return shapeContact(c), err
 }
 
 func shapeContact(c participant.Contact) contract.Contact {

@@ -50,7 +50,7 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 		w.Header().Set("Allow", strings.Join(other.allowed, ", "))
 	}
 	if _, replayed := errors.AsType[*participant.ReplayedError](err); replayed {
-		w.Header().Set(replayedHeader, "true")
+		w.Header().Set(participant.ReplayedHeader, "true")
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

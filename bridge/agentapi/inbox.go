@@ -15,47 +15,39 @@ import (
 // leaseSeconds is how long a lease lasts for which the client names no time.
 const leaseSeconds = 60
 
-// ListInbox implements [contract.StrictServerInterface].
-func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObject) (contract.ListInboxResponseObject, error) {
+// listInbox answers with a page that may be shared with other requests, and so is encoded already.
+func (l *Link) listInbox(ctx context.Context, w http.ResponseWriter, req contract.InboxQuery) error {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	after, err := l.start(ctx, did, req.Params.Cursor, req.Params.Device)
+	after, err := l.start(ctx, did, req.Cursor, req.Device)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	length, err := l.waitOf(req.Params.Wait)
+	length, err := l.waitOf(req.Wait)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	at := place{seen: seen{entries: after.entries}, limit: cmp.Or(req.Params.Limit, defaultLimit)}
+	at := place{seen: seen{entries: after.entries}, limit: req.Limit}
+	var found *page
 	if length == 0 {
-		found, err := l.read(ctx, did, at)
-		return inboxPage{found, at.entries}, err
+		found, err = l.read(ctx, did, at)
+	} else {
+		attended, leave := l.access.Attend(ctx, callerOf(ctx).Caller)
+		defer leave()
+		found, err = l.poll(attended, did, at, length)
+		switch {
+		case ctx.Err() != nil: // the client has left
+			return nil
+		case attended.Err() != nil:
+			return context.Cause(attended)
+		}
 	}
-	attended, leave := l.access.Attend(ctx, callerOf(ctx).Caller)
-	defer leave()
-	found, err := l.poll(attended, did, at, length)
-	switch {
-	case ctx.Err() != nil:
-		return unanswered{}, nil
-	case attended.Err() != nil:
-		return nil, context.Cause(attended)
+	if err != nil {
+		return err
 	}
-	return inboxPage{found, at.entries}, err
-}
-
-// inboxPage is the answer to a client that asked for the entries after a cursor.
-type inboxPage struct {
-	*page
-
-	after federation.Cursor
-}
-
-// VisitListInboxResponse implements [contract.ListInboxResponseObject].
-func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
-	text, err := p.list(p.after)
+	text, err := found.list(at.entries)
 	if err != nil {
 		return err
 	}
@@ -96,14 +88,16 @@ func (l *Link) waitOf(text string) (time.Duration, error) {
 	return min(length, l.cfg.MaxWait), nil
 }
 
-// LeaseInbox implements [contract.StrictServerInterface].
-func (l *Link) LeaseInbox(ctx context.Context, req contract.LeaseInboxRequestObject) (contract.LeaseInboxResponseObject, error) {
+func (l *Link) leaseInbox(ctx context.Context, req contract.LeaseWait) (contract.Leases, error) {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return contract.Leases{}, err
 	}
-	leases, err := l.lease(ctx, did, *req.Body, req.Params.Wait)
-	return contract.LeaseInbox200JSONResponse(leases), err
+	body, err := req.Body.Read()
+	if err != nil {
+		return contract.Leases{}, err
+	}
+	return l.lease(ctx, did, body, req.Wait)
 }
 
 // lease leases waiting entries to a device. Where there is none, it blocks until one arrives
@@ -157,43 +151,37 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 	}
 }
 
-// AckInbox implements [contract.StrictServerInterface].
-func (l *Link) AckInbox(ctx context.Context, req contract.AckInboxRequestObject) (contract.AckInboxResponseObject, error) {
+func (l *Link) ackInbox(ctx context.Context, b contract.Ack) error {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := req.Body
 	if b.DeliveryCount == 0 {
 		err = l.access.Acknowledge(ctx, did, b.Device, parseSeen(b.Cursor).entries)
 	} else {
 		err = l.deps.Leases.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), time.Now())
 	}
-	return contract.AckInbox204Response{}, lost(err)
+	return lost(err)
 }
 
-// NackInbox implements [contract.StrictServerInterface].
-func (l *Link) NackInbox(ctx context.Context, req contract.NackInboxRequestObject) (contract.NackInboxResponseObject, error) {
+func (l *Link) nackInbox(ctx context.Context, b contract.Nack) error {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := req.Body
 	again := time.Now().Add(time.Duration(b.DelaySeconds) * time.Second)
 	err = l.deps.Leases.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
-	return contract.NackInbox204Response{}, lost(err)
+	return lost(err)
 }
 
-// ExtendInbox implements [contract.StrictServerInterface].
-func (l *Link) ExtendInbox(ctx context.Context, req contract.ExtendInboxRequestObject) (contract.ExtendInboxResponseObject, error) {
+func (l *Link) extendInbox(ctx context.Context, b contract.Extend) error {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := req.Body
 	until := time.Now().Add(time.Duration(b.Seconds) * time.Second)
 	err = l.deps.Leases.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
-	return contract.ExtendInbox204Response{}, lost(err)
+	return lost(err)
 }
 
 func holdOf(cursor, device string, delivery int) federation.Hold {

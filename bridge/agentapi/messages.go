@@ -3,41 +3,17 @@ package agentapi
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"net/http"
 
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/participant"
 	"baton/federation"
 )
 
-// CreateMessage implements [contract.StrictServerInterface].
-func (l *Link) CreateMessage(ctx context.Context, req contract.CreateMessageRequestObject) (contract.CreateMessageResponseObject, error) {
-	b := *req.Body
-	done, err := l.access.Say(ctx, callerOf(ctx).Caller, participant.MessageRequest{To: b.To, Text: b.Text, Handoff: b.Handoff}, req.Params.IdempotencyKey)
-	return sent(done), err
-}
-
-// sent is the answer to a message.
-type sent participant.Sent
-
-// VisitCreateMessageResponse implements [contract.CreateMessageResponseObject].
-func (s sent) VisitCreateMessageResponse(w http.ResponseWriter) error {
-	text, err := json.Marshal(participant.Sent(s))
+func (l *Link) createMessage(ctx context.Context, req contract.MessageOnce) (contract.Sent, error) {
+	body, err := req.Body.Read()
 	if err != nil {
-		return err
+		return contract.Sent{}, err
 	}
-	status := http.StatusCreated
-	if s.Status == participant.StatusHeld {
-		status = http.StatusAccepted
-	}
-	if s.Replayed {
-		w.Header().Set(replayedHeader, "true")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, err = w.Write(append(text, '\n'))
-	return err
+	return l.access.Say(ctx, callerOf(ctx).Caller, body, req.IdempotencyKey)
 }
 
 // The types of what is in an inbox.

@@ -1,7 +1,6 @@
 package agentapi
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -21,23 +20,23 @@ func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	return nil
 }
 
-// ListNotices implements [contract.StrictServerInterface].
-func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestObject) (contract.ListNoticesResponseObject, error) {
+func (l *Link) listNotices(ctx context.Context, p contract.Paging) (contract.NoticePage, error) {
+	var page contract.NoticePage
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, defaultLimit)
-	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, limit)
+	after := federation.Cursor(p.Cursor)
+	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, p.Limit)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	page := contract.NoticePage{Items: make([]contract.Notice, len(found)), NextCursor: string(after)}
+	page = contract.NoticePage{Items: make([]contract.Notice, len(found)), NextCursor: string(after)}
 	for i, n := range found {
 		page.Items[i] = shapeNotice(n)
 		page.NextCursor = string(n.Cursor)
 	}
-	return contract.ListNotices200JSONResponse(page), nil
+	return page, nil
 }
 
 func shapeNotice(n federation.Notice) contract.Notice {

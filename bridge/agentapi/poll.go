@@ -2,7 +2,6 @@ package agentapi
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"baton/bridge/participant"
@@ -28,9 +27,3 @@ func (l *Link) poll(ctx context.Context, did federation.DID, at place, within ti
 	defer w.Leave()
 	return w.Poll(ctx, at, l.Ended())
 }
-
-// unanswered is the answer to a client that has left.
-type unanswered struct{}
-
-// VisitListInboxResponse implements [contract.ListInboxResponseObject].
-func (unanswered) VisitListInboxResponse(http.ResponseWriter) error { return nil }

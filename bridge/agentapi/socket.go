@@ -13,7 +13,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/federation"
 	"baton/federation/fault"
 )
 
@@ -26,28 +25,17 @@ const maxAskBytes = 4096
 // errGatewayEnds is why a WebSocket is closed at the end of the gateway.
 var errGatewayEnds = errors.New("the gateway ends")
 
-// socketed is a connection that becomes a WebSocket.
-type socketed func(w http.ResponseWriter) error
-
-// VisitOpenInboxSocketResponse implements [contract.OpenInboxSocketResponseObject].
-func (s socketed) VisitOpenInboxSocketResponse(w http.ResponseWriter) error { return s(w) }
-
-// OpenInboxSocket implements [contract.StrictServerInterface].
-func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocketRequestObject) (contract.OpenInboxSocketResponseObject, error) {
+// openInboxSocket serves one client over WebSocket. It returns errors that occur before the
+// connection becomes one.
+func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req contract.Socket) error {
 	did, err := person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	after, err := l.start(ctx, did, req.Params.Cursor, req.Params.Device)
+	after, err := l.start(ctx, did, req.Cursor, req.Device)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return socketed(func(w http.ResponseWriter) error { return l.socket(ctx, w, did, after) }), nil
-}
-
-// socket serves one client over WebSocket. It returns errors that occur before the connection
-// becomes one.
-func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
 	w, err := l.watch(ctx, did, after)
 	if err != nil {
 		return err
@@ -220,15 +208,11 @@ type told struct {
 // answer returns the answer to a message.
 func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	var answer contract.SocketTell
-	check, err := s.link.checker()
+	ask, what, err := parseAsk(text)
 	if err == nil {
-		var ask contract.SocketAsk
-		var what string
-		if ask, what, err = check.ask(text); err == nil {
-			answer, err = s.do(ctx, ask, what)
-		}
-		answer.ID = ask.ID
+		answer, err = s.do(ctx, ask, what)
 	}
+	answer.ID = ask.ID
 	if err != nil {
 		p := problemOf(err)
 		s.link.note(ctx, socketPath, p, err)
@@ -241,11 +225,11 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
-		_, err = s.link.AckInbox(ctx, contract.AckInboxRequestObject{Body: &ask.Ack})
+		err = s.link.ackInbox(ctx, ask.Ack)
 	case "nack":
-		_, err = s.link.NackInbox(ctx, contract.NackInboxRequestObject{Body: &ask.Nack})
+		err = s.link.nackInbox(ctx, ask.Nack)
 	case "extend":
-		_, err = s.link.ExtendInbox(ctx, contract.ExtendInboxRequestObject{Body: &ask.Extend})
+		err = s.link.extendInbox(ctx, ask.Extend)
 	default:
 		answer.Leases, err = s.link.lease(ctx, s.DID, ask.Lease, "")
 		return answer, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"baton/bridge/agentapi/contract"
-	"baton/federation"
 )
 
 // streamPath is where inboxes are watched as server-sent events.
@@ -17,27 +16,6 @@ const streamPath = Prefix + "inbox/stream"
 
 // idle is a comment of server-sent events, which clients ignore.
 const idle = ": here\n\n"
-
-// StreamInbox implements [contract.StrictServerInterface].
-func (l *Link) StreamInbox(ctx context.Context, req contract.StreamInboxRequestObject) (contract.StreamInboxResponseObject, error) {
-	did, err := person(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from := cmp.Or(req.Params.LastEventID, req.Params.Cursor)
-	after, err := l.start(ctx, did, from, req.Params.Device)
-	if err != nil {
-		return nil, err
-	}
-	return streamed(func(w http.ResponseWriter) error { return l.stream(ctx, w, did, after) }), nil
-}
-
-// streamed is an answer without an end.
-type streamed func(w http.ResponseWriter) error
-
-// VisitStreamInboxResponse implements [contract.StreamInboxResponseObject]. It returns errors
-// that occur before the first byte.
-func (serve streamed) VisitStreamInboxResponse(w http.ResponseWriter) error { return serve(w) }
 
 // stream is an inbox that a client watches as server-sent events.
 type stream struct {
@@ -48,9 +26,18 @@ type stream struct {
 	until   time.Time // the write deadline
 }
 
-// stream writes the inbox and the notices after a position, and what arrives. It blocks until
-// the client leaves or may not read any more, or the gateway stops.
-func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
+// streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until
+// the client leaves or may not read any more, or the gateway stops. It returns errors that occur before
+// the first byte.
+func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req contract.Stream) error {
+	did, err := person(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := l.start(ctx, did, cmp.Or(req.LastEventID, req.Cursor), req.Device)
+	if err != nil {
+		return err
+	}
 	w, err := l.watch(ctx, did, after)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package agentapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/participant"
+	"baton/bridge/route"
 	"baton/bridge/webhook"
 	"baton/federation"
 )
@@ -80,149 +80,154 @@ func (l *Link) shapeHook(ctx context.Context, h federation.Webhook) (contract.We
 	return shaped, err
 }
 
-// ListWebhooks implements [contract.StrictServerInterface].
-func (l *Link) ListWebhooks(ctx context.Context, _ contract.ListWebhooksRequestObject) (contract.ListWebhooksResponseObject, error) {
+func (l *Link) listWebhooks(ctx context.Context, _ struct{}) (contract.WebhookList, error) {
+	var list contract.WebhookList
 	did, err := l.hooked(ctx)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	hooks, err := l.deps.Webhooks.Webhooks(ctx, did, federation.WebhookID{}, maxLimit)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
-	list := contract.WebhookList{Items: make([]contract.Webhook, len(hooks))}
+	list = contract.WebhookList{Items: make([]contract.Webhook, len(hooks))}
 	for i, h := range hooks {
 		if list.Items[i], err = l.shapeHook(ctx, h); err != nil {
-			return nil, err
+			return list, err
 		}
 	}
-	return contract.ListWebhooks200JSONResponse(list), nil
+	return list, nil
 }
 
-// CreateWebhook implements [contract.StrictServerInterface].
-func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequestObject) (contract.CreateWebhookResponseObject, error) {
+// made is a webhook that was just made.
+type made struct{ contract.Webhook }
+
+// AnswerHeader implements [route.Headed].
+func (m made) AnswerHeader(h http.Header) { h.Set("Location", Prefix+"webhooks/"+m.ID) }
+
+func (l *Link) createWebhook(ctx context.Context, req route.Body[contract.WebhookRequest]) (made, error) {
 	did, err := l.hooked(ctx)
 	if err != nil {
-		return nil, err
+		return made{}, err
+	}
+	body, err := req.Read()
+	if err != nil {
+		return made{}, err
 	}
 	agent := ""
-	if req.Body.Of == contract.Messages {
-		registered, err := l.deps.Webhooks.AgentOf(ctx, did)
+	if body.Of == contract.OfMessages {
+		of, err := l.deps.Webhooks.AgentOf(ctx, did)
 		if errors.Is(err, federation.ErrNotFound) {
-			return nil, usage("of: only an agent that registered at the AIRC registry here has messages")
+			return made{}, usage("of: only an agent that registered at the AIRC registry here has messages")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look up agent: %w", err)
+			return made{}, fmt.Errorf("look up agent: %w", err)
 		}
-		agent = registered.Handle
+		agent = of.Handle
 	}
-	hook := federation.Webhook{DID: did, Participant: agent, URL: req.Body.URL}.In(callerOf(ctx).Session)
-	made, err := l.deps.Hooks.Register(ctx, hook, time.Now())
+	hook := federation.Webhook{DID: did, Participant: agent, URL: body.URL}.In(callerOf(ctx).Session)
+	registered, err := l.deps.Hooks.Register(ctx, hook, time.Now())
 	switch {
 	case errors.Is(err, bridge.ErrAddress):
-		return nil, usage("url: " + err.Error())
+		return made{}, usage("url: " + err.Error())
 	case errors.Is(err, federation.ErrTaken):
-		return nil, participant.Conflict("there is a webhook with this address already; delete it to get another secret")
+		return made{}, participant.Conflict("there is a webhook with this address already; delete it to get another secret")
 	case errors.Is(err, federation.ErrTooManyWebhooks):
-		return nil, participant.Conflict("there are as many webhooks as may be; delete one")
+		return made{}, participant.Conflict("there are as many webhooks as may be; delete one")
 	case err != nil:
-		return nil, err
+		return made{}, err
 	}
-	shaped, err := l.shapeHook(ctx, made.Webhook)
-	shaped.Secret = made.Secret
-	return contract.CreateWebhook201JSONResponse{
-		Body: shaped, Headers: contract.CreateWebhook201ResponseHeaders{Location: Prefix + "webhooks/" + shaped.ID},
-	}, err
+	shaped, err := l.shapeHook(ctx, registered.Webhook)
+	shaped.Secret = registered.Secret
+	return made{shaped}, err
 }
 
-// GetWebhook implements [contract.StrictServerInterface].
-func (l *Link) GetWebhook(ctx context.Context, req contract.GetWebhookRequestObject) (contract.GetWebhookResponseObject, error) {
+func (l *Link) getWebhook(ctx context.Context, req contract.ByID) (contract.Webhook, error) {
 	h, err := l.hook(ctx, req.ID)
 	if err != nil {
-		return nil, err
+		return contract.Webhook{}, err
 	}
-	shaped, err := l.shapeHook(ctx, h)
-	return contract.GetWebhook200JSONResponse(shaped), err
+	return l.shapeHook(ctx, h)
 }
 
-// DeleteWebhook implements [contract.StrictServerInterface].
-func (l *Link) DeleteWebhook(ctx context.Context, req contract.DeleteWebhookRequestObject) (contract.DeleteWebhookResponseObject, error) {
+func (l *Link) deleteWebhook(ctx context.Context, req contract.ByID) (route.None, error) {
 	h, err := l.hook(ctx, req.ID)
 	if err != nil {
-		return nil, err
+		return route.None{}, err
 	}
 	if err := l.deps.Webhooks.RemoveWebhook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
-		return nil, err
+		return route.None{}, err
 	}
-	return contract.DeleteWebhook204Response{}, nil
+	return route.None{}, nil
 }
 
-// EnableWebhook implements [contract.StrictServerInterface].
-func (l *Link) EnableWebhook(ctx context.Context, req contract.EnableWebhookRequestObject) (contract.EnableWebhookResponseObject, error) {
+func (l *Link) enableWebhook(ctx context.Context, req contract.ByID) (contract.Webhook, error) {
 	h, err := l.hook(ctx, req.ID)
 	if err != nil {
-		return nil, err
+		return contract.Webhook{}, err
 	}
 	err = l.deps.Hooks.Enable(ctx, h.In(callerOf(ctx).Session))
 	if errors.Is(err, bridge.ErrAddress) {
-		return nil, participant.Conflict(err.Error())
+		return contract.Webhook{}, participant.Conflict(err.Error())
 	}
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return nil, err
+		return contract.Webhook{}, err
 	}
 	if h, err = l.hook(ctx, req.ID); err != nil {
-		return nil, err
+		return contract.Webhook{}, err
 	}
-	shaped, err := l.shapeHook(ctx, h)
-	return contract.EnableWebhook200JSONResponse(shaped), err
+	return l.shapeHook(ctx, h)
 }
 
-// ListWebhookDeliveries implements [contract.StrictServerInterface].
-func (l *Link) ListWebhookDeliveries(ctx context.Context, req contract.ListWebhookDeliveriesRequestObject) (contract.ListWebhookDeliveriesResponseObject, error) {
+func (l *Link) listWebhookDeliveries(ctx context.Context, req contract.WebhookDeliveries) (contract.WebhookDeliveryPage, error) {
+	var page contract.WebhookDeliveryPage
 	h, err := l.hook(ctx, req.ID)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
 	before := int64(0)
-	if req.Params.Cursor != "" {
-		if before, err = strconv.ParseInt(req.Params.Cursor, 10, 64); err != nil || before < 1 {
-			return nil, federation.ErrUnknownCursor
+	if req.Cursor != "" {
+		if before, err = strconv.ParseInt(req.Cursor, 10, 64); err != nil || before < 1 {
+			return page, federation.ErrUnknownCursor
 		}
 	}
-	limit := cmp.Or(req.Params.Limit, defaultLimit)
-	pushes, err := l.deps.Webhooks.Pushes(ctx, h.ID, before, limit)
+	pushes, err := l.deps.Webhooks.Pushes(ctx, h.ID, before, req.Limit)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	page := contract.WebhookDeliveryPage{Items: make([]contract.WebhookDelivery, len(pushes))}
+	page = contract.WebhookDeliveryPage{Items: make([]contract.WebhookDelivery, len(pushes))}
 	for i, p := range pushes {
 		page.Items[i] = contract.WebhookDelivery{
 			WebhookID: webhook.ID(h, p), Of: p.Ref(), HandoffID: p.Handoff().String(), Verb: string(p.Entry.Event.Verb), State: string(p.State),
 			Attempt: p.Attempt, Queued: moment(p.Queued), Next: moment(p.Next), Ended: moment(p.Ended), LastError: p.Reason,
 		}
 	}
-	if len(pushes) == limit {
-		page.NextCursor = strconv.FormatInt(pushes[limit-1].Item, 10)
+	if len(pushes) == req.Limit {
+		page.NextCursor = strconv.FormatInt(pushes[req.Limit-1].Item, 10)
 	}
-	return contract.ListWebhookDeliveries200JSONResponse(page), nil
+	return page, nil
 }
 
-// RedeliverWebhook implements [contract.StrictServerInterface].
-func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebhookRequestObject) (contract.RedeliverWebhookResponseObject, error) {
+func (l *Link) redeliverWebhook(ctx context.Context, req contract.WebhookRedelivery) (contract.Redelivered, error) {
+	var none contract.Redelivered
+	body, err := req.Body.Read()
+	if err != nil {
+		return none, err
+	}
 	h, err := l.hook(ctx, req.ID)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	if !h.Disabled.IsZero() {
-		return nil, participant.Conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
+		return none, participant.Conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
 	}
-	n, err := l.deps.Webhooks.PushAgain(ctx, h.ID, req.Body.Of, time.Now())
+	n, err := l.deps.Webhooks.PushAgain(ctx, h.ID, body.Of, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("redeliver: %w", err)
+		return none, fmt.Errorf("redeliver: %w", err)
 	}
-	if n == 0 && req.Body.Of != "" {
-		return nil, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + req.Body.Of}
+	if n == 0 && body.Of != "" {
+		return none, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + body.Of}
 	}
 	l.deps.Wakes.Wake(bridge.WebhooksTopic)
-	return contract.RedeliverWebhook202JSONResponse{Deliveries: n}, nil
+	return contract.Redelivered{Deliveries: n}, nil
 }

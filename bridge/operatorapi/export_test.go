@@ -6,7 +6,6 @@ import (
 
 	"baton/bridge/operatorapi/contract"
 	"baton/bridge/route"
-	"baton/bridge/route/openapi"
 	"baton/federation"
 )
 
@@ -33,7 +32,7 @@ func Bodies() map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, each := range routes() {
 		for _, field := range route.Fields(each.In) {
-			if document := openapi.Document(field); document != nil {
+			if document := field.Document(); document != nil {
 				all[each.Pattern()] = map[string]bool{}
 				addMembers(all[each.Pattern()], document)
 			}

@@ -14,23 +14,37 @@ import (
 	"baton/federation/signing"
 )
 
-// MessageRequest is a request to write to another participant. Its JSON is the body of the same request at
-// REST.
+// MessageRequest is a request to write to another participant.
 type MessageRequest struct {
-	Handoff string `json:"handoff,omitempty,omitzero"` // that the text is about; "" for none
-	Text    string `json:"text"`
-	To      string `json:"to"` // a DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN
+	// The handoff that it is about.
+	Handoff string `json:"handoff,omitempty,omitzero"`
+	Text    string `json:"text" minLength:"1" maxLength:"4096"`
+	// A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
+	To string `json:"to" minLength:"1" maxLength:"512"`
 }
 
 // Sent is the answer to a message that is on disk.
 type Sent struct {
-	ID     string `json:"id"`
-	Status string `json:"status"` // StatusSent or StatusHeld
-	To     string `json:"to"`     // the DID of the recipient
+	ID string `json:"id"`
+	// `delivered`, or `held` while the recipient is away or another home or registry has not taken it
+	Status string `json:"status"`
+	// DID of the recipient.
+	To string `json:"to"`
 
 	// Replayed says that the message was filed by an earlier request.
 	Replayed bool `json:"-"`
 }
+
+// AnswerStatus returns the HTTP status of the answer.
+func (s Sent) AnswerStatus() int {
+	if s.Status == StatusHeld {
+		return http.StatusAccepted
+	}
+	return http.StatusCreated
+}
+
+// AnswerHeader sets the headers of the answer.
+func (s Sent) AnswerHeader(h http.Header) { markReplayed(h, s.Replayed) }
 
 // What became of a message so far.
 const (

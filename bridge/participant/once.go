@@ -86,7 +86,7 @@ func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fres
 		filed, err = a.file(ctx, q)
 	}
 	var answer any = filed
-	kept.Status = filed.status()
+	kept.Status = filed.AnswerStatus()
 	if err != nil {
 		p, final := refusedFor(err)
 		if !final {

@@ -15,58 +15,86 @@ import (
 	"baton/federation"
 )
 
-// Offer is a request to open a handoff. Its JSON is the body of the same request at REST: it is
-// kept as evidence, and tells whether two requests with one key are the same.
-//
-// The caller signs the offer itself, with Document and Signature and no member beside Channel, or
-// leaves both empty, and the gateway signs for it.
+// The JSON of an [Offer], a [StepRequest] and a [MessageRequest] is the body of the same request at
+// REST, whose document has their comments and tags. It is kept as evidence, and its digest tells whether
+// two requests with one key are the same. The order of the members is therefore fixed.
+
+// Offer is a request to open a handoff. The caller signs it, with `document` and `signature` and no
+// member beside `channel`, or has neither, and the gateway signs for the caller.
 type Offer struct {
-	Caps        []string        `json:"caps,omitempty,omitzero"`
-	Channel     string          `json:"channel,omitempty,omitzero"` // "" where the gateway is to choose
-	Context     json.RawMessage `json:"context,omitempty,omitzero"` // an object, a list, or the text of an address
-	ContextHash string          `json:"context_hash,omitempty,omitzero"`
+	Caps []string `json:"caps,omitempty,omitzero" maxItems:"16" schema:"Capability"`
+	// Where it is shown on IRC; without it the gateway chooses.
+	Channel string `json:"channel,omitempty,omitzero" minLength:"1" maxLength:"200"`
+	// JSON, an https URL or an at URI.
+	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
+	ContextHash string          `json:"context_hash,omitempty,omitzero" pattern:"^sha256:[0-9a-f]{64}$"`
 	Deadline    time.Time       `json:"deadline,omitzero"`
-	Document    string          `json:"document,omitempty,omitzero"`
-	ID          string          `json:"id,omitempty,omitzero"`
-	Priority    string          `json:"priority,omitempty,omitzero"`
-	Replaces    string          `json:"replaces,omitempty,omitzero"`
-	Signature   string          `json:"signature,omitempty,omitzero"`
-	Title       string          `json:"title,omitempty,omitzero"`
-	To          string          `json:"to,omitempty,omitzero"` // "" for anyone
+	// The signed step; all but `channel` is in it.
+	Document string `json:"document,omitempty,omitzero" maxLength:"32768"`
+	ID       string `json:"id,omitempty,omitzero" schema:"ID"`
+	Priority string `json:"priority,omitempty,omitzero" maxLength:"64"`
+	Replaces string `json:"replaces,omitempty,omitzero" schema:"ID"`
+	// As on the wire: `ed25519:<kid>:<base64url>`.
+	Signature string `json:"signature,omitempty,omitzero" maxLength:"512"`
+	// One line. A title over 300 characters is cut, and the member `description` of the context has the full text.
+	Title string `json:"title,omitempty,omitzero" minLength:"1"`
+	// A DID. A DID that cannot exist is refused with `invalid-target`.
+	To string `json:"to,omitempty,omitzero" minLength:"1" maxLength:"512"` // "" for anyone
 }
 
-// StepRequest is a request to take a step in a handoff. Its members mean the same as in [Offer].
+// StepRequest is a request to take a step in a handoff. Its members mean the same as those of an Offer.
 type StepRequest struct {
-	Context     json.RawMessage `json:"context,omitempty,omitzero"`
-	ContextHash string          `json:"context_hash,omitempty,omitzero"`
-	Document    string          `json:"document,omitempty,omitzero"`
-	ID          string          `json:"id,omitempty,omitzero"`
-	Note        string          `json:"note,omitempty,omitzero"`
-	ReplyTo     string          `json:"reply_to,omitempty,omitzero"`
-	Signature   string          `json:"signature,omitempty,omitzero"`
+	// JSON, an https URL or an at URI.
+	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`
+	ContextHash string          `json:"context_hash,omitempty,omitzero" pattern:"^sha256:[0-9a-f]{64}$"`
+	Document    string          `json:"document,omitempty,omitzero" maxLength:"32768"`
+	ID          string          `json:"id,omitempty,omitzero" schema:"ID"`
+	Note        string          `json:"note,omitempty,omitzero" maxLength:"400"`
+	ReplyTo     string          `json:"reply_to,omitempty,omitzero" maxLength:"128"`
+	Signature   string          `json:"signature,omitempty,omitzero" maxLength:"512"`
 }
+
+// ReplayedHeader is the header of an answer that repeats an earlier one.
+const ReplayedHeader = "Idempotency-Replayed"
 
 // Filed is the answer to a step that is on disk.
 type Filed struct {
-	EventID string   `json:"event_id"`
-	ID      string   `json:"id"`    // of the handoff
-	Lost    []string `json:"lost"`  // members of the request that the step could not carry; never nil
-	State   string   `json:"state"` // of the handoff after the step
-	Verb    string   `json:"verb"`
-	Waits   string   `json:"waits,omitempty,omitzero"` // why the step is not judged yet; "" for a step that is
+	EventID string `json:"event_id" schema:"ID"`
+	ID      string `json:"id" schema:"ID"` // of the handoff
+	// What the step could not carry of the request.
+	Lost []string `json:"lost"` // never nil
+	// Of the handoff after the step.
+	State string `json:"state"`
+	Verb  string `json:"verb"`
+	// Why the step is not judged yet.
+	Waits string `json:"waits,omitempty,omitzero"` // "" for a step that is
 
+	// Absent if there is none.
 	Warnings []stepbuilder.Warning `json:"warnings,omitempty,omitzero"`
 
 	// Replayed says that the step was filed by an earlier request.
 	Replayed bool `json:"-"`
 }
 
-// status returns the HTTP status of the answer.
-func (f Filed) status() int {
+// AnswerStatus returns the HTTP status of the answer.
+func (f Filed) AnswerStatus() int {
 	if f.Waits != "" {
 		return http.StatusAccepted
 	}
 	return http.StatusCreated
+}
+
+// AnswerHeader sets the headers of the answer.
+func (f Filed) AnswerHeader(h http.Header) {
+	h.Set("Location", Path+"handoffs/"+f.ID)
+	markReplayed(h, f.Replayed)
+}
+
+// markReplayed marks the answer to a request that was answered before.
+func markReplayed(h http.Header, replayed bool) {
+	if replayed {
+		h.Set(ReplayedHeader, "true")
+	}
 }
 
 // Request is the request behind a step.

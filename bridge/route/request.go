@@ -75,6 +75,15 @@ func Fields(in reflect.Type) []Field {
 	return all
 }
 
+// Document returns the type of a JSON body, and nil for any other field.
+func (f Field) Document() reflect.Type {
+	if f.Place != InBody || f.Name != "application/json" {
+		return nil
+	}
+	content, _ := f.Type.FieldByName("content") // of a [Body]
+	return content.Type
+}
+
 // Optional reports whether a request may lack a body.
 func (f Field) Optional() bool { return f.Tag.Get("optional") == "true" }
 

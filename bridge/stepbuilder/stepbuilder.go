@@ -50,6 +50,7 @@ type Builder struct {
 
 // Warning says why a filed step may not be delivered.
 type Warning struct {
+	// `never-seen`: this gateway knows no step, name, login or read inbox of the target DID.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }

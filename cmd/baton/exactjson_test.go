@@ -28,9 +28,7 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 		"github.com/golang-jwt/jwt/v5":                             {"bridge/participant", "bridge/credential"}, // credential only parses tokens of this gateway
 		"github.com/coreos/go-oidc/v3/oidc":                        {"bridge/airc"},
 		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/a2a"},
-		"github.com/oapi-codegen/runtime":                          {"bridge/agentapi/contract"}, // of closed schemas
-		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/mcp", "cmd/baton"},  // it matches case
-		"github.com/getkin/kin-openapi/openapi3filter":             {"bridge/agentapi"},          // into maps
+		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/mcp", "cmd/baton"}, // it matches case
 		"github.com/standard-webhooks/standard-webhooks/libraries": nil,
 	}
 	walkers := []string{"translate/taskfile/taskfile.go", "translate/voicefile/json.go"} // read tokens, and compare names themselves

@@ -52,7 +52,7 @@ func Describe(api API) (Object, error) {
 	for _, r := range api.Routes {
 		for _, field := range route.Fields(r.In) {
 			if field.Place == route.InBody {
-				d.addRequest(Document(field))
+				d.addRequest(field.Document())
 			}
 		}
 	}
@@ -111,15 +111,6 @@ func sorted(all map[string]Object) Object {
 		object = append(object, Member{name, all[name]})
 	}
 	return object
-}
-
-// Document returns the type of a JSON body, and nil for any other field.
-func Document(field route.Field) reflect.Type {
-	if field.Place != route.InBody || field.Name != "application/json" {
-		return nil
-	}
-	content, _ := field.Type.FieldByName("content") // of a [route.Body]
-	return content.Type
 }
 
 // addRequest notes the documents that a request may have.
@@ -195,7 +186,7 @@ func (d *document) operation(r route.Description) Object {
 		case route.InBody:
 			body = Object{{"required", !field.Optional()}}.described(d.comments.of(field.Owner, field.Field))
 			schema := Object{{"type", "string"}, {"format", "binary"}}
-			if t := Document(field); t != nil {
+			if t := field.Document(); t != nil {
 				schema = d.schema(t)
 			}
 			body = append(body, Member{"content", Object{{field.Name, Object{{"schema", schema}}}}})
