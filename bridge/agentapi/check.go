@@ -188,7 +188,7 @@ func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	}
 	switch v := value.(type) {
 	case nil:
-		return errors.New("Value is not nullable")
+		return errors.New("value must not be null")
 	case float64:
 		if slices.Contains(types, "integer") {
 			return conformsNumber(v, tag)
@@ -238,9 +238,9 @@ func conformsNumber(value float64, tag reflect.StructTag) error {
 const moments = `^[0-9]{4}-(0[1-9]|10|11|12)-(0[1-9]|[12][0-9]|3[01])T([0-1][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?(Z|(\+|-)[0-9]{2}:[0-9]{2})$`
 
 func conformsText(text string, t reflect.Type, tag reflect.StructTag) error {
-	least, most, pattern := 0, 0, tag.Get("pattern")
-	least, _ = strconv.Atoi(tag.Get("minLength"))
-	most, _ = strconv.Atoi(tag.Get("maxLength"))
+	least, _ := strconv.Atoi(tag.Get("minLength"))
+	most, _ := strconv.Atoi(tag.Get("maxLength"))
+	pattern := tag.Get("pattern")
 	if name := tag.Get("schema"); name != "" {
 		of := contract.Texts()[slices.IndexFunc(contract.Texts(), func(t route.Text) bool { return t.Name == name })]
 		most, pattern = of.MaxLength, of.Pattern

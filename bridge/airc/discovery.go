@@ -108,11 +108,11 @@ func (l *Link) getFederationIdentity(c *call) (answer, error) {
 	if err := l.admitLookup(registry, credential.AddressOf(c.Request), now); err != nil {
 		return answer{}, err
 	}
-	identity, err := l.askIdentity(c.Context(), registry, handle, now)
+	who, err := l.askIdentity(c.Context(), registry, handle, now)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: members{"success": true, "registry": registry, "identity": identity}}, nil
+	return answer{status: http.StatusOK, body: members{"success": true, "registry": registry, "identity": who}}, nil
 }
 
 // getFederationPresence answers GET /federation/presence: the agents that anyone may see,
@@ -196,8 +196,8 @@ func (l *Link) askPresence(ctx context.Context, registry, handle string, now tim
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	identity := string(p.paths.identity)
-	beside := federation.URLPath(identity[:strings.LastIndexByte(identity, '/')]).Join("presence")
+	path := string(p.paths.identity)
+	beside := federation.URLPath(path[:strings.LastIndexByte(path, '/')]).Join("presence")
 	text, err := l.ask(ctx, p, beside, nil)
 	if errors.Is(err, federation.ErrNotFound) {
 		text, err = l.ask(ctx, p, p.paths.presence, nil)

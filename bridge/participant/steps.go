@@ -42,7 +42,7 @@ type Offer struct {
 	To string `json:"to,omitempty,omitzero" minLength:"1" maxLength:"512"` // "" for anyone
 }
 
-// StepRequest is a request to take a step in a handoff. Its members mean the same as those of an Offer.
+// StepRequest is a request to take a step in a handoff. Its members mean the same as in an Offer.
 type StepRequest struct {
 	// JSON, an https URL or an at URI.
 	Context     json.RawMessage `json:"context,omitempty,omitzero" type:"object,array,string"`

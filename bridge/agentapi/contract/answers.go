@@ -9,7 +9,7 @@ import (
 type Handoff struct {
 	Assignee string    `json:"assignee,omitempty,omitzero"`
 	Caps     []string  `json:"caps"`
-	Deadline time.Time `json:"deadline,omitempty,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
 	Dialect  string    `json:"dialect"`
 	Home     string    `json:"home"`
 	ID       string    `json:"id" schema:"ID"`
@@ -44,7 +44,7 @@ type Step struct {
 	Dialect     string    `json:"dialect"`
 	Document    string    `json:"document"`
 	EventID     string    `json:"event_id" schema:"ID"`
-	Evidence    Evidence  `json:"evidence,omitempty,omitzero"`
+	Evidence    Evidence  `json:"evidence,omitzero"`
 	Filed       time.Time `json:"filed"`
 	// The same as `from`, if `signed_by` is present.
 	For string `json:"for,omitempty,omitzero"`
@@ -135,10 +135,10 @@ type InboxPage struct {
 // Entry is a step or a message, as its type says.
 type Entry struct {
 	Cursor  string  `json:"cursor"`
-	Message Message `json:"message,omitempty,omitzero"`
+	Message Message `json:"message,omitzero"`
 	// Current state of the handoff; absent for a message.
 	StateNow string `json:"state_now,omitempty,omitzero"`
-	Step     Step   `json:"step,omitempty,omitzero"`
+	Step     Step   `json:"step,omitzero"`
 	// `step` or `message`
 	Type string `json:"type"`
 	// It is not acknowledged yet.
@@ -147,7 +147,7 @@ type Entry struct {
 
 // Message is private text of another participant.
 type Message struct {
-	Evidence Evidence  `json:"evidence,omitempty,omitzero"`
+	Evidence Evidence  `json:"evidence,omitzero"`
 	Filed    time.Time `json:"filed"`
 	// DID of its author.
 	From string `json:"from"`
@@ -155,7 +155,7 @@ type Message struct {
 	Handoff string `json:"handoff,omitempty,omitzero"`
 	// The same one on every network.
 	ID           string       `json:"id"`
-	Introduction Introduction `json:"introduction,omitempty,omitzero"`
+	Introduction Introduction `json:"introduction,omitzero"`
 	// What people call its author.
 	Name string `json:"name"`
 	// On which it was written.
@@ -183,10 +183,10 @@ type Lease struct {
 	Cursor        string  `json:"cursor"`
 	DeliveryCount int     `json:"delivery_count"`
 	Device        string  `json:"device"`
-	Message       Message `json:"message,omitempty,omitzero"`
+	Message       Message `json:"message,omitzero"`
 	// Current state of the handoff; absent for a message.
 	StateNow string `json:"state_now,omitempty,omitzero"`
-	Step     Step   `json:"step,omitempty,omitzero"`
+	Step     Step   `json:"step,omitzero"`
 	// `step` or `message`
 	Type  string    `json:"type"`
 	Until time.Time `json:"until"`
@@ -195,12 +195,12 @@ type Lease struct {
 // SocketTell is what the gateway sends over a WebSocket. One of the members but `id`.
 type SocketTell struct {
 	Done  bool  `json:"done,omitempty,omitzero"`
-	Entry Entry `json:"entry,omitempty,omitzero"`
+	Entry Entry `json:"entry,omitzero"`
 	// Of what is answered.
 	ID      string  `json:"id,omitempty,omitzero"`
-	Leases  Leases  `json:"leases,omitempty,omitzero"`
-	Notice  Notice  `json:"notice,omitempty,omitzero"`
-	Problem Problem `json:"problem,omitempty,omitzero"`
+	Leases  Leases  `json:"leases,omitzero"`
+	Notice  Notice  `json:"notice,omitzero"`
+	Problem Problem `json:"problem,omitzero"`
 }
 
 // NoticePage is a page of notices.
@@ -296,7 +296,7 @@ type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Deliveries that were given up.
 	Dead        int       `json:"dead"`
-	DisabledAt  time.Time `json:"disabled_at,omitempty,omitzero"`
+	DisabledAt  time.Time `json:"disabled_at,omitzero"`
 	DisabledWhy string    `json:"disabled_why,omitempty,omitzero"`
 	ID          string    `json:"id" schema:"ID"`
 	// What is posted: `inbox`, or `messages` of the agent that registered at the AIRC registry here.
@@ -321,11 +321,11 @@ type WebhookDeliveryPage struct {
 type WebhookDelivery struct {
 	// How often it failed.
 	Attempt   int       `json:"attempt"`
-	Ended     time.Time `json:"ended,omitempty,omitzero"`
+	Ended     time.Time `json:"ended,omitzero"`
 	HandoffID string    `json:"handoff_id,omitempty,omitzero"`
 	LastError string    `json:"last_error,omitempty,omitzero"`
 	// When it is posted. Absent for at once, or after an earlier one of its handoff.
-	Next time.Time `json:"next,omitempty,omitzero"`
+	Next time.Time `json:"next,omitzero"`
 	// What is posted: `event_id` of a step, with a slash and what it says of a notice, or the id of a message that is no step.
 	Of     string    `json:"of"`
 	Queued time.Time `json:"queued"`

@@ -259,8 +259,8 @@ type Redelivery struct {
 type SocketAsk struct {
 	// Anything; the answer has it.
 	ID     string       `json:"id,omitempty,omitzero" maxLength:"64"`
-	Ack    Ack          `json:"ack,omitempty,omitzero"`
-	Nack   Nack         `json:"nack,omitempty,omitzero"`
-	Extend Extend       `json:"extend,omitempty,omitzero"`
-	Lease  LeaseRequest `json:"lease,omitempty,omitzero"`
+	Ack    Ack          `json:"ack,omitzero"`
+	Nack   Nack         `json:"nack,omitzero"`
+	Extend Extend       `json:"extend,omitzero"`
+	Lease  LeaseRequest `json:"lease,omitzero"`
 }
