@@ -12,7 +12,6 @@ import (
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
-	"baton/federation/mailbox"
 	"baton/federation/peering"
 	"baton/federation/relay"
 	"baton/federation/signing"
@@ -27,7 +26,6 @@ type homes struct {
 
 	client    *identity.PeerClient
 	documents *peering.Documents
-	locator   *mailbox.Locator
 	peering   *peering.Peering
 	canary    *peering.Canary
 	boot      string // of this start; see [relay.Deps]
@@ -35,10 +33,6 @@ type homes struct {
 
 func newHomes(p *Server) *homes {
 	h := &homes{Server: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
-	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: p.bound(), Owners: p.owners(), Outboxes: p.Record, Peers: HomeLinks{Links: p.Gateway.Links()},
-		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.Gateway.Routed, Log: p.log,
-	})
 	h.canary = &peering.Canary{
 		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.Link,
 		Steps: homeSteps{p.bound(), p.Gateway, p.relay},
@@ -116,29 +110,6 @@ func (h *homes) openUnrouted() Entry {
 // meet. It blocks on the network.
 func (s *Server) CheckRelay(ctx context.Context) []federation.Finding {
 	return append([]federation.Finding{s.relay.Check()}, s.hub.Check(ctx, s.homes.peers(), time.Now)...)
-}
-
-// recipients implements [Recipients], [Rerouter] and [Mailboxes].
-type recipients struct{ p *Server }
-
-// Recipients implements [Recipients].
-func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
-	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
-}
-
-// Reroute implements [Rerouter].
-func (r recipients) Reroute(ctx context.Context) (moved int, err error) {
-	return r.p.homes.locator.Reroute(ctx, time.Now())
-}
-
-// Locate implements [Mailboxes].
-func (r recipients) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	return r.p.homes.locator.Locate(ctx, did)
-}
-
-// KnowsHomes implements [Mailboxes].
-func (r recipients) KnowsHomes(ctx context.Context) (bool, error) {
-	return r.p.homes.locator.KnowsHomes(ctx)
 }
 
 // homeSteps implements [peering.Steps].

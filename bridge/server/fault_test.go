@@ -17,18 +17,14 @@ import (
 	"baton/bridge/server"
 	"baton/federation"
 	"baton/federation/home"
+	"baton/federation/mailbox"
 	"baton/federation/store"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 )
 
-// faulty panics in each call.
-type faulty struct{}
-
-func (faulty) fail() { panic("a fault") }
-
-// Reroute implements [server.Rerouter].
-func (f faulty) Reroute(context.Context) (int, error) { f.fail(); return 0, nil }
+// fail panics.
+func fail() { panic("a fault") }
 
 // fakeNotifier is a fakeLink that tells notices.
 type fakeNotifier struct{ *fakeLink }
@@ -44,17 +40,19 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 		clock := server.NewClock(server.ClockConfig{
 			Wall: time.Now, Uptime: func() time.Duration { return time.Since(start) }, Mark: filepath.Join(t.TempDir(), "clock"),
 			Newest: start.AddDate(-1, 0, 0), // it is in doubt until NTP confirms it
-			Synced: func() bool { faulty{}.fail(); return true },
+			Synced: func() bool { fail(); return true },
 		}, slog.New(slog.DiscardHandler))
 		g := newGateway(record, func(d *server.Deps, _ *home.Home) {
-			d.RunExclusive, d.Clock, d.Rerouter, d.Metrics, d.Log = opened.RunExclusive, clock, faulty{}, metrics, slog.New(slog.NewTextHandler(log, nil))
+			d.Clock, d.Metrics, d.Log = clock, metrics, slog.New(slog.NewTextHandler(log, nil))
+			d.Links = server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: opened.RunExclusive, Wakes: d.Wakes, Metrics: d.Metrics, Log: d.Log})
+			d.Locator = mailbox.New(mailbox.Config{Peers: server.HomeLinks{Links: d.Links}, Outboxes: struct{ mailbox.Outboxes }{}}) // a call panics
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		g.Links().Apply(ctx, []server.Entry{{Link: fakeNotifier{&fakeLink{name: "lab"}}}})
 		ended := make(chan error, 1)
 		go func() {
 			ended <- g.Run(ctx, func(ctx context.Context) error {
-				faulty{}.fail()
+				fail()
 				<-ctx.Done()
 				return nil
 			})

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -27,18 +26,15 @@ type Config struct {
 // Deps has the parts of a [Gateway].
 type Deps struct {
 	Record registry.Bound
-	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
-	// ctx ended: see [registry.Record.RunExclusive].
-	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
+	Links  *LinkSet
+	// Locator is that of the mailboxes here and at the homes of Links.
+	Locator *mailbox.Locator
 	Clock        *Clock // time by which rows expire; nil for the wall clock
 
 	Keys      *KeyLookups
 	Addresses credential.Addresses // counts the steps of each client address
 	DIDs      *home.Rates
 	Strangers *home.Strangers
-	Homes     Recipients // nil where there are no other homes
-	Mailboxes Mailboxes  // the same
-	Rerouter  Rerouter   // nil where there are no other homes
 	Owners    mailbox.Owners
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept func(name string) federation.SigningKey
@@ -74,12 +70,9 @@ type Gateway struct {
 
 var _ bridge.Gateway = (*Gateway)(nil)
 
-// NewGateway returns a gateway without links. Call [Gateway.Configure] before anything else.
+// NewGateway returns a gateway. Call [Gateway.Configure] before anything else.
 func NewGateway(deps Deps) *Gateway {
-	g := &Gateway{deps: deps, participants: participants{deps.Record}, growth: newGrowthWatch()}
-	g.links = NewLinkSet(LinkDeps{
-		Outbox: deps.Record, RunExclusive: deps.RunExclusive, Wakes: deps.Wakes, Metrics: deps.Metrics, Tracer: deps.Tracer, Log: deps.Log, Homes: deps.Homes, KeptFor: deps.Owners.KeptFor, Lost: deps.Keys.Cancel,
-	})
+	g := &Gateway{deps: deps, participants: participants{deps.Record}, links: deps.Links, growth: newGrowthWatch()}
 	g.deferral = home.NewDeferral(home.DeferralConfig{
 		Record: deps.Record, Seek: g.seekKey, Blocked: g.refuseBlocked, Ended: g.deferralEnded, Confirmed: deps.Clock.Now,
 	})

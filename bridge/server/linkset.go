@@ -36,13 +36,6 @@ type Source interface {
 	Same(other Source) bool
 }
 
-// Recipients tells which homes a step is delivered to.
-type Recipients interface {
-	// Recipients returns the names of the links to homes that a step is delivered to. The
-	// view is that after the step. It blocks on the record, and returns its error.
-	Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
-}
-
 // running is a link that its supervisor keeps running.
 type running struct {
 	Entry
@@ -64,16 +57,13 @@ type LinkSet struct {
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
 	Outbox bridge.Outbox
-	// RunExclusive is as in [Deps].
+	// RunExclusive calls do each time that this replica gets a lease, until ctx ends, and returns why
+	// ctx ended: see [registry.Record.RunExclusive].
 	RunExclusive func(ctx context.Context, lease string, do func(ctx context.Context)) error
 	Wakes        bridge.Wakes
 	Metrics      *bridge.Metrics
 	Tracer       bridge.Tracer // nil records no traces
 	Log          *slog.Logger
-	// Homes tells which homes a step is delivered to; nil where there are none.
-	Homes Recipients
-	// KeptFor returns the key that the gateway keeps for a DID, or nil if it keeps none.
-	KeptFor func(federation.DID) federation.KeptKey
 	// Lost is called with the name of a link whose connection has ended; nil for no call. It
 	// must not block.
 	Lost func(link string)
@@ -294,28 +284,17 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// Route returns the recipients of a step before it is filed. Of the links that show a step at most
-// once it names the links of this replica, whose first attempt is counted when the step is filed.
-// Another replica counts its first attempt when it makes it.
-func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	to, err := l.current.Load().asked.Route(ctx, ev, after)
-	if err == nil && l.deps.Homes != nil {
-		var homes []string
-		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
-		to.Links = append(to.Links, homes...)
-	}
-	if l.deps.KeptFor != nil {
-		for _, did := range after.Others("") {
-			to.Kept = append(to.Kept, l.deps.KeptFor(did))
-		}
-	}
-	var here []string
-	for _, name := range to.Once {
-		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
-			here = append(here, name)
-		}
-	}
-	to.Once = here
+// carriers returns the links to other networks that a step is delivered to, and the effects of the
+// step there. Of the links that show a step at most once it names the links of this replica, whose
+// first attempt is counted when the step is filed. Another replica counts its first attempt when it
+// makes it.
+func (l *LinkSet) carriers(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	current := l.current.Load()
+	to, err := current.asked.Route(ctx, ev, after)
+	to.Once = slices.DeleteFunc(to.Once, func(name string) bool {
+		r := current.named[name]
+		return r == nil || !r.lease.ours.Load()
+	})
 	return to, err
 }
 
@@ -333,6 +312,19 @@ func (l *LinkSet) probe(link string, did federation.DID) {
 	if r := l.current.Load().named[link]; r != nil {
 		r.supervisor.Heard(did)
 	}
+}
+
+// Routed tries deliveries that wait for a route: those to a DID whose mailbox location is known
+// now, or with "" all of them. It blocks on the disk.
+func (l *LinkSet) Routed(ctx context.Context, did federation.DID) {
+	if did != "" {
+		l.probe(federation.UnroutedLink, did)
+		return
+	}
+	if err := l.deps.Outbox.Hurry(ctx, federation.UnroutedLink); err != nil && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "unrouted steps not tried again", slog.Any("err", err))
+	}
+	l.deps.Wakes.Wake(bridge.OutboxTopic(federation.UnroutedLink))
 }
 
 // LinkStatus is a link with its status.

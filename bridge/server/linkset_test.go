@@ -49,16 +49,6 @@ func (l *fakeLink) Run(ctx context.Context, up func()) error {
 
 func (*fakeLink) Deliver(context.Context, federation.Delivery) error { return nil }
 
-// fakeHome is a fakeLink to another home.
-type fakeHome struct{ *fakeLink }
-
-func (fakeHome) Network() string                                      { return server.HomeNetwork }
-func (h fakeHome) Home() federation.HomeID                            { return federation.HomeID(h.name) }
-func (fakeHome) Houses(context.Context, federation.DID) (bool, error) { return false, nil }
-func (fakeHome) Recipients(context.Context, federation.Event, federation.View) ([]string, error) {
-	return []string{"b.test"}, nil
-}
-
 // leases are the leases of a replica.
 type leases []string
 
@@ -72,17 +62,17 @@ func (l leases) run(ctx context.Context, lease string, do func(context.Context))
 }
 
 // newLinkSet returns a set of a replica with some leases.
-func newLinkSet(t *testing.T, ours leases, homes server.Recipients) *server.LinkSet {
+func newLinkSet(t *testing.T, ours leases) *server.LinkSet {
 	t.Helper()
 	return server.NewLinkSet(server.LinkDeps{
-		Outbox: storetest.Open(t), RunExclusive: ours.run, Wakes: noWakes{}, Homes: homes,
+		Outbox: storetest.Open(t), RunExclusive: ours.run, Wakes: noWakes{},
 		Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
 func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set := newLinkSet(t, leases{"link kept", "link changed", "link gone", "link fresh"}, nil)
+		set := newLinkSet(t, leases{"link kept", "link changed", "link gone", "link fresh"})
 		kept, changed, gone := &fakeLink{name: "kept"}, &fakeLink{name: "changed"}, &fakeLink{name: "gone"}
 		set.Apply(t.Context(), []server.Entry{{Link: kept, Source: version(1)}, {Link: changed, Source: version(1)}, {Link: gone, Source: version(1)}})
 		synctest.Wait()
@@ -112,7 +102,7 @@ func TestALinkRunsOnThroughAReloadUnlessItsSourceChanged(t *testing.T) {
 
 func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set := newLinkSet(t, nil, nil)
+		set := newLinkSet(t, nil)
 		lab := &fakeLink{name: "lab"}
 		set.Apply(t.Context(), []server.Entry{{Link: lab}})
 		defer set.Stop()
@@ -131,14 +121,19 @@ func TestALinkOfAnotherReplicaIsOnStandby(t *testing.T) {
 }
 
 func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		home := fakeHome{&fakeLink{name: "b.test"}}
-		set := newLinkSet(t, leases{server.HomesLease}, home)
-		set.Apply(t.Context(), []server.Entry{{Link: &fakeLink{name: "lab"}}, {Link: home}, {Link: fakeHome{&fakeLink{name: "c.test"}}}})
-		defer set.Stop()
-		to, err := set.Route(t.Context(), federation.Event{}, federation.View{})
-		if err != nil || !slices.Equal(to.Links, []string{"lab", "b.test"}) {
-			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", to.Links, err)
-		}
-	})
+	t.Parallel()
+	const alice, bob = federation.DID("did:key:alice"), federation.DID("did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+	record := storetest.Open(t)
+	if err := record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByStep, Since: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	g := newGateway(record)
+	ctx, end := context.WithCancel(t.Context())
+	g.Links().Apply(ctx, []server.Entry{{Link: &fakeLink{name: "lab"}}, {Link: &homeLink{home: "b.test"}}, {Link: &homeLink{home: "c.test"}}})
+	defer g.Links().Stop()
+	defer end()
+	to, err := g.Route(t.Context(), federation.Event{Verb: federation.Offer, From: alice}, federation.View{Home: "gw.test", Offerer: alice, Offeree: bob})
+	if err != nil || !slices.Equal(to.Links, []string{"lab", "b.test"}) {
+		t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", to.Links, err)
+	}
 }

@@ -184,13 +184,13 @@ func (s *Server) RemoveHome(ctx context.Context, name string, dry bool) (federat
 // MoveInbox moves the mailbox of a DID and its unread entries to another home, or with dry counts
 // them. It blocks on the network.
 func (s *Server) MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error) {
-	moved, err := s.homes.locator.Move(ctx, did, to, dry, time.Now)
+	moved, err := s.locator.Move(ctx, did, to, dry, time.Now)
 	return moved, problemOf(err)
 }
 
 // MailboxRoutes returns the known locations of the mailboxes of the parties of a handoff.
 func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
-	return s.homes.locator.OfParties(ctx, v)
+	return s.locator.OfParties(ctx, v)
 }
 
 // problemOf returns an error about other homes as operators read it.

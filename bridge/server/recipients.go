@@ -12,15 +12,6 @@ import (
 	"baton/federation/mailbox"
 )
 
-// Mailboxes knows which home has the mailbox of a DID. It blocks on the record, and returns its
-// errors.
-type Mailboxes interface {
-	// Locate returns the location of the mailbox of a DID, which names no home if none is known.
-	Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
-	// KnowsHomes reports whether this home has peers, or knows other homes.
-	KnowsHomes(ctx context.Context) (bool, error)
-}
-
 // route is the way of a message to its recipient.
 type route struct {
 	to        bridge.Recipient
@@ -86,13 +77,9 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	return r, err
 }
 
-// locate returns where the mailbox of a DID is. A gateway without a record of mailboxes knows no
-// location.
+// locate returns where the mailbox of a DID is.
 func (g *Gateway) locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	if g.deps.Mailboxes == nil {
-		return federation.MailboxLocation{DID: did}, nil
-	}
-	at, err := g.deps.Mailboxes.Locate(ctx, did)
+	at, err := g.deps.Locator.Locate(ctx, did)
 	if err != nil {
 		return at, fmt.Errorf("look up the home of %s: %w", did, err)
 	}
@@ -110,10 +97,10 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 		return g.outboxOf(at.Home), nil
 	}
 	unknown := g.known(ctx, at.DID)
-	if g.deps.Mailboxes == nil || !errors.Is(unknown, federation.ErrNotFound) {
+	if !errors.Is(unknown, federation.ErrNotFound) {
 		return "", unknown
 	}
-	others, err := g.deps.Mailboxes.KnowsHomes(ctx)
+	others, err := g.deps.Locator.KnowsHomes(ctx)
 	if err == nil && !others {
 		err = unknown
 	}

@@ -51,7 +51,7 @@ func TestTheModeOfAnOperatorTakesPrecedenceOverTheConfiguration(t *testing.T) {
 	if err := modes.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	links := newLinkSet(t, nil, nil)
+	links := newLinkSet(t, nil)
 	links.Apply(t.Context(), []server.Entry{{Link: peerLink{}}})
 	defer links.Stop()
 	want := []server.LinkPeer{

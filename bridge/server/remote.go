@@ -77,19 +77,6 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
-// Routed tries deliveries that wait for a route: those to a DID whose mailbox location is known
-// now, or with "" all of them. It blocks on the disk.
-func (g *Gateway) Routed(ctx context.Context, did federation.DID) {
-	if did != "" {
-		g.links.probe(federation.UnroutedLink, did)
-		return
-	}
-	if err := g.deps.Record.Hurry(ctx, federation.UnroutedLink); err != nil && ctx.Err() == nil {
-		g.deps.Log.LogAttrs(ctx, slog.LevelError, "unrouted steps not tried again", slog.Any("err", err))
-	}
-	g.deps.Wakes.Wake(bridge.OutboxTopic(federation.UnroutedLink))
-}
-
 // EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
 // returns the handoff as it is then. The error is a [*federation.RefusalError] for a handoff that
 // is over or whose home is this one, and otherwise that of the record.

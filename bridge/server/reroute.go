@@ -16,14 +16,6 @@ const rerouteAgain = 5 * time.Second
 // revivePage is how many dead letters are read at a time.
 const revivePage = 200
 
-// Rerouter routes deliveries again whose link is gone.
-type Rerouter interface {
-	// Reroute routes the pending deliveries to other homes that are no peers any more, and what
-	// waits here for readers that another home may have. It returns how many. It blocks on the
-	// record, and returns its error.
-	Reroute(ctx context.Context) (moved int, err error)
-}
-
 // reroute routes deliveries again each time after other links were applied, until ctx ends.
 func (g *Gateway) reroute(ctx context.Context) {
 	retry := time.NewTimer(0)
@@ -44,12 +36,9 @@ func (g *Gateway) reroute(ctx context.Context) {
 
 func (g *Gateway) rerouteOnce(ctx context.Context) error {
 	err := g.ReviveBlocked(ctx)
-	if g.deps.Rerouter == nil {
-		return err
-	}
-	moved, failed := g.deps.Rerouter.Reroute(ctx)
+	moved, failed := g.deps.Locator.Reroute(ctx, time.Now())
 	if moved > 0 {
-		g.Routed(ctx, "")
+		g.links.Routed(ctx, "")
 	}
 	return errors.Join(err, failed)
 }

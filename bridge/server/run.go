@@ -28,7 +28,7 @@ type Task func(ctx context.Context) error
 // Exclusive returns a task that runs while this replica has a lease.
 func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
 	return func(ctx context.Context) error {
-		_ = g.deps.RunExclusive(ctx, lease, do) // its error is the end of ctx
+		_ = g.links.deps.RunExclusive(ctx, lease, do) // its error is the end of ctx
 		return nil
 	}
 }

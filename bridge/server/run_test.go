@@ -42,15 +42,20 @@ func boundRecord(record *registry.Record) registry.Bound {
 
 // newGateway returns a gateway on a record, without links. The changes are made before it is.
 func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home)) *server.Gateway {
+	metrics, log := bridge.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler)
+	owners := mailbox.Owners{
+		Record: record, DIDKey: identity.ParseKeyDID,
+		Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
+	}
+	links := server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
 	deps := server.Deps{
-		Record: boundRecord(record), RunExclusive: record.RunExclusive,
+		Record: boundRecord(record), Links: links, Owners: owners,
+		Locator: mailbox.New(mailbox.Config{
+			Home: "gw.test", Record: boundRecord(record), Owners: owners, Outboxes: record, Peers: server.HomeLinks{Links: links}, Log: log,
+		}),
 		Keys: &server.KeyLookups{}, Addresses: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		DIDs: home.NewRates(), Strangers: home.NewStrangers(),
-		Owners: mailbox.Owners{
-			Record: record, DIDKey: identity.ParseKeyDID,
-			Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
-		},
-		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		Wakes: noWakes{}, Metrics: metrics, Log: log,
 	}
 	judges := &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Key: federationtest.Signer("did:web:gw.test"),
@@ -61,7 +66,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 		c(&deps, judges)
 	}
 	g := server.NewGateway(deps)
-	judges.Route, judges.Same = g.Links().Route, g.Same
+	judges.Route, judges.Same = g.Route, g.Same
 	g.Configure(server.Config{Retention: defaultRetention(), Home: judges})
 	return g
 }

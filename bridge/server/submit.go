@@ -44,6 +44,22 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 	return judged, err
 }
 
+// Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
+// other homes, and the keys that the gateway keeps for the parties. The view is that after the step.
+// It blocks on the record, and returns its errors.
+func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	to, err := g.links.carriers(ctx, ev, after)
+	if err != nil {
+		return to, err
+	}
+	homes, err := g.deps.Locator.Recipients(ctx, ev, after, time.Now())
+	to.Links = append(to.Links, homes...)
+	for _, did := range after.Others("") {
+		to.Kept = append(to.Kept, g.deps.Owners.KeptFor(did))
+	}
+	return to, err
+}
+
 // FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
 // steps left, it fetches nothing: Submit will refuse the step.
 func (g *Gateway) FetchKey(ctx context.Context, ev federation.Event) {

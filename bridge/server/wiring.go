@@ -59,11 +59,17 @@ func (s *Server) owners() mailbox.Owners {
 
 // newGateway returns the gateway on the record and the relay of the server.
 func (s *Server) newGateway() *Gateway {
+	links := NewLinkSet(LinkDeps{
+		Outbox: s.Record, RunExclusive: s.Record.RunExclusive, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
+	})
+	s.locator = mailbox.New(mailbox.Config{
+		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
+		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, Routed: links.Routed, Log: s.log,
+	})
 	return NewGateway(Deps{
-		Record: s.bound(), RunExclusive: s.Record.RunExclusive, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
-		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers, Homes: recipients{s}, Rerouter: recipients{s}, Mailboxes: recipients{s},
-		Owners: s.owners(),
-		Kept:   s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
+		Record: s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),
+		Keys: &s.keyLookups, Addresses: s.writes, DIDs: s.rates, Strangers: s.strangers,
+		Owners: s.owners(), Kept: s.keyring.Kept, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log,
 	})
 }
 
@@ -106,7 +112,7 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: commitLog{s.Record, s.Gateway.Links(), s.traces}, Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
 		Keys:  s.keyLookups.atHand.Load(),
-		Route: s.Gateway.Links().Route, Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
+		Route: s.Gateway.Route, Caps: Capabilities{Record: s.bound()}, Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
 		Strangers: s.strangers, Acquaintances: Acquaintances{Record: s.Record, Names: s.names()},
 		Write: dialect.Write, Read: dialect.Read,
 	}
@@ -159,7 +165,7 @@ type Wiring struct {
 func (s *Server) Wiring() Wiring {
 	record := s.bound()
 	keys := identity.CurrentKeys{Source: s.keys.Load, Logins: &s.proofs, Proven: func(ctx context.Context, did federation.DID) {
-		s.homes.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
+		s.locator.LearnFromLogin(ctx, did, time.Now()) // a DID that proved itself has its mailbox here
 	}}
 	return Wiring{
 		Version: s.options.Version,
