@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -88,6 +90,65 @@ func inBatches(limit int, batch func(limit int) (int, error)) (done int, err err
 		done += n
 		if err != nil || n < limit {
 			return done, err
+		}
+	}
+}
+
+// rerouteAgain is how long after an error of the record deliveries are routed again.
+const rerouteAgain = 5 * time.Second
+
+// revivePage is how many dead letters are read at a time.
+const revivePage = 200
+
+// reroute routes deliveries again each time after other links were applied, until ctx ends.
+func (g *Gateway) reroute(ctx context.Context) {
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-g.links.applied:
+		case <-retry.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := g.rerouteOnce(ctx); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "deliveries not routed again", slog.Any("err", err))
+			retry.Reset(rerouteAgain)
+		}
+	}
+}
+
+func (g *Gateway) rerouteOnce(ctx context.Context) error {
+	err := g.ReviveBlocked(ctx)
+	moved, failed := g.deps.Locator.Reroute(ctx, time.Now())
+	if moved > 0 {
+		g.links.Routed(ctx, "")
+	}
+	return errors.Join(err, failed)
+}
+
+// ReviveBlocked schedules the deliveries again that ended because their home was blocked, to the
+// homes that are not blocked any more. It blocks on the record, and returns its error.
+func (g *Gateway) ReviveBlocked(ctx context.Context) error {
+	var before int64
+	for {
+		page, err := g.deps.Record.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked}, before, revivePage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, dead := range page {
+			before = dead.ID
+			home, linked := g.links.Named(dead.To).(HomeLink)
+			if !linked || home.Blocked() {
+				continue
+			}
+			revived, err := g.deps.Record.Revive(ctx, dead.ID, time.Now())
+			if err != nil && !errors.Is(err, federation.ErrNotFound) {
+				return err
+			}
+			if revived {
+				g.deps.Wakes.Wake(bridge.OutboxTopic(dead.To))
+			}
 		}
 	}
 }

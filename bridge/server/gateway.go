@@ -29,7 +29,7 @@ type Deps struct {
 	Links  *LinkSet
 	// Locator is that of the mailboxes here and at the homes of Links.
 	Locator *mailbox.Locator
-	Clock        *Clock // time by which rows expire; nil for the wall clock
+	Clock   *Clock // time by which rows expire; nil for the wall clock
 
 	Keys      *KeyLookups
 	Addresses credential.Addresses // counts the steps of each client address

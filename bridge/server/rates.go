@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // Rates gives networks the rate limits that the home applies to DIDs.
@@ -28,4 +31,69 @@ func (r Rates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	left, full := r.gateway.deps.DIDs.Left(did, r.perMinute(), now)
 	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
+}
+
+// maxSeeded bounds the newcomers of before a restart that are counted on.
+const maxSeeded = 1 << 16
+
+// Acquaintances knows the DIDs that the record knows, or that the configuration binds to a
+// name. It implements [home.Acquaintances].
+type Acquaintances struct {
+	Record *registry.Record
+	Names  registry.BoundNames
+}
+
+// Acquainted implements [home.Acquaintances].
+func (a Acquaintances) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
+	bound, err := a.Names.Of(ctx, did)
+	if err != nil || len(bound) > 0 {
+		return time.Time{}, err == nil, err
+	}
+	return a.Record.Acquainted(ctx, did)
+}
+
+// Meet implements [home.Acquaintances].
+func (a Acquaintances) Meet(ctx context.Context, did federation.DID, now time.Time) error {
+	return a.Record.Meet(ctx, did, now)
+}
+
+// Admit asks the home about a DID that comes without a step. It returns an error that wraps
+// a [*federation.StrangerError] for a new DID that has to come later.
+func (g *Gateway) Admit(ctx context.Context, did federation.DID, now time.Time) error {
+	_, err := g.home.Load().Admit(ctx, did, addressFrom(ctx), now)
+	g.countStranger(err)
+	return err
+}
+
+// Meet notes that the record knows a DID from now on.
+func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) error {
+	return g.home.Load().Meet(ctx, did, addressFrom(ctx), now)
+}
+
+// addressFrom returns the address of a client as an Arrival has it, "" where it is not known.
+func addressFrom(ctx context.Context) string {
+	if from := bridge.SubnetFrom(ctx); from.IsValid() {
+		return from.String()
+	}
+	return ""
+}
+
+// countStranger counts an error that told a stranger to come later, and reports whether it
+// is one.
+func (g *Gateway) countStranger(err error) bool {
+	stranger, ok := errors.AsType[*federation.StrangerError](err)
+	if ok {
+		g.deps.Metrics.Strangers.WithLabelValues(string(stranger.Reason)).Inc()
+	}
+	return ok
+}
+
+// SeedStrangers counts on from the newcomers of before the start. The record does not know
+// their addresses, and so each address begins with none.
+func (g *Gateway) SeedStrangers(ctx context.Context, now time.Time) error {
+	met, err := g.deps.Record.MetSince(ctx, now.Add(-federation.AcquaintanceAge), maxSeeded)
+	for _, each := range met {
+		g.deps.Strangers.Count(each.DID, "", each.Met, 0)
+	}
+	return err
 }

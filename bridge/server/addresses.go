@@ -1,0 +1,356 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/mailbox"
+)
+
+// Same implements [bridge.Gateway].
+func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
+	if a == b || g.deps.Owners.KeepsFor(a, b) || g.deps.Owners.KeepsFor(b, a) {
+		return true
+	}
+	known, err := g.participants.WithDID(ctx, a)
+	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
+}
+
+// Owner implements [bridge.Gateway].
+func (g *Gateway) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
+	return g.deps.Owners.Owner(ctx, did)
+}
+
+// Place implements [bridge.Gateway].
+//
+// spec: handofftag "Rule of dialects"
+func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+	placers := g.links.Placers()
+	if to == "" {
+		place, dialect := openPlace(placers, channel)
+		return place, dialect, nil
+	}
+	owner, err := g.Owner(ctx, to)
+	if err != nil {
+		return federation.Place{}, "", err
+	}
+	binding, err := g.participants.Binding(ctx, owner)
+	if errors.Is(err, federation.ErrNotFound) {
+		if binding.Link, err = g.newcomerOn(ctx, owner); binding.Link == "" {
+			return federation.Place{}, federation.HandoffTags, err
+		}
+		binding.DID = owner
+	}
+	if err != nil {
+		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
+	}
+	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
+	// Another home places the offer itself, and agents that read their inbox need no channel.
+	if i < 0 && (g.links.isHome(binding.Link) || g.links.readsInbox(binding.Link)) {
+		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
+	}
+	if i < 0 {
+		return federation.Place{}, federation.HandoffTags, nil
+	}
+	if placers[i].Online(ctx, binding) {
+		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, placers[i].Dialect(), nil
+	}
+	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
+}
+
+// newcomerOn returns the link of a user that is logged in and never signed a step, "" for none. An
+// agent has its offers in its inbox instead.
+func (g *Gateway) newcomerOn(ctx context.Context, did federation.DID) (string, error) {
+	link := g.links.loggedInto(ctx, did)
+	if link == "" {
+		return "", nil
+	}
+	_, err := g.participants.WithDID(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return link, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", did, err)
+	}
+	return "", nil
+}
+
+// openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in
+// the first channel of the first link.
+func openPlace(placers []bridge.Placer, channel string) (federation.Place, federation.Dialect) {
+	for _, p := range placers {
+		if channel != "" && slices.Contains(p.Channels(), channel) {
+			return federation.Place{Venue: channel}, p.Dialect()
+		}
+	}
+	if len(placers) == 0 {
+		return federation.Place{}, federation.HandoffTags
+	}
+	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
+}
+
+// loggedIn reports whether a DID is logged in elsewhere: on another link but not on the named one,
+// or in a session of an API. It blocks on the owners of the links and on the record, and returns the
+// errors of the record.
+func (g *Gateway) loggedIn(ctx context.Context, did federation.DID, link string) (elsewhere bool, err error) {
+	for _, p := range g.links.Placers() {
+		online := p.Online(ctx, federation.Binding{DID: did})
+		if online && p.Name() == link {
+			return false, nil
+		}
+		elsewhere = elsewhere || online
+	}
+	if elsewhere {
+		return elsewhere, nil
+	}
+	return g.deps.Record.HasSession(ctx, string(did), time.Now())
+}
+
+// Ours reports whether a DID belongs to a participant of this gateway outside the named link: the
+// home itself, an agent, a DID bound to a name on another link, or a DID that last signed on
+// another link. A DID that never signed counts if it is logged in on another link or to an API of
+// this gateway. It returns the errors of the record.
+func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bool, error) {
+	if did == g.home.Load().ID.DID() {
+		return true, nil
+	}
+	did, err := g.Owner(ctx, did)
+	if err != nil {
+		return false, err
+	}
+	if _, err := g.participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
+		return err == nil, err
+	}
+	names, err := g.deps.Record.Names.Of(ctx, did)
+	if err != nil {
+		return false, fmt.Errorf("look up the names of %s: %w", did, err)
+	}
+	if slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
+		return true, nil
+	}
+	binding, err := g.participants.Binding(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return g.loggedIn(ctx, did, link)
+	}
+	return err == nil && binding.Link != link, err
+}
+
+// Seen reports whether this gateway knows a DID: see [Gateway.Ours], or by a login, a read inbox or
+// declared capabilities.
+func (g *Gateway) Seen(ctx context.Context, did federation.DID) (bool, error) {
+	if ours, err := g.Ours(ctx, did, ""); err != nil || ours {
+		return ours, err
+	}
+	owner, err := g.Owner(ctx, did)
+	if err != nil {
+		return false, err
+	}
+	return g.deps.Record.Seen(ctx, owner)
+}
+
+// Member reports whether an offer may be written in its channel. A DID that offers over REST must belong
+// to the channel: it is present there, or on a link that lists the channel it has an account that the
+// operator bound or a step on file. IRC links and other homes check their own users. Agents of the registry may offer to anyone (spec: airc-shapes, the list of
+// parties). An offer to one DID that names no channel is written where the recipient is.
+func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
+	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
+	if !ev.Arrival.ReadsInbox || federation.Private(venue) {
+		return true, nil
+	}
+	if ev.To != "" {
+		place, _, err := g.Place(ctx, ev.Actor(), ev.To, "")
+		if err != nil || place.Venue == venue {
+			return err == nil, err
+		}
+	}
+	all, err := g.identify(ctx, federation.Source{DIDs: []federation.DID{ev.Actor()}})
+	if err != nil {
+		return false, err
+	}
+	for _, placer := range g.links.Placers() {
+		if !slices.Contains(placer.Channels(), venue) {
+			continue
+		}
+		for _, did := range all.DIDs {
+			if known, err := g.knownOn(ctx, placer, venue, did); known || err != nil {
+				return known, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// knownOn reports whether a DID belongs to a channel of a link.
+func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
+	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
+		return true, nil
+	}
+	bound, err := g.deps.Record.Names.Of(ctx, did)
+	if err != nil {
+		return false, fmt.Errorf("look up names of %s: %w", did, err)
+	}
+	if slices.ContainsFunc(bound, func(b federation.BoundName) bool { return b.Network == link.Name() }) {
+		return true, nil
+	}
+	seen, err := g.participants.Binding(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up %s: %w", did, err)
+	}
+	return seen.Link == link.Name(), nil
+}
+
+// route is the way of a message to its recipient.
+type route struct {
+	to        bridge.Recipient
+	messenger bridge.Messenger // that shows the message; nil for a recipient that reads an inbox
+	// home is the outbox of the home that has the mailbox of the recipient; "" for this home.
+	home string
+}
+
+// reach returns the way to a recipient. Its error wraps [federation.ErrNotFound] for a DID that no
+// home is known to have.
+func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err error) {
+	if r.to = to; to.Place.Link != "" {
+		return g.shownOn(ctx, r)
+	}
+	at, err := g.locate(ctx, to.DID)
+	if err != nil {
+		return r, err
+	}
+	if at.Source == federation.LocatedByMove && at.Home != g.home.Load().ID {
+		r.home = g.outboxOf(at.Home)
+		return r, nil
+	}
+	_, err = g.participants.WithDID(ctx, to.DID)
+	if err == nil {
+		return r, nil // the registry has it as an effect
+	}
+	if !errors.Is(err, federation.ErrNotFound) {
+		return r, fmt.Errorf("look up %s: %w", to.DID, err)
+	}
+	b, err := g.participants.Binding(ctx, to.DID)
+	switch unseen := errors.Is(err, federation.ErrNotFound); {
+	case err != nil && !unseen:
+		return r, fmt.Errorf("look up %s: %w", to.DID, err)
+	case unseen && (at.Home == "" || at.Home == g.home.Load().ID):
+		b.Link = g.links.loggedInto(ctx, to.DID)
+	}
+	if b.Link == "" || g.links.isHome(b.Link) {
+		r.home, err = g.homeOf(ctx, at)
+		return r, err
+	}
+	r.to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+	return g.shownOn(ctx, r)
+}
+
+// shownOn returns the way to a recipient on a link, which may be gone.
+func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
+	link := g.links.Named(r.to.Place.Link)
+	if messenger, ok := link.(bridge.Messenger); ok {
+		r.messenger = messenger
+		return r, nil
+	}
+	r.to.Place = federation.Place{}
+	if link != nil {
+		return r, nil
+	}
+	at, err := g.locate(ctx, r.to.DID) // the home that the link led to may be no peer now
+	if err != nil {
+		return r, err
+	}
+	if r.home, err = g.homeOf(ctx, at); err == nil && r.home == "" {
+		err = fmt.Errorf("no link of this gateway reaches %s: %w", r.to.DID, federation.ErrNotFound)
+	}
+	return r, err
+}
+
+// locate returns where the mailbox of a DID is.
+func (g *Gateway) locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	at, err := g.deps.Locator.Locate(ctx, did)
+	if err != nil {
+		return at, fmt.Errorf("look up the home of %s: %w", did, err)
+	}
+	return at, nil
+}
+
+// homeOf returns the outbox of the home that has a mailbox, and "" for this home. A DID that is
+// unknown here is searched at other homes while the message waits.
+func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (outbox string, err error) {
+	switch at.Home {
+	case g.home.Load().ID:
+		return "", nil
+	case "":
+	default:
+		return g.outboxOf(at.Home), nil
+	}
+	unknown := g.known(ctx, at.DID)
+	if !errors.Is(unknown, federation.ErrNotFound) {
+		return "", unknown
+	}
+	others, err := g.deps.Locator.KnowsHomes(ctx)
+	if err == nil && !others {
+		err = unknown
+	}
+	return mailbox.Unrouted, err
+}
+
+// outboxOf returns the outbox of another home, or the one for homes that are no peers now.
+func (g *Gateway) outboxOf(home federation.HomeID) string {
+	if g.links.isHome(string(home)) {
+		return string(home)
+	}
+	return mailbox.Unrouted
+}
+
+// known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a
+// name that an operator bound is known.
+func (g *Gateway) known(ctx context.Context, did federation.DID) error {
+	_, known, err := g.home.Load().Acquaintances.Acquainted(ctx, did)
+	if err == nil && !known {
+		err = fmt.Errorf("no link of this gateway reaches %s: %w", did, federation.ErrNotFound)
+	}
+	return err
+}
+
+// Guest implements [bridge.Messages].
+func (g *Gateway) Guest(link, nick string) federation.DID {
+	return g.deps.Kept("guest:" + link + " " + strings.ToLower(nick)).DID
+}
+
+// Addressee implements [bridge.Messages].
+func (g *Gateway) Addressee(ctx context.Context, address string) (bridge.Recipient, error) {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	nick, link := address[:at], address[at+1:]
+	messenger, ok := g.links.Named(link).(bridge.Messenger)
+	if !ok {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	did, valid := messenger.Addressee(ctx, nick)
+	if !valid {
+		return bridge.Recipient{}, federation.ErrNotFound
+	}
+	return bridge.Recipient{DID: cmp.Or(did, g.Guest(link, nick)), Place: federation.Place{Link: link, Venue: nick}}, nil
+}
+
+// Introduce implements [bridge.Messages].
+func (g *Gateway) Introduce(ctx context.Context, address string) (federation.DID, error) {
+	for introducer := range able[bridge.Introducer](g.links) {
+		if did, err := introducer.Introduce(ctx, address); !errors.Is(err, federation.ErrNotFound) {
+			return did, err
+		}
+	}
+	return "", federation.ErrNotFound
+}

@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// judgeEvery is the interval of looks for deferred steps that are due. It bounds how late a key is noticed
+// that arrives without a notification.
+const judgeEvery = time.Second
+
+// judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
+// every second.
+func (g *Gateway) judgeAgain(ctx context.Context) {
+	tick := time.NewTicker(judgeEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		more, err := g.home.Load().Retry(ctx, time.Now())
+		if err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "steps not judged again", slog.Any("err", err))
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// deferralEnded logs and counts the judgement of a deferred step, as Submit does, and files a notice to
+// the sender of a refused one.
+func (g *Gateway) deferralEnded(ctx context.Context, r home.DeferralEnd) error {
+	var err error // a nil *RefusalError is not a nil error
+	if r.Refused != nil {
+		err = r.Refused
+		if err := g.deps.Record.Notify(ctx, refusalOf(r, time.Now())); err != nil {
+			return err
+		}
+	}
+	if r.Expired {
+		g.deps.Metrics.Outcomes.WithLabelValues(r.Step.Event.Arrival.Network, "expired").Inc()
+	}
+	g.note(ctx, r.Step.Event, r.Judgement, err)
+	g.wake(r.Judgement, err)
+	g.follow(ctx, r.Judgement, err)
+	return nil
+}
+
+// refusalOf returns the notice to the sender of a deferred step that was refused. An invalid signature
+// proves no sender: then the reader of the notice is the user with the name on the link.
+func refusalOf(r home.DeferralEnd, now time.Time) federation.Notice {
+	ev := r.Step.Event
+	if r.Judgement.Verdict != federation.Valid {
+		ev.From, ev.For = "", ""
+	}
+	return noticeOf(ev, r.Refused, now)
+}
+
+// noticeOf returns the notice to the sender of a step that was accepted first and refused later.
+func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
+	return federation.Notice{
+		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,
+	}
+}
+
+// follow acts on a judged step of a remote handoff: its home is asked for a ruling, or the
+// steps that waited for this one are settled.
+func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
+	switch {
+	case err != nil || !judged.View.Remote:
+	case judged.Awaits:
+		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	case !judged.Duplicate:
+		if err := g.Settle(context.WithoutCancel(ctx), judged.View.ID, time.Now()); err != nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "waiting steps not settled", slog.String("handoff_id", judged.View.ID.String()), slog.Any("err", err))
+		}
+		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	}
+}
+
+// Settle files the steps of a remote handoff that waited and can be filed now, and tells the
+// senders of the steps that its home ruled out. A caller may repeat it at any time: it finishes an
+// earlier call that was cut short.
+func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+	rulings, err := g.home.Load().Settle(ctx, id, now)
+	var errs []error
+	for _, r := range rulings {
+		if r.Refused != nil {
+			errs = append(errs, g.ruledOut(ctx, r))
+			continue
+		}
+		g.note(ctx, r.Event, r.Judgement, nil)
+		g.wake(r.Judgement, nil)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// ruledOut tells the sender of a step that its home refused it, and ends the wait of the
+// step.
+func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
+	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
+	if r.Event.Arrival.Link == OperatorLink {
+		g.refusals.add(r.Event, r.Refused)
+	}
+	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
+		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
+	}
+	if err := g.home.Load().Drop(ctx, r.Event); err != nil {
+		return fmt.Errorf("drop %s: %w", r.Event.ID, err)
+	}
+	return nil
+}
+
+// tellRefused lets the link through which a step came tell its sender that it was refused.
+// A link that tells notices gets one for each step, however often the step comes and is
+// refused.
+func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	link := g.links.Named(ev.Arrival.Link)
+	if teller, ok := link.(bridge.Teller); ok {
+		return teller.Tell(ctx, ev, refused)
+	}
+	if _, ok := link.(bridge.Notifier); !ok {
+		return nil
+	}
+	return g.deps.Record.Notify(ctx, noticeOf(ev, refused, time.Now()))
+}
+
+// EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
+// returns the handoff as it is then. The error is a [*federation.RefusalError] for a handoff that
+// is over or whose home is this one, and otherwise that of the record.
+func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
+	now := time.Now()
+	view, err := g.deps.Record.View(ctx, id)
+	if err != nil {
+		return view, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	judged, err := g.home.Load().EndOrphan(ctx, view, reason, now)
+	if err != nil {
+		return view, err
+	}
+	g.filed(ctx, []federation.Judgement{judged})
+	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
+}
+
+// GiveUp ends the wait of a step for its home, which refused the step or did not answer for
+// too long. A step that was settled meanwhile is left alone.
+func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+	held, err := g.deps.Record.AwaitingIn(ctx, h.Event.Handoff)
+	if err != nil {
+		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
+	}
+	if !slices.ContainsFunc(held, func(each federation.Pending) bool {
+		return each.Event.ID == h.Event.ID && each.Event.From == h.Event.From
+	}) {
+		return nil
+	}
+	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
+}
+
+// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
+func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
+	return g.home.Load().Moves(v, verb)
+}
+
+// Role returns the role in a handoff that may take a step with a verb, "" for an unknown verb.
+func (g *Gateway) Role(v federation.View, verb federation.Verb) federation.Role {
+	rule, _ := g.home.Load().Kinds.Rule(v, verb)
+	return rule.Who
+}
+
+// Receipt returns the receipt of a filed step, the same one each time. The view says in which
+// dialect and for which venue. It blocks on the record, and its error is that of the record.
+func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+	return g.home.Load().Receipt(ctx, entry, v)
+}
+
+// rulingPoll is how often a waiter reads the record for a ruling: another replica may have the link to the
+// home of the handoff.
+const rulingPoll = 50 * time.Millisecond
+
+// maxRefusals bounds the remembered refusals of steps of operators, at some 300 bytes each. A
+// waiter looks within [rulingPoll].
+const maxRefusals = 256
+
+// refusals keeps the refusals of steps of operators by other homes, for the commands that wait for the
+// rulings. It may be used concurrently.
+type refusals struct {
+	mu   sync.Mutex
+	kept []*federation.RefusalError // the oldest first
+	keys []refusedStep
+}
+
+// refusedStep names a step of a signer.
+type refusedStep struct {
+	from  federation.DID
+	event federation.EventID
+}
+
+// add remembers the refusal of a step, and forgets the oldest where there are too many.
+func (r *refusals) add(ev federation.Event, refused *federation.RefusalError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) == maxRefusals {
+		r.keys, r.kept = slices.Delete(r.keys, 0, 1), slices.Delete(r.kept, 0, 1)
+	}
+	r.keys, r.kept = append(r.keys, refusedStep{ev.From, ev.ID}), append(r.kept, refused)
+}
+
+// of returns the refusal of a step, nil for none.
+func (r *refusals) of(ev federation.Event) *federation.RefusalError {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.keys, refusedStep{ev.From, ev.ID})
+	if i < 0 {
+		return nil
+	}
+	return r.kept[i]
+}
+
+// AwaitRuling waits until the home of a remote handoff has ruled on a step of an operator that
+// waits for it, and returns the entry of the step once it is filed. The error is a
+// [*federation.RefusalError] for a step that the home refused, that of ctx while the home has
+// not ruled, and otherwise that of the record.
+func (g *Gateway) AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error) {
+	tick := time.NewTicker(rulingPoll)
+	defer tick.Stop()
+	for {
+		waits, err := g.awaitsRuling(ctx, ev)
+		if err != nil {
+			return federation.Entry{}, err
+		}
+		if !waits { // the step is filed or refused: both are written before the wait ends
+			return g.ruledOn(ctx, ev)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return federation.Entry{}, ctx.Err()
+		}
+	}
+}
+
+// awaitsRuling reports whether a step waits for the ruling of its home.
+func (g *Gateway) awaitsRuling(ctx context.Context, ev federation.Event) (bool, error) {
+	held, err := g.deps.Record.AwaitingIn(ctx, ev.Handoff)
+	if err != nil {
+		return false, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
+	}
+	return slices.ContainsFunc(held, func(each federation.Pending) bool {
+		return each.Event.ID == ev.ID && each.Event.From == ev.From
+	}), nil
+}
+
+// ruledOn returns the entry of a step whose wait ended, or its refusal.
+func (g *Gateway) ruledOn(ctx context.Context, ev federation.Event) (federation.Entry, error) {
+	entry, err := g.home.Load().Filed(ctx, ev)
+	if err == nil || !errors.Is(err, federation.ErrNotFound) {
+		return entry, err
+	}
+	if refused := g.refusals.of(ev); refused != nil {
+		return federation.Entry{}, refused
+	}
+	view, err := g.deps.Record.View(ctx, ev.Handoff)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+	}
+	why := "its home refused it at another gateway of this home, whose log says why"
+	if view.Assignee != "" && view.Assignee != ev.Actor() {
+		why = "it went to " + string(view.Assignee)
+	}
+	return federation.Entry{}, federation.Refuse(ev, federation.IllegalStep, why)
+}
