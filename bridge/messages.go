@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"baton/federation"
@@ -124,4 +125,139 @@ type Relayer interface {
 	// Relays returns the channels whose text the link exchanges with other links, as venues of
 	// this federation. It does not block.
 	Relays() []string
+}
+
+// IdentityClaim is what a gateway may state about the identity of a person, given how the
+// person was identified.
+//
+// spec: freeq identity-claims
+type IdentityClaim string
+
+// The claims, from the strongest to none.
+const (
+	Anchored   IdentityClaim = "atProtocol" // a DID with a document of its own: its owner can change keys and keep the name
+	SelfIssued IdentityClaim = "selfIssued" // a did:key: its owner holds the key, and no document confirms it
+	Relayed    IdentityClaim = "relayed"    // another server names the account, and this gateway did not check it
+	Guest      IdentityClaim = "guest"      // a nick without an account
+	LookingUp  IdentityClaim = "lookingUp"  // the answer is pending: state nothing yet
+	Unknown    IdentityClaim = "unknown"    // nothing is known, which is no evidence for a guest
+)
+
+// stamped returns the time from which servers mark each message with the account of its sender.
+// An older message without a mark may have a sender with an account.
+//
+// spec: freeq identity-claims "stamping_epoch"
+func stamped() time.Time { return time.Date(2026, time.August, 1, 0, 0, 0, 0, time.UTC) }
+
+// Lookup is the state of the look-up of the account behind a name.
+type Lookup string
+
+// The states. The zero Lookup was never asked.
+const (
+	InFlight   Lookup = "inFlight"
+	NoAccount  Lookup = "noAccount"  // the answer: a guest
+	NoSuchName Lookup = "noSuchNick" // the answer: no user has that name
+	TimedOut   Lookup = "timedOut"
+)
+
+// Seen is what one message says about its sender, and what is known of the sender now.
+type Seen struct {
+	Account federation.DID // that the message is marked with; empty for none
+	Origin  string         // the server that relayed it, empty for our own
+	Present bool           // the sender is connected now
+	Live    federation.DID // of the sender now, or as the look-up found it
+	At      time.Time      // of the message; zero where it does not say
+}
+
+// ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
+// precedence over the user that has the name now. The DID is empty where none is known.
+func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
+	switch {
+	case s.Origin != "":
+		return relayed(s.Account != ""), s.Account
+	case s.Account != "":
+		return claimOf(s.Account), s.Account
+	case s.Present && s.Live != "":
+		return claimOf(s.Live), s.Live
+	case s.Present, !s.At.IsZero() && !s.At.Before(stamped()):
+		return Guest, ""
+	}
+	return Unknown, ""
+}
+
+// ClaimOfPerson returns the claim about the person behind a name, where no message proves
+// one: the DID that the name is bound to here, else what a peer states, which may be an
+// account.
+func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
+	switch {
+	case bound != "":
+		return claimOf(bound), bound
+	case byPeer:
+		return relayed(account), ""
+	}
+	return answered(asked), ""
+}
+
+func claimOf(did federation.DID) IdentityClaim {
+	if did.Method() == "key" {
+		return SelfIssued
+	}
+	return Anchored
+}
+
+func relayed(account bool) IdentityClaim {
+	if account {
+		return Relayed
+	}
+	return Guest
+}
+
+func answered(asked Lookup) IdentityClaim {
+	switch asked {
+	case InFlight:
+		return LookingUp
+	case NoAccount:
+		return Guest
+	case NoSuchName, TimedOut:
+	}
+	return Unknown
+}
+
+// ErrAddress is returned by [Webhooks.Register] for an address that the gateway does not post
+// to.
+var ErrAddress = errors.New("nothing is posted to this address")
+
+// ErrBroken is wrapped by an error of [Poster.Posts] for a push that can never be made.
+var ErrBroken = errors.New("this push can never be made")
+
+// Webhooks registers the webhooks of participants: addresses to which the gateway posts what
+// reaches them.
+type Webhooks interface {
+	// Check returns nil for an address that Register accepts now, and otherwise the error of
+	// Register. It blocks on the network.
+	Check(ctx context.Context, address string) error
+	// Register stores a webhook of a DID, or of the participant with a handle, made in a session:
+	// see [federation.Webhook.In]. Its error wraps [ErrAddress], [federation.ErrTooManyWebhooks] or
+	// [federation.ErrTaken] (the DID already has a webhook with that address). It is a
+	// [*federation.UnavailableError] if the address cannot be checked now. Register blocks on the
+	// network and the record.
+	Register(ctx context.Context, h federation.Webhook, now time.Time) (Registered, error)
+	// Follow keeps a webhook that follows a handoff, with the owner, handoff, label, address
+	// and sealed content of h. Its error is as that of Register; a handoff has as many
+	// followers of a DID as a DID has other webhooks.
+	Follow(ctx context.Context, h federation.Webhook, now time.Time) (federation.Webhook, error)
+	// Enable enables a disabled webhook with a valid address, for the session in h. Its error is
+	// that of Check, or wraps [federation.ErrNotFound] for a removed webhook.
+	Enable(ctx context.Context, h federation.Webhook) error
+	// PublicKey returns the public key of a webhook, as its owner was told it. It does not
+	// block.
+	PublicKey(id federation.WebhookID) (string, error)
+}
+
+// Registered is a new webhook, with what its owner is told once.
+type Registered struct {
+	federation.Webhook
+
+	Secret    string // "whsec_": the key of the signature on each post
+	PublicKey string // "whpk_": the key of the other signature, for receivers that keep no secret
 }

@@ -28,8 +28,15 @@
 package configs
 
 import (
+	"crypto/tls"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -338,4 +345,117 @@ func Default() Config {
 		Log:     Log{Level: "info", Format: "text"},
 		Metrics: Metrics{Enabled: true},
 	}
+}
+
+// frame is the reference of the tables in [Config].
+//
+//go:embed baton.toml
+var frame string
+
+// networksMark is the line of the frame where the tables of the networks stand.
+const networksMark = "#%networks\n"
+
+// Reference returns the configuration file with every key, its default and what it is for:
+// the frame, with the parts of the networks in their order. Tables that may be given any
+// number of times are commented out, so that the file is valid as it is.
+func Reference(parts ...string) string {
+	return strings.Replace(frame, networksMark, strings.Join(parts, "\n"), 1)
+}
+
+// MaxSecretBytes bounds a secret file: room for any password, token or private key,
+// and an error for a record or a log that was named by mistake.
+const MaxSecretBytes = 16 << 10
+
+// Secret reads a file that the configuration names for its content, such as a
+// password, as [ReadSecret] does.
+func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
+
+// ReadSecret reads a file whose content is a secret. Only its owner may be able to read
+// it. Line ends after the secret are not part of it. The error is one line that says
+// what to do.
+func ReadSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("read secret: %s is not a regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fmt.Errorf("read secret: others may read %s (mode %04o): chmod 600 it", path, mode)
+	}
+	if info.Size() > MaxSecretBytes {
+		return "", fmt.Errorf("read secret: %s is longer than %d bytes", path, MaxSecretBytes)
+	}
+	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	secret := strings.TrimRight(string(content), "\r\n")
+	if secret == "" {
+		return "", fmt.Errorf("read secret: %s is empty", path)
+	}
+	return secret, nil
+}
+
+// maxCertificateBytes bounds a certificate with its chain: some 2 kB for each of a few.
+const maxCertificateBytes = 64 << 10
+
+// tls reads the certificate where the file names one, so that one which is not
+// there, or not that of its key, is a mistake like any other.
+func (f *File) tls(t Table) {
+	oneOf(t, "mode", f.TLS.Mode, "files")
+	switch {
+	case f.TLS.CertFile == "" && f.TLS.KeyFile == "":
+		return
+	case f.TLS.CertFile == "":
+		t.Mistake("cert_file", "required with key_file")
+		return
+	case f.TLS.KeyFile == "":
+		t.Mistake("key_file", "required with cert_file")
+		return
+	}
+	chain, err := readCertificate(f.Path(f.TLS.CertFile))
+	if err != nil {
+		t.Mistake("cert_file", err.Error())
+	}
+	key, keyErr := f.Secret(f.TLS.KeyFile)
+	if keyErr != nil {
+		t.Mistake("key_file", keyErr.Error())
+	}
+	if err != nil || keyErr != nil {
+		return
+	}
+	pair, err := tls.X509KeyPair(chain, []byte(key))
+	if err != nil {
+		t.Mistake("cert_file", "want a certificate and its key in PEM: "+err.Error())
+		return
+	}
+	f.certificate = &pair
+}
+
+func readCertificate(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator names the file, in the configuration
+	if err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxCertificateBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read certificate: %w", err)
+	case len(text) > maxCertificateBytes:
+		return nil, errors.New("read certificate: " + path + " is too long for one")
+	}
+	return text, nil
+}
+
+// TLSConfig returns what listeners and links speak TLS with: the certificate that
+// the file names, as it was when that was read, and no version before 1.2. It
+// returns nil where the file names none. Each call returns a value of its own.
+func (f *File) TLSConfig() *tls.Config {
+	if f.certificate == nil {
+		return nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{*f.certificate}, MinVersion: tls.VersionTLS12}
 }

@@ -100,3 +100,190 @@ func (s Settlement) Outcome() DeliveryState {
 	}
 	return s.State
 }
+
+// DeadReason says why a delivery was given up. It is an interface for machines, and a
+// label of metrics.
+type DeadReason string
+
+// The reasons.
+const (
+	DeadExpired  DeadReason = "expired"    // it waited longer than it may
+	DeadRefused  DeadReason = "refused"    // a peer said no, for good
+	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
+	DeadBroken   DeadReason = "unreadable" // the record cannot read it
+	DeadOperator DeadReason = "operator"   // an operator gave it up
+	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; it is scheduled again once the home is allowed
+)
+
+// DeadReasons are all of them.
+func DeadReasons() []DeadReason {
+	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator, DeadBlocked}
+}
+
+// Fix returns what an operator may do about it.
+func (r DeadReason) Fix() string {
+	switch r {
+	case DeadExpired:
+		return "see why the other side was away so long (baton link show), and replay once it is back; drop it if the handoff is over"
+	case DeadRefused:
+		return "read what the other side said; where it blocks this gateway or asks for consent, settle that with its operator, and replay"
+	case DeadFailed:
+		return "read the last error; after the cause is mended, here or there, replay"
+	case DeadBroken:
+		return "run baton verify; restore the record from a backup, or drop it"
+	case DeadBlocked:
+		return "allow the home again (baton peer mode), which delivers it; drop it if the block is to stay"
+	case DeadOperator:
+		return "nothing: it was given up on purpose; replay to take that back"
+	}
+	return "read the last error"
+}
+
+// GivenUpError is returned for a delivery that ends as a dead letter at once: no attempt can
+// succeed until an operator changes something here.
+type GivenUpError struct {
+	Reason DeadReason
+	Why    string // for people
+}
+
+// Error implements error.
+func (e *GivenUpError) Error() string { return e.Why }
+
+// MaxTries is how many of the last attempts on a delivery are remembered one by one.
+const MaxTries = 16
+
+// Try is one attempt that failed.
+type Try struct {
+	Number int // from 1
+	At     time.Time
+	Reason string
+}
+
+// DeadLetter is a delivery that was given up.
+type DeadLetter struct {
+	ID       int64
+	To       string // link, or a peer of one
+	ToPeer   bool   // it is a peer
+	Reason   DeadReason
+	Why      string // the last error
+	Event    EventID
+	Handoff  HandoffID
+	Verb     Verb
+	Message  string // id of the document for a peer
+	Attempt  int
+	Queued   time.Time
+	Died     time.Time
+	Replayed time.Time // zero unless it was put back
+
+	// Of one that is read alone.
+
+	Raw       []byte // the signed bytes, or the document of a message
+	Signature string // as it stood on the wire
+	Tries     []Try  // the last of them
+	Broken    string // why what it is about cannot be read; else ""
+}
+
+// DeadFilter says which dead letters are asked for. A zero member agrees with all.
+type DeadFilter struct {
+	Reason DeadReason
+	To     string
+}
+
+// Waiting is a delivery that is still to be made, to a link or to a peer of one.
+type Waiting struct {
+	Link    string // or
+	Peer    string // the name of a peer
+	Event   EventID
+	Message string // id of the document for a peer
+	Handoff HandoffID
+	Verb    Verb
+	Queued  time.Time
+	Attempt int
+	Next    time.Time // zero for at once
+	Behind  bool      // an earlier delivery with its order key goes first
+	Reason  string    // why the last attempt failed
+}
+
+// To returns where it is to be delivered.
+func (w Waiting) To() string {
+	if w.Link != "" {
+		return w.Link
+	}
+	return w.Peer
+}
+
+// WaitingFilter says which deliveries are asked for. A zero member agrees with all;
+// with a Link there are none to peers, with a Peer none to links.
+type WaitingFilter struct {
+	Link    string
+	Peer    string
+	Handoff HandoffID
+	Before  time.Time // queued then or earlier
+	ID      string    // of an event, or of a message
+}
+
+// Shape is how much waits for one destination, by age.
+type Shape struct {
+	Link   string
+	Peer   string
+	Rows   int
+	Ages   [shapeAges + 1]int // younger than each of [ShapeAges] and not than the one before; the last older
+	Oldest time.Time
+}
+
+// shapeAges is how many borders there are.
+const shapeAges = 4
+
+// ShapeAges are the borders of [Shape.Ages].
+func ShapeAges() [shapeAges]time.Duration {
+	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
+}
+
+// MaxPeerDeliveries is how many deliveries wait for one peer. The record takes no more while the peer is
+// away.
+const MaxPeerDeliveries = 10_000
+
+// PeerDeliveryKind says what a peer is told by a delivery.
+type PeerDeliveryKind string
+
+// The kinds.
+const (
+	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
+	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a participant here about one of its own
+)
+
+// PeerDelivery is one document that a network is to send to a peer of its own, such as another
+// server of its kind.
+type PeerDelivery struct {
+	Row      int64
+	Kind     PeerDeliveryKind // empty for [MessageDelivery]
+	Peer     string           // its name
+	Sender   string           // participant here
+	Message  string           // id of the message; of a decision what tells it from others of its Sender
+	OrderKey string           // deliveries with one key arrive in order
+	Document []byte           // JSON; an attempt adds what is its own
+	Handoff  HandoffID
+	Queued   time.Time
+	Attempt  int
+	Next     time.Time // when it is to be tried
+	Delayed  bool      // its sender was told that it takes time
+	Reason   string    // why the last attempt failed
+	// Unsure is the id of an attempt that was not answered: the peer may have it. Empty
+	// where the last one was answered.
+	Unsure string
+}
+
+// PeerOutbox is a peer with pending relays.
+type PeerOutbox struct {
+	Name     string    // of the peer
+	Failures int       // visits in a row that it did not answer
+	Next     time.Time // when it is asked again; zero where it answered
+}
+
+// PeerBacklog is how the queue of one peer stands.
+type PeerBacklog struct {
+	Peer   string    // its name
+	Rows   int       // that wait
+	Oldest time.Time // when the oldest of them was queued; zero where none waits
+	Dead   int       // that were given up, and are kept
+}

@@ -264,3 +264,49 @@ func (e Event) Digest() [32]byte {
 	}
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
+
+// Verdict is what this gateway concluded about a signature. There are three: an
+// outage is no evidence, so Unverifiable is never read as Invalid.
+type Verdict int
+
+// The verdicts, each with what to do about it.
+const (
+	Unverifiable Verdict = iota // no key to be had now: judge again when there is one
+	Valid                       // the document verifies: go on to the lifecycle
+	Invalid                     // the key is known and the bytes fail: refuse
+)
+
+// String returns the verdict as metrics and logs spell it.
+func (v Verdict) String() string {
+	switch v {
+	case Valid:
+		return "valid"
+	case Invalid:
+		return "invalid"
+	case Unverifiable:
+	}
+	return "unverifiable"
+}
+
+// vouchingTags are the tags, without the name of their dialect, with which a gateway says
+// for which DID it signs and from what. A reader takes a step that has one for vouched.
+func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
+
+// CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a
+// person signs for itself alone, and a reader would take the address in such a tag for
+// evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
+// the tag, after the prefix.
+//
+// spec: handofftag "Tags", handoff-src, -src-h, -for
+func CheckVouching(ev Event, prefix string) error {
+	if ev.Provenance == Vouched || ev.Arrival.Home != "" {
+		return nil
+	}
+	for _, tag := range vouchingTags() {
+		name := string(ev.Dialect) + tag
+		if _, there := ev.Fields[name]; there {
+			return Refuse(ev, InvalidTag, prefix+name+": only a home writes it")
+		}
+	}
+	return nil
+}

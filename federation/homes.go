@@ -2,7 +2,9 @@ package federation
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -105,3 +107,122 @@ type ForkError struct{ Fork Fork }
 func (e *ForkError) Error() string {
 	return fmt.Sprintf("home %s tells two histories of %s: they part at step %d", e.Fork.Home, e.Fork.Handoff, e.Fork.Version)
 }
+
+// KnownHome is another home that an operator added while the gateway ran.
+type KnownHome struct {
+	Home  HomeID
+	URL   string // where it is reached, without a path
+	Path  string // relay or https
+	Since time.Time
+}
+
+// AddedHome is another home that was inspected and, where each check passed, added.
+type AddedHome struct {
+	Home     KnownHome
+	Findings []Finding
+	Canary   *CanaryReport // nil where none was sent
+}
+
+// CanaryReport is the result of a canary: a handoff between two homes that shows whether steps go
+// both ways.
+type CanaryReport struct {
+	Handoff HandoffID
+	Green   bool // the other home completed it
+	Took    time.Duration
+	Reason  string // where it is not green, for operators
+}
+
+// MovedInbox is the result of moving the mailbox of a DID to another home.
+type MovedInbox struct {
+	DID     DID
+	Home    HomeID // the mailbox home from now on
+	Taken   int    // entries that the new home has
+	Waiting int    // unread entries that are still here
+}
+
+// Offence is a signed claim of a home that this one does not believe: the other home speaks
+// for people or homes that are not its own. The claim is refused. Operators find out whether
+// the home lies, or the two homes know different things.
+type Offence struct {
+	Home  HomeID
+	Kind  OffenceKind
+	Times int // from 1
+	First time.Time
+	Last  time.Time
+	Why   string // the last time, for people
+}
+
+// OffenceKind is what a claim is about.
+type OffenceKind string
+
+// The kinds of offences.
+const (
+	OffenceVoice   OffenceKind = "voice"   // it vouched for a DID whose mailbox is at another home
+	OffenceMailbox OffenceKind = "mailbox" // it said that it has a mailbox which is elsewhere
+	OffenceRuling  OffenceKind = "ruling"  // it sent a ruling that the named home did not sign
+	OffenceStep    OffenceKind = "step"    // it sent a step that the named signer did not sign
+)
+
+// Pending is a step in a handoff of another home which that has not ruled on yet. It
+// is in no log and moves nothing; what becomes of it the home says, by a [Confirm] or
+// by one that rules it out.
+type Pending struct {
+	Event Event
+	Home  HomeID // the home that has to rule
+	Since time.Time
+}
+
+// ProfilePath is the path of the well-known document of a home, its [HomeProfile].
+const ProfilePath URLPath = "/.well-known/baton"
+
+// SignatureHeader is the header with the signature of a home over the body that it sends.
+const SignatureHeader = "Baton-Signature"
+
+// HomeProtocol is the version of the messages and documents between homes: the "v" of each of
+// them, and the only one that is read.
+const HomeProtocol = 1
+
+// HomeProfileType is the type of a [HomeProfile]. No signature is good for another type.
+const HomeProfileType = "home"
+
+// HomeProfile is what a home publishes about itself, signed with its key.
+type HomeProfile struct {
+	Type     string     `json:"type"` // HomeProfileType
+	V        int        `json:"v"`
+	Home     HomeID     `json:"home"`
+	DID      DID        `json:"did"`
+	URL      string     `json:"url"`      // where it is reached, without a path
+	Versions []int      `json:"versions"` // of the messages between homes
+	Limits   HomeLimits `json:"limits"`
+	Sent     time.Time  `json:"sent"` // by its clock
+}
+
+// HomeLimits is what a home takes from another one at once.
+type HomeLimits struct {
+	Steps     int   `json:"steps"`      // of a batch
+	Bytes     int   `json:"bytes"`      // of a batch
+	Hops      int   `json:"hops"`       // homes that a step may come through; 0 for any number
+	ClockSkew int64 `json:"clock_skew"` // seconds by which clocks may differ
+}
+
+// ParseHomeProfile reads a profile strictly: a member that is unknown or repeated is an error.
+// The caller verifies the signature.
+func ParseHomeProfile(text []byte) (HomeProfile, error) {
+	var p HomeProfile
+	if err := ExactJSON(text); err != nil {
+		return p, err
+	}
+	if err := DecodeStrictJSON(text, &p); err != nil {
+		return p, err
+	}
+	switch {
+	case p.Type != HomeProfileType || p.V != HomeProtocol:
+		return p, fmt.Errorf("want type %q of version %d", HomeProfileType, HomeProtocol)
+	case !p.Home.Valid() || p.DID != p.Home.DID():
+		return p, errors.New("want the name of a home, and its DID")
+	}
+	return p, nil
+}
+
+// Speaks reports whether the home reads the messages of this one.
+func (p HomeProfile) Speaks() bool { return slices.Contains(p.Versions, HomeProtocol) }

@@ -1,8 +1,12 @@
 package federation
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"errors"
 	"strings"
+	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -117,4 +121,112 @@ type MessageFiling struct {
 	Filing
 
 	Contact Contact // from now on; the zero Contact where nothing changes
+}
+
+// MaxContacts bounds the senders that one participant allows or blocks, and the strangers that
+// write to it while it decides nothing about them.
+const MaxContacts = 10_000
+
+// ErrTooManyContacts is returned for the decision about one sender more than [MaxContacts].
+var ErrTooManyContacts = errors.New("federation: too many contacts")
+
+// ContactState says what a participant decided about a sender.
+type ContactState string
+
+// The states of a sender.
+const (
+	ContactUnknown    ContactState = ""           // it has not written yet
+	ContactIntroduced ContactState = "introduced" // the recipient was told how to allow and to block it
+	ContactAllowed    ContactState = "allowed"
+	ContactBlocked    ContactState = "blocked" // its messages are refused, on every network
+)
+
+// Contact is what a participant decided about a sender of messages.
+type Contact struct {
+	Person, Sender DID
+	Name           string // of a sender on its network; "" where the name of its DID is enough
+	State          ContactState
+	Since          time.Time
+}
+
+// Mark is a position among the steps that were said at one place: at a step, or
+// between two. The zero Mark is before all.
+type Mark struct {
+	At time.Time // see [Event.Said]
+	N  uint64    // tells steps of one moment apart; 0 is before them
+}
+
+// Compare orders marks by time, and marks of one moment by their number.
+func (m Mark) Compare(other Mark) int {
+	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
+}
+
+// Said is a filed step as it stands at its place.
+type Said struct {
+	Entry Entry
+	View  View // of the handoff as it stands now
+	Mark  Mark
+}
+
+// Stretch is a part of what was said at a place, without both of its ends.
+type Stretch struct {
+	// Place is where the handoffs are written. The link of a private venue is not
+	// looked at: it is one exchange wherever it is written.
+	Place  Place
+	After  Mark // zero for the start
+	Before Mark // zero for the end
+	Newest bool // of more steps than are asked for, the newest
+}
+
+// Said returns when a step was said, as all messages tell that carry it: when it first
+// came in.
+func (e Event) Said() time.Time {
+	if e.Verb == Confirm || e.Arrival.Received.IsZero() {
+		return e.Time()
+	}
+	return e.Arrival.Received
+}
+
+// Place returns where the steps of a handoff are written. A private exchange has no link: it
+// is wherever its two parties are.
+func (v View) Place() Place {
+	if Private(v.Venue) {
+		return Place{Venue: v.Venue}
+	}
+	return Place{Link: v.Link, Venue: v.Venue}
+}
+
+// PlainText returns a text as people are shown it: one line of valid UTF-8 without control
+// characters, ESC among them, and without characters that show nothing, reorder what is
+// beside them or end a line. Signed bytes never pass through it.
+//
+// Removed are the categories Cc and Cf (zero-width characters, marks and overrides of
+// direction, soft hyphens), U+2028 and U+2029, plane 14 (tag characters and the variation
+// selectors there) and letters without a shape. A joined emoji falls apart into its parts.
+func PlainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if hidden(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// hidden reports whether a character has no shape of its own.
+func hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || inTagPlane(r) || isFiller(r)
+}
+
+// inTagPlane reports whether a character is of plane 14, which has tags and variation
+// selectors: both can carry a text that no reader sees.
+func inTagPlane(r rune) bool { return r >= 0xE0000 && r <= 0xEFFFF }
+
+// isFiller reports whether a character is a letter that shows nothing, or the unassigned
+// place between the invisible operators.
+func isFiller(r rune) bool {
+	switch r {
+	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x3164, 0xFFA0:
+		return true
+	}
+	return false
 }

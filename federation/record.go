@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -143,3 +144,165 @@ type Binding struct {
 	Key     []byte    // raw public key that verified last
 	Seen    time.Time // by the newest step
 }
+
+// Judgement is what a home concluded about one submitted step. It is returned
+// with a refusal too, for the log and the counters.
+type Judgement struct {
+	Verdict   Verdict // on the signature
+	Entry     Entry   // as filed; of a step that was not the event alone, with its id
+	View      View    // of the handoff after it; as it stands where the step was refused
+	Fanout    Fanout  // where the step was delivered to
+	Duplicate bool    // the step had been filed before, and Entry is from then
+	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
+	// Newcomer is the DID of the step where the record never met it before; else "".
+	Newcomer DID
+	// Awaits says that the step is on disk but in no log yet: the home of the handoff is
+	// another one and has not ruled. Entry has the step, and View is as without it.
+	Awaits bool
+}
+
+// Fanout says where a step goes, besides the inboxes of its parties.
+type Fanout struct {
+	Links []string // names of links that are to deliver it
+	// Once names the Links that show a step at most once. Their first attempt counts when the
+	// step is filed, so that it needs no write of its own.
+	Once []string
+	// Effects are written with the step to the tables of the networks that they are of.
+	Effects []Effect
+	// Topics are woken once the step is filed, because of what the Effects changed.
+	Topics []string
+	// Kept lists the keys that the gateway keeps for the parties. Other networks may show their
+	// DIDs from now on, so the record stores the owners.
+	Kept []KeptKey
+}
+
+// KeptKey is a key that the gateway keeps for a DID.
+type KeptKey struct {
+	ID    string // see [KeyID]
+	Owner DID
+}
+
+// Effect is a write to one network's own tables that joins the transaction of a filed
+// step. The record passes it to the tables that know its type, and does not look inside. A
+// [*RefusalError] of that write keeps the step from being filed.
+type Effect any
+
+// SnapshotQuery says what the record is asked before a home judges a step.
+type SnapshotQuery struct {
+	Step    Event
+	OpenOf  DID     // count the handoffs that this DID offered and that are not over; "" for no count
+	Inboxes bool    // read the use of inboxes: of Step.To for an offer, else of the parties of its handoff
+	Version Version // at which another home ruled that the step belongs; 0 without a ruling
+}
+
+// Snapshot is what the record has about one step and its handoff, all of the same moment.
+type Snapshot struct {
+	View View // zero for a handoff without a log
+	// Filed is the same step (see [Event.Digest]) where it was filed before, else nil.
+	Filed *Entry
+	// Used says why the step can never be filed, else nil: its signer used the id for other
+	// bytes ([EventIDInUse]), or the step was filed and pruned ([TerminalHandoff]).
+	Used      *RefusalError
+	Named     *Entry    // the step of the same handoff that Step.Accepts names, nil for none
+	Replaced  View      // of the handoff that Step.Replaces names, zero where it has no log
+	Reference HandoffID // of the step that Step answers or confirms, zero where it is not known
+	Pending   []Pending // the steps of the handoff that wait for the ruling of its home, oldest first
+	Open      int       // see [SnapshotQuery].OpenOf
+	// Inboxes is how much of each inbox is used, and by the signer of the step. A DID with an
+	// empty inbox is not in it.
+	Inboxes map[DID]InboxUse
+	Head    [32]byte // the [Link] after the newest step of View, zero without a log
+	Chain   [32]byte // the [Link] after the step at the version of the query, zero where there is none
+	// Forked says that there is proof that the handoff has two histories. It is read for a query
+	// with a version.
+	Forked bool
+}
+
+// Judged reports whether the step was filed before, or can never be filed.
+func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
+
+// Answers returns what a step refers to: the event that it confirms, or the event ID or
+// message id that it answers; "" for neither.
+func (e Event) Answers() string {
+	if e.Verb == Confirm && !e.Subject.IsZero() {
+		return e.Subject.String()
+	}
+	return e.ReplyTo
+}
+
+// ErrDeferralFull is returned by the record when as many steps wait as may: from one
+// origin, or of all.
+var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
+
+// Deferred is a step that waits until it can be judged: no key could be had for its
+// signature, or it stands on a step before it that waits for one. It is in no log and
+// moves nothing.
+type Deferred struct {
+	Row    int64 // order of arrival
+	Event  Event
+	Origin string // name of the link through which it came; never empty
+	Since  time.Time
+	Tried  int       // how often it was judged since
+	Next   time.Time // when it is judged again
+	Reason string    // why it could not be judged last; for operators
+}
+
+// DeferralLimits bound how many steps wait. Zero means no limit.
+type DeferralLimits struct {
+	PerUser   int // of one name on one link ([Arrival].Name); steps without a name are not counted so
+	PerOrigin int
+	Total     int
+}
+
+// JournalWrite appends to a journal: a named list of entries that a link keeps, such as the
+// history of a session. The record does not know what is in an entry.
+type JournalWrite struct {
+	Name    string // unique in the record; it begins with the label of the network and a slash
+	Length  uint64 // of the journal before the write; [ErrStale] is returned for any other length
+	Entries [][]byte
+	Due     time.Time // when its owner looks at the journal again; zero for never
+}
+
+// MaxJournalPage bounds the entries and the names that one read of journals returns.
+const MaxJournalPage = 1024
+
+// Filter selects handoffs that match each of its members. A zero member matches all.
+type Filter struct {
+	DID        DID   // offerer, offeree or assignee
+	State      State // as it stands now
+	Kind       Kind
+	Venue      string    // where its steps are written on a chat network
+	Capability string    // one that its offer asks for
+	Since      time.Time // moved then or later
+	Title      string    // words that its title has, in any order and case
+}
+
+// Admits reports whether a handoff is asked for.
+func (f Filter) Admits(v View) bool {
+	return (f.DID == "" || f.DID == v.Offerer || f.DID == v.Offeree || f.DID == v.Assignee) &&
+		(f.State == "" || f.State == v.State) &&
+		(f.Kind == "" || f.Kind == v.Kind) &&
+		(f.Venue == "" || f.Venue == v.Venue) &&
+		(f.Capability == "" || slices.Contains(v.Caps, f.Capability)) &&
+		!v.Moved.Before(f.Since) && f.titled(v.Title)
+}
+
+// titled reports whether a title has each word of the filter.
+func (f Filter) titled(title string) bool {
+	if f.Title == "" {
+		return true
+	}
+	title = strings.ToLower(title)
+	for word := range strings.FieldsSeq(strings.ToLower(f.Title)) {
+		if !strings.Contains(title, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// MinSuffix is how many of the last characters of an id name a handoff at least.
+const MinSuffix = 6
+
+// MaxFound bounds how many handoffs one suffix may be said to name.
+const MaxFound = 16

@@ -27,6 +27,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -280,4 +282,93 @@ func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// Config is what the owner of a listener decides about it.
+type Config struct {
+	Listen         string         // "host:port"; or
+	Socket         string         // the path of a unix socket, which is its owner's alone
+	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
+	TrustedProxies []netip.Prefix // proxies trusted to set ForwardedHeader; none by default
+
+	ForwardedHeader string      // [XForwardedFor], the default for "", or [Forwarded]
+	Hosts           []string    // allowed names in the Host header, beside IP addresses and "localhost"; empty allows all
+	TLS             *tls.Config // nil for a listener without TLS
+	Limits          *Limits     // limits per client; nil for none
+	Panicked        func()      // called for each panic in a handler; may be nil
+}
+
+// servedMethods are the methods that a handler may serve.
+const servedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+
+// refuseConnect answers CONNECT with 405 before a handler sees it: the server opens no
+// tunnels, and such a request has no path to route.
+//
+// spec: RFC 9110 §9.3.6, §15.5.6
+func refuseConnect(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().Method != http.MethodConnect {
+			return next(c)
+		}
+		c.Response().Header().Set("Allow", servedMethods)
+		return c.JSONBlob(http.StatusMethodNotAllowed, []byte(`{"error":"method_not_allowed","message":"this server is no proxy"}`))
+	}
+}
+
+// maxAge is how long a browser may keep an answer about CORS, in seconds.
+const maxAge = 600
+
+// allowOrigins returns the middleware that lets scripts of some origins read answers.
+// Where any origin may, every answer says so, also one to a request without an Origin: so
+// do the deployed AIRC registries, and caches then keep one answer for all.
+//
+// spec: airc §11
+func allowOrigins(origins []string) echo.MiddlewareFunc {
+	checked := before(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: origins, ExposeHeaders: exposed(), MaxAge: maxAge}))
+	if !slices.Contains(origins, "*") {
+		return checked
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		answer := checked(next)
+		return func(c echo.Context) error {
+			c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
+			return answer(c)
+		}
+	}
+}
+
+// exposed returns the headers that scripts of other origins may read.
+func exposed() []string {
+	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+}
+
+// checkHost refuses requests whose Host header carries a foreign name. A web page that
+// points a name of its own at this listener (DNS rebinding) then reads nothing from it.
+// An IP address and "localhost" pass: no stranger can serve a page under them. So does a
+// request without a host, which no browser sends.
+func checkHost(names []string, log *slog.Logger) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if isOwnHost(c.Request().Host, names) {
+				return next(c)
+			}
+			log.LogAttrs(c.Request().Context(), slog.LevelInfo, "request with a foreign Host refused",
+				slog.String("path", c.Request().URL.Path), slog.String("host", c.Request().Host), slog.String("client", c.RealIP()))
+			return c.JSONBlob(http.StatusMisdirectedRequest, []byte(`{"error":"foreign_host","message":"this listener does not serve the host in the Host header"}`))
+		}
+	}
+}
+
+// isOwnHost reports whether a Host header names an address, this machine, or one of the
+// names.
+func isOwnHost(header string, names []string) bool {
+	host := header
+	if name, _, err := net.SplitHostPort(header); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == "" || host == "localhost" || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }

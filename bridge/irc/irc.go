@@ -17,12 +17,16 @@
 package irc
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ergochat/irc-go/ircmsg"
+	"golang.org/x/time/rate"
 
 	"baton/federation"
 )
@@ -89,4 +93,94 @@ func CheckTags(tags map[string]string) error {
 		return fmt.Errorf("tags of more than %d bytes, or not in UTF-8", MaxTagBytes)
 	}
 	return nil
+}
+
+// ErrLineTooLong is returned by [ReadLine] for a line that is longer than the reader
+// takes. It was read to its end, and the next one can be.
+var ErrLineTooLong = errors.New("irc: line too long")
+
+// ReadLine returns one line of at most maxBytes, with its end counted, and without it.
+// It blocks until the line is there. What is longer is not kept. Other errors than
+// [ErrLineTooLong] come from the reader.
+func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
+	var text []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(text)+len(part) > maxBytes; long {
+			text = nil
+		} else {
+			text = append(text, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, err
+		case long:
+			return nil, ErrLineTooLong
+		}
+		return bytes.TrimRight(text, "\r\n"), nil
+	}
+}
+
+// Meter counts what one user says to the gateway, in a bucket that starts full with
+// one minute's worth. The zero Meter has counted nothing. It is not safe for
+// concurrent use.
+type Meter struct {
+	bucket *rate.Limiter
+	told   bool
+}
+
+// Take counts one step, and reports whether it may come in and, of one that may not,
+// whether the user is to be told: of the first, and not again before the bucket has
+// been full. A limit of zero is none.
+func (m *Meter) Take(perMinute int, now time.Time) (ok, tell bool) {
+	if perMinute <= 0 {
+		return true, false
+	}
+	if m.bucket == nil {
+		m.bucket = rate.NewLimiter(rate.Limit(perMinute)/60, perMinute)
+	}
+	if m.bucket.TokensAt(now) >= float64(perMinute) {
+		m.told = false
+	}
+	if m.bucket.AllowN(now, 1) {
+		return true, false
+	}
+	tell = !m.told
+	m.told = true
+	return false, tell
+}
+
+// Recent is the set of the last ids that were added. It is not safe for concurrent use.
+type Recent struct {
+	Most int // ids that it holds; it must be positive
+
+	ids  map[string]bool
+	ring []string
+	next int
+}
+
+// Has reports whether an id is in the set.
+func (r *Recent) Has(id string) bool { return r.ids[id] }
+
+// Add adds an id, in place of the oldest where the set is full, and reports whether the
+// id is new.
+func (r *Recent) Add(id string) bool {
+	if r.ids[id] {
+		return false
+	}
+	if r.ids == nil {
+		r.ids = map[string]bool{}
+	}
+	if len(r.ring) < r.Most {
+		r.ring = append(r.ring, id)
+	} else {
+		delete(r.ids, r.ring[r.next])
+		r.ring[r.next] = id
+		r.next = (r.next + 1) % r.Most
+	}
+	r.ids[id] = true
+	return true
 }

@@ -2,6 +2,8 @@ package irc
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -92,4 +94,100 @@ func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losse
 		log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", ev.ID.String()),
 			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 	}
+}
+
+// Bound returns the binding of an account on a link, the zero one where it has none. Its
+// error is that of the record.
+func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
+	if account == "" {
+		return federation.BoundName{}, nil
+	}
+	b, err := p.Bindings.Bound(ctx, link, account)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return federation.BoundName{}, nil
+	case err != nil:
+		return federation.BoundName{}, fmt.Errorf("look up account: %w", err)
+	}
+	return b, nil
+}
+
+// VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in From. A step
+// without an ID gets one. The line as received is its evidence. A context that does not fit is stored;
+// only the evidence has members that do not fit even so. With an error it returns the step unchanged,
+// so that the caller can try again.
+func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
+	draft := ev
+	switch {
+	case ev.Stamped:
+	case ev.Verb == federation.Offer:
+		draft.ID = ev.Handoff
+	default:
+		id, err := federation.NewEventID(ev.Arrival.Received, rand.Reader)
+		if err != nil {
+			return ev, err
+		}
+		draft.ID = id
+	}
+	original := signing.Original{Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: line}
+	evidence, err := p.EvidenceOf(ctx, original, ev.Venue)
+	if err != nil {
+		return ev, err
+	}
+	draft.For, draft.Evidence = ev.From, &evidence
+	write := func(ev federation.Event) (map[string]string, []federation.Loss) {
+		return dialect.Rewrite(ev, ev.Dialect)
+	}
+	vouched, _, err := signing.Vouch(ctx, p.Signer.Kept("person:"+string(ev.From)), draft, write, p.Evidence.Refer)
+	if err != nil {
+		return ev, fmt.Errorf("vouch for %s: %w", ev.From, err)
+	}
+	return vouched, nil
+}
+
+// ReplyTags are the tags with which clients name the message that a message answers.
+//
+// spec: ircv3 reply (draft)
+const (
+	replyTag      = "+reply"
+	draftReplyTag = "+draft/reply"
+)
+
+// Refs is what a message says about which handoff it is about.
+type Refs struct {
+	Handoff string // of the tag [RefTag]; may be empty, or anything
+	Reply   string // the ID of the message that it answers; likewise
+	Step    string // the ID of the step that has Reply as the ID of its line, if Reply is one
+}
+
+// RefsIn reads the tags of a message.
+func RefsIn(tags map[string]string) Refs {
+	reply := tags[replyTag]
+	if reply == "" {
+		reply = tags[draftReplyTag]
+	}
+	return Refs{Handoff: tags[RefTag], Reply: reply}
+}
+
+// handoff returns the handoff that a message names: by its ID, or by the message that it
+// answers, which brought a step or named a handoff itself. The zero ID is none. It blocks on
+// the record, and its error is that of the record.
+func (r Refs) handoff(ctx context.Context, p bridge.Ports) (federation.HandoffID, error) {
+	if id, err := federation.ParseEventID(r.Handoff); err == nil {
+		return id, nil
+	}
+	if r.Reply == "" {
+		return federation.HandoffID{}, nil
+	}
+	id, err := p.Messages.Answered(ctx, r.Reply)
+	if errors.Is(err, federation.ErrNotFound) && r.Step != "" {
+		id, err = p.Messages.Answered(ctx, r.Step)
+	}
+	if errors.Is(err, federation.ErrNotFound) {
+		return federation.HandoffID{}, nil
+	}
+	if err != nil {
+		return id, fmt.Errorf("look up message %s: %w", r.Reply, err)
+	}
+	return id, nil
 }

@@ -142,3 +142,156 @@ func (c *conversation) send(answer *macpv1.StreamSessionResponse) error {
 	defer c.writing.Unlock()
 	return c.stream.Send(answer)
 }
+
+// Causes for which an outlet ends.
+var (
+	errLagging = errors.New("the reader is too slow")
+	errReread  = errors.New("the session is read again")
+)
+
+// outlet is where the engine leaves what one reader is told. The engine never waits for the
+// reader: an outlet that is full ends.
+type outlet[T any] struct {
+	out    chan T
+	why    error // set before out is closed; nil for an end that is no error
+	closed bool  // owned by the engine
+}
+
+func newOutlet[T any]() *outlet[T] { return &outlet[T]{out: make(chan T, subscription)} }
+
+// send leaves a value.
+func (o *outlet[T]) send(v T) {
+	if o.closed {
+		return
+	}
+	select {
+	case o.out <- v:
+	default:
+		o.end(errLagging)
+	}
+}
+
+// end closes the outlet.
+func (o *outlet[T]) end(why error) {
+	if !o.closed {
+		o.closed, o.why = true, why
+		close(o.out)
+	}
+}
+
+// numbered is an envelope with its number on the stream of its session.
+type numbered struct {
+	env      *macpv1.Envelope
+	sequence uint64
+}
+
+// stream is one reader of the stream of a session.
+type stream struct{ *outlet[numbered] }
+
+func (s *stream) send(env *macpv1.Envelope, sequence uint64) { s.outlet.send(numbered{env, sequence}) }
+
+// over ends the stream with the session.
+func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
+
+// lost ends the stream of a session that is read again.
+func (s *stream) lost() { s.end(errReread) }
+
+// overError returns how a stream of an ended session ends: without an error after the envelope
+// that resolved the session, because a cancelled or expired session has no last envelope.
+func overError(state macpv1.SessionState) error {
+	switch state {
+	case macpv1.SessionState_SESSION_STATE_CANCELLED:
+		return macpmode.Refuse(macpmode.SessionNotOpen, "the session was cancelled")
+	case macpv1.SessionState_SESSION_STATE_EXPIRED:
+		return macpmode.Refuse(macpmode.SessionNotOpen, "the session has expired")
+	case macpv1.SessionState_SESSION_STATE_UNSPECIFIED, macpv1.SessionState_SESSION_STATE_OPEN, macpv1.SessionState_SESSION_STATE_RESOLVED,
+		macpv1.SessionState_SESSION_STATE_SUSPENDED:
+	}
+	return nil
+}
+
+// maxWatchers bounds the streams of each kind that one participant has open.
+const maxWatchers = 64
+
+// watchers are the readers of lifecycle events, of signals and of policies, by participant. The
+// engine owns them.
+type watchers struct {
+	sessions map[string]map[*outlet[*macpv1.SessionLifecycleEvent]]bool
+	signals  map[string]map[*outlet[*macpv1.WatchSignalsResponse]]bool
+	policies map[string]map[*outlet[*macpv1.WatchPoliciesResponse]]bool
+}
+
+func newWatchers() *watchers {
+	return &watchers{
+		sessions: map[string]map[*outlet[*macpv1.SessionLifecycleEvent]]bool{},
+		signals:  map[string]map[*outlet[*macpv1.WatchSignalsResponse]]bool{},
+		policies: map[string]map[*outlet[*macpv1.WatchPoliciesResponse]]bool{},
+	}
+}
+
+// watch adds a reader.
+func watch[T any](of map[string]map[*outlet[T]]bool, name string) (*outlet[T], error) {
+	if len(of[name]) >= maxWatchers {
+		return nil, macpmode.Refuse(macpmode.RateLimited, "at most %d streams of this kind", maxWatchers)
+	}
+	if of[name] == nil {
+		of[name] = map[*outlet[T]]bool{}
+	}
+	o := newOutlet[T]()
+	of[name][o] = true
+	return o, nil
+}
+
+// unwatch removes a reader.
+func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]) {
+	delete(of[name], o)
+	o.end(nil)
+	if len(of[name]) == 0 {
+		delete(of, name)
+	}
+}
+
+// tell leaves a value for the readers with some names, once for each.
+func tell[T any](of map[string]map[*outlet[T]]bool, names []string, v T) {
+	told := map[string]bool{}
+	for _, name := range names {
+		if !told[name] {
+			told[name] = true
+			for o := range of[name] {
+				o.send(v)
+			}
+		}
+	}
+}
+
+// signal tells a signal, whose sender is authenticated: each caller has a token.
+func (w *watchers) signal(names []string, env *macpv1.Envelope) {
+	tell(w.signals, names, &macpv1.WatchSignalsResponse{Envelope: env, SenderAuthenticated: true})
+}
+
+func (w *watchers) session(names []string, ev *macpv1.SessionLifecycleEvent, at int64) {
+	ev.ObservedAtUnixMs = at
+	tell(w.sessions, names, ev)
+}
+
+// lifecycle returns the event that a change of state is.
+func lifecycle(env *macpv1.Envelope, meta *macpv1.SessionMetadata) *macpv1.SessionLifecycleEvent {
+	ev := &macpv1.SessionLifecycleEvent{Session: meta}
+	switch meta.GetState() {
+	case macpv1.SessionState_SESSION_STATE_OPEN:
+		ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_CREATED
+		if env.GetMessageType() == macpmode.TypeSessionResume {
+			ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_RESUMED
+		}
+	case macpv1.SessionState_SESSION_STATE_RESOLVED:
+		ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_RESOLVED
+	case macpv1.SessionState_SESSION_STATE_EXPIRED:
+		ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_EXPIRED
+	case macpv1.SessionState_SESSION_STATE_SUSPENDED:
+		ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_SUSPENDED
+	case macpv1.SessionState_SESSION_STATE_CANCELLED:
+		ev.EventType = macpv1.SessionLifecycleEvent_EVENT_TYPE_CANCELLED
+	case macpv1.SessionState_SESSION_STATE_UNSPECIFIED:
+	}
+	return ev
+}

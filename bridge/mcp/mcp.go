@@ -7,7 +7,7 @@
 //
 // Text of other parties (names, titles, notes, contexts, channels) is data, and never an
 // instruction to the model that reads it. A result has it in structuredContent below a member
-// "untrusted" alone, and in content inside a fence alone, see fence.go.
+// "untrusted" alone, and in content inside a fence alone, see fence in shapes.go.
 //
 // spec: MCP 2026-07-28
 package mcp
@@ -15,6 +15,8 @@ package mcp
 import (
 	"cmp"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -127,4 +129,66 @@ func (s *server) until(ctx context.Context) (context.Context, context.CancelFunc
 		}()
 	}
 	return ctx, cancel
+}
+
+//go:embed reference.toml
+var referenceFile string
+
+// Table is the name of the table [Config].
+const Table = "mcp"
+
+// Config is the table [mcp] of the configuration.
+type Config struct {
+	Enabled bool `toml:"enabled"`
+}
+
+// DefaultConfig returns the table as it is where the file says nothing.
+func DefaultConfig() Config { return Config{Enabled: true} }
+
+// Network describes MCP over HTTP. Its link gets the ports of each link in the place of those in
+// deps. Version is that of the program.
+func Network(deps participant.Deps, version string) bridge.Network {
+	return bridge.Network{
+		Name: network, Table: Table, Reference: referenceFile,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			cfg, deps := DefaultConfig(), deps
+			t.Decode(&cfg)
+			if !cfg.Enabled {
+				return nil, bridge.ErrOff
+			}
+			deps.Ports = p
+			return Open(deps, version), nil
+		},
+	}
+}
+
+// toolError is an error as a tool answers it.
+type toolError struct {
+	Code       string `json:"code"` // that of a problem of REST
+	Detail     string `json:"detail"`
+	Retryable  bool   `json:"retryable"`
+	RetryAfter int    `json:"retry_after"`        // seconds; 0 where it is unknown
+	Assignee   string `json:"assignee,omitempty"` // of a handoff that another participant has
+}
+
+// toolErrorOf returns how an error is told. It is the one place where our errors become errors of
+// tools.
+func toolErrorOf(err error) toolError {
+	p := participant.ProblemOf(err)
+	return toolError{
+		Code: p.Code, Detail: p.Detail, Retryable: participant.Retryable(p), RetryAfter: p.RetryAfter, Assignee: string(participant.Winner(err)),
+	}
+}
+
+// refusal returns an error as the result of a tool.
+func refusal(err error) *mcp.CallToolResult {
+	told := toolErrorOf(err)
+	structured, failed := json.Marshal(map[string]toolError{"error": told})
+	if failed != nil {
+		structured = json.RawMessage(`{"error":{}}`)
+	}
+	return &mcp.CallToolResult{
+		IsError: true, StructuredContent: json.RawMessage(structured),
+		Content: []mcp.Content{&mcp.TextContent{Text: told.Code + ": " + escape(told.Detail)}},
+	}
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/federation"
 )
@@ -88,4 +91,95 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 		return Caller{}, credential.ErrToken
 	}
 	return Caller{Operator: true}, nil
+}
+
+// HTTPLink is what links have in common whose participants call the gateway over HTTP. Such a
+// link dials no peer and carries no step: its participants read their inboxes. The name of the
+// link is that of its network.
+type HTTPLink struct {
+	bridge.Hearing
+
+	network string
+	once    sync.Once
+	ended   chan struct{}
+}
+
+var (
+	_ bridge.Hearer      = (*HTTPLink)(nil)
+	_ bridge.InboxReader = (*HTTPLink)(nil)
+)
+
+// NewHTTPLink returns the link of a network.
+func NewHTTPLink(network string) *HTTPLink {
+	return &HTTPLink{network: network, ended: make(chan struct{})}
+}
+
+// Name implements [bridge.Link].
+func (l *HTTPLink) Name() string { return l.network }
+
+// Network implements [bridge.Link].
+func (l *HTTPLink) Network() string { return l.network }
+
+// ReadsInbox implements [bridge.InboxReader].
+func (*HTTPLink) ReadsInbox() {}
+
+// Carries implements [bridge.Link]: participants read their inboxes.
+func (*HTTPLink) Carries(context.Context, federation.Event, federation.View) (bool, error) {
+	return false, nil
+}
+
+// Deliver implements [bridge.Link]. It is never called: the link carries nothing.
+func (*HTTPLink) Deliver(context.Context, federation.Delivery) error { return nil }
+
+// Run implements [bridge.Link]: the link is up until ctx ends, and the HTTP listener of the
+// gateway serves it.
+func (l *HTTPLink) Run(ctx context.Context, up func()) error {
+	up()
+	<-ctx.Done()
+	l.once.Do(func() { close(l.ended) })
+	return context.Cause(ctx)
+}
+
+// Ended is closed when Run ends. Requests that wait or watch end with it.
+func (l *HTTPLink) Ended() <-chan struct{} { return l.ended }
+
+// Agent is a DID with its name and the capabilities that it declared.
+type Agent struct {
+	DID  federation.DID
+	Name string
+	Caps []string // never nil
+}
+
+// Agent returns the known data of a DID, or of its owner if the gateway keeps that key.
+func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
+	did, err := a.deps.Gateway.Owner(ctx, did)
+	if err != nil {
+		return Agent{}, err
+	}
+	caps, err := a.deps.Skills.Declared(ctx, did)
+	if caps == nil {
+		caps = []string{}
+	}
+	return Agent{DID: did, Name: a.Name(ctx, did), Caps: caps}, err
+}
+
+// Declare replaces the capabilities that a DID declared here. Only the DID itself may.
+func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, caps []string, now time.Time) (Agent, error) {
+	own, err := who.Person()
+	if err != nil {
+		return Agent{}, err
+	}
+	if did != own {
+		return Agent{}, Forbidden("only " + string(own) + " declares what it can do with this token")
+	}
+	caps = slices.Compact(slices.Sorted(slices.Values(caps)))
+	if err := a.deps.Skills.Declare(ctx, own, caps, now); err != nil {
+		return Agent{}, err
+	}
+	return a.Agent(ctx, own)
+}
+
+// Name returns the name of a DID that people read.
+func (a *Access) Name(ctx context.Context, did federation.DID) string {
+	return a.deps.Gateway.Name(ctx, did)
 }

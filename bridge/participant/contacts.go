@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Contact is what the caller decided about a sender of messages.
@@ -88,4 +92,185 @@ func (a Account) Decide(ctx context.Context, sender string, state federation.Con
 // Decide is [Account.Decide].
 func (r Remote) Decide(ctx context.Context, sender string, state federation.ContactState) (Contact, error) {
 	return invoke[Contact](ctx, r, "decide", decideCall{sender, state})
+}
+
+// Person is one name of a participant.
+type Person struct {
+	DID     federation.DID `json:"did"`
+	Network string         `json:"network"` // the link that the name is of; "" for a DID without a name
+	Name    string         `json:"name"`
+	Online  bool           `json:"online"` // connected to that link now
+	Caps    []string       `json:"caps"`   // that the DID declared; never nil
+}
+
+// Whois returns the names of the participant that a text names: a DID, the handle of an agent
+// with or without the domain of this gateway, NAME@LINK, or HANDLE@DOMAIN of a registry that the
+// operator named. None found is an empty list.
+func (a *Access) Whois(ctx context.Context, who string) ([]Person, error) {
+	who = strings.TrimPrefix(who, "@")
+	if strings.HasPrefix(who, "did:") {
+		did, err := federation.ParseDID(who)
+		if err != nil {
+			return nil, bridge.UsageProblem("who: " + err.Error())
+		}
+		if did, err = a.deps.Gateway.Owner(ctx, did); err != nil {
+			return nil, err
+		}
+		return a.namesOf(ctx, did)
+	}
+	if who == "" {
+		return nil, bridge.UsageProblem("who: want a DID, a handle, NICK@LINK or HANDLE@DOMAIN")
+	}
+	did, err := a.didOf(ctx, who)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", who, err)
+	}
+	return a.namesOf(ctx, did)
+}
+
+// didOf returns the DID behind a handle, NAME@LINK or HANDLE@DOMAIN, or [federation.ErrNotFound].
+func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) {
+	at := strings.LastIndexByte(who, '@')
+	if at < 0 {
+		return a.deps.Bindings.Participant(ctx, who)
+	}
+	name, of := who[:at], who[at+1:]
+	bound, err := a.deps.Bindings.Bound(ctx, of, name)
+	if err == nil {
+		return bound.DID, nil
+	}
+	if !errors.Is(err, federation.ErrNotFound) {
+		return "", err
+	}
+	for _, s := range a.deps.Venues.Statuses() {
+		if registrar, ok := s.Link.(bridge.Registrar); ok && strings.EqualFold(registrar.Domain(), of) {
+			return a.deps.Bindings.Participant(ctx, name)
+		}
+	}
+	if a.deps.Messages == nil {
+		return "", federation.ErrNotFound
+	}
+	return a.deps.Messages.Introduce(ctx, who)
+}
+
+// namesOf returns a person for each name of a DID, and one without a name where it has none but
+// is known.
+func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
+	caps, err := a.deps.Skills.Declared(ctx, did)
+	if err != nil {
+		return nil, fmt.Errorf("look up skills of %s: %w", did, err)
+	}
+	if caps == nil {
+		caps = []string{}
+	}
+	var found []Person
+	add := func(b federation.Binding) {
+		known := func(p Person) bool { return p.Network == b.Link && p.Name == b.Name }
+		if !slices.ContainsFunc(found, known) {
+			found = append(found, Person{DID: did, Network: b.Link, Name: b.Name, Online: a.online(ctx, b), Caps: caps})
+		}
+	}
+	agent, err := a.deps.Steps.AgentOf(ctx, did)
+	switch {
+	case err == nil:
+		add(federation.Binding{DID: did, Network: agents.Link, Link: agents.Link, Name: agent.Handle})
+	case !errors.Is(err, federation.ErrNotFound):
+		return nil, fmt.Errorf("look up agent: %w", err)
+	}
+	bound, err := a.deps.Bindings.Of(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bound {
+		add(federation.Binding{DID: did, Network: b.Network, Link: b.Network, Name: b.Name})
+	}
+	seen, err := a.deps.Bindings.Seen(ctx, did)
+	switch {
+	case err == nil:
+		add(federation.Binding{DID: did, Network: seen.Network, Link: cmp.Or(seen.Link, seen.Network), Name: seen.Name, Key: seen.Key})
+	case !errors.Is(err, federation.ErrNotFound):
+		return nil, err
+	}
+	if len(found) == 0 && len(caps) > 0 {
+		found = append(found, Person{DID: did, Name: a.Name(ctx, did), Caps: caps})
+	}
+	return found, nil
+}
+
+// online reports whether the user behind a name is connected to its link now.
+func (a *Access) online(ctx context.Context, b federation.Binding) bool {
+	for _, s := range a.deps.Venues.Statuses() {
+		if placer, ok := s.Link.(bridge.Placer); ok && s.Link.Name() == b.Link {
+			return placer.Online(ctx, b)
+		}
+	}
+	return false
+}
+
+// visible reports whether a handoff is shown to a caller.
+func (a *Access) visible(ctx context.Context, who Caller, v federation.View) (bool, error) {
+	switch {
+	case who.Operator:
+		return true, nil
+	case who.DID == "":
+		return false, nil
+	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return a.deps.Gateway.Same(ctx, who.DID, party) }):
+		return true, nil
+	case !federation.Private(v.Venue) && a.deps.Venues.Present(ctx, v.Venue, who.DID):
+		return true, nil
+	}
+	return a.asksFor(ctx, who.DID, v)
+}
+
+// asksFor reports whether an open offer asks for capabilities that a DID declared: then the DID
+// may see it like an offer that names it.
+func (a *Access) asksFor(ctx context.Context, did federation.DID, v federation.View) (bool, error) {
+	if v.State != federation.Open || len(v.Caps) == 0 {
+		return false, nil
+	}
+	declared, err := a.deps.Skills.Declared(ctx, did)
+	if err != nil {
+		return false, fmt.Errorf("look up skills of %s: %w", did, err)
+	}
+	return !slices.ContainsFunc(v.Caps, func(c string) bool { return !slices.Contains(declared, c) }), nil
+}
+
+// Find returns a handoff that the caller may see. A handoff that the caller may not see is
+// refused like one that does not exist.
+func (a *Access) Find(ctx context.Context, who Caller, text string) (federation.View, error) {
+	return a.find(ctx, who, text, func(v federation.View) federation.View { return v })
+}
+
+// findFor returns a handoff in which the caller may take a step. A late claim gets the handoff if
+// the caller could see it while it was open, because its home names the winner.
+func (a *Access) findFor(ctx context.Context, who Caller, text string, verb federation.Verb) (federation.View, error) {
+	return a.find(ctx, who, text, func(v federation.View) federation.View {
+		if verb == federation.Claim && v.Offeree == "" {
+			v.State = federation.Open
+		}
+		return v
+	})
+}
+
+// find returns a handoff that the caller may see in the state that shown returns.
+func (a *Access) find(ctx context.Context, who Caller, text string, shown func(federation.View) federation.View) (federation.View, error) {
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return federation.View{}, bridge.UsageProblem("id: " + err.Error())
+	}
+	view, err := a.deps.Gateway.View(ctx, id)
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	if !view.Exists() {
+		return federation.View{}, errNone()
+	}
+	visible, err := a.visible(ctx, who, shown(view))
+	if err == nil && !visible {
+		err = errNone()
+	}
+	return view, err
 }

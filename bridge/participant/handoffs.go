@@ -2,8 +2,10 @@ package participant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -114,4 +116,153 @@ func (a *Access) Passport(ctx context.Context, who Caller, id string) (bridge.Do
 		return bridge.Document{}, err
 	}
 	return a.deps.Passports.Passport(ctx, view, time.Now())
+}
+
+// Explanation is why an event holds and what became of it.
+type Explanation struct {
+	EventID    string              `json:"event_id"`
+	Verdict    string              `json:"verdict"`
+	Why        string              `json:"why"`
+	Deliveries []ExplainedDelivery `json:"deliveries"` // never nil
+	Next       string              `json:"next"`       // what is to come; "" for nothing
+}
+
+// ExplainedDelivery is one delivery of an event.
+type ExplainedDelivery struct {
+	To    string    `json:"to"`  // a DID, or "channel"
+	Via   string    `json:"via"` // the link, or "inbox"
+	State string    `json:"state"`
+	Time  time.Time `json:"time,omitzero"` // when it ended, or is tried next
+}
+
+// viaInbox is the name of deliveries that wait in an inbox of this gateway.
+const viaInbox = "inbox"
+
+// toChannel is the recipient of a delivery to a channel.
+const toChannel = "channel"
+
+// Explain returns what became of an event of a handoff that the caller may see. An event of
+// another handoff is refused like one that does not exist. It blocks on the record.
+func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explanation, error) {
+	id, err := federation.ParseEventID(event)
+	if err != nil {
+		return Explanation{}, bridge.UsageProblem("event_id: " + err.Error())
+	}
+	handoff, err := a.deps.Handoffs.Reference(ctx, id.String())
+	if errors.Is(err, federation.ErrNotFound) {
+		return a.explainDeferred(ctx, who, id)
+	}
+	if err != nil {
+		return Explanation{}, fmt.Errorf("look up event: %w", err)
+	}
+	view, err := a.Find(ctx, who, handoff.String())
+	if err != nil {
+		return Explanation{}, err
+	}
+	entry, err := a.deps.Handoffs.Step(ctx, handoff, id)
+	if errors.Is(err, federation.ErrNotFound) {
+		return Explanation{}, errNone()
+	}
+	if err != nil {
+		return Explanation{}, fmt.Errorf("read event: %w", err)
+	}
+	e := Explanation{
+		EventID: id.String(), Verdict: federation.Valid.String(), Why: why(entry.Event), Next: next(view),
+	}
+	e.Deliveries, err = a.deliveries(ctx, view, entry.Event)
+	return e, err
+}
+
+// explainDeferred explains a step that cannot be judged yet to its author and to the parties of
+// its handoff.
+func (a *Access) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
+	d, err := a.deps.Handoffs.DeferredStep(ctx, id)
+	if errors.Is(err, federation.ErrNotFound) {
+		return Explanation{}, errNone()
+	}
+	if err != nil {
+		return Explanation{}, fmt.Errorf("look up deferred event: %w", err)
+	}
+	if !who.Operator && !a.deps.Gateway.Same(ctx, who.DID, d.Event.Actor()) {
+		if _, err := a.Find(ctx, who, d.Event.Handoff.String()); err != nil {
+			return Explanation{}, err
+		}
+	}
+	return Explanation{
+		EventID: id.String(), Verdict: federation.Unverifiable.String(), Deliveries: []ExplainedDelivery{},
+		Why:  "its signature cannot be checked yet: the key is not at hand",
+		Next: "it is judged again at " + stamp(d.Next),
+	}, nil
+}
+
+// why returns why a filed event holds.
+func why(ev federation.Event) string {
+	if ev.Provenance == federation.Signed {
+		return fmt.Sprintf("the signature holds under key %s of %s", federation.KeyID(ev.Signature.Key), ev.From)
+	}
+	text := fmt.Sprintf("a gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+	if ev.Evidence != nil {
+		text += "; what it received is the evidence"
+	}
+	return text
+}
+
+// next returns what ends a handoff in which no party acts.
+func next(view federation.View) string {
+	if view.Over || view.Clock != federation.DeadlineClock || view.Deadline.IsZero() {
+		return ""
+	}
+	return "the offer expires at " + stamp(view.Deadline) + " unless it is answered"
+}
+
+func stamp(t time.Time) string { return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano) }
+
+// deliveries returns what became of one event.
+func (a *Access) deliveries(ctx context.Context, view federation.View, ev federation.Event) ([]ExplainedDelivery, error) {
+	links := []string{federation.UnroutedLink}
+	for _, s := range a.deps.Venues.Statuses() {
+		links = append(links, s.Link.Name())
+	}
+	slices.Sort(links)
+	all, err := a.deps.Handoffs.Deliveries(ctx, view.ID, slices.Compact(links))
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	found := []ExplainedDelivery{}
+	for _, d := range all {
+		if d.Event != ev.ID {
+			continue
+		}
+		e := ExplainedDelivery{Via: d.Link, State: string(d.State), Time: d.Ended}
+		if d.Link == federation.InboxLink {
+			e.Via = viaInbox
+		}
+		if d.State == federation.DeliveryWaiting {
+			e.Time = d.Next
+		}
+		for _, to := range a.addressees(ctx, d, view, ev) {
+			e.To = to
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+// addressees returns the recipients of a delivery.
+func (a *Access) addressees(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) []string {
+	switch {
+	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:
+		return []string{d.Participant}
+	case d.Participant != "":
+		if did, err := a.deps.Bindings.Participant(ctx, d.Participant); err == nil {
+			return []string{string(did)}
+		}
+	case !federation.Private(view.Venue):
+		return []string{toChannel}
+	}
+	var to []string
+	for _, did := range view.Others(ev.Actor()) {
+		to = append(to, string(did))
+	}
+	return to
 }

@@ -214,8 +214,8 @@ func entryPoints() []entry {
 		{name: "AIRC D3 presence", parsers: []string{ofAIRC}, names: true, provesNothing: true, present: viaPresence},
 		{name: "AIRC D3 rotate", parsers: []string{ofAIRC}, names: true, provesNothing: true, present: viaDeployedRotation},
 		{name: "recovery", provesNothing: true, present: viaRecovery, without: map[string]string{"proved": "there is no recovery of a handle"}},
-		{name: "freeq key API", parsers: []string{"federation/identity/peerkeys.go"}, names: true, present: viaKeyAPI},
-		{name: "freeq endpoint", parsers: []string{"bridge/irc/freeq/envelope.go", "bridge/irc/freeq/ticket.go"}, names: true, provesNothing: true, present: viaEndpoint},
+		{name: "freeq key API", parsers: []string{"federation/identity/peerclient.go"}, names: true, present: viaKeyAPI},
+		{name: "freeq endpoint", parsers: []string{"bridge/irc/freeq/envelope.go"}, names: true, provesNothing: true, present: viaEndpoint},
 		{name: "other homes", parsers: []string{"federation/identity/publickey.go"}, names: true, present: viaHome},
 		{name: "bindings", parsers: []string{"federation/identity/publickey.go"}, names: true, provesNothing: true, present: viaBinding},
 		{name: "did:web document, Multikey", parsers: []string{"federation/identity/publickey.go"}, names: true, present: viaMultikey},
@@ -224,7 +224,7 @@ func entryPoints() []entry {
 		{name: "signed step", parsers: []string{"federation/identity/publickey.go"}, present: viaStep},
 		{name: "passport", parsers: []string{"federation/passport/verify.go"}, names: true, provesNothing: true, present: viaPassport},
 		{name: "signer command", parsers: []string{"federation/identity/signer.go"}, names: true, provesNothing: true, present: viaSigner},
-		{name: "record", parsers: []string{"federation/signing/verify.go", "federation/signing/again.go"}, names: true, present: viaRecord, without: map[string]string{
+		{name: "record", parsers: []string{"federation/signing/verify.go"}, names: true, present: viaRecord, without: map[string]string{
 			"revoked": "the verification of a signature knows no time: the source of keys does",
 		}},
 	}

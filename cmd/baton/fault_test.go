@@ -304,20 +304,19 @@ var bareGoroutines = map[string]string{
 	"bridge/airc/relay_couriers.go":           "fault.Catch",
 	"bridge/outbox.go":                        "fault.Catch",
 	"bridge/macp/stream.go":                   "fault.Catch",
-	"bridge/mcp/wait.go":                      "fault.Catch",
 	"bridge/mcp/subscriptions.go":             "fault.Catch",
 	"bridge/irc/freeq/exec.go":                "fault.Catch",
 	"federation/identity/cache.go":            "fly catches the panics of the look-up",
 	"bridge/server/linkset.go":                "run catches the panics of the link",
 	"bridge/server/run.go":                    "waits for groups",
 	"bridge/httpd/httpd.go":                   "net/http and echo catch the panics of handlers",
-	"bridge/irc/client/blocked.go":            "passes a function to its owner",
+	"bridge/irc/client/admission.go":          "passes a function to its owner",
 	"bridge/mcp/mcp.go":                       "waits for channels",
 	"bridge/participant/topic.go":             "passes tokens on",
 	"bridge/server/server.go":                 "closes connections at the end of the process",
 	"federation/relay/hub.go":                 "waits for channels",
-	"federation/store/backup/deliver.go":      "fault.Catch",
-	"federation/store/engine/checkpoint.go":   "executes one fixed statement",
+	"federation/store/backup/backup.go":       "fault.Catch",
+	"federation/store/engine/file.go":         "executes one fixed statement",
 	"federation/store/engine/db.go":           "the committer catches the panics of writes",
 	"federation/store/engine/replicalease.go": "executes fixed statements",
 }
@@ -378,7 +377,7 @@ func checkGoroutines(t *testing.T, path, name string, used map[string]bool) {
 				t.Errorf("%s: a function of an errgroup that does not catch panics: wrap it in fault.Func", files.Position(n.Pos()))
 			}
 		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && x.Name == "sync" && n.Sel.Name == "WaitGroup" && name != "bridge/macp/server.go" && name != "cmd/baton/demo.go" {
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "sync" && n.Sel.Name == "WaitGroup" && name != "bridge/macp/link.go" && name != "cmd/baton/demo.go" {
 				t.Errorf("%s: a sync.WaitGroup: use fault.Group", files.Position(n.Pos()))
 			}
 		}

@@ -8,9 +8,14 @@
 package agents
 
 import (
+	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
+	"time"
+
+	"baton/federation"
 )
 
 // Link is the name of the link to the agents. A step for an agent is filed with this name,
@@ -32,4 +37,237 @@ func ReservedName(link, name string) bool {
 // fetch: no other registry's, no DID of another network and no role.
 func ReadHere(handle string) bool {
 	return !strings.Contains(handle, "@") && !ReservedName(Link, handle) && handle != "system" && handle != "anyone"
+}
+
+// Agent is an identity that registered here. Its Keys say which of them it proved.
+type Agent struct {
+	Handle       string
+	DID          federation.DID  // did:key that this gateway keeps for it; its identity on other networks
+	OwnDID       federation.DID  // did:key of its primary key, where that is proved, else DID; reaches the same inbox
+	Keys         []Key           // in the order in which they were registered
+	Capabilities json.RawMessage // as registered; nil when none
+	Metadata     json.RawMessage // as registered; nil when none
+	Registered   time.Time
+	KeptKey      ed25519.PublicKey // of DID
+	Shows        Shows
+	Account      Account   // account used for the registration; zero for none
+	Released     time.Time // when an operator released its handle, which is then available again; zero for a handle in use
+	// Began is the method of the first registration; "" for an older agent, which proved its first
+	// key.
+	Began federation.Began
+	// Recovery is the key that may replace and revoke the agent's keys; nil for none. It is never
+	// shown.
+	Recovery ed25519.PublicKey
+	// Bound is the binding of its handle, zero where an operator made none. It is no
+	// part of what is kept of an agent.
+	Bound federation.BoundName
+}
+
+// Account is one at an issuer of OpenID Connect. Only its agent is told of it.
+//
+// spec: airc-v0.1.1 §11.4
+type Account struct {
+	Issuer, Subject string
+	// Since rejects a registration if its account registered another agent since then. It is the
+	// issue time of a token without a nonce, and zero otherwise. It is not stored.
+	Since time.Time
+}
+
+// Visibility says which callers see a part of an agent's presence.
+//
+// spec: airc-v0.1.1 §8.3
+type Visibility string
+
+// The levels of visibility.
+const (
+	VisiblePublic   Visibility = "public"
+	VisibleContacts Visibility = "contacts" // with consent both ways
+	VisibleNone     Visibility = "none"
+)
+
+// Shows is what an agent lets others see. The zero value is that of an agent that
+// has not said anything: its contacts see that it is there, and no agent sees what it does.
+type Shows struct {
+	Presence Visibility // empty for [VisibleContacts]
+	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
+}
+
+// StandsFor returns the DID by which a handoff knows an agent, where that is not its
+// first one: one of its keys', or the one that its handle is bound to.
+func (a Agent) StandsFor(v federation.View) federation.DID {
+	parties := v.Others("")
+	if slices.Contains(parties, a.DID) {
+		return ""
+	}
+	for _, did := range parties {
+		if a.Is(did) {
+			return did
+		}
+	}
+	return ""
+}
+
+// Primary returns the key that an agent is known by: the newest active one, else the
+// newest of all.
+func (a Agent) Primary(at time.Time) Key {
+	var primary Key
+	for _, key := range a.Keys {
+		if key.Status(at) == KeyStatusActive || primary.Status(at) != KeyStatusActive || primary.ID == "" {
+			primary = key
+		}
+	}
+	return primary
+}
+
+// Key returns the key with a name, the zero one where there is none.
+func (a Agent) Key(id string) Key {
+	for _, key := range a.Keys {
+		if key.ID == id {
+			return key
+		}
+	}
+	return Key{}
+}
+
+// DIDs returns all DIDs of an agent, the one that the gateway keeps first.
+func (a Agent) DIDs() []federation.DID {
+	dids := []federation.DID{a.DID}
+	if a.OwnDID != a.DID { // an agent without a key has no other
+		dids = append(dids, a.OwnDID)
+	}
+	for _, key := range a.Keys {
+		if key.DID != "" && key.DID != a.OwnDID {
+			dids = append(dids, key.DID)
+		}
+	}
+	return dids
+}
+
+// Is reports whether an agent may act as a DID: one of its own, or one that an operator
+// bound its handle to and vouches for. No agent is the empty DID.
+func (a Agent) Is(did federation.DID) bool {
+	if did == "" {
+		return false
+	}
+	if a.DID == did || a.OwnDID == did || a.Bound.Vouch && a.Bound.DID == did {
+		return true
+	}
+	for _, key := range a.Keys {
+		if key.DID == did {
+			return true
+		}
+	}
+	return false
+}
+
+// ConsentState is where one edge between two handles stands.
+type ConsentState string
+
+// The states of an edge, each with the side that moves next.
+const (
+	ConsentNone     ConsentState = "none"     // the sender writes first
+	ConsentPending  ConsentState = "pending"  // messages are held; the recipient answers
+	ConsentAccepted ConsentState = "accepted" // messages are delivered
+	ConsentBlocked  ConsentState = "blocked"  // messages are turned away
+)
+
+// Consent is one directed edge: may From write to To.
+type Consent struct {
+	From, To string // handles
+	State    ConsentState
+	Updated  time.Time
+	Version  uint64 // counts the changes of this edge; zero for one that never changed
+	// Barred is until when From may not ask again, because To unblocked it after it
+	// had blocked a request; zero where it may.
+	Barred time.Time
+}
+
+// The limits of an edge without consent.
+//
+// spec: airc-v0.1.1 §9.6
+const (
+	// MaxRequests is how many recipients a sender may ask within [RequestWindow]. Recipients
+	// that accepted do not count.
+	MaxRequests   = 10
+	RequestWindow = time.Hour
+	// UnblockBar is how long a sender whose request was blocked may not ask again once it is
+	// unblocked.
+	UnblockBar = 24 * time.Hour
+)
+
+// KeyStatus is what the key of an agent is good for.
+//
+// spec: airc-v0.1.1 §5.3
+type KeyStatus string
+
+// The statuses of a key.
+const (
+	KeyStatusActive  KeyStatus = "active"  // signs, and decides about the keys
+	KeyStatusPending KeyStatus = "pending" // still signs, but was replaced
+	KeyStatusRevoked KeyStatus = "revoked" // signs no more
+	KeyStatusExpired KeyStatus = "expired" // its own time is over; signs no more
+)
+
+// MaxKeys is how many keys of one agent are kept, good or not. Of more the oldest one that
+// is good no more is forgotten.
+const MaxKeys = 64
+
+// Key is one key that an agent signs its messages with.
+type Key struct {
+	ID      string         // the kid of its messages
+	DID     federation.DID // its did:key, which is the agent's; empty for a key that the agent named without a proof
+	Public  ed25519.PublicKey
+	Created time.Time
+	Expires time.Time // zero where it does not end by itself
+	// Revoked is from when it is good no more: when its revocation was received, or
+	// when the overlap with the key that replaced it ends. Zero while neither is known.
+	Revoked time.Time
+	Reason  string // as the agent gave it with a revocation
+}
+
+// Status returns what a key is good for at a time. A message that was received then is
+// judged by it, whatever time the sender claims.
+func (k Key) Status(at time.Time) KeyStatus {
+	switch {
+	case !k.Revoked.IsZero() && !at.Before(k.Revoked):
+		return KeyStatusRevoked
+	case !k.Expires.IsZero() && !at.Before(k.Expires):
+		return KeyStatusExpired
+	case !k.Revoked.IsZero():
+		return KeyStatusPending
+	}
+	return KeyStatusActive
+}
+
+// Signs reports whether messages signed with a key are accepted at a time.
+func (k Key) Signs(at time.Time) bool {
+	status := k.Status(at)
+	return status == KeyStatusActive || status == KeyStatusPending
+}
+
+// EndWindow returns what the history of the key's DID is told of its end, which may be
+// to come: steps that it signs from then on are not the agent's.
+func (k Key) EndWindow(end, seen time.Time) federation.KeyWindow {
+	return federation.KeyWindow{DID: k.DID, KeyID: federation.KeyID(k.Public), Origin: federation.RevokedKey, Since: end, Seen: seen}
+}
+
+// Proved reports whether the key's did:key is its agent's.
+func (k Key) Proved() bool { return k.DID != "" }
+
+// Begin returns a session of the agent with the end of its key, or [federation.ErrSessionEnded] if
+// the key is no longer valid. An agent whose keys have all ended cannot begin a session.
+func (a Agent) Begin(s federation.Session) (federation.Session, error) {
+	if s.Key == "" && (len(a.Keys) == 0 || a.Primary(s.Created).Signs(s.Created)) {
+		return s, nil
+	}
+	for _, key := range a.Keys {
+		if s.Key != federation.KeyID(key.Public) || !key.Signs(s.Created) {
+			continue
+		}
+		if s.Ends = key.Revoked; s.Ends.IsZero() || !key.Expires.IsZero() && key.Expires.Before(s.Ends) {
+			s.Ends = key.Expires
+		}
+		return s, nil
+	}
+	return s, federation.ErrSessionEnded
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"code.dny.dev/ssrf"
 	"golang.org/x/time/rate"
 
 	"baton/federation"
@@ -216,4 +221,86 @@ func (r *rates) forget() {
 	if len(r.hosts) >= maxHosts {
 		clear(r.hosts)
 	}
+}
+
+// guard decides which addresses are dialled. It checks each connection after the name was resolved, so
+// that no name and no redirect bypasses it.
+type guard struct {
+	public *ssrf.Guardian // nil where private addresses are allowed
+	denied []netip.Prefix // never dialled
+}
+
+func newGuard(cfg FetchConfig) guard {
+	g := guard{denied: cfg.Denied}
+	if !cfg.AllowPrivate {
+		g.public = ssrf.New(ssrf.WithAnyPort())
+	}
+	return g
+}
+
+// control has the form of [net.Dialer.Control].
+func (g guard) control(network, address string, conn syscall.RawConn) error {
+	if g.public != nil {
+		if err := g.public.Safe(network, address, conn); err != nil {
+			return fmt.Errorf("%w: %w", ErrPrivate, err)
+		}
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrNotAllowed, address)
+	}
+	return g.checkDenied(to.Addr())
+}
+
+// check returns an error wrapping [ErrNotAllowed] for an address that is not dialled.
+func (g guard) check(addr netip.Addr) error {
+	if g.public != nil && g.public.SafeAddr(addr.Unmap()) != nil {
+		return fmt.Errorf("%w: %s is not public", ErrNotAllowed, addr.Unmap())
+	}
+	return g.checkDenied(addr)
+}
+
+func (g guard) checkDenied(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	if slices.ContainsFunc(g.denied, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return fmt.Errorf("%w: %s is in fetch.denied_networks", ErrNotAllowed, addr)
+	}
+	return nil
+}
+
+// dialer returns a dialer that asks the guard.
+func (g guard) dialer(resolver *net.Resolver) *net.Dialer {
+	return &net.Dialer{Resolver: resolver, Control: g.control}
+}
+
+// maxAuthorityBytes bounds a file of authorities, which has about 2 kB for each.
+const maxAuthorityBytes = 256 << 10
+
+// ReadAuthorities reads a file with the certificates of authorities, in PEM.
+func ReadAuthorities(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator names the file, in the configuration
+	if err != nil {
+		return nil, fmt.Errorf("read authorities: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxAuthorityBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read authorities: %w", err)
+	case len(text) > maxAuthorityBytes:
+		return nil, errors.New("read authorities: " + path + " is too long")
+	case !x509.NewCertPool().AppendCertsFromPEM(text):
+		return nil, errors.New("read authorities: want certificates in PEM")
+	}
+	return text, nil
+}
+
+// WithAuthorities returns the authorities of the system and the authorities in a text in PEM.
+func WithAuthorities(text []byte) (*x509.CertPool, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the authorities of this system: %w", err)
+	}
+	roots.AppendCertsFromPEM(text)
+	return roots, nil
 }

@@ -2,6 +2,9 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"baton/federation"
 )
@@ -93,4 +98,261 @@ func parsePLCEntries(body []byte) ([]plcEntry, error) {
 		})
 	}
 	return entries, nil
+}
+
+// recoveryWindow is how long a key of higher rank can undo an operation.
+//
+// spec: did-plc "Key Rotation & Account Recovery"
+const recoveryWindow = 72 * time.Hour
+
+const (
+	plcPrefix  = "did:plc:"
+	plcIDBytes = 24
+)
+
+// plcLog is the operations that are in force, oldest first, while a log is read.
+type plcLog struct {
+	inForce   []plcOperation
+	nullified map[string]bool // by CID
+}
+
+// readPLCLog checks the log of a did:plc from its first operation, and returns the last one in force. The
+// DID is the hash of the first operation. A rotation key of the preceding operation signs each other
+// one. An operation that follows an earlier one than the last undoes the operations between, if a key of
+// higher rank signed it within [recoveryWindow].
+//
+// spec: did-plc "Operation serialization, signing and validation"
+func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
+	entries, err := parsePLCEntries(body)
+	if err != nil {
+		return plcOperation{}, err
+	}
+	if len(entries) == 0 {
+		return plcOperation{}, errors.New("it is empty")
+	}
+	log := plcLog{nullified: map[string]bool{}}
+	var latest time.Time
+	for n, entry := range entries {
+		o, err := parsePLCOperation(entry.operation)
+		switch {
+		case err != nil:
+		case entry.did != string(did):
+			err = fmt.Errorf("it is of %q", entry.did)
+		case entry.cid != o.cid:
+			err = fmt.Errorf("its CID is not %q", entry.cid)
+		case entry.created.Before(latest):
+			err = errors.New("it is older than the one before")
+		default:
+			o.created, latest = entry.created, entry.created
+			err = log.add(did, o)
+		}
+		if err != nil {
+			return plcOperation{}, fmt.Errorf("operation %d: %w", n, err)
+		}
+	}
+	for n, entry := range entries {
+		if entry.nullified != log.nullified[entry.cid] {
+			return plcOperation{}, fmt.Errorf("operation %d: nullified is %t", n, entry.nullified)
+		}
+	}
+	return log.inForce[len(log.inForce)-1], nil
+}
+
+// add judges one operation against the operations in force.
+func (l *plcLog) add(did federation.DID, o plcOperation) error {
+	if len(l.inForce) == 0 {
+		if err := checkGenesis(did, o); err != nil {
+			return err
+		}
+		l.inForce = []plcOperation{o}
+		return nil
+	}
+	at := slices.IndexFunc(l.inForce, func(s plcOperation) bool { return s.cid == o.prev })
+	if at < 0 {
+		return errors.New("it follows no operation in force")
+	}
+	before, undone := l.inForce[at], l.inForce[at+1:]
+	keys := before.rotation
+	if before.kind == plcTombstone {
+		return errors.New("it follows a tombstone")
+	}
+	if len(undone) > 0 {
+		if o.created.Sub(undone[0].created) > recoveryWindow {
+			return errors.New("it undoes one that is too old")
+		}
+		keys = keys[:undone[0].signer(keys)] // keys of higher rank
+	}
+	if o.signer(keys) == len(keys) {
+		return errors.New("no key that may has signed it")
+	}
+	for _, u := range undone {
+		l.nullified[u.cid] = true
+	}
+	l.inForce = append(slices.Clone(l.inForce[:at+1]), o)
+	return nil
+}
+
+// checkGenesis checks that a DID is the hash of its first operation.
+func checkGenesis(did federation.DID, o plcOperation) error {
+	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
+	switch {
+	case o.prev != "" || o.kind == plcTombstone:
+		return errors.New("it is no beginning")
+	case plcPrefix+id != string(did):
+		return fmt.Errorf("it makes the DID %s%s", plcPrefix, id)
+	case o.signer(o.rotation) == len(o.rotation):
+		return errors.New("none of its keys has signed it")
+	}
+	return nil
+}
+
+// signer returns the index of the first key that signed an operation, or the number of keys. An
+// operation is identified by its bytes, its signature included, so that only one signature counts.
+//
+// spec: did-plc "Operation serialization, signing and validation"
+func (o plcOperation) signer(keys []federation.PublicKey) int {
+	for i, key := range keys {
+		if verifyECDSA(key, o.unsigned, o.signature) && hasLowS(key, o.signature) {
+			return i
+		}
+	}
+	return len(keys)
+}
+
+// cidOf returns the CID of a block of DAG-CBOR: version 1, SHA-256, in base32.
+//
+// spec: multiformats cid "CIDv1"
+func cidOf(digest [sha256.Size]byte) string {
+	const header = "\x01\x71\x12\x20" // version, dag-cbor, sha2-256, 32 bytes
+	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
+}
+
+// The kinds of operations. The first kind opens the oldest DIDs, and names exactly two keys.
+const (
+	plcCreate    = "create"
+	plcUpdate    = "plc_operation"
+	plcTombstone = "plc_tombstone"
+)
+
+// maxRotationKeys bounds the signatures that are tried on one operation. The method
+// allows five.
+const maxRotationKeys = 10
+
+// plcOperation is one signed operation.
+type plcOperation struct {
+	kind      string
+	prev      string // CID of the one that it follows; empty for the first
+	cid       string
+	digest    [sha256.Size]byte // of the signed operation
+	created   time.Time         // by the clock of the directory
+	rotation  []federation.PublicKey
+	methods   map[string]string // did:key by name
+	mailbox   string            // see [mailboxService]
+	unsigned  []byte            // what is signed
+	signature []byte
+}
+
+// parsePLCOperation reads an operation. Unknown members are part of the signed bytes, and ignored
+// otherwise.
+//
+// spec: did-plc "Operation Data Structures"
+func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
+	var members map[string]any
+	if err := federation.DecodeJSON(body, &members); err != nil {
+		return plcOperation{}, err
+	}
+	o := plcOperation{methods: map[string]string{}}
+	sig, _ := members["sig"].(string)
+	var err error
+	o.signature, err = base64.RawURLEncoding.DecodeString(sig)
+	if err != nil || len(o.signature) != ecdsaBytes || base64.RawURLEncoding.EncodeToString(o.signature) != sig {
+		return plcOperation{}, errors.New("want 64 bytes of base64url in sig")
+	}
+	signed, err := encodeDAG(members)
+	if err != nil {
+		return plcOperation{}, err
+	}
+	delete(members, "sig")
+	if o.unsigned, err = encodeDAG(members); err != nil {
+		return plcOperation{}, err
+	}
+	o.digest = sha256.Sum256(signed)
+	o.cid = cidOf(o.digest)
+	return o.read(members)
+}
+
+// read fills in the operation from its members.
+func (o plcOperation) read(members map[string]any) (plcOperation, error) {
+	var known bool
+	if o.prev, known = members["prev"].(string); !known && members["prev"] != nil {
+		return plcOperation{}, errors.New("prev is neither a string nor null")
+	}
+	o.kind, _ = members["type"].(string)
+	var rotation []any
+	switch o.kind {
+	case plcCreate:
+		rotation = []any{members["recoveryKey"], members["signingKey"]}
+		o.methods["atproto"], _ = members["signingKey"].(string)
+	case plcUpdate:
+		rotation, _ = members["rotationKeys"].([]any)
+		methods, _ := members["verificationMethods"].(map[string]any)
+		for name, value := range methods {
+			o.methods[name], _ = value.(string)
+		}
+		services, _ := members["services"].(map[string]any)
+		o.mailbox = plcMailbox(services)
+	case plcTombstone:
+		return o, nil
+	default:
+		return plcOperation{}, fmt.Errorf("the type %q is unknown", o.kind)
+	}
+	if len(rotation) > maxRotationKeys {
+		return plcOperation{}, fmt.Errorf("more than %d rotation keys", maxRotationKeys)
+	}
+	for _, value := range rotation {
+		did, _ := value.(string)
+		key, err := ParsePublicKeyDID(federation.DID(did))
+		if err != nil {
+			return plcOperation{}, fmt.Errorf("read rotation key: %w", err)
+		}
+		o.rotation = append(o.rotation, key)
+	}
+	return o, nil
+}
+
+// encodeDAG writes a JSON value as DAG-CBOR: strings, lists, objects and null. Operations have no
+// numbers, which have several encodings.
+//
+// spec: ipld dag-cbor "Strictness"
+func encodeDAG(value any) ([]byte, error) {
+	if err := checkDAG(value); err != nil {
+		return nil, err
+	}
+	mode, err := cbor.CanonicalEncOptions().EncMode()
+	if err != nil {
+		return nil, err
+	}
+	return mode.Marshal(value)
+}
+
+func checkDAG(value any) error {
+	switch v := value.(type) {
+	case nil, string:
+		return nil
+	case []any:
+		for _, item := range v {
+			if err := checkDAG(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	case map[string]any:
+		for _, item := range v {
+			if err := checkDAG(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("an operation has no place for %T", value)
 }

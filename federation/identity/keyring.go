@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -332,4 +333,74 @@ func signingKey(seed []byte) federation.SigningKey {
 			return ed25519.Sign(private, message), nil
 		},
 	}
+}
+
+// The secrets of a keyring beside the own keys of the gateway.
+const (
+	KeptSecret  KeyName = keptFile  // all kept keys are derived from it
+	TokenSecret KeyName = tokenFile // makes session tokens
+)
+
+// markInfo separates the fingerprint of a secret from the keys that are derived from it.
+const markInfo = "baton key mark v1"
+
+// markedNames are the keys whose loss stops a start.
+func markedNames() []KeyName { return []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} }
+
+// markSecret returns the fingerprint of a secret, which does not reveal the secret.
+func markSecret(secret []byte) string {
+	sum := hmac.New(sha256.New, secret)
+	_, _ = sum.Write([]byte(markInfo)) // never fails
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Marks returns the marks of the keys in a keyring, for the record.
+func (k *Keyring) Marks(now time.Time) []federation.KeyMark {
+	marks := []federation.KeyMark{
+		{Name: keptFile, Fingerprint: markSecret(k.kept), Since: now}, {Name: tokenFile, Fingerprint: markSecret(k.token), Since: now},
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, name := range []KeyName{RegistryKey, ServerKey} {
+		marks = append(marks, federation.KeyMark{Name: string(name), Fingerprint: federation.KeyID(k.own[name].Public), Since: now})
+	}
+	return marks
+}
+
+// HomeKeys is the keys of a keyring with which a home signs.
+type HomeKeys struct {
+	*Keyring
+
+	Home federation.HomeID
+}
+
+// Own returns the key with which the home signs its own steps now.
+func (k HomeKeys) Own() federation.SigningKey { return k.Server(k.Home) }
+
+// CurrentKeys proves DIDs with the current key source: a rotation of the gateway's own keys replaces it.
+// Its methods may be called concurrently.
+type CurrentKeys struct {
+	Source func() *KeySource
+	Logins *Logins
+	// Proven is called with each DID that proved itself.
+	Proven func(ctx context.Context, did federation.DID)
+}
+
+// Proved is [Logins.Proved] with the current key source.
+func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.PublicKey, federation.Verdict, error) {
+	key, verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
+	if verdict == federation.Valid && err == nil {
+		c.Proven(ctx, did)
+	}
+	return key, verdict, err
+}
+
+// Learn is [KeySource.Learn].
+func (c CurrentKeys) Learn(ctx context.Context, report federation.KeyReport) error {
+	return c.Source().Learn(ctx, report)
+}
+
+// Revoked is [KeySource.Revoked].
+func (c CurrentKeys) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
+	return c.Source().Revoked(ctx, did, keyID, at)
 }

@@ -1,13 +1,16 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
+	"os"
 	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
@@ -175,3 +178,94 @@ func hasLowS(key federation.PublicKey, signature []byte) bool {
 	s := new(big.Int).SetBytes(signature[len(signature)/2:])
 	return s.Cmp(new(big.Int).Rsh(order, 1)) <= 0
 }
+
+const keyPrefix = "did:key:"
+
+// KeyDID returns the did:key of an Ed25519 key.
+func KeyDID(key ed25519.PublicKey) federation.DID {
+	return PublicKeyDID(federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+}
+
+// PublicKeyDID returns the did:key of a key.
+func PublicKeyDID(key federation.PublicKey) federation.DID {
+	return federation.DID(keyPrefix + writeMultibase(key))
+}
+
+// ParsePublicKeyDID returns the key of a did:key. A key of an unknown kind, a point that is not on its
+// curve, and any second spelling of a key are errors.
+//
+// spec: did-method-key §3.1.2
+func ParsePublicKeyDID(did federation.DID) (federation.PublicKey, error) {
+	text, ok := strings.CutPrefix(string(did), keyPrefix)
+	if !ok {
+		return federation.PublicKey{}, fmt.Errorf("parse %s: not a did:key", did.Short())
+	}
+	key, err := parseMultibase(text)
+	if err != nil {
+		return federation.PublicKey{}, fmt.Errorf("parse %s: %w", did.Short(), err)
+	}
+	return key, nil
+}
+
+// errNotEd25519 says that a key is well formed and of a kind that signs no steps.
+var errNotEd25519 = errors.New("not an Ed25519 key")
+
+// ParseKeyDID is [ParsePublicKeyDID] for keys that sign steps: only Ed25519 keys do.
+func ParseKeyDID(did federation.DID) (ed25519.PublicKey, error) {
+	key, err := ParsePublicKeyDID(did)
+	if err != nil {
+		return nil, err
+	}
+	if key.Kind != federation.Ed25519 {
+		return nil, fmt.Errorf("parse %s: %w", did.Short(), errNotEd25519)
+	}
+	return key.Bytes, nil
+}
+
+// CheckDID returns the reason why a DID can never be proved: a did:key, did:plc or did:web that
+// violates its method, or a did:key of an unsupported kind. It makes no request.
+func CheckDID(did federation.DID) error {
+	var err error
+	switch did.Method() {
+	case "key":
+		_, err = ParsePublicKeyDID(did)
+		return err
+	case "plc":
+		if !isPLC(did) {
+			err = errNoPLC
+		}
+	case "web":
+		_, _, err = webAddress(did)
+	}
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", did.Short(), err)
+	}
+	return nil
+}
+
+// ReadSeed reads the key of a person from a file with its seed in hexadecimal, which only its owner may
+// read. The DID is the did:key.
+func ReadSeed(path string) (federation.SigningKey, error) {
+	fail := func(err error) (federation.SigningKey, error) {
+		return federation.SigningKey{}, fmt.Errorf("read key %s: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fail(err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fail(fmt.Errorf("others have access (mode %04o): chmod 600 it", mode))
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // the caller names the file
+	if err != nil {
+		return fail(err)
+	}
+	seed, err := hex.DecodeString(string(bytes.TrimSuffix(text, []byte("\n"))))
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return fail(errors.New("want 64 hexadecimal characters and nothing else"))
+	}
+	return signingKey(seed), nil
+}
+
+// NewPerson returns a new key that no file keeps. The DID is the did:key.
+func NewPerson() federation.SigningKey { return signingKey(newSeed("")) }

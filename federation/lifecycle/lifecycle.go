@@ -29,6 +29,9 @@ package lifecycle
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -306,4 +309,63 @@ func refuse(v federation.View, ev federation.Event, code federation.RefusalCode,
 	r := federation.Refuse(ev, code, detail)
 	r.View = v
 	return r
+}
+
+// moved returns a view with the clock and the finality that follow from its state.
+func (k Kinds) moved(v federation.View, filed time.Time) federation.View {
+	v.Moved = filed
+	v.Over = slices.Contains(k.tables[v.Kind].Over, v.State)
+	v.Clock, v.Since = "", time.Time{}
+	w, waits := k.wait(v)
+	switch {
+	case !waits:
+	case w.Clock == federation.UnansweredClock && !v.Deadline.IsZero():
+		v.Clock, v.Since = federation.DeadlineClock, v.Deadline
+	default:
+		v.Clock, v.Since = w.Clock, filed
+	}
+	return v
+}
+
+// Then returns the step that the home takes when the clock of a handoff ran out, "" for none.
+func (k Kinds) Then(v federation.View) federation.Verb {
+	w, _ := k.wait(v)
+	return w.Then
+}
+
+func (k Kinds) wait(v federation.View) (wait, bool) {
+	waits := k.tables[v.Kind].Waits
+	i := slices.IndexFunc(waits, func(w wait) bool { return slices.Contains(w.In, v.State) })
+	if i < 0 {
+		return wait{}, false
+	}
+	return waits[i], true
+}
+
+// Replay returns the view after the last step of a log, the zero View for an empty log. With the same
+// tables it equals the view that was filed with that step. The error is that of the log, or names the step
+// that cannot follow its predecessor.
+func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
+	var v federation.View
+	for entry, err := range log {
+		if err != nil {
+			return v, err
+		}
+		if v, err = k.Follow(v, entry, home); err != nil {
+			return v, fmt.Errorf("replay step %s: %w", entry.Event.ID, err)
+		}
+	}
+	return v, nil
+}
+
+// Follow returns the view after a filed step, as the home of the handoff judged it. The error says why the
+// step cannot follow.
+func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	switch exists := before.Exists(); {
+	case exists && step.Event.Verb == federation.Offer:
+		return before, errors.New("the handoff was open already")
+	case exists:
+		return k.Check(before, step.Event, step.Filed)
+	}
+	return k.Open(step.Event, home, step.Filed)
 }

@@ -2,9 +2,12 @@ package mailbox
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"baton/federation"
 )
@@ -158,4 +161,120 @@ func (l *Locator) LocalName(ctx context.Context, ev federation.Event) (federatio
 		ev.Arrival.Name = ""
 	}
 	return ev, err
+}
+
+// maxKept bounds the keys between a DID and its owner, because a gateway may keep a key for the DID
+// of a kept key.
+const maxKept = 4
+
+// KeyOwners looks up the owners of keys. It blocks on the record.
+type KeyOwners interface {
+	// KeyOwner returns the DID that owns the key with a [federation.KeyID], or
+	// [federation.ErrNotFound].
+	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
+}
+
+// Owners resolves the DIDs of keys that this gateway keeps for others. Other networks show such a
+// DID as the author of a step, so people write to it. The zero Owners keeps no keys.
+type Owners struct {
+	Record KeyOwners
+	// Kept returns the key that the gateway keeps for a name.
+	Kept func(name string) federation.SigningKey
+	// DIDKey returns the key of a did:key, and an error for any other DID.
+	DIDKey func(federation.DID) (ed25519.PublicKey, error)
+}
+
+// KeptFor returns the key that the gateway keeps for a DID, as stored in the record.
+func (o Owners) KeptFor(did federation.DID) federation.KeptKey {
+	return federation.KeptKey{ID: federation.KeyID(o.kept(did).Public), Owner: did}
+}
+
+func (o Owners) kept(did federation.DID) federation.SigningKey {
+	return o.Kept("person:" + string(did))
+}
+
+// KeepsFor reports whether kept is the DID of the key that the gateway keeps for another DID.
+func (o Owners) KeepsFor(kept, of federation.DID) bool {
+	return o.Kept != nil && kept.Method() == "key" && o.kept(of).DID == kept
+}
+
+// Owner returns the DID for which the gateway keeps the key of a did:key, and any other DID
+// unchanged. It ignores an owner whose kept key differs. It returns the errors of the record.
+func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, error) {
+	for range maxKept {
+		if o.Record == nil || did.Method() != "key" {
+			break
+		}
+		key, err := o.DIDKey(did)
+		if err != nil {
+			return did, nil //nolint:nilerr // not a key made by a gateway
+		}
+		owner, err := o.Record.KeyOwner(ctx, federation.KeyID(key))
+		switch {
+		case errors.Is(err, federation.ErrNotFound):
+			return did, nil
+		case err != nil:
+			return did, fmt.Errorf("look up the owner of %s: %w", did, err)
+		case owner == did || !o.KeepsFor(did, owner):
+			return did, nil
+		}
+		did = owner
+	}
+	return did, nil
+}
+
+// LearnFromStep notes that a home sent a step: the mailbox of the signer is there, unless another
+// location is known. A signed step also overrules an earlier login here, and the claim of another home
+// to have the mailbox, which is an offence of that home. The log has a location that cannot be
+// kept; the next step teaches it again.
+func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
+	did := ev.Actor()
+	defer l.routed(ctx, did)
+	kept, err := l.record.MailboxLocation(ctx, did)
+	weak := kept.Source == federation.LocatedByAnswer || kept.Source == federation.LocatedByLogin
+	if err != nil || !weak || kept.Home == home || ev.Provenance != federation.Signed {
+		l.learn(ctx, did, home, federation.LocatedByStep, now)
+		return
+	}
+	if _, ok := l.peers.Peer(kept.Home); ok {
+		l.peers.ReportOffence(ctx, kept.Home, federation.OffenceMailbox, "of "+string(did)+", whose steps come from "+string(home))
+	}
+	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
+}
+
+// LearnFromLogin notes that a DID logged in here: its mailbox is here if no location is known, if its
+// route is lost, or if another home only claims it. The log has a location that cannot be kept; the
+// next login teaches it again.
+func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
+	at, err := l.Locate(ctx, did)
+	switch {
+	case err != nil:
+		l.notKept(ctx, did, err)
+	case at.Source == federation.LocatedByMove:
+	case at.Home == "" || at.Source == federation.LocatedByAnswer || l.lost(at.Home):
+		l.keep(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByLogin, Since: now})
+		l.routed(ctx, did)
+	}
+}
+
+// learn keeps a location for a DID without a known one, or with one whose route is lost.
+func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
+	at, err := l.Locate(ctx, did)
+	if err != nil {
+		l.notKept(ctx, did, err)
+		return
+	}
+	if at.Home == "" || at.Source != federation.LocatedByMove && l.lost(at.Home) {
+		l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: source, Since: now})
+	}
+}
+
+func (l *Locator) keep(ctx context.Context, at federation.MailboxLocation) {
+	if err := l.record.KeepMailboxLocation(ctx, at); err != nil {
+		l.notKept(ctx, at.DID, err)
+	}
+}
+
+func (l *Locator) notKept(ctx context.Context, did federation.DID, err error) {
+	l.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(did)), slog.Any("err", err))
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -92,4 +94,123 @@ func (l *Locator) forwards(ctx context.Context, ev federation.Event, after feder
 		}
 	}
 	return names
+}
+
+// reroutePage is how many deliveries, or inboxes, one write routes again.
+const reroutePage = 256
+
+// Outboxes is the pending deliveries of the record. Its methods block on the disk and return the
+// errors of the record.
+type Outboxes interface {
+	// OutboxNames returns the names of the outboxes in which a delivery is pending, in order.
+	OutboxNames(ctx context.Context) ([]string, error)
+	// Outbox returns up to limit deliveries of an outbox after a row, oldest first.
+	Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
+	// Reroute moves deliveries from one outbox to another. It skips a delivery that has ended.
+	Reroute(ctx context.Context, from, to string, rows []int64) error
+	// UnlocatedReaders returns up to limit DIDs after one, in order, for which something waits in
+	// an inbox here, and whose mailbox location the record does not know.
+	UnlocatedReaders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
+	// RouteUnread files a delivery in an outbox for each step that waits in the inbox of a DID and
+	// that no link delivered. It returns how many.
+	RouteUnread(ctx context.Context, did federation.DID, to string, now time.Time) (int, error)
+}
+
+// Reroute moves to [Unrouted] what no link delivers: the pending deliveries to homes that are no
+// peers any more, and the steps in inboxes here whose readers have no known mailbox location. The
+// latter were filed while this home had no peers. Call Reroute each time after the set of peers
+// has changed, and at the start. It returns how many deliveries it moved. It blocks on the disk,
+// and a second call finishes what an error cut short.
+func (l *Locator) Reroute(ctx context.Context, now time.Time) (moved int, err error) {
+	names, err := l.outboxes.OutboxNames(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		if _, linked := l.peers.Peer(federation.HomeID(name)); linked || name == Unrouted {
+			continue
+		}
+		n, err := l.rerouteOutbox(ctx, name)
+		if moved += n; err != nil {
+			return moved, fmt.Errorf("route deliveries to %s again: %w", name, err)
+		}
+	}
+	if l.alone() {
+		return moved, nil
+	}
+	n, err := l.routeUnread(ctx, now)
+	return moved + n, err
+}
+
+// rerouteOutbox moves the deliveries of an outbox, if it is that of another home. An offer to
+// anyone stays: it has no other recipient.
+func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, err error) {
+	var last int64
+	for ours := false; ; {
+		page, err := l.outboxes.Outbox(ctx, name, last, reroutePage)
+		if err != nil || len(page) == 0 {
+			return moved, err
+		}
+		if !ours {
+			if ours, err = l.wasHome(ctx, name, page); err != nil || !ours {
+				return moved, err
+			}
+		}
+		last = page[len(page)-1].Row
+		addressed := slices.DeleteFunc(page, func(d federation.Delivery) bool { return d.View.Offeree == "" && d.View.Assignee == "" })
+		if len(addressed) == 0 {
+			continue
+		}
+		rows := make([]int64, len(addressed))
+		for i, d := range addressed {
+			rows[i] = d.Row
+		}
+		if err := l.outboxes.Reroute(ctx, name, Unrouted, rows); err != nil {
+			return moved, err
+		}
+		moved += len(rows)
+		l.log.LogAttrs(ctx, slog.LevelInfo, "deliveries wait for a route", slog.String("peer", name), slog.Int("rows", len(rows)))
+	}
+}
+
+// wasHome reports whether an outbox is that of another home: the mailbox of a party of one of its
+// deliveries is located there, or the DID of a party is below the name of the home.
+func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
+	for _, d := range page {
+		for _, did := range d.View.Others("") {
+			at, err := l.Locate(ctx, did)
+			if err != nil {
+				return false, err
+			}
+			if string(at.Home) == name || strings.HasPrefix(string(did)+":", "did:web:"+name+":") {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// routeUnread files deliveries for what waits in the inboxes of DIDs without a known location.
+func (l *Locator) routeUnread(ctx context.Context, now time.Time) (routed int, err error) {
+	last := federation.DID("")
+	for {
+		page, err := l.outboxes.UnlocatedReaders(ctx, last, reroutePage)
+		if err != nil || len(page) == 0 {
+			return routed, err
+		}
+		for _, did := range page {
+			at, err := l.Locate(ctx, did)
+			if err != nil || at.Home != "" {
+				if err != nil {
+					return routed, err
+				}
+				continue
+			}
+			n, err := l.outboxes.RouteUnread(ctx, did, Unrouted, now)
+			if routed += n; err != nil {
+				return routed, err
+			}
+		}
+		last = page[len(page)-1]
+	}
 }

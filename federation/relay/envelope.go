@@ -2,10 +2,12 @@ package relay
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"baton/federation"
 )
@@ -109,4 +111,117 @@ func (d Deps) checkForwarded(ctx context.Context, from federation.HomeID, ev fed
 		}
 	}
 	return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
+}
+
+// voucher is a statement of a home about a step of one of its users in a handoff of another home.
+// The home signs it where nothing else proves that the step is of that user.
+type voucher struct {
+	Type    string               `json:"type"`
+	V       int                  `json:"v"`
+	Home    federation.HomeID    `json:"home"`
+	Handoff federation.HandoffID `json:"handoff"`
+	Event   federation.EventID   `json:"event"`
+	Step    string               `json:"step"`            // SHA-256 of its document, hexadecimal
+	Party   federation.DID       `json:"party,omitempty"` // the DID that the home knows the signer by
+	Sent    time.Time            `json:"sent"`
+}
+
+// ofParty returns the home of a voucher that names a party, "" for a voucher that does not.
+func (v voucher) ofParty(party federation.DID) federation.HomeID {
+	if v.Party != party {
+		return ""
+	}
+	return v.Home
+}
+
+// needsVoucher reports whether only a home can say that a step is of a party: a gateway signed the
+// step for the party, or the party signed it under another DID.
+func needsVoucher(ev federation.Event, party federation.DID) bool {
+	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
+}
+
+// vouch returns a step with the voucher of this home for its party. The home of its handoff
+// passes the voucher on with the step.
+func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	if !needsVoucher(ev, ev.Arrival.Party) {
+		return ev, nil
+	}
+	document, err := json.Marshal(voucher{
+		Type: typeVoucher, V: Version, Home: d.Home, Handoff: ev.Handoff, Event: ev.ID, Step: digestOf(ev.Signature.Document),
+		Party: ev.Arrival.Party, Sent: d.Now().UTC(),
+	})
+	if err != nil {
+		return ev, fmt.Errorf("write voucher for %s: %w", ev.ID, err)
+	}
+	signature, err := d.Signer.Sign(ctx, document)
+	if err != nil {
+		return ev, fmt.Errorf("sign voucher for %s: %w", ev.ID, err)
+	}
+	ev.Arrival.Voucher = &federation.Voucher{Document: string(document), Signature: signature}
+	return ev, nil
+}
+
+// attested adds to a step, on which the other home asks for a ruling, the party that the other home
+// names. The other home must sign the party in a voucher, which travels with the step.
+func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
+	ev.Arrival.Party = p.trustedParty(ctx, ev.Arrival.Party, p.cfg.Home)
+	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
+		return ev, err
+	}
+	if !needsVoucher(ev, ev.Arrival.Party) {
+		ev.Arrival.Voucher = nil
+		return ev, nil
+	}
+	found, err := p.deps.voucherOf(ctx, ev, document, p.cfg.Home)
+	if err == nil && (found.Home == "" || ev.Arrival.Party != "" && found.Party != ev.Arrival.Party) {
+		err = federation.Refuse(ev, federation.MissingRequirement, "a voucher: whose step it is, signed by the home that says so")
+	}
+	return ev, err
+}
+
+// attributed adds to a step with a ruling the party that the ruling names, if the mailbox of the
+// party is at the home that ruled, or at the home that vouched for the step.
+func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
+	var found voucher
+	if ruled.Via != "" && needsVoucher(ev, ruled.Party) {
+		var err error
+		if found, err = p.deps.voucherOf(ctx, ev, document, ruled.Via); err != nil {
+			return ev, err
+		}
+	}
+	if found.Home == "" {
+		ev.Arrival.Voucher = nil
+	}
+	ev.Arrival.Party = p.trustedParty(ctx, ruled.Party, ruled.Home, found.ofParty(ruled.Party))
+	return ev, p.vouched(ctx, ev, ruled.Home, found.Home)
+}
+
+// voucherOf returns the voucher of a home for a step with a document, the zero value where there is
+// no valid one. The keys that the home had when it sent the voucher count. The error says that a
+// key cannot be fetched now.
+func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
+	var found voucher
+	by := ev.Arrival.Voucher
+	if by == nil {
+		return voucher{}, nil
+	}
+	if err := parse([]byte(by.Document), &found); err != nil {
+		return voucher{}, nil //nolint:nilerr // an unreadable voucher counts as none
+	}
+	if found.Type != typeVoucher || found.V != Version || found.Home != home ||
+		found.Handoff != ev.Handoff || found.Event != ev.ID || found.Step != digestOf(document) {
+		return voucher{}, nil
+	}
+	at := d.Now()
+	if found.Sent.Before(at) {
+		at = found.Sent
+	}
+	switch verdict, err := d.Signer.Verify(ctx, home, at, []byte(by.Document), by.Signature); verdict {
+	case federation.Valid:
+		return found, nil
+	case federation.Unverifiable:
+		return voucher{}, fmt.Errorf("voucher of %s for %s: %w", home, ev.ID, err)
+	case federation.Invalid:
+	}
+	return voucher{}, nil
 }

@@ -2,8 +2,16 @@ package relay
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
 
 	"baton/federation"
 )
@@ -81,4 +89,95 @@ func (t MeetingText) host(files ConfigFiles, mistake func(table, key, why string
 		mistake(ownTable, "listen", "want accounts: baton relay accounts "+string(t.Home)+" NAME... --out "+files.Path(hostFolder)+": "+err.Error())
 	}
 	return cfg
+}
+
+// ServerConfig names a NATS server, or the servers of one cluster, and the credentials of this home
+// there. The zero value names none.
+type ServerConfig struct {
+	URLs      []string // "tls://host:port" or "nats://host:port"
+	CredsFile string   // a JWT credentials file, or
+	NKeyFile  string   // an nkey seed; both empty for a server without accounts
+	CAFile    string   // empty for the authorities of the system
+	Host      *Host    // the server in this process, in place of URLs; nil for none
+}
+
+// Named reports whether it names a server.
+func (cfg ServerConfig) Named() bool { return cfg.Host != nil || len(cfg.URLs) > 0 }
+
+// connect begins to connect, and keeps trying without end. The error is that of a file that cannot
+// be read.
+func (cfg ServerConfig) connect(home federation.HomeID, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	options := append([]nats.Option{
+		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.CustomInboxPrefix("_INBOX." + token(home)),
+		nats.ErrorHandler(failed(log)),
+	}, more...)
+	if cfg.Host != nil {
+		options = append(options, nats.InProcessServer(cfg.Host.server))
+	}
+	if cfg.CAFile != "" {
+		options = append(options, nats.RootCAs(cfg.CAFile))
+	}
+	switch {
+	case cfg.CredsFile != "":
+		options = append(options, nats.UserCredentials(cfg.CredsFile))
+	case cfg.NKeyFile != "":
+		key, err := nats.NkeyOptionFromSeed(cfg.NKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read nkey: %w", err)
+		}
+		options = append(options, key)
+	}
+	return nats.Connect(strings.Join(cfg.URLs, ","), options...)
+}
+
+// failed returns a handler that logs connection errors.
+func failed(log *slog.Logger) nats.ErrHandler {
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if !errors.Is(err, nats.ErrSlowConsumer) { // see maxPending
+			log.Debug("nats connection failed", slog.Any("err", err))
+		}
+	}
+}
+
+// ServerText is a [ServerConfig] as the operator wrote it in a configuration.
+type ServerText struct {
+	URLs                        []string
+	CredsFile, NKeyFile, CAFile string
+}
+
+// ConfigFiles reads the files that a configuration names.
+type ConfigFiles interface {
+	// Path returns the path of a file.
+	Path(name string) string
+	// Secret returns the secret in a file, or what is wrong with the file.
+	Secret(name string) (string, error)
+}
+
+// Parse returns the configuration of a connection, and the mistakes in its text.
+func (t ServerText) Parse(files ConfigFiles) (ServerConfig, []federation.Mistake) {
+	cfg := ServerConfig{URLs: t.URLs}
+	var mistakes []federation.Mistake
+	for _, address := range t.URLs {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			mistakes = append(mistakes, federation.Mistake{Key: "urls", Why: `want addresses such as "tls://hub.example:4222"`})
+		}
+	}
+	if t.CredsFile != "" && t.NKeyFile != "" {
+		mistakes = append(mistakes, federation.Mistake{Key: "nkey_file", Why: "want one of creds_file and nkey_file"})
+	}
+	secret := func(key, name string) string {
+		if name == "" {
+			return ""
+		}
+		if _, err := files.Secret(name); err != nil {
+			mistakes = append(mistakes, federation.Mistake{Key: key, Why: err.Error()})
+		}
+		return files.Path(name)
+	}
+	cfg.CredsFile, cfg.NKeyFile = secret("creds_file", t.CredsFile), secret("nkey_file", t.NKeyFile)
+	if t.CAFile != "" {
+		cfg.CAFile = files.Path(t.CAFile)
+	}
+	return cfg, mistakes
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"baton/federation"
 )
@@ -80,4 +82,118 @@ func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 			p.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(each.DID)), slog.Any("err", err))
 		}
 	}
+}
+
+// offenceEvery is the shortest interval between two notes of offences of one kind. It bounds what a
+// home costs that lies all the time.
+const offenceEvery = time.Second
+
+// reported is when offences of a home were noted last. It may be used concurrently.
+type reported struct {
+	mu   sync.Mutex
+	last map[federation.OffenceKind]time.Time
+}
+
+// due reports whether an offence is to be noted, and counts it as noted.
+func (d *reported) due(kind federation.OffenceKind, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Sub(d.last[kind]) < offenceEvery {
+		return false
+	}
+	if d.last == nil {
+		d.last = make(map[federation.OffenceKind]time.Time)
+	}
+	d.last[kind] = now
+	return true
+}
+
+// ReportOffence writes an offence of the other home to the log and to the record, once a
+// second for each kind at most. It blocks until the offence is on disk. An offence that cannot
+// be written now is only in the log.
+func (p *Peer) ReportOffence(ctx context.Context, kind federation.OffenceKind, why string) {
+	now := p.deps.Now()
+	if !p.reported.due(kind, now) {
+		return
+	}
+	p.log.LogAttrs(ctx, slog.LevelWarn, "home is not believed", slog.String("what", string(kind)), slog.String("reason", why))
+	if err := p.deps.Record.KeepOffence(ctx, federation.Offence{Home: p.cfg.Home, Kind: kind, Last: now, Why: why}); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "offence not kept", slog.Any("err", err))
+	}
+}
+
+// vouched refuses a vouched step for a DID whose mailbox is at none of these homes.
+func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
+	if ev.Provenance != federation.Vouched || ev.For == "" || p.trustedParty(ctx, ev.For, homes...) != "" {
+		return nil
+	}
+	p.ReportOffence(ctx, federation.OffenceVoice, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.For))
+	return federation.Refuse(ev, federation.WrongSender, "it stands for a DID whose mailbox is at another home")
+}
+
+// reportInvalid reports the offence of a home that sent a step with an invalid signature: each home
+// verifies steps before it sends them.
+func (p *Peer) reportInvalid(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
+	if verdict == federation.Invalid {
+		p.ReportOffence(ctx, federation.OffenceStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
+	}
+}
+
+// reportEvery is the interval between two log lines about refused messages of one home for one
+// reason: a home can send garbage at any rate.
+const reportEvery = time.Minute
+
+// reportLimiter admits one log line in an interval for each key, and counts the others. Its keys are
+// names of peers and codes, both from closed sets. It is safe for concurrent use; the zero value is
+// ready.
+type reportLimiter struct {
+	mu   sync.Mutex
+	last map[reportKey]reportCount
+}
+
+// reportKey is what a line is about.
+type reportKey struct {
+	from federation.HomeID // "" over HTTPS, where the sender may be any client
+	code string
+}
+
+// reportCount is when the last line was written, and how many were not since.
+type reportCount struct {
+	passed  time.Time
+	skipped int
+}
+
+// pass reports whether to write a line, and how many were skipped since the last one.
+func (r *reportLimiter) pass(key reportKey, now time.Time) (skipped int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := r.last[key]
+	if !count.passed.IsZero() && now.Sub(count.passed) < reportEvery {
+		count.skipped++
+		r.last[key] = count
+		return 0, false
+	}
+	if r.last == nil {
+		r.last = map[reportKey]reportCount{}
+	}
+	r.last[key] = reportCount{passed: now}
+	return count.skipped, true
+}
+
+// report counts a refused message of another home, and logs it once a minute for each home and code.
+// A message that cannot be verified now waits, so its line is a warning.
+func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
+	if h.Deps.BadInput != nil && p.code != codeLater {
+		h.Deps.BadInput(from, p.code)
+	}
+	skipped, ok := h.reports.pass(reportKey{from, p.code}, h.Deps.Now())
+	if !ok {
+		return
+	}
+	log := h.Deps.Log.With(slog.String("network", Network), slog.String("peer", string(from)), slog.String("code", p.code), slog.Int("more", skipped))
+	if p.code == codeUnverifiable {
+		log.LogAttrs(ctx, slog.LevelWarn, "message of another home not verified", slog.Any("err", p.err))
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, "message of another home not taken", slog.Any("err", p.err))
 }

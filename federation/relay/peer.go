@@ -1,13 +1,17 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"baton/federation"
 	"baton/federation/fault"
@@ -142,4 +146,222 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 
 func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
+}
+
+// PeerConfig says how another home is reached.
+type PeerConfig struct {
+	Home federation.HomeID
+	URL  string // without a path; empty for a home that is reached through the hub alone
+	Path Path   // empty for HTTPS alone
+	Mode Mode
+	// Key is the id of the key that signs the DID document of the other home where the document
+	// comes through a hub. Its operator told it on another way. Empty for none.
+	Key string
+}
+
+// Path says how a home is reached.
+type Path string
+
+// The paths.
+const (
+	ByRelay Path = "relay" // through the hub, and by HTTPS while the hub or the home does not answer there
+	ByHTTPS Path = "https"
+)
+
+// Check calls mistake with the key and the reason of each value that cannot work. The name of a
+// home is its identity; own is the name of this one.
+func (c PeerConfig) Check(own federation.HomeID, mistake func(key, why string)) {
+	switch c.Home {
+	case "":
+		mistake("name", "required: its home.name, such as b.example")
+	case own:
+		mistake("name", "it is this gateway's own")
+	case federation.UnroutedLink:
+		mistake("name", `"`+federation.UnroutedLink+`" is the feed of what has no home yet`)
+	}
+	switch {
+	case c.URL == "" && c.Path == ByHTTPS:
+		mistake("url", `required with path = "https": https:// and a host, without a path`)
+	case c.URL != "" && federation.CheckOrigin(c.URL) != nil:
+		mistake("url", `want https:// and a host, without a path, or "" for a home that the hub alone reaches`)
+	}
+	if c.Path != ByRelay && c.Path != ByHTTPS {
+		mistake("path", `want "relay" or "https"`)
+	}
+	if !slices.Contains([]Mode{Allow, Limit, Hold, Block}, c.Mode) {
+		mistake("mode", `want "allow", "limit", "hold" or "block"`)
+	}
+}
+
+// Known returns how the other home is reached.
+func (p *Peer) Known() federation.KnownHome {
+	return federation.KnownHome{Home: p.Home(), URL: p.URL(), Path: string(p.Path())}
+}
+
+// Blocked reports whether an operator blocked the other home: it is sent nothing.
+func (p *Peer) Blocked() bool { return p.Mode() == Block }
+
+// Mode is what another home may do here.
+type Mode string
+
+// The modes.
+const (
+	Allow Mode = "allow" // steps go both ways
+	Limit Mode = "limit" // the same, a few a second
+	Hold  Mode = "hold"  // the home is told to send later, and deliveries to it wait
+	Block Mode = "block" // the home is refused, and deliveries to it end as dead letters
+)
+
+// limitedRate is how many steps a second a home in mode limit may send.
+const limitedRate = 10
+
+// SetOperatorMode sets the mode that an operator chose in place of the configured one; "" restores
+// the configured one. It takes effect at once, also for exchanges in progress.
+func (p *Peer) SetOperatorMode(mode Mode) {
+	if before := p.operatorMode.Swap(&mode); before == nil || *before != mode {
+		select {
+		case p.modeChanged <- struct{}{}:
+		default: // one token stands for several changes
+		}
+	}
+}
+
+// OperatorMode returns the mode that an operator chose; "" for none.
+func (p *Peer) OperatorMode() Mode {
+	if mode := p.operatorMode.Load(); mode != nil {
+		return *mode
+	}
+	return ""
+}
+
+// Mode returns what the other home may do here.
+func (p *Peer) Mode() Mode { return cmp.Or(p.OperatorMode(), p.cfg.Mode) }
+
+// whileBlocked waits until the other home is no longer blocked, or with false until it is blocked,
+// or until ctx ends.
+func (p *Peer) whileBlocked(ctx context.Context, blocked bool) error {
+	for (p.Mode() == Block) == blocked {
+		select {
+		case <-p.modeChanged:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// modeLimiter applies the mode of a home to the steps that it sends. It is safe for concurrent use.
+type modeLimiter struct{ flow *rate.Limiter }
+
+func newModeLimiter() modeLimiter { return modeLimiter{flow: rate.NewLimiter(limitedRate, maxItems)} }
+
+// admits counts a number of steps of the sender, and reports whether it may send them now.
+func (t modeLimiter) admits(mode Mode, steps int, now time.Time) bool {
+	return steps == 0 || mode != Hold && (mode != Limit || t.flow.AllowN(now, steps))
+}
+
+// When the clocks of two homes are compared, and how far apart they may be.
+const (
+	clockSlip   = time.Second      // that the clocks of two machines may differ
+	clockSkew   = 30 * time.Second // above which the log warns: steps are refused from two minutes on, unless configured otherwise
+	clockEvery  = 10 * time.Minute // between two comparisons through a hub
+	clockRepeat = time.Hour        // between two warnings
+)
+
+// Skew returns by how much the clock here is ahead of that of the other home; zero before the
+// first comparison. It includes the time that the last question took to arrive over HTTPS.
+func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
+
+// Compared returns the local time of the last clock comparison; zero for none.
+func (p *Peer) Compared() time.Time {
+	if at := p.compared.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// noteSkew keeps by how much the clock here is ahead, and warns of a large difference once an
+// hour.
+func (p *Peer) noteSkew(ctx context.Context, skew time.Duration) {
+	p.skew.Store(int64(skew))
+	p.compared.Store(p.deps.Now().UnixNano())
+	if skew.Abs() <= clockSkew {
+		p.skewed.Store(0)
+		return
+	}
+	now := p.deps.Now().UnixNano()
+	if last := p.skewed.Load(); last != 0 && now-last < int64(clockRepeat) || !p.skewed.CompareAndSwap(p.skewed.Load(), now) {
+		return
+	}
+	p.log.LogAttrs(ctx, slog.LevelWarn, "the clocks of the homes differ: deadlines and ids go by the clock; set it by NTP on both machines",
+		slog.Duration("ahead_here", skew.Round(time.Second)))
+}
+
+// watchClock compares the clocks through the hub, now and every ten minutes, until ctx ends. A
+// batch says nothing about a clock there: the hub stores it for any time.
+func (p *Peer) watchClock(ctx context.Context) error {
+	for p.ByHub() {
+		if _, err := p.profile(ctx); err != nil && ctx.Err() == nil {
+			p.log.LogAttrs(ctx, slog.LevelDebug, "clocks not compared", slog.Any("err", err))
+		}
+		timer := time.NewTimer(clockEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// profile reads the profile of the other home through the hub, and notes how far its clock is
+// from the one here. It returns how long the answer took.
+func (p *Peer) profile(ctx context.Context) (took time.Duration, err error) {
+	asked := p.deps.Now()
+	document, err := p.Lookup(ctx, federation.ProfilePath)
+	if err != nil {
+		return 0, err
+	}
+	heard := p.deps.Now()
+	answer := document.Answer
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, heard, answer.Body, answer.Signature); err != nil {
+		return 0, fmt.Errorf("its answer is not verified: %w", err)
+	}
+	profile, err := federation.ParseHomeProfile(document.Body)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("its profile cannot be read: %w", err)
+	case profile.Home != p.cfg.Home:
+		return 0, fmt.Errorf("its profile is that of %s", profile.Home)
+	case !profile.Speaks():
+		return 0, errors.New("it speaks no version of this home: upgrade the older one")
+	}
+	// The profile was sent between the two moments.
+	switch {
+	case profile.Sent.Before(asked):
+		p.noteSkew(ctx, asked.Sub(profile.Sent))
+	case profile.Sent.After(heard):
+		p.noteSkew(ctx, heard.Sub(profile.Sent))
+	default:
+		p.noteSkew(ctx, 0)
+	}
+	return heard.Sub(asked), nil
+}
+
+// checkHome asks another home through the hub, and says whether it answers and its key is known.
+func (p *Peer) checkHome(ctx context.Context) federation.Finding {
+	f := federation.Finding{What: "home " + p.Name(), State: federation.FindingOK}
+	took, err := p.profile(ctx)
+	if err != nil {
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: err.Error()}
+	}
+	f.Detail = fmt.Sprintf("answers through the hub in %s, clock as here", took.Round(time.Millisecond))
+	if skew := p.Skew(); skew.Abs() > clockSlip {
+		f.State, f.Detail = federation.FindingWarn, fmt.Sprintf("answers through the hub, clock %s apart; deadlines and ids go by the clock", skew.Abs().Round(time.Second))
+	}
+	return f
 }

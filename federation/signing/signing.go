@@ -24,8 +24,14 @@ package signing
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"baton/federation"
@@ -84,4 +90,227 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 		Text: inTag().Write(kid, sig),
 	}
 	return ev, nil
+}
+
+// Envelope returns the bytes that the signature of an AIRC message covers: its canonical JSON without the
+// member signature, and without seq, which the registry adds at delivery. Unknown members are covered. It
+// returns an error for an envelope without a canonical form; see [federation.ExactJSON].
+//
+// spec: airc-v0.1.1 §6.2
+func Envelope(envelope []byte) ([]byte, error) {
+	canonical, err := without(envelope, "signature", "seq")
+	if err != nil {
+		return nil, fmt.Errorf("canonical envelope: %w", err)
+	}
+	return canonical, nil
+}
+
+// Message is the scheme of the message of an AIRC agent.
+//
+// spec: airc-v0.1.1 §6.2
+func Message() Scheme {
+	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// SignEnvelope returns an AIRC envelope as canonical JSON with its signature
+// added. The envelope is anything that marshals to a JSON object.
+func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) ([]byte, error) {
+	text, err := json.Marshal(envelope)
+	if err != nil {
+		return nil, fmt.Errorf("sign envelope: %w", err)
+	}
+	signature, document, err := Message().Sign(ctx, key, text)
+	if err != nil {
+		return nil, fmt.Errorf("sign envelope: %w", err)
+	}
+	var members map[string]json.RawMessage
+	if err := federation.DecodeJSON(document, &members); err != nil {
+		return nil, fmt.Errorf("sign envelope: %w", err)
+	}
+	members["signature"] = json.RawMessage(`"` + signature + `"`)
+	signed, err := canonicalObject(members)
+	if err != nil {
+		return nil, fmt.Errorf("sign envelope: %w", err)
+	}
+	return signed, nil
+}
+
+// algorithm is the prefix of a signature on the wire, with its separator.
+const algorithm = "ed25519:"
+
+// Encoding is how a scheme writes a signature: base64 of its 64 bytes, after an optional prefix and an
+// optional key id with a colon.
+type Encoding struct {
+	prefix string
+	named  bool // the id of the key precedes the signature
+	base64 *base64.Encoding
+	lax    bool // reads either alphabet, padded or not, with or without the prefix
+}
+
+// inTag is the signature tag of a step: "ed25519:<kid>:<base64url>".
+func inTag() Encoding { return Encoding{prefix: algorithm, named: true, base64: base64.RawURLEncoding} }
+
+// inEnvelope is bare base64url without padding.
+func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
+
+// withAlgorithm is "ed25519:" and padded base64 of the standard alphabet.
+func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
+
+// asFound writes padded base64 of the standard alphabet, and reads all forms that clients in use send.
+func asFound() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding, lax: true} }
+
+// Write returns a signature in its wire form. Only encodings that name a key use the key id.
+func (e Encoding) Write(kid string, sig []byte) string {
+	prefix := e.prefix
+	if e.lax {
+		prefix = ""
+	}
+	if e.named {
+		prefix += kid + ":"
+	}
+	return prefix + e.base64.EncodeToString(sig)
+}
+
+// Read is the reverse of Write. The result ours is false for a signature of another algorithm. A signature
+// that does not have 64 bytes never verifies. Each value has one spelling, except in the encoding asFound.
+func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
+	rest, found := strings.CutPrefix(text, e.prefix)
+	if !found && !e.lax {
+		return "", nil, false
+	}
+	if e.named {
+		if kid, rest, found = strings.Cut(rest, ":"); !found || kid == "" {
+			return "", nil, false
+		}
+	}
+	if e.lax {
+		return "", decodeAnyBase64(rest), true
+	}
+	sig, _ = decodeStrict(e.base64, rest) // nil never verifies
+	return kid, sig, true
+}
+
+// decodeAnyBase64 decodes either alphabet, padded or not; nil is no base64.
+func decodeAnyBase64(s string) []byte {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// DecodeBase64URL decodes base64url without padding. Unused bits must be zero, so that each value has one
+// spelling.
+func DecodeBase64URL(s string) ([]byte, error) { return decodeStrict(base64.RawURLEncoding, s) }
+
+func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") { // the decoder would skip them
+		return nil, errors.New("decode base64: line break")
+	}
+	raw, err := encoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("decode base64: %w", err)
+	}
+	return raw, nil
+}
+
+// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or "ed25519:<base64>" as in the RFC,
+// without key id, in either alphabet and padded or not. The result ours is false for another algorithm.
+func parse(text string) (kid string, sig []byte, ours bool) {
+	if kid, sig, ours = inTag().Read(text); ours {
+		return kid, sig, true
+	}
+	if !strings.HasPrefix(text, algorithm) {
+		return "", nil, false
+	}
+	return asFound().Read(text)
+}
+
+// Scheme describes how one format signs, as data: the bytes that the signature covers, its
+// encoding, and how a message names the key. All schemes are Ed25519 under the one rule of
+// this package.
+type Scheme struct {
+	Name string // as a passport names it
+	// Document returns the bytes that the signature of a message covers. The message
+	// is JSON with or without its signature, but for the schemes that say otherwise.
+	// It returns an error for a message without such bytes.
+	Document func(message []byte) ([]byte, error)
+	Encoding Encoding
+	// KeyID returns the name of a key in the messages of the scheme; nil where messages name
+	// the owner alone.
+	KeyID func(ed25519.PublicKey) string
+}
+
+// Sign returns the signature of a message as the scheme writes it, and the bytes
+// that it covers.
+func (s Scheme) Sign(ctx context.Context, key federation.SigningKey, message []byte) (signature string, document []byte, err error) {
+	if document, err = s.Document(message); err != nil {
+		return "", nil, err
+	}
+	sig, err := key.Sign(ctx, document)
+	if err != nil {
+		return "", nil, fmt.Errorf("sign %s: %w", s.Name, err)
+	}
+	var kid string
+	if s.Encoding.named {
+		kid = s.KeyID(key.Public)
+	}
+	return s.Encoding.Write(kid, sig), document, nil
+}
+
+// Verify judges the signature of a message under one key. The verdict is [federation.Unverifiable] for a
+// message without a canonical form, a signature of another algorithm, and a signature that names another
+// key. The error says why a message has no canonical form, and is nil otherwise.
+func (s Scheme) Verify(message []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
+	document, err := s.Document(message)
+	if err != nil {
+		return federation.Unverifiable, err
+	}
+	return s.judge(document, signature, key), nil
+}
+
+// judge verifies a signature over the bytes that it must cover.
+func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) federation.Verdict {
+	kid, sig, ours := s.Encoding.Read(signature)
+	switch {
+	case !ours, kid != "" && s.KeyID != nil && kid != s.KeyID(key):
+		return federation.Unverifiable
+	case !verified(key, document, sig):
+		return federation.Invalid
+	}
+	return federation.Valid
+}
+
+// Match judges the signature of a message that does not name its scheme. It returns the first scheme under
+// which the signature is valid. If there is none, the Scheme is zero, and the verdict is
+// [federation.Invalid] if at least one scheme could judge the signature.
+func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
+	verdict := federation.Unverifiable
+	for _, s := range schemes {
+		judged, _ := s.Verify(message, signature, key) // a message without a canonical form in a scheme is no evidence
+		switch judged {
+		case federation.Valid:
+			return s, federation.Valid
+		case federation.Invalid:
+			verdict = federation.Invalid
+		case federation.Unverifiable:
+		}
+	}
+	return Scheme{}, verdict
+}
+
+// AgentKeyID names the key of an AIRC agent: "k_" and the first 16 hexadecimal digits
+// of its SHA-256.
+//
+// spec: airc-shapes "Rules for all"
+func AgentKeyID(public ed25519.PublicKey) string { return "k_" + shortHash(public) }
+
+// RegistryKeyID names the key of an AIRC registry, as [AgentKeyID] does with "reg_".
+//
+// spec: airc-shapes "Rules for all"
+func RegistryKeyID(public ed25519.PublicKey) string { return "reg_" + shortHash(public) }
+
+func shortHash(public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:8])
 }

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -113,4 +114,84 @@ func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (f
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
 	public, err := federation.ParsePublicKey(key)
 	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
+}
+
+// VerifyAgain returns an error for a filed step whose signature does not verify as it did when the step was
+// filed. It uses no key source and no clock: the same step always gives the same result. The key is the
+// key of a did:key, which didKey returns, else the key in the step.
+func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
+	key := filedKey{ev, didKey}
+	if ev.IsMessage() {
+		keys, err := key.Keys(ctx, federation.KeyQuery{DID: ev.From})
+		if err != nil {
+			return err
+		}
+		return verifyMessage(ev, keys[0])
+	}
+	again, _, err := Verify(ctx, key, ev)
+	switch {
+	case err != nil:
+		return err
+	case again.Signature.Document != ev.Signature.Document:
+		return errors.New("what was signed is not what the step says")
+	case !bytes.Equal(again.Signature.Bytes, ev.Signature.Bytes):
+		return errors.New("the signature is not that of the wire")
+	}
+	return nil
+}
+
+// filedKey is the key of one step. It implements [federation.KeySource].
+type filedKey struct {
+	ev     federation.Event
+	didKey func(federation.DID) (ed25519.PublicKey, error)
+}
+
+// Keys implements [federation.KeySource].
+func (k filedKey) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	if key, err := k.didKey(q.DID); err == nil {
+		return []ed25519.PublicKey{key}, nil
+	}
+	key, err := federation.ParsePublicKey(k.ev.Signature.Key)
+	if err != nil {
+		return nil, fmt.Errorf("no key of %s is on record: %w", q.DID, err)
+	}
+	return []ed25519.PublicKey{key}, nil
+}
+
+// KeyOwner implements [federation.KeySource]: no other key has a known owner.
+func (filedKey) KeyOwner(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}
+
+// Reader parses the step in a canonical document. It returns a [*federation.RefusalError] if the
+// document is not a step.
+type Reader func(document string) (federation.Event, error)
+
+// Open verifies a step as [Verify] does, and reads the members of a valid step from its document.
+// It discards members set by a codec but missing in the document. If the document has no ID,
+// the step keeps the ID set by its home. Provenance, evidence and arrival are not signed and stay
+// as they are.
+func Open(ctx context.Context, keys federation.KeySource, read Reader, ev federation.Event) (federation.Event, federation.Verdict, error) {
+	ev, verdict, err := Verify(ctx, keys, ev)
+	if err != nil {
+		return ev, verdict, err
+	}
+	ev, err = Signed(read, ev)
+	return ev, verdict, err
+}
+
+// Signed returns a step with a verified signature, with the members of its document.
+func Signed(read Reader, ev federation.Event) (federation.Event, error) {
+	signed, err := read(ev.Signature.Document)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		return ev, federation.Refuse(ev, refused.Code, refused.Detail)
+	}
+	if err != nil {
+		return ev, federation.Refuse(ev, federation.InvalidTag, fmt.Sprintf("the signed document is no step: %v", err))
+	}
+	if !signed.Stamped {
+		signed.ID = ev.ID
+	}
+	signed.Provenance, signed.Signature, signed.Evidence, signed.Erased, signed.Arrival = ev.Provenance, ev.Signature, ev.Evidence, ev.Erased, ev.Arrival
+	return signed, nil
 }

@@ -2,10 +2,13 @@ package macpmode
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/historyv1"
 	"baton/translate/macpmode/macpv1"
 )
@@ -150,4 +153,220 @@ func (s *Session) Metadata() *macpv1.SessionMetadata {
 func EnvelopeOf(entry *historyv1.Entry) (*macpv1.Envelope, error) {
 	env := &macpv1.Envelope{}
 	return env, proto.Unmarshal(entry.GetEnvelope(), env)
+}
+
+// Start judges the envelope that starts a session, whose sender is authenticated. The policy is
+// the one that its payload names, see [PolicyNamed]; the skew, in milliseconds, is how far the
+// time of the envelope may be from now.
+func Start(env *macpv1.Envelope, bound *macpv1.PolicyDescriptor, now, skew int64) (*historyv1.Entry, error) {
+	p, err := readStart(env)
+	if err != nil {
+		return nil, err
+	}
+	if at := env.GetTimestampUnixMs(); at > 0 && (at > now+skew || at < now-skew) {
+		return nil, Refuse(InvalidEnvelope, "the time of the envelope is more than %d ms from now", skew)
+	}
+	if _, err := ReadPolicy(bound); err != nil {
+		return nil, err
+	}
+	policy, err := proto.MarshalOptions{Deterministic: true}.Marshal(bound)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := participantEntry(env, now)
+	if err != nil {
+		return nil, err
+	}
+	entry.Policy, entry.MaxSuspendMs = policy, p.GetMaxSuspendMs()
+	if entry.MaxSuspendMs == 0 {
+		entry.MaxSuspendMs = MaxSuspendMillis
+	}
+	return entry, nil
+}
+
+// PolicyNamed returns the policy that an envelope which starts a session names.
+func PolicyNamed(env *macpv1.Envelope) (string, error) {
+	p, err := readStart(env)
+	if err != nil {
+		return "", err
+	}
+	if p.GetPolicyVersion() == "" {
+		return DefaultPolicy, nil
+	}
+	return p.GetPolicyVersion(), nil
+}
+
+// readStart checks all but the time and the policy of an envelope that starts a session.
+func readStart(env *macpv1.Envelope) (*macpv1.SessionStartPayload, error) {
+	p := &macpv1.SessionStartPayload{}
+	if env.GetMode() != Mode {
+		return nil, Refuse(ModeNotSupported, "this runtime has the mode %s", Mode)
+	}
+	if !ValidSessionID(env.GetSessionId()) {
+		return nil, Refuse(InvalidSessionID, "session_id: want a lower-case UUID of version 4 or 7, or 22 to %d characters of A-Z a-z 0-9 _ -", maxSessionID)
+	}
+	if err := decode(env, p); err != nil {
+		return nil, err
+	}
+	switch {
+	case strings.TrimSpace(p.GetModeVersion()) == "" || strings.TrimSpace(p.GetConfigurationVersion()) == "":
+		return nil, Refuse(InvalidEnvelope, "mode_version and configuration_version are required")
+	case p.GetModeVersion() != ModeVersion:
+		return nil, Refuse(InvalidEnvelope, "mode_version: this runtime has %s", ModeVersion)
+	case p.GetTtlMs() < 1 || p.GetTtlMs() > MaxTTLMillis:
+		return nil, Refuse(InvalidEnvelope, "ttl_ms: want 1 to %d", MaxTTLMillis)
+	case p.GetMaxSuspendMs() < 0:
+		return nil, Refuse(InvalidEnvelope, "max_suspend_ms is negative")
+	}
+	return p, checkParticipants(env.GetSender(), p.GetParticipants())
+}
+
+func checkParticipants(owner string, all []string) error {
+	if len(all) < 2 || len(all) > MaxParticipants {
+		return Refuse(InvalidEnvelope, "participants: want 2 to %d", MaxParticipants)
+	}
+	known := map[string]bool{}
+	for _, name := range all {
+		trimmed := strings.TrimSpace(name)
+		if trimmed == "" || known[trimmed] || len(name) > maxNameBytes {
+			return Refuse(InvalidEnvelope, "participants: each is named once, in at most %d bytes", maxNameBytes)
+		}
+		known[trimmed] = true
+	}
+	if !slices.Contains(all, owner) {
+		return Refuse(InvalidEnvelope, "participants: the owner is one of them")
+	}
+	return nil
+}
+
+// ValidSessionID reports whether a session may have an ID. IDs that look like a UUID must be one
+// in its canonical form; any other ID is a token of random characters.
+func ValidSessionID(id string) bool {
+	if looksLikeUUID(id) {
+		return id == strings.ToLower(id) && (id[14] == '4' || id[14] == '7') && strings.Contains("89ab", id[19:20])
+	}
+	return len(id) >= 22 && len(id) <= maxSessionID && strings.IndexFunc(id, func(r rune) bool {
+		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) < 0
+}
+
+func looksLikeUUID(id string) bool {
+	if len(id) != 36 {
+		return false
+	}
+	for i := range len(id) {
+		hyphen := i == 8 || i == 13 || i == 18 || i == 23
+		if hyphen != (id[i] == '-') || !hyphen && !strings.ContainsRune("0123456789abcdefABCDEF", rune(id[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// implicitReason is the reason of an accept by the runtime.
+const implicitReason = "implicit accept (timeout)"
+
+// Due returns what the clock has made of the session by now: an implicit accept, or its end. The
+// caller applies the entry and asks again; nil is nothing.
+func (s *Session) Due(now int64) (*historyv1.Entry, error) {
+	if !s.Exists() || s.Over() {
+		return nil, nil //nolint:nilnil // nothing is due
+	}
+	if at, offer := s.implicitAt(); offer != nil && at <= now && at <= s.Expires {
+		return s.implicitAccept(offer, at)
+	}
+	if end := s.endsAt(); now > end {
+		return s.Control(TypeSessionExpire, &macpv1.SessionCancelPayload{Reason: "the time of the session is over"}, end)
+	}
+	return nil, nil //nolint:nilnil // nothing is due
+}
+
+// NextDue returns when the clock changes the session next, 0 for never.
+func (s *Session) NextDue() int64 {
+	if !s.Exists() || s.Over() {
+		return 0
+	}
+	next := s.endsAt() + 1
+	if at, offer := s.implicitAt(); offer != nil {
+		next = min(next, at)
+	}
+	return next
+}
+
+// endsAt returns when the session expires.
+func (s *Session) endsAt() int64 {
+	if s.State == macpv1.SessionState_SESSION_STATE_SUSPENDED {
+		return s.suspendedAt + max(s.maxSuspend-s.suspended, 0)
+	}
+	return s.Expires
+}
+
+// implicitAt returns when the runtime accepts the pending offer, and nil where it never does.
+//
+// spec: RFC-MACP-0010 §5.1
+func (s *Session) implicitAt() (int64, *Offer) {
+	offer := s.Current()
+	if s.Policy.ImplicitAccept == 0 || !s.Open() || offer == nil || offer.Disposition != Offered {
+		return 0, nil
+	}
+	return offer.At + s.Policy.ImplicitAccept + s.suspended - offer.suspended, offer
+}
+
+// implicitAccept returns the accept by the runtime: it names the target as its sender, and is
+// marked, so that no reader takes it for a word of the target.
+func (s *Session) implicitAccept(offer *Offer, at int64) (*historyv1.Entry, error) {
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&handoffv1.HandoffAcceptPayload{
+		HandoffId: offer.ID, AcceptedBy: offer.Target, Reason: implicitReason, Implicit: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return participantEntry(&macpv1.Envelope{
+		MacpVersion: Version, Mode: Mode, MessageType: TypeAccept, MessageId: implicitPrefix + offer.ID, SessionId: s.ID,
+		Sender: offer.Target, TimestampUnixMs: at, Payload: payload,
+	}, at)
+}
+
+// Control returns the entry of a change by the runtime.
+func (s *Session) Control(kind string, payload proto.Message, at int64) (*historyv1.Entry, error) {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := participantEntry(&macpv1.Envelope{
+		MacpVersion: Version, Mode: Mode, MessageType: kind, MessageId: fmt.Sprintf("%s:%d", kind, s.Length+1), SessionId: s.ID,
+		Sender: RuntimeSender, TimestampUnixMs: at, Payload: text,
+	}, at)
+	if err != nil {
+		return nil, err
+	}
+	entry.Source = historyv1.Source_SOURCE_RUNTIME
+	return entry, nil
+}
+
+// CheckControl judges a call that cancels, suspends or resumes the session. It returns nil where the
+// session is final, or is in the wanted state already.
+func (s *Session) CheckControl(kind, sender, reason string, now int64) (*historyv1.Entry, error) {
+	if !s.MayCommit(sender) && sender != s.Initiator {
+		return nil, Refuse(Forbidden, "only the owner and the participants that the policy names do that")
+	}
+	suspended := s.State == macpv1.SessionState_SESSION_STATE_SUSPENDED
+	switch kind {
+	case TypeSessionCancel:
+		if s.Over() {
+			return nil, nil //nolint:nilnil // it is final already
+		}
+		return s.Control(kind, &macpv1.SessionCancelPayload{Reason: reason, CancelledBy: sender}, now)
+	case TypeSessionSuspend:
+		if !s.Open() {
+			return nil, Refuse(SessionNotOpen, "the session is not open")
+		}
+		return s.Control(kind, &macpv1.SessionSuspendPayload{Reason: reason, SuspendedBy: sender}, now)
+	case TypeSessionResume:
+		if !suspended {
+			return nil, Refuse(SessionNotOpen, "the session is not suspended")
+		}
+		return s.Control(kind, &macpv1.SessionResumePayload{Reason: reason, ResumedBy: sender, BankedMs: max(s.Expires-s.suspendedAt, 0)}, now)
+	}
+	return nil, Refuse(InvalidRequest, "there is no %s", kind)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -110,4 +111,242 @@ func (s *server) showChat(ev federation.Event) {
 		m.tags = map[string]string{irc.RefTag: ev.ReplyTo}
 	}
 	s.spread(m, c.everyone)
+}
+
+var _ bridge.Messenger = (*Link)(nil)
+
+// maxMissed bounds the absent recipients that a server remembers. The messages to others are
+// tried again only by the clock.
+const maxMissed = 4096
+
+// later is work of a client's line that its reader does, and what the owner does with the
+// result.
+type later struct {
+	do   func(ctx context.Context)
+	note func()
+}
+
+// wait has the client's reader do work, after the work that the same line gave it before. The
+// owner takes no other line of the client meanwhile.
+func (s *server) wait(ctx context.Context, u *user, l *later) {
+	u.later = append(u.later, l)
+	if len(u.later) > 1 {
+		return // the work that the first one left does them all
+	}
+	answer := u.answer
+	u.answer = nil
+	u.work = func() {
+		submitting, cancel := irc.Outlive(ctx)
+		for _, l := range u.later {
+			l.do(submitting)
+		}
+		cancel()
+		s.post(func() { s.waited(u, answer) })
+	}
+}
+
+// waited does with the results of a line's work what is to be done.
+func (s *server) waited(u *user, answer *answers) {
+	all := u.later
+	u.work, u.later = nil, nil
+	if u.over {
+		return
+	}
+	u.answer = answer
+	for _, l := range all {
+		l.note()
+	}
+	s.close(u)
+}
+
+// toRemote has the client's reader file text to a nick that no client has: that of a
+// participant of another network. It reports whether the message is one that it files.
+func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
+	nick := m.params[0]
+	if m.command != "PRIVMSG" || u.work != nil && len(u.later) == 0 || s.link.ports.Messages == nil || !irc.ValidNick(nick) {
+		return false
+	}
+	words := irc.Words{
+		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Refs: irc.RefsIn(m.tags),
+		Line:    evidence(m),
+		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
+	}
+	var known bool
+	var err error
+	s.wait(ctx, u, &later{
+		do:   func(ctx context.Context) { known, err = s.speak(ctx, words, nick) },
+		note: func() { s.spoken(ctx, u, m, known, err) },
+	})
+	return true
+}
+
+// evidence returns a message as it was said.
+func evidence(m message) string {
+	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
+}
+
+// speak files text, and reports whether the nick is one of a participant. It may not be called
+// by the owner.
+func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known bool, err error) {
+	_, err = irc.SubmitWithRetry(ctx, s.log, s.judges, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+		to := w
+		if to.To == "" {
+			did, err := s.link.ports.Bindings.Participant(ctx, fold(nick))
+			if err != nil {
+				return federation.Judgement{}, err
+			}
+			to.To = did
+		}
+		return federation.Judgement{}, irc.Say(ctx, s.link.ports, to)
+	})
+	return !errors.Is(err, federation.ErrNotFound), err
+}
+
+// spoken tells a client what became of its text: it is echoed, or refused. The nick of its
+// recipient may be unknown.
+func (s *server) spoken(ctx context.Context, u *user, m message, known bool, err error) {
+	switch {
+	case !known:
+		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
+	case err != nil:
+		s.unsaid(ctx, u, m, err)
+	default:
+		s.echo(u, m)
+	}
+}
+
+// unsaid tells a client why its text was refused. A notice gets no answer.
+func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
+	if reply, has := s.link.replies.To(ctx, err); has && m.command != "NOTICE" {
+		s.fail(u, m.command, reply.Code, reply.Subject, reply.Sentence)
+	}
+}
+
+// lines returns a message of a participant of another network as a client is sent it.
+func (s *server) lines(u *user, ev federation.Event, name string) []message {
+	var all []message
+	for i, text := range irc.TextLines(ev, name, selfNick) {
+		m := says(s.speaker(ev.Actor(), name), "PRIVMSG", u.nick, text)
+		m.msgid, m.at, m.account = irc.TextID(ev, i), ev.Said(), string(ev.Actor())
+		if ev.ReplyTo != "" {
+			m.tags = map[string]string{irc.RefTag: ev.ReplyTo}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// deliverText writes a message to a client without a DID, and returns nil after the client
+// answered the PING behind it.
+func (l *Link) deliverText(ctx context.Context, ev federation.Event) error {
+	s := l.live.Load()
+	if s == nil {
+		return l.unavailable(errNotListening)
+	}
+	name := l.ports.Gateway.Name(ctx, ev.Actor())
+	shown := make(chan error, 1)
+	if !s.ask(func() { s.showText(ev, name, shown) }) {
+		return l.unavailable(errNotListening)
+	}
+	select {
+	case err := <-shown:
+		return err
+	case <-s.ended:
+		return l.unavailable(errNotListening)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var (
+	errAway = errors.New("no client has that nick")
+	errLeft = errors.New("the client left before it had read the message")
+)
+
+// showText writes a message and a PING, whose answer is the proof that the client has it.
+func (s *server) showText(ev federation.Event, name string, shown chan<- error) {
+	nick := fold(ev.Arrival.Place.Venue)
+	u := s.nicks[nick]
+	if u == nil || !u.welcome || u.over {
+		if len(s.missed) < maxMissed {
+			s.missed[nick] = ev.To
+		}
+		shown <- s.link.unavailable(errAway)
+		return
+	}
+	for _, m := range s.lines(u, ev, name) {
+		if u.seen.Add(m.msgid) {
+			s.put(u, m, "")
+		}
+	}
+	token := "text-" + ev.ID.String()
+	if u.proofs == nil {
+		u.proofs = map[string]chan<- error{}
+	}
+	u.proofs[token] = shown
+	s.put(u, says("", "PING", token), "")
+}
+
+// proved answers the delivery that a client proves by the answer to its PING.
+func (u *user) proved(token string) {
+	if shown := u.proofs[token]; shown != nil {
+		delete(u.proofs, token)
+		shown <- nil
+	}
+}
+
+// unproved answers the deliveries that a client has not proved, because it left.
+func (s *server) unproved(u *user) {
+	for token, shown := range u.proofs {
+		delete(u.proofs, token)
+		shown <- s.link.unavailable(errLeft)
+	}
+}
+
+// meet has the messages tried now that wait for a nick.
+func (s *server) meet(ctx context.Context, u *user) {
+	did := s.missed[fold(u.nick)]
+	if did == "" || !u.welcome {
+		return
+	}
+	delete(s.missed, fold(u.nick))
+	s.running.Go(func() {
+		_ = s.link.ports.Messages.Back(ctx, s.link.Name(), did) // they are tried by the clock too
+	})
+}
+
+// Addressee implements [bridge.Messenger].
+func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) {
+	if !irc.ValidNick(nick) {
+		return "", false
+	}
+	s := l.live.Load()
+	if s == nil {
+		return "", true
+	}
+	found := make(chan federation.DID, 1)
+	if !s.ask(func() {
+		did := federation.DID("")
+		if u := s.nicks[fold(nick)]; u != nil {
+			did = u.account
+		}
+		found <- did
+	}) {
+		return "", true
+	}
+	return <-found, true
+}
+
+// Here implements [bridge.Messenger].
+func (l *Link) Here(_ context.Context, to bridge.Recipient) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	here := make(chan bool, 1)
+	guest := to.DID == l.ports.Messages.Guest(l.Name(), to.Place.Venue)
+	return s.ask(func() {
+		u := s.nicks[fold(to.Place.Venue)]
+		here <- guest && u != nil && u.welcome || len(s.accounts[to.DID]) > 0
+	}) && <-here
 }

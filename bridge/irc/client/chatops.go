@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -91,4 +92,56 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 		}
 	}
 	return name, nil
+}
+
+var _ bridge.Notifier = (*Link)(nil)
+
+// Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
+// nick. Clients read what became of steps from their inbox.
+func (l *Link) Notify(_ context.Context, n federation.Notice) error {
+	if !n.Event.IsMessage() {
+		return nil
+	}
+	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) {
+		s := l.live.Load()
+		if s == nil {
+			return false, nil
+		}
+		there := make(chan bool, 1)
+		posted := s.ask(func() {
+			authors := s.authors(n.Event)
+			for _, u := range authors {
+				s.send(u, says(s.self(), "NOTICE", u.nick, reply.Text()))
+			}
+			there <- len(authors) > 0
+		})
+		return posted && <-there, nil
+	})
+}
+
+// authors returns the clients of the author of a message.
+func (s *server) authors(ev federation.Event) []*user {
+	var all []*user
+	for u := range s.accounts[ev.Actor()] {
+		all = append(all, u)
+	}
+	u := s.nicks[fold(ev.Arrival.Name)]
+	isGuest := ev.Actor() == s.link.ports.Messages.Guest(s.link.Name(), ev.Arrival.Name)
+	if len(all) == 0 && u != nil && u.welcome && isGuest {
+		all = append(all, u)
+	}
+	return all
+}
+
+// refuse logs a refusal by this server, and tells the client.
+func (s *server) refuse(ctx context.Context, u *user, err error) {
+	s.link.replies.LogRefusal(ctx, err)
+	s.tell(ctx, u, err)
+}
+
+// tell sends a client the reply to an error about its step.
+func (s *server) tell(ctx context.Context, u *user, err error) {
+	if reply, has := s.link.replies.To(ctx, err); has {
+		s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)
+	}
 }

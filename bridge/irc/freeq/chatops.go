@@ -1,9 +1,13 @@
 package freeq
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -59,4 +63,88 @@ func (s *session) reply(to string, text []string) {
 	for _, text := range text {
 		s.put(lines, &said{Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
 	}
+}
+
+var _ bridge.Notifier = (*Link)(nil)
+
+// Notify implements [bridge.Notifier] with a private line from the gateway's own user: the
+// network relays no NOTICE.
+func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (told bool, err error) {
+		if s := l.live.Load(); s != nil {
+			s.Post(ctx, func() { told = s.tell(n.Event.Actor(), reply) })
+		}
+		return told, nil
+	})
+}
+
+// tell writes a reply to the signer of a step, and reports whether the signer is there.
+// The target is a nick, by which the user's client knows it.
+func (s *session) tell(signer federation.DID, reply irc.Reply) bool {
+	user := s.theirs.dids[signer]
+	if user == nil || s.queue.size() > maxWaiting {
+		return false
+	}
+	s.put(lines, &said{
+		Type: typePrivmsg, From: s.self().Nick, Target: user.nick, Text: reply.Text(),
+		Tags: map[string]string{irc.RefTag: reply.Ref},
+	})
+	return true
+}
+
+// vendorPrefix begins the name of each tag that servers know.
+const vendorPrefix = "+freeq.at/"
+
+// errNotOurs is why a private step is dropped: it is for no participant of this gateway.
+// A server sends every private message to all its peers.
+var errNotOurs = errors.New("freeq: for nobody of this gateway")
+
+// errEcho is why a step is dropped that this gateway has written itself: a server repeats
+// all that it has on file in answer to a catch-up, and routes the steps of our own users
+// back to us.
+var errEcho = errors.New("freeq: said by this gateway itself")
+
+// refuse counts and logs a step that was not filed. It sends nothing: servers do not
+// report refusals to each other.
+//
+// spec: freeq-s2s "Home, unconfirmed moves, receipts"
+func (s *session) refuse(ctx context.Context, in *inbound, err error) {
+	attrs := []slog.Attr{
+		slog.String("event_id", in.ev.ID.String()), slog.String("handoff_id", in.ev.Handoff.String()), slog.Any("err", err),
+	}
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case errors.Is(err, errNotOurs), errors.Is(err, errEcho), errors.Is(err, context.Canceled):
+	case isRefusal:
+		s.link.deps.Metrics.Refusals.WithLabelValues(network, code(refused.Code)).Inc()
+		s.log.LogAttrs(ctx, slog.LevelInfo, "step refused", attrs...)
+	default:
+		s.log.LogAttrs(ctx, slog.LevelError, "step not judged", attrs...)
+	}
+}
+
+// code returns the word of this network for a refusal: the label of the counter.
+//
+// spec: handofftag "The client's side"
+func code(c federation.RefusalCode) string {
+	switch c {
+	case federation.NeedSignature:
+		return "SIGNATURE_REQUIRED"
+	case federation.UnknownHandoff:
+		return "UNKNOWN_TASK"
+	case federation.TerminalHandoff:
+		return "TERMINAL_TASK"
+	case federation.InvalidContext, federation.WrongReference, federation.InvalidTag:
+		return federation.InvalidTarget.Upper()
+	case federation.DuplicateTag:
+		return federation.MixedTags.Upper()
+	case federation.QuotaExceeded, federation.InboxFull:
+		return federation.RateLimited.Upper()
+	case federation.SignatureInvalid, federation.SignatureUnverifiable, federation.AccountRequired, federation.ActorMismatch, federation.WrongSender,
+		federation.UnknownVerb, federation.IllegalStep, federation.DeadlinePassed, federation.EventIDInUse,
+		federation.InvalidEventID, federation.EventIDClockSkew, federation.InvalidTarget, federation.MissingRequirement,
+		federation.WrongVenue, federation.MixedTags, federation.UnknownKind, federation.MissingCapability, federation.RateLimited,
+		federation.ReplacesNotTerminal, federation.PolicyDenied:
+	}
+	return c.Upper()
 }

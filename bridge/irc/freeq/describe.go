@@ -1,12 +1,20 @@
 package freeq
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"baton/bridge"
+	"baton/federation"
 	"baton/translate"
 )
 
@@ -68,4 +76,140 @@ func (l *Link) obstacles() (found []string) {
 		}
 	}
 	return found
+}
+
+var _ bridge.Explainer = (*Link)(nil)
+
+// Explain implements [bridge.Explainer]. It returns the command that starts the server.
+//
+// spec: freeq-s2s "What a freeq operator sets"
+func (l *Link) Explain() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `%s, a freeq-server, must be started with these flags besides its own:
+
+freeq-server \
+  --iroh --iroh-port %s \
+  --db-path freeq.db \
+  --web-addr %s \
+  --server-name %s \
+  --s2s-allowed-peers %s \
+`, l.cfg.ServerName, l.irohPort(), l.webAddress(), l.cfg.ServerName, l.id)
+	if l.cfg.Listen != "" {
+		fmt.Fprintf(&b, "  --s2s-peers %s@%s \\\n", l.id, l.cfg.Listen)
+	}
+	fmt.Fprintf(&b, `  --s2s-peer-api %s=%s
+
+The database may have any path. What listens at --web-addr is reached as %s; a proxy in front speaks TLS.
+Its endpoint id must be %s: the public half of iroh-key.secret in its data
+directory, which it logs at the start. It fetches keys from %s/api/v1/signing-keys/.
+`, l.id, l.deps.PublicURL, l.cfg.PeerAPI, l.cfg.EndpointID, l.deps.PublicURL)
+	if l.local() {
+		fmt.Fprintf(&b, `
+warning: http.public_url is %s, which is an address of this machine: the server reaches it only if it
+runs here. Set it to the address under which other machines reach this gateway.
+`, l.deps.PublicURL)
+	}
+	if l.id > l.cfg.EndpointID {
+		fmt.Fprintf(&b, `
+warning: the endpoint id of this gateway is larger than that of the server, which then refuses new
+connections for half a minute after a crash. Run "baton keys create endpoint --smallest --force" and
+tell the server's operator the new id.
+`)
+	}
+	return b.String()
+}
+
+// irohPort returns the port dialled by the link.
+func (l *Link) irohPort() string {
+	for _, at := range l.cfg.ticket().direct {
+		return fmt.Sprint(at.Port())
+	}
+	return "4433"
+}
+
+// webAddress returns the listen address of the web API.
+func (l *Link) webAddress() string {
+	u, err := url.Parse(l.cfg.PeerAPI)
+	switch {
+	case err != nil || u.Scheme == "https": // plain HTTP behind a proxy
+		return "127.0.0.1:8080"
+	case u.Port() == "":
+		return "0.0.0.0:80"
+	}
+	return "0.0.0.0:" + u.Port()
+}
+
+// local reports whether the public URL of this gateway is an address of this machine.
+func (l *Link) local() bool {
+	u, err := url.Parse(l.deps.PublicURL)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// inquire asks whether a home has refused a step, and gives the step up where it has.
+func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
+	code, detail := s.link.outcome(ctx, p, now)
+	if code != "" {
+		if err := s.link.deps.Rulings.GiveUp(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
+			s.log.LogAttrs(ctx, slog.LevelError, "refused step not given up", slog.Any("err", err))
+		}
+	}
+	s.Post(ctx, func() { p.asking = false })
+}
+
+// action is what the web API of a server returns for one handoff.
+//
+// spec: freeq-rest "Actions"
+type action struct {
+	Events []actionEvent `json:"events"`
+}
+
+type actionEvent struct {
+	EventID   string  `json:"event_id"`
+	State     *string `json:"confirm_state"` // null of a receipt
+	Canonical string  `json:"canonical"`
+	Signature string  `json:"signature"`
+	Actor     string  `json:"actor_did"`
+	Venue     string  `json:"venue"`
+	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
+}
+
+// outcome returns why a step counts as refused, "" while its home may still confirm it. A
+// home does not report refusals: it merely has no such event.
+func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
+	ev := p.held.Event
+	if now.Sub(p.held.Since) > maxWait {
+		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
+	}
+	var told action
+	err := l.ask(ctx, actionsPath.Join(ev.Handoff.String()), nil, &told)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return federation.UnknownHandoff, "its home does not know the handoff any more"
+	case err != nil:
+		return l.overdue(p, now)
+	}
+	i := slices.IndexFunc(told.Events, func(e actionEvent) bool { return e.EventID == ev.ID.String() })
+	switch {
+	case len(told.Events) == 0:
+		return "", ""
+	case i < 0:
+		return federation.IllegalStep, "its home did not take it"
+	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
+		return federation.IllegalStep, "its home took another step first"
+	}
+	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
+}
+
+// overdue decides by the clock alone, where a server does not show its events: an answer
+// after the deadline counts as refused.
+func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
+	due, verb := p.view.Deadline, p.held.Event.Verb
+	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {
+		return federation.DeadlinePassed, "its home did not confirm it in time"
+	}
+	return "", ""
 }

@@ -79,3 +79,134 @@ func (l *Link) chatRow(ev federation.Event) *row {
 	r.lines, r.named = line(irc.ChatLine(ev)), line(irc.NamedChatLine(ev))
 	return r
 }
+
+var _ bridge.Messenger = (*Link)(nil)
+
+// onWords queues private text to a pseudo-client.
+func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
+	_, messageID := m.GetTag("msgid")
+	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
+		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()),
+		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()},
+	}})
+}
+
+// speak files private text. The sender is the DID of its account, else the DID that it signed last
+// as, else the one that the gateway keeps for its nick.
+func (s *session) speak(in *inbound) error {
+	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+		words := *in.words
+		b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
+		if err != nil {
+			return federation.Judgement{}, err
+		}
+		if b.DID != "" {
+			words.From = b.DID
+		}
+		return federation.Judgement{}, irc.Say(ctx, s.link.ports, words)
+	})
+	return err
+}
+
+// heardOut tells a user why its text was refused.
+func (s *session) heardOut(ctx context.Context, in *inbound, err error) {
+	if err != nil && s.net.users[in.user] != nil {
+		s.tell(ctx, in.user, err)
+	}
+}
+
+// textRow makes the row of private text.
+func (l *Link) textRow(ctx context.Context, ev federation.Event) (*row, error) {
+	to, err := l.reader(ctx, bridge.Recipient{DID: ev.To, Place: ev.Arrival.Place})
+	if err != nil {
+		return nil, err
+	}
+	name := l.ports.Gateway.Name(ctx, ev.Actor())
+	r := &row{from: ev.Actor(), name: name, to: []party{to}, msgid: ev.ID.String(), done: make(chan error, 1)}
+	for i, text := range irc.TextLines(ev, name, l.cfg.Nick) {
+		line := ircmsg.MakeMessage(irc.TextTags(ev, i), "", "PRIVMSG", "", text)
+		line.ForceTrailing()
+		r.lines = append(r.lines, line)
+	}
+	return r, nil
+}
+
+// reader returns how to find the recipient of private text here.
+func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
+	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
+		return party{did: to.DID, nick: to.Place.Venue}, nil
+	}
+	nick := ""
+	if to.Place.Link == l.cfg.Name {
+		nick = to.Place.Venue
+	}
+	return l.party(ctx, to.DID, nick)
+}
+
+// maxMissed bounds the absent recipients that a session remembers. Deliveries to others are only
+// retried by time.
+const maxMissed = 4096
+
+// miss remembers an absent recipient.
+func (s *session) miss(p party) {
+	if len(s.missed) < maxMissed {
+		s.missed[p.did] = p
+	}
+}
+
+// meetAgain retries the messages and steps whose recipients returned.
+func (s *session) meetAgain() {
+	for did, p := range s.missed {
+		if s.find(p) != "" {
+			delete(s.missed, did)
+			s.back(did)
+		}
+	}
+}
+
+// back retries the pending messages and steps for a DID; "" means all of the link.
+func (s *session) back(did federation.DID) {
+	if s.link.ports.Messages == nil {
+		return
+	}
+	s.Running.Go(func() {
+		_ = s.link.ports.Messages.Back(s.Asking, s.link.cfg.Name, did) // they are tried by the clock too
+	})
+}
+
+// Addressee implements [bridge.Messenger].
+func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool) {
+	if !irc.ValidNick(nick) {
+		return "", false
+	}
+	s := l.live.Load()
+	if s == nil {
+		return "", true
+	}
+	var did federation.DID
+	var account string
+	s.Post(ctx, func() {
+		if u := s.net.users[s.net.owner(nick)]; u != nil {
+			did, account = u.signer, u.account
+		}
+	})
+	if b, err := irc.Bound(ctx, l.ports, l.cfg.Name, account); err == nil && b.DID != "" {
+		return b.DID, true
+	}
+	return did, true
+}
+
+// Here implements [bridge.Messenger].
+func (l *Link) Here(ctx context.Context, to bridge.Recipient) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	p, err := l.reader(ctx, to)
+	if err != nil {
+		return false
+	}
+	here := false
+	s.Post(ctx, func() { here = s.net.find(p.did, p.accounts, p.nick) != "" })
+	return here
+}

@@ -2,12 +2,15 @@ package spanningtree
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -124,4 +127,105 @@ func (s *session) reply(ctx context.Context, uuid string, text []string) {
 			s.notice(ctx, uuid, line, "")
 		}
 	}
+}
+
+// onQuestion answers what a user of the network asks this server, with the numerics of a server
+// that has little to tell.
+//
+// spec: rfc2812 §3.4
+func (s *session) onQuestion(_ context.Context, m ircmsg.Message) error {
+	if s.net.users[m.Source] == nil {
+		return nil
+	}
+	name := string(s.link.ports.Home)
+	tell := func(numeric, format string, args ...any) {
+		s.put(":%s NUM %s %s %s %s", s.sid(), s.sid(), m.Source, numeric, fmt.Sprintf(format, args...))
+	}
+	switch m.Command {
+	case "ADMIN":
+		tell("256", "%s :Administrative info", name)
+		tell("257", ":Baton at %s", s.link.ports.PublicURL)
+		tell("258", ":a gateway for handoffs between networks")
+		tell("259", ":the operator of %s", name)
+	case "INFO":
+		tell("371", ":Baton, a gateway for handoffs between networks")
+		tell("374", ":End of /INFO list")
+	case "MOTD":
+		tell("422", ":There is no message of the day")
+	case "STATS":
+		query := clip(m.Params[0], 1)
+		tell("219", "%s :End of /STATS report", query)
+	case "VERSION":
+		tell("351", "Baton %s :a gateway for handoffs between networks", name)
+	case "TIME":
+		tell("391", "%s :%s", name, time.Now().UTC().Format(time.RFC1123))
+	}
+	return nil
+}
+
+// refuse logs a refusal by this link, and tells the user.
+func (s *session) refuse(ctx context.Context, user string, err error) {
+	s.link.replies.LogRefusal(ctx, err)
+	s.tell(ctx, user, err)
+}
+
+// tell sends a user the reply to an error about its step.
+func (s *session) tell(ctx context.Context, user string, err error) {
+	if reply, has := s.link.replies.To(ctx, err); has {
+		s.notice(ctx, user, reply.Text(), reply.Ref)
+	}
+}
+
+// notice writes a NOTICE to a user, from the gateway's own: FAIL, which clients of a
+// listener get, would end a server link. The reference is to the handoff that it is
+// about; it may be empty.
+func (s *session) notice(ctx context.Context, user, text, ref string) {
+	self := s.link.roster.Self
+	s.present(self)
+	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, text)
+	if ref != "" {
+		notice.SetTag(irc.RefTag, ref)
+	}
+	notice.ForceTrailing()
+	if err := s.putMessage(notice); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "user not told", slog.Any("err", err))
+	}
+}
+
+var (
+	_ bridge.Teller   = (*Link)(nil)
+	_ bridge.Notifier = (*Link)(nil)
+)
+
+// Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
+// else to the one with the nick that did.
+func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	_, err := l.tellLater(ctx, ev, func(s *session, user string) { s.tell(ctx, user, refused) })
+	return err
+}
+
+// Notify implements [bridge.Notifier], in the words of a refusal.
+func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (bool, error) {
+		return l.tellLater(ctx, n.Event, func(s *session, user string) { s.notice(ctx, user, reply.Text(), reply.Ref) })
+	})
+}
+
+// tellLater has the session tell the signer of a step, and reports whether that is there.
+func (l *Link) tellLater(ctx context.Context, ev federation.Event, tell func(s *session, user string)) (there bool, err error) {
+	s := l.live.Load()
+	if s == nil {
+		return false, nil
+	}
+	signer, err := l.party(ctx, ev.Actor(), ev.Arrival.Name)
+	if err != nil {
+		return false, err
+	}
+	s.Post(ctx, func() {
+		user := s.net.find(signer.did, signer.accounts, signer.nick)
+		if there = user != ""; there {
+			tell(s, user)
+		}
+	})
+	return there, nil
 }

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"net/http"
+
 	"baton/federation"
 )
 
@@ -102,4 +104,180 @@ type Check struct {
 	Check  string `json:"check"`
 	State  string `json:"state"` // ok, warn or FAIL
 	Detail string `json:"detail"`
+}
+
+// Link is a link as it stands.
+type Link struct {
+	Name      string `json:"name"`
+	Network   string `json:"network"`
+	State     string `json:"state"`
+	LastHeard Moment `json:"last_heard,omitzero"`
+	Waiting   int    `json:"waiting"`         // steps that it is owed
+	Oldest    Moment `json:"oldest,omitzero"` // when the oldest of them was filed
+	NextDial  Moment `json:"next_dial,omitzero"`
+	LastError string `json:"last_error"`
+
+	*LinkDetail // of one link alone
+}
+
+// LinkDetail is what is told of a link that was asked for by its name.
+type LinkDetail struct {
+	Negotiated  map[string]string `json:"negotiated"`
+	Channels    []string          `json:"channels"`
+	Limits      LinkLimits        `json:"limits"`
+	SkewSeconds float64           `json:"skew_seconds"` // by which our clock is ahead
+	NotCarried  []string          `json:"not_carried"`
+	Obstacles   []string          `json:"obstacles,omitempty"` // what keeps deliveries or receipts from passing
+}
+
+// LinkLimits is what a link lets in. Zero is no limit.
+type LinkLimits struct {
+	UserEventsPerMinute int `json:"user_events_per_minute"`
+	LinkEventsPerSecond int `json:"link_events_per_second"`
+}
+
+// Policy is what the gateway judges by.
+type Policy struct {
+	// Rules are in the order in which they are tried. The last one is require of [policy].
+	Rules  []PolicyRule  `json:"rules"`
+	Limits []PolicyLimit `json:"limits"`
+}
+
+// PolicyRule is what steps need that it fits. An empty list fits all.
+type PolicyRule struct {
+	Verbs      []string `json:"verbs"`
+	Peers      []string `json:"peers"`
+	Recipients []string `json:"recipients"`
+	Senders    []string `json:"senders"`
+	Require    string   `json:"require"` // signed, vouched, nothing or deny
+	File       string   `json:"file"`
+	Line       int      `json:"line"` // 0 for a default
+}
+
+// PolicyLimit is one key of the table [limits].
+type PolicyLimit struct {
+	Key   string `json:"key"`
+	Value string `json:"value"` // as in the configuration
+	File  string `json:"file"`  // empty for a default
+	Line  int    `json:"line"`  // 0 for a default
+}
+
+// Binding is a name that stands for a DID.
+type Binding struct {
+	Network string         `json:"network"`
+	Name    string         `json:"name"`
+	DID     federation.DID `json:"did"`
+	Vouch   bool           `json:"vouch"`
+	Origin  string         `json:"origin"`
+	Since   Moment         `json:"since,omitzero"` // of one in the record
+}
+
+// Bind is the body of a binding.
+type Bind struct {
+	Act
+
+	DID   string `json:"did"`
+	Vouch bool   `json:"vouch,omitempty"`
+}
+
+// Block is a source that an operator blocked.
+type Block struct {
+	What    string               `json:"what"`
+	Kind    federation.BlockKind `json:"kind"`
+	Reason  string               `json:"reason"`
+	Since   Moment               `json:"since"`
+	Expires Moment               `json:"expires"` // "" where it holds until it is removed
+}
+
+// BlockAsk asks for a block.
+type BlockAsk struct {
+	Act
+
+	What  string `json:"what"`          // see [federation.ParseBlock]
+	For   string `json:"for,omitempty"` // a duration; "" until it is removed
+	Purge bool   `json:"purge,omitempty"`
+}
+
+// Purged counts what a purge ended and dropped, or would.
+type Purged struct {
+	federation.Purged
+
+	Handoffs int `json:"handoffs"` // that the source had offered
+}
+
+// Blocked is a block that was made just now, or would be.
+type Blocked struct {
+	Block
+
+	Purged *Purged `json:"purged,omitempty"` // nil where nothing was to be purged
+	DryRun bool    `json:"dry_run,omitempty"`
+}
+
+// AnswerStatus implements [route.Statused].
+func (b Blocked) AnswerStatus() int {
+	if b.DryRun {
+		return http.StatusOK
+	}
+	return http.StatusCreated
+}
+
+// Sender is what came from one DID, address or link.
+type Sender struct {
+	Name    string `json:"name"`
+	Steps   int    `json:"steps"`   // all that were judged
+	Refused int    `json:"refused"` // of those
+	Limited int    `json:"limited"` // refused because there were too many
+	Blocked int    `json:"blocked"` // steps, logins and connections that an operator's block refused
+	Bytes   int64  `json:"bytes"`   // of the documents and evidence of all steps
+}
+
+// EraseAsk asks for the erasure of a person.
+type EraseAsk struct {
+	Act
+
+	DID string `json:"did"`
+}
+
+// Erased is what an erasure erased, or would.
+type Erased struct {
+	federation.Erasing
+
+	DID    federation.DID `json:"did"`
+	Files  []string       `json:"files"` // below data_dir, which may have the text still: the operator deletes them
+	DryRun bool           `json:"dry_run,omitempty"`
+}
+
+// Webhook is an address that the steps in an inbox are posted to.
+type Webhook struct {
+	ID       string `json:"id"`
+	DID      string `json:"did"`
+	Agent    string `json:"agent,omitempty"` // handle, of one that gets an agent's messages
+	URL      string `json:"url"`
+	Since    Moment `json:"since"`
+	Waiting  int    `json:"waiting"`
+	Oldest   Moment `json:"oldest,omitzero"` // of what waits
+	Dead     int    `json:"dead"`
+	Disabled Moment `json:"disabled,omitzero"`
+	Why      string `json:"disabled_why,omitempty"`
+
+	*WebhookDetail
+}
+
+// WebhookDetail is what one webhook says of itself when it is read alone.
+type WebhookDetail struct {
+	Deliveries []WebhookDelivery `json:"deliveries"` // the newest first
+	NextCursor string            `json:"next_cursor"`
+}
+
+// WebhookDelivery is one thing that a webhook is owed, or was.
+type WebhookDelivery struct {
+	Of        string                   `json:"of"` // id of an event, or of a message that is none
+	HandoffID federation.HandoffID     `json:"handoff_id,omitzero"`
+	Verb      federation.Verb          `json:"verb,omitempty"`
+	State     federation.DeliveryState `json:"state"`
+	Attempt   int                      `json:"attempt"`
+	Queued    Moment                   `json:"queued"`
+	Next      Moment                   `json:"next,omitzero"`
+	Ended     Moment                   `json:"ended,omitzero"`
+	LastError string                   `json:"last_error,omitempty"`
 }

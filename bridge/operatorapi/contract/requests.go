@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"baton/bridge/route"
+	"baton/federation"
 )
 
 // List is the request for a list.
@@ -241,4 +242,136 @@ type AuditQuery struct {
 	Since string `query:"since"` // Then or later: RFC 3339.
 	Actor string `query:"actor"` // One operator.
 	Watching
+}
+
+// Held is a message of an unverified sender of another registry that waits for consent.
+type Held struct {
+	ID       int64  `json:"id"`
+	From     string `json:"from"` // the handle that its recipient decides about
+	To       string `json:"to"`   // the handle of its recipient
+	Text     string `json:"text"` // its body, or else its payload
+	Received Moment `json:"received"`
+}
+
+// Arrived is one step in an inbox.
+type Arrived struct {
+	Cursor     federation.Cursor     `json:"cursor"` // after it
+	HandoffID  federation.HandoffID  `json:"handoff_id"`
+	EventID    federation.EventID    `json:"event_id"`
+	Verb       federation.Verb       `json:"verb"`
+	From       federation.DID        `json:"from"` // whose step it is
+	Name       string                `json:"name"`
+	State      federation.State      `json:"state"` // of the handoff after it
+	Filed      Moment                `json:"filed"`
+	Provenance federation.Provenance `json:"provenance"`
+	Title      string                `json:"title,omitempty"`
+	Note       string                `json:"note,omitempty"`
+}
+
+// Ack is the body of an acknowledgement.
+type Ack struct {
+	Cursor federation.Cursor `json:"cursor"`
+	Device string            `json:"device,omitempty"`
+	Reason string            `json:"reason,omitempty"`
+}
+
+// Move is the body of a request to give a mailbox to another home.
+type Move struct {
+	Act
+
+	Home string `json:"home"`
+}
+
+// Moved is what came of that.
+type Moved struct {
+	DID     federation.DID `json:"did"`
+	Home    string         `json:"home"`    // where its mailbox is now
+	Taken   int            `json:"taken"`   // entries that went along
+	Waiting int            `json:"waiting"` // entries that are still here
+}
+
+// Waiting is a delivery that is still to be made.
+type Waiting struct {
+	ID        string               `json:"id"` // of the event; of a message that is no step its own
+	Link      string               `json:"link,omitempty"`
+	Peer      string               `json:"peer,omitempty"` // another registry
+	HandoffID federation.HandoffID `json:"handoff_id,omitzero"`
+	Verb      federation.Verb      `json:"verb,omitempty"`
+	Queued    Moment               `json:"queued"`
+	Attempt   int                  `json:"attempt"`
+	Next      Moment               `json:"next,omitzero"` // not there of one that is tried at once, or waits behind another
+	Behind    bool                 `json:"behind"`        // another one of its handoff goes first
+	LastError string               `json:"last_error"`
+	Held      bool                 `json:"held"` // an operator holds its destination
+}
+
+// Shape is how much waits for one destination, by age.
+type Shape struct {
+	Link   string `json:"link,omitempty"`
+	Peer   string `json:"peer,omitempty"`
+	Rows   int    `json:"rows"`
+	Ages   []int  `json:"ages"` // younger than 1m, 5m, 1h, 24h, and older
+	Oldest Moment `json:"oldest,omitzero"`
+	Held   bool   `json:"held"`
+	Reason string `json:"reason,omitempty"` // why it is held
+}
+
+// DeadLetter is a delivery that was given up. In a list it has no attempts and no raw
+// bytes.
+type DeadLetter struct {
+	ID        int64                 `json:"id"`
+	Link      string                `json:"link,omitempty"`
+	Peer      string                `json:"peer,omitempty"` // another registry
+	Reason    federation.DeadReason `json:"reason"`
+	LastError string                `json:"last_error"`
+	EventID   federation.EventID    `json:"event_id,omitzero"`
+	HandoffID federation.HandoffID  `json:"handoff_id,omitzero"`
+	Verb      federation.Verb       `json:"verb,omitempty"`
+	Message   string                `json:"message,omitempty"` // id of the message that a registry was owed
+	Attempt   int                   `json:"attempt"`
+	Queued    Moment                `json:"queued"`
+	Died      Moment                `json:"died"`
+	Replayed  Moment                `json:"replayed,omitzero"`
+
+	*DeadDetail
+}
+
+// DeadDetail is what one dead letter says of itself when it is read alone.
+type DeadDetail struct {
+	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
+	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 where it is not UTF-8
+	Signature string `json:"signature,omitempty"`
+	Attempts  []Try  `json:"attempts"` // the last of them
+	Fix       string `json:"fix"`      // what may be done about it
+	Broken    string `json:"broken,omitempty"`
+}
+
+// Try is one attempt that failed.
+type Try struct {
+	Number int    `json:"number"`
+	Time   Moment `json:"time"`
+	Error  string `json:"error"`
+}
+
+// Token is an operator token, without the token itself.
+type Token struct {
+	Name    string           `json:"name"`
+	Scope   federation.Scope `json:"scope"`
+	Created Moment           `json:"created"`
+	Expires Moment           `json:"expires"`
+}
+
+// TokenAsk asks for a token.
+type TokenAsk struct {
+	Name   string           `json:"name,omitempty"` // "": the scope and some digits
+	Scope  federation.Scope `json:"scope"`
+	TTL    string           `json:"ttl,omitempty"` // a duration, at most a year; 720h
+	Reason string           `json:"reason,omitempty"`
+}
+
+// NewToken is a token that was made just now.
+type NewToken struct {
+	Token
+
+	Text string `json:"token"` // told this once
 }

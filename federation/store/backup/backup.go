@@ -17,10 +17,15 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"baton/federation/fault"
+	"baton/federation/store/engine"
 )
 
 // Write writes a backup of a source to a file that is not there yet, and puts it on disk. It
@@ -56,4 +61,117 @@ func SyncFolder(path string) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// asidePrefix begins the name of a folder, beside the record, of files that a restore replaced.
+const asidePrefix = "replaced-"
+
+// Copies returns the copies of the record of a target: copies left beside it by a migration or a
+// restore, drafts of an interrupted restore, and leftovers of killed backups.
+func Copies(of Target) ([]string, error) {
+	r := restoration{to: of}
+	patterns := []string{r.recordDraft(), filepath.Join(of.Dir, leftoverPrefix+"*", recordMember), filepath.Join(filepath.Dir(r.recordDraft()), asidePrefix+"*")}
+	if of.Record != "" {
+		patterns = append(patterns, of.Record+".*.bak", of.Record+".*.draft")
+	}
+	found := []string{}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, files...)
+	}
+	return found, nil
+}
+
+// leftoverPrefix is the name prefix of the folders in data_dir in which earlier versions made
+// backups.
+const leftoverPrefix = ".backup-"
+
+// Save writes a backup to a file, whole or not at all, and never over another file. The caller's
+// write makes the draft in a folder of its own, which Save removes.
+func Save(path string, write func(draft, folder string) (Manifest, error)) (made Manifest, err error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return made, errors.Join(fmt.Errorf("%s: there is something already", path), err)
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".baton-backup-") // of mode 0700
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	draft := filepath.Join(folder, "backup.tar")
+	if made, err = write(draft, folder); err != nil {
+		return made, err
+	}
+	if err := os.Link(draft, path); err != nil { // unlike a rename, never over another file
+		return made, err
+	}
+	return made, SyncFolder(filepath.Dir(path))
+}
+
+// Receive writes a backup that a gateway sends to a file, and reads it once more: a connection that
+// is cut leaves an error, and not a part of a backup.
+func Receive(path string, from io.Reader) (made Manifest, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := io.Copy(f, from); err != nil {
+		return made, fmt.Errorf("the gateway went away: %w", err)
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	if err := errors.Join(err, f.Sync()); err != nil {
+		return made, err
+	}
+	return Check(f)
+}
+
+// Stream returns a backup of a source. It makes no copy, so that a full disk can be backed up to
+// another one: the pages of the record are read as the caller reads the backup. When ctx ends, the
+// backup is truncated. The caller closes it.
+func Stream(ctx context.Context, from Source) (io.ReadCloser, error) {
+	made := Manifest{Format: archiveFormat, Home: from.Home, Made: time.Now().UTC()}
+	if from.Record == "" {
+		first, err := describe(configMember, from.Config)
+		if err != nil {
+			return nil, err
+		}
+		return stream(made, first, from.Keys, func() error { return nil })
+	}
+	pages, err := engine.OpenPages(ctx, from.Record)
+	if err != nil {
+		return nil, err
+	}
+	made.Record = pages.Version
+	first, err := measure(recordMember, func(w io.Writer) error { return pages.WriteTo(ctx, w) })
+	if err != nil {
+		return nil, errors.Join(err, pages.Close())
+	}
+	return stream(made, first, from.Keys, pages.Close)
+}
+
+// stream returns a reader of a backup, and calls end when it is closed.
+func stream(made Manifest, first member, keys string, end func() error) (io.ReadCloser, error) {
+	members, err := withKeys(&made, first, keys)
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		err := fault.Catch(func() error { return errors.Join(writeMembers(writer, made, members), end()) })
+		_ = writer.CloseWithError(err) // never fails
+	}()
+	return reader, nil
+}
+
+// RemoveLeftovers deletes the folders left in data_dir by killed backups of earlier versions. No
+// gateway may run there.
+func RemoveLeftovers(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))
+	for _, folder := range left {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -284,4 +286,137 @@ func (c *committer) Close() error {
 		return nil
 	}
 	return c.writer.Close()
+}
+
+// writer is the connection that writes.
+type writer struct {
+	*statements
+
+	conn  *sql.Conn
+	lasts bool // it is the only one that there can be
+}
+
+func newWriter(d Dialect, conn *sql.Conn) *writer {
+	w := &writer{statements: newStatements(d, conn), conn: conn, lasts: d == InSQLite}
+	if d == InPostgres {
+		w.pipeline = newPipeline(conn)
+	}
+	return w
+}
+
+// transaction is a transaction under way. After an error of commit the caller rolls it back;
+// an error of rollback means that the connection is unusable.
+type transaction struct {
+	commit, rollback func() error
+}
+
+// begin begins a transaction. No other transaction writes from then to its end, in this
+// process or another: rows that it reads stay as they are, and rows are numbered in the order
+// in which readers see them.
+func (w *writer) begin(ctx context.Context) (transaction, error) {
+	if w.pipeline != nil {
+		return w.pipeline.begin(ctx), nil
+	}
+	if _, err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return transaction{}, err
+	}
+	return transaction{
+		commit: func() error { _, err := w.exec(ctx, "COMMIT"); return err },
+		// SQLite has rolled back by itself after most failures of the disk, and then
+		// says so; where it has not, a failure here shows at the next begin.
+		rollback: func() error { _, _ = w.exec(ctx, "ROLLBACK"); return nil },
+	}, nil
+}
+
+// over calls the functions that wait for the end of the transaction.
+func (w *writer) over() {
+	for _, do := range w.after {
+		do()
+	}
+	w.after = nil
+}
+
+// Close ends the connection too, unless it is that of a file. One that is in a
+// transaction must not be used again.
+func (w *writer) Close() error {
+	err := w.statements.Close()
+	if w.lasts {
+		return err
+	}
+	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = w.conn.Close() // it is gone already
+	return nil
+}
+
+// maxCheckpoints bounds how often a compaction waits for readers, up to five seconds each time.
+const maxCheckpoints = 6
+
+// Compact writes the record in a file anew, without the bytes of deleted and changed rows, and
+// empties the write-ahead log, which has such bytes too. It blocks until that is on disk, and
+// with it every write; reads go on. It needs twice the size of the record on disk, and its size
+// in the folder for temporary files. When it fails, the record is as it was. Its error is a
+// [*federation.UnavailableError] where a reader kept the log in use. On a server it does nothing.
+func (s *DB) Compact(ctx context.Context) error {
+	if s.reads.dialect == InPostgres {
+		return nil
+	}
+	err := s.writes.alone(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		s.copies.mu.Lock() // one checkpoint refuses another one
+		defer s.copies.mu.Unlock()
+		return compact(ctx, conn)
+	})
+	if err != nil {
+		return fmt.Errorf("compact the record: %w", err)
+	}
+	return nil
+}
+
+// compact rewrites the database on a connection that is in no transaction.
+func compact(ctx context.Context, conn *sql.Conn) error {
+	// The connection keeps temporary data in memory, where the copy of a large record has no room.
+	if _, err := conn.ExecContext(ctx, "PRAGMA temp_store = FILE"); err != nil {
+		return Failure(err)
+	}
+	_, err := conn.ExecContext(ctx, "VACUUM")
+	_, restored := conn.ExecContext(ctx, "PRAGMA temp_store = MEMORY")
+	if err := errors.Join(err, restored); err != nil {
+		return Failure(err)
+	}
+	for range maxCheckpoints {
+		var busy, frames, moved int
+		if err := conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &moved); err != nil {
+			return Failure(err)
+		}
+		if busy == 0 {
+			return nil
+		}
+	}
+	return &federation.UnavailableError{What: "record", Err: errors.New("readers keep the write-ahead log in use")}
+}
+
+// job is a change that is made outside of a transaction. Its err is set before done is closed.
+type job struct {
+	do   func(context.Context, *sql.Conn) error
+	err  error
+	done chan struct{}
+}
+
+// alone has something done on the connection that writes, between two batches. When ctx ends,
+// it returns at once, and the job goes on.
+func (c *committer) alone(ctx context.Context, do func(context.Context, *sql.Conn) error) error {
+	j := &job{do: do, done: make(chan struct{})}
+	select {
+	case c.jobs <- j:
+	case <-c.closing:
+		return &federation.UnavailableError{What: "record", Err: errClosed}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-j.done:
+		fault.Again(j.err)
+		return j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

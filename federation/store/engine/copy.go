@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"baton/federation"
 )
@@ -150,4 +153,198 @@ func diskError(err error) error {
 		return err
 	}
 	return &federation.UnavailableError{What: "disk", Err: err}
+}
+
+// ReadSnapshot is a record in a file that is read and not changed. Another process that has it open may
+// go on writing.
+type ReadSnapshot struct {
+	DB     *sql.DB
+	Ours   bool // no other process has the record open
+	path   string
+	lock   *os.File          // nil where there is no file to lock
+	beside map[string][]byte // the files beside it that SQLite may change, with their content; nil for no file
+}
+
+// OpenReadSnapshot opens the record at a path.
+func OpenReadSnapshot(path string) (*ReadSnapshot, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(abs); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	s := &ReadSnapshot{path: path}
+	if s.lock, s.Ours, err = lockIfThere(abs + ".lock"); err != nil {
+		return nil, err
+	}
+	if s.Ours {
+		s.beside, err = whatIsBeside(abs)
+	}
+	if err == nil {
+		s.DB, err = sql.Open("sqlite", file(abs).reader())
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// whatIsBeside reads the index of the write-ahead log, which SQLite writes anew when
+// it opens the file after a crash, and notes whether there is a log. An index is a
+// thousandth of its log.
+func whatIsBeside(path string) (map[string][]byte, error) {
+	beside := map[string][]byte{}
+	if _, err := os.Stat(path + WALSuffix); errors.Is(err, fs.ErrNotExist) {
+		beside[path+WALSuffix] = nil
+	}
+	index, err := os.ReadFile(path + shmSuffix) //nolint:gosec // the operator names the path
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, diskError(err)
+	}
+	beside[path+shmSuffix] = index
+	return beside, nil
+}
+
+// lockIfThere reports whether no other process has the record open, and keeps others out
+// until the lock is closed. A process that opens a record makes the lock file first.
+func lockIfThere(path string) (lock *os.File, ours bool, err error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the path
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, diskError(err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, f.Close()
+	}
+	if err != nil {
+		return nil, false, errors.Join(&federation.UnavailableError{What: "record", Err: err}, f.Close())
+	}
+	return f, true, nil
+}
+
+// CheckLog returns an error wrapping [ErrCut] where the write-ahead log lost its end. Of a
+// record that another process has open it says nothing: its files are never of one moment.
+func (s *ReadSnapshot) CheckLog() error {
+	if !s.Ours {
+		return nil
+	}
+	return checkWAL(s.path)
+}
+
+// Close closes the record, and restores the files beside it. While another process has the
+// record open, these belong to that process, and are as they were.
+func (s *ReadSnapshot) Close() error {
+	var errs []error
+	if s.DB != nil {
+		errs = append(errs, s.DB.Close())
+	}
+	for name, before := range s.beside {
+		errs = append(errs, putBack(name, before))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func putBack(name string, before []byte) error {
+	if before != nil {
+		return os.WriteFile(name, before, ownerOnly)
+	}
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Value and offset of the two bytes that name the journal mode in a database file: the copied pages
+// have no write-ahead log.
+//
+// spec: SQLite "Database File Format" §1.3.3
+const (
+	rollbackMode  = "\x01\x01"
+	journalModeAt = 18
+)
+
+// Pages is a snapshot of the pages of a record in a file, which form a database file of their own.
+// They are read from the record itself, so a backup needs no space beside it. The write-ahead log
+// grows until Close.
+type Pages struct {
+	Bytes   int64 // total size
+	Version int   // schema version
+
+	snapshot *ReadSnapshot
+	tx       *sql.Tx
+}
+
+// OpenPages opens a snapshot of the record at a path. It reads all pages once, and returns an error
+// for a damaged record. The error wraps [fs.ErrNotExist] if there is no record, and is a
+// [*federation.UnavailableError] if the disk cannot be read now.
+func OpenPages(ctx context.Context, path string) (_ *Pages, err error) {
+	p := &Pages{}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("copy record %s: %w", path, errors.Join(NotRecord(err), p.Close()))
+		}
+	}()
+	if p.snapshot, err = OpenReadSnapshot(path); err != nil {
+		return nil, err
+	}
+	if p.tx, err = p.snapshot.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
+		return nil, Failure(err)
+	}
+	if p.Version, err = schemaVersion(ctx, p.tx); err != nil { // rejects a database of another program
+		return nil, err
+	}
+	var sound string
+	if err := p.tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&sound); err != nil {
+		return nil, Failure(err)
+	}
+	if sound != "ok" {
+		return nil, fmt.Errorf("the record is damaged: %s", sound)
+	}
+	err = p.tx.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&p.Bytes)
+	return p, Failure(err)
+}
+
+// WriteTo writes all pages. Each call writes the same bytes.
+func (p *Pages) WriteTo(ctx context.Context, w io.Writer) error {
+	found, err := p.tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage ORDER BY pgno")
+	if err != nil {
+		return Failure(err)
+	}
+	defer found.Close()
+	first := true
+	for found.Next() {
+		var page sql.RawBytes
+		if err := found.Scan(&page); err != nil {
+			return Failure(err)
+		}
+		if first {
+			copy(page[journalModeAt:], rollbackMode)
+			first = false
+		}
+		if _, err := w.Write(page); err != nil {
+			return err
+		}
+	}
+	return Failure(found.Err())
+}
+
+// Close releases the snapshot.
+func (p *Pages) Close() error {
+	var errs []error
+	if p.tx != nil {
+		errs = append(errs, p.tx.Rollback())
+	}
+	if p.snapshot != nil {
+		errs = append(errs, p.snapshot.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 )
 
 // errClosed is the cause of every failure after [DB.Close].
@@ -181,4 +182,44 @@ func (c closers) Close() error {
 		errs = append(errs, one.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// minFreeBytes is the room that a commit needs on the disk of the record: the largest batch, and
+// the same again in the write-ahead log.
+const minFreeBytes = 4 << 20
+
+// CheckRoom returns an error where the disk of a folder is about to be full.
+func CheckRoom(dir string) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("measure %s: %w", dir, err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < minFreeBytes { //nolint:gosec // no system has blocks of a negative size
+		return fmt.Errorf("%d bytes are free at %s, fewer than %d", free, dir, minFreeBytes)
+	}
+	return nil
+}
+
+// metrics tell whether the disk keeps up: slow commits with full batches mean
+// that it does not.
+type metrics struct {
+	commit prometheus.Histogram
+	batch  prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "baton", Subsystem: "store", Name: "commit_seconds",
+			Help:    "Time of one transaction of the record, from its begin until it is on disk.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9), // 0.1 ms, an idle SSD, to 6.5 s, a disk in trouble
+		}),
+		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "baton", Subsystem: "store", Name: "batch_size",
+			Help:    "Writes that shared one transaction of the record.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 8), // to maxBatch
+		}),
+	}
+	reg.MustRegister(m.commit, m.batch)
+	return m
 }

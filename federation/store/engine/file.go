@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
@@ -141,4 +146,166 @@ func NotRecord(err error) error {
 		return errors.New("the file is not a record of this program; move it away or name another")
 	}
 	return err
+}
+
+// checkpointEvery is the interval of checkpoints during writes: so often that a checkpoint takes a
+// few milliseconds, and so seldom that it copies a page of many commits once.
+const checkpointEvery = time.Second
+
+// minLogBytes is the size of the file of the log from which there are checkpoints. A shorter log
+// costs nothing, and a checkpoint two fsyncs. The size is asked for without opening a file: to
+// close one that SQLite has open ends its locks.
+//
+// spec: SQLite "How To Corrupt", §2.2
+const minLogBytes = 8 << 20
+
+// checkpointer copies the write-ahead log of a file into the database, on a connection of its
+// own: a checkpoint of the connection that writes delays the commit that starts it. A commit
+// starts one where the log grows faster than the checkpointer copies it, see [file.writer].
+type checkpointer struct {
+	of      file
+	on      *sql.DB
+	mu      sync.Mutex    // held during a checkpoint
+	written chan struct{} // a write ended since the last look at the log
+	closing chan struct{}
+	closed  chan struct{} // closed by run
+}
+
+// startCheckpoints makes checkpoints of a file until the checkpointer is closed.
+func startCheckpoints(ctx context.Context, f file, pragmas []Pragma) (*checkpointer, error) {
+	on, err := sql.Open("sqlite", f.writer(pragmas...))
+	if err != nil {
+		return nil, err
+	}
+	on.SetMaxOpenConns(1)
+	c := &checkpointer{of: f, on: on, written: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{})}
+	c.wrote()
+	go c.run(context.WithoutCancel(ctx))
+	return c, nil
+}
+
+// wrote notes that the log may have grown.
+func (c *checkpointer) wrote() {
+	select {
+	case c.written <- struct{}{}:
+	default:
+	}
+}
+
+// run makes checkpoints until Close. Without writes it sleeps.
+func (c *checkpointer) run(ctx context.Context) {
+	defer close(c.closed)
+	for {
+		select {
+		case <-c.written:
+		case <-c.closing:
+			return
+		}
+		select {
+		case <-time.After(checkpointEvery):
+		case <-c.closing:
+			return
+		}
+		if size, err := sizeOf(string(c.of) + WALSuffix); err == nil && size >= minLogBytes {
+			c.checkpoint(ctx)
+		}
+	}
+}
+
+// checkpoint copies what no reader needs in the log. It does not wait for readers or for the
+// writer. Its error has no consequence: the pages stay in the log until the next checkpoint, and
+// a commit reports a failing disk.
+func (c *checkpointer) checkpoint(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.on.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+}
+
+// Close waits for a checkpoint that has begun.
+func (c *checkpointer) Close() error {
+	close(c.closing)
+	<-c.closed
+	return c.on.Close()
+}
+
+// Names of the files that SQLite keeps beside a database in WAL mode: the
+// write-ahead log, and its index, which processes share as memory.
+const (
+	WALSuffix = "-wal"
+	shmSuffix = "-shm"
+)
+
+// Places in the two files, in bytes.
+//
+// spec: SQLite "WAL-mode File Format"
+const (
+	walHeader     = 32
+	walSalts      = 16 // where the 8 bytes are in the header of the log
+	frameHeader   = 24
+	indexPageSize = 14 // 2 bytes, native order
+	indexFrames   = 16 // 4 bytes, native order: how many frames are committed
+	indexSalts    = 32
+	indexHeader   = 48
+)
+
+// ErrCut is a log that lost its end.
+var ErrCut = errors.New("store: the write-ahead log is cut short")
+
+// checkWAL compares the write-ahead log with its index, where both are left of a
+// process that did not end in order. SQLite writes a commit into the index after it
+// synced the log, so a log that is shorter has lost steps that were acknowledged.
+// SQLite itself would go on without a word from what is left.
+//
+// Without the index nothing can be said: that is what a power cut leaves, and what
+// is unfinished then was never acknowledged.
+func checkWAL(path string) error {
+	index, err := readHead(path+shmSuffix, indexHeader)
+	if err != nil || len(index) < indexHeader {
+		return err
+	}
+	frames := int64(binary.NativeEndian.Uint32(index[indexFrames:]))
+	log, err := readHead(path+WALSuffix, walHeader)
+	if err != nil || frames == 0 {
+		return err
+	}
+	if len(log) == walHeader && string(log[walSalts:walSalts+8]) != string(index[indexSalts:indexSalts+8]) {
+		return nil // the index is of another log
+	}
+	size, err := sizeOf(path + WALSuffix)
+	if err != nil {
+		return err
+	}
+	page := int64(binary.NativeEndian.Uint16(index[indexPageSize:]))
+	if page == 1 {
+		page = 1 << 16 // which 2 bytes cannot say
+	}
+	if want := walHeader + frames*(frameHeader+page); size < want {
+		return fmt.Errorf("%w: it has %d bytes and had %d; restore a backup, or remove the file %s%s to go on without what is missing",
+			ErrCut, size, want, path, shmSuffix)
+	}
+	return nil
+}
+
+// readHead returns up to n bytes, none of a file that is not there.
+func readHead(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the path
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, err := io.ReadAll(io.LimitReader(f, n))
+	return head, errors.Join(err, f.Close())
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 //go:embed schema/*.sql schema/postgres/*.sql
@@ -135,4 +140,136 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 		return fmt.Sprintf("brought the record from version %d to version %d", u.From, u.To)
 	}
 	return fmt.Sprintf("brought the record from version %d to version %d; what was before is %s", u.From, u.To, u.Backup)
+}
+
+// These are the application ids in the header of an SQLite file. The first migration writes
+// applicationID; the others are of programs older than version 1 of the schema.
+const (
+	applicationID      = 0x42746e33 // "Btn3"
+	developmentID      = 0x42746e32 // "Btn2"
+	firstDevelopmentID = 0x42746e31 // "Btn1"
+)
+
+// ForeignError reports a database of another program, and says what to do about it.
+type ForeignError string
+
+// Error implements error.
+func (e ForeignError) Error() string { return string(e) }
+
+// Databases of other programs.
+const (
+	errForeignFile   = ForeignError("the file is an SQLite database of another program; move it away or name another")
+	errForeignSchema = ForeignError("there are tables of another program: name an empty schema in search_path, or another database")
+)
+
+// errDevelopment reports a record of a program older than version 1 of the schema.
+var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
+	"keep it with the program that wrote it, and name an empty record")
+
+// migrate brings the schema of a file to the newest version that this program knows. Each
+// migration commits in a transaction of its own with its number, so that the next start
+// continues after an interruption. A record that is not empty is copied first.
+func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time) (Upgrade, error) {
+	version, err := schemaVersion(ctx, conn)
+	if err != nil {
+		return Upgrade{}, err
+	}
+	done := Upgrade{From: version, To: latest(known)}
+	if err := done.CheckNewer(); err != nil {
+		return done, err
+	}
+	if err := setWAL(ctx, conn); err != nil {
+		return done, err
+	}
+	if version > 0 && version < done.To {
+		if done.Backup, err = keepVersion(ctx, conn, f, version, now); err != nil {
+			return done, fmt.Errorf("copy the record before its upgrade: %w", err)
+		}
+	}
+	for _, m := range after(version, known) {
+		step := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT;", m.statements, m.version)
+		if _, err := conn.ExecContext(ctx, step); err != nil {
+			return done, fmt.Errorf("apply %s: %w", m.name, err)
+		}
+	}
+	return done, nil
+}
+
+// setWAL writes to the file, so it runs after the checks.
+func setWAL(ctx context.Context, conn *sql.Conn) error {
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return fmt.Errorf("set journal mode: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the file system has no shared memory for SQLite (journal mode %q): put the record on a local disk", mode)
+	}
+	return nil
+}
+
+// schemaVersion returns 0 for an empty file. It returns a [ForeignError] for a database of another
+// program, and errDevelopment for a record older than version 1.
+func schemaVersion(ctx context.Context, conn asker) (int, error) {
+	var version, application, tables int
+	err := conn.QueryRowContext(ctx, `SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version v, pragma_application_id a`).Scan(&version, &application, &tables)
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	if application == developmentID || application == firstDevelopmentID {
+		return 0, errDevelopment
+	}
+	if application != applicationID && (application != 0 || version != 0 || tables != 0) {
+		return 0, errForeignFile
+	}
+	return version, nil
+}
+
+// copyRate is how many bytes of a record a migration copies and changes in a second: less than
+// half of the rate that was measured on a disk of a virtual machine.
+const copyRate = 50 << 20
+
+// Estimate is what the migration of a record in a file takes.
+type Estimate struct {
+	Rows    int64   `json:"rows"`
+	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
+	Seconds float64 `json:"seconds"` // roughly, from the size
+	Needs   int64   `json:"needs"`   // bytes of disk, for the copy and the write-ahead log
+	Free    int64   `json:"free"`    // bytes of the same disk
+}
+
+// estimate returns what the migration of a record in a file takes.
+func estimate(ctx context.Context, db *sql.DB, path string) (*Estimate, error) {
+	e := &Estimate{}
+	err := db.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
+	if err != nil {
+		return nil, Failure(err)
+	}
+	var counts sql.NullString
+	err = db.QueryRowContext(ctx, `SELECT group_concat('(SELECT count(*) FROM "' || name || '")', ' + ') FROM sqlite_schema WHERE type = 'table'`).Scan(&counts)
+	if err == nil && counts.Valid {
+		err = db.QueryRowContext(ctx, `SELECT `+counts.String).Scan(&e.Rows)
+	}
+	if err != nil {
+		return nil, Failure(err)
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(path), &disk); err != nil {
+		return nil, fmt.Errorf("measure %s: %w", filepath.Dir(path), err)
+	}
+	e.Free = int64(disk.Bavail * uint64(disk.Bsize)) //nolint:gosec // no disk has so many bytes
+	e.Needs, e.Seconds = 2*e.Bytes, float64(e.Bytes)/copyRate
+	return e, nil
+}
+
+// String returns the estimate for people.
+func (e Estimate) String() string {
+	const mega = 1 << 20
+	var said strings.Builder
+	took := time.Duration(e.Seconds * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(&said, "%d rows, %d MiB to copy, about %s; needs %d MiB of disk, and %d MiB are free", e.Rows, (e.Bytes+mega-1)/mega, max(took, time.Second), (e.Needs+mega-1)/mega, e.Free/mega)
+	if e.Free < e.Needs {
+		said.WriteString(": make room first")
+	}
+	return said.String()
 }

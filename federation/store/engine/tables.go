@@ -3,7 +3,13 @@ package engine
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
 	"io/fs"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"baton/federation"
@@ -108,4 +114,143 @@ func (s *DB) attach(t Tables) *DB {
 	}
 	s.Parts = s.Parts.filled()
 	return s
+}
+
+// Dialect says which database a query is for. Queries are written in what SQLite and
+// PostgreSQL both understand, or are made to by the schema; this is the rest.
+type Dialect int
+
+// The databases.
+const (
+	InSQLite Dialect = iota
+	InPostgres
+)
+
+// say returns a query as the database wants to have it. Parameters are written as SQLite
+// has them, "?" and "?1", and PostgreSQL has "$1" alone. Text in quotes has no question
+// marks here.
+func (d Dialect) say(query string) string {
+	if d == InSQLite {
+		return query
+	}
+	var said strings.Builder
+	last := 0
+	for before, after, found := strings.Cut(query, "?"); ; before, after, found = strings.Cut(after, "?") {
+		said.WriteString(before)
+		if !found {
+			return said.String()
+		}
+		digits := len(after) - len(strings.TrimLeft(after, "0123456789"))
+		n, err := strconv.Atoi(after[:digits])
+		if err != nil { // a bare one
+			n = last + 1
+		}
+		last, after = max(last, n), after[digits:]
+		said.WriteString("$" + strconv.Itoa(n))
+	}
+}
+
+// values returns arguments as they are kept: a truth value as 0 or 1.
+func (d Dialect) values(args []any) ([]any, error) {
+	if d == InSQLite {
+		return args, nil // its driver does the same
+	}
+	values := make([]any, len(args))
+	for i, arg := range args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, fmt.Errorf("argument %d: %w", i+1, err)
+		}
+		if truth, ok := value.(bool); ok {
+			value = int64(0)
+			if truth {
+				value = int64(1)
+			}
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Tail returns the expression for the last characters of a text.
+func (d Dialect) Tail(text, length string) string {
+	if d == InPostgres {
+		return "right(" + text + ", " + length + ")"
+	}
+	return "substr(" + text + ", -" + length + ")"
+}
+
+// maxRemembered bounds what one cache keeps.
+const maxRemembered = 1 << 14
+
+// Cache keeps what was read of rows that hardly ever change, and which are not
+// there: each step is looked at by several links, and asks for the same few. One
+// process has the record open, so what it writes is all that can change; of a record
+// that several may have open, nothing is remembered. The zero Cache is empty. It
+// may be used concurrently.
+type Cache[K comparable, V any] struct {
+	off   bool // set before first use
+	mu    sync.Mutex
+	kept  map[K]*V // nil for what is not there
+	edges uint64   // counts the times that something was forgotten
+}
+
+// Attach turns the cache off for a record that other processes may write to. It is called
+// before the first use.
+func (r *Cache[K, V]) Attach(db *DB) { r.off = db.Replicated() }
+
+// Off reports whether the cache is off.
+func (r *Cache[K, V]) Off() bool { return r.off }
+
+// Find returns the remembered value of a key, or else asks look. Callers share the value, and
+// must not change it. [federation.ErrNotFound] is remembered, and no other error.
+func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
+	r.mu.Lock()
+	value, known := r.kept[key]
+	edge := r.edges
+	r.mu.Unlock()
+	if !known {
+		found, err := look()
+		switch {
+		case err == nil:
+			value = &found
+		case !errors.Is(err, federation.ErrNotFound):
+			return found, err
+		}
+		r.remember(key, value, edge)
+	}
+	if value == nil {
+		return *new(V), federation.ErrNotFound
+	}
+	return *value, nil
+}
+
+// remember keeps what was found, unless it may have changed since.
+func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.off || edge != r.edges {
+		return
+	}
+	if r.kept == nil || len(r.kept) >= maxRemembered {
+		r.kept = map[K]*V{}
+	}
+	r.kept[key] = value
+}
+
+// Forget drops what is kept under a key. It is called at the end of each transaction that
+// may have changed such a row, see [Tx.Then].
+func (r *Cache[K, V]) Forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, key)
+	r.edges++
+}
+
+// ForgetAll is Forget for all keys.
+func (r *Cache[K, V]) ForgetAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = nil
+	r.edges++
 }

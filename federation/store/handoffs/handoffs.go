@@ -4,7 +4,21 @@
 // writes a step with all that goes with it.
 package handoffs
 
-import "baton/federation/store/engine"
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+)
 
 // Logs are the logs of one record. Everything may be called concurrently.
 type Logs struct {
@@ -17,4 +31,247 @@ func New(db *engine.DB) *Logs {
 	s := &Logs{db: db}
 	s.deferred.Attach(db)
 	return s
+}
+
+// View returns the zero View for a handoff without a log here.
+func (s *Logs) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	var text []byte
+	err := s.db.Reads().Row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
+	if errors.Is(err, federation.ErrNotFound) {
+		return federation.View{}, nil
+	}
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read view of %s: %w", id, err)
+	}
+	return DecodeView(text)
+}
+
+// ScanView reads a row of one view.
+func ScanView(row engine.Scanner) (federation.View, error) {
+	var text []byte
+	if err := row.Scan(&text); err != nil {
+		return federation.View{}, err
+	}
+	return DecodeView(text)
+}
+
+// Due returns up to limit handoffs on which a clock has been running since a time or longer,
+// those first that it runs on longest. It is read in the order of its index, and no further than
+// to the limit.
+func (s *Logs) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
+	due, err := engine.Rows(ctx, s.db.Reads(), ScanView, `SELECT view FROM handoff
+		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+engine.AtMost, clock, engine.Stamp(since), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for overdue handoffs: %w", err)
+	}
+	return due, nil
+}
+
+// ScanHandoffID reads a row of one id.
+func ScanHandoffID(row engine.Scanner) (id federation.HandoffID, err error) {
+	var text []byte
+	err = row.Scan(&text)
+	return id, errors.Join(err, id.UnmarshalText(text))
+}
+
+// DecodeEvent reads the body of an event.
+func DecodeEvent(body []byte) (federation.Event, error) {
+	var ev federation.Event
+	if err := federation.DecodeJSON(body, &ev); err != nil {
+		return federation.Event{}, fmt.Errorf("decode event: %w", err)
+	}
+	return ev, nil
+}
+
+// DecodeView reads a view.
+func DecodeView(text []byte) (federation.View, error) {
+	var view federation.View
+	if err := federation.DecodeJSON(text, &view); err != nil {
+		return federation.View{}, fmt.Errorf("decode view: %w", err)
+	}
+	return view, nil
+}
+
+// Prepared is one event ready to be written.
+type Prepared struct {
+	Digest   [32]byte // two arrivals with one digest are one event
+	Document [32]byte // SHA-256 of what was signed
+	Body     []byte   // as JSON
+}
+
+// Prepare makes an event ready to be written. It returns an error for an event that the record
+// cannot keep as it was signed.
+func Prepare(ev federation.Event) (Prepared, error) {
+	switch {
+	case ev.ID.IsZero() || ev.Handoff.IsZero():
+		return Prepared{}, errors.New("the event has no id")
+	case !keepsText(ev):
+		return Prepared{}, errors.New("what was signed is not UTF-8, which JSON cannot keep")
+	}
+	body, err := json.Marshal(ev)
+	return Prepared{
+		Digest:   ev.Digest(),
+		Document: sha256.Sum256([]byte(ev.Signature.Document)),
+		Body:     body,
+	}, err
+}
+
+// keepsText reports whether JSON keeps what was signed verbatim: other bytes than
+// UTF-8 it replaces without a word.
+func keepsText(ev federation.Event) bool {
+	for name, value := range ev.Fields {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
+}
+
+// logPage is how many steps of a log are in memory at a time. A page is read as a
+// whole, so that no connection is held while the caller looks at it.
+const logPage = 128
+
+// EntryColumns are what scanEntry reads, of an event e.
+const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, e.body`
+
+// EntryScan collects the columns of one entry.
+type EntryScan struct {
+	Entry federation.Entry
+	filed int64
+	Body  []byte
+}
+
+// Dest returns where the [EntryColumns] of a row go.
+func (e *EntryScan) Dest() []any {
+	return []any{&e.Entry.Version, &e.Entry.State, &e.filed, &e.Body}
+}
+
+// Read returns the entry that was scanned.
+func (e *EntryScan) Read() (entry federation.Entry, err error) {
+	entry = e.Entry
+	entry.Filed = engine.Moment(e.filed)
+	entry.Event, err = DecodeEvent(e.Body)
+	return entry, err
+}
+
+func scanEntry(row engine.Scanner) (federation.Entry, error) {
+	var e EntryScan
+	if err := row.Scan(e.Dest()...); err != nil {
+		return federation.Entry{}, err
+	}
+	return e.Read()
+}
+
+// Known returns the entry that a signer's step already has, found by its id, or else by its digest: a gateway that vouches for the same message a second time mints
+// another id for it. It returns [federation.ErrNotFound] for a step not seen before and a
+// [*federation.RefusalError] with [federation.EventIDInUse] when the id was used for other
+// bytes.
+func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	entry, err := s.known(ctx, from, id, digest)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
+	}
+	return entry, nil
+}
+
+// known asks first whether there is anything to be found: most steps are new.
+func (s *Logs) known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var there, gone bool
+	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3)),
+		EXISTS (SELECT 1 FROM tombstone WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
+	switch {
+	case err != nil:
+		return federation.Entry{}, err
+	case there:
+		return FindStep(ctx, s.db.Reads(), from, id, digest)
+	case gone:
+		err = checkTombstone(ctx, s.db.Reads(), from, id, digest)
+	}
+	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
+}
+
+// FindStep finds a step by its id, else by its bytes: the same bytes with an id that
+// was minted for them again are the first step.
+func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var e EntryScan
+	var sameID, sameBytes bool
+	err := q.Row(ctx, `SELECT `+EntryColumns+`, e.id = ?2, e.digest = ?3 FROM event e
+		WHERE e.signer = ?1 AND (e.id = ?2 OR e.digest = ?3) ORDER BY e.id = ?2 DESC LIMIT 1`,
+		[]any{from, id.String(), digest[:]}, append(e.Dest(), &sameID, &sameBytes)...)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	if sameID && !sameBytes {
+		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
+	}
+	return e.Read()
+}
+
+// Log yields the steps of one handoff after a version, oldest first, and ends; after 0 are all.
+func (s *Logs) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
+	return func(yield func(federation.Entry, error) bool) {
+		from := min(after, math.MaxInt64) // no step has a higher one, and no database such a number
+		for {
+			page, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
+				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+engine.AtMost, id.String(), from, logPage)
+			if err != nil {
+				yield(federation.Entry{}, fmt.Errorf("read log of %s: %w", id, err))
+				return
+			}
+			for _, entry := range page {
+				if !yield(entry, nil) {
+					return
+				}
+				from = entry.Version
+			}
+			if len(page) < logPage {
+				return
+			}
+		}
+	}
+}
+
+// Receipts returns the home's receipts for the steps of a handoff, oldest first.
+func (s *Logs) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanEntry, `SELECT `+EntryColumns+` FROM event e
+		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("read receipts of %s: %w", id, err)
+	}
+	receipts := make([]federation.Event, len(found))
+	for i, entry := range found {
+		receipts[i] = entry.Event
+	}
+	return receipts, nil
+}
+
+// Step returns the entry of a step in the log of a handoff by its event ID, the first if
+// several signers used one, or [federation.ErrNotFound].
+func (s *Logs) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	var e EntryScan
+	err := s.db.Reads().Row(ctx, `SELECT `+EntryColumns+` FROM event e
+		WHERE e.id = ? AND e.handoff || '' = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
+		[]any{id.String(), handoff.String()}, e.Dest()...)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step %s: %w", id, err)
+	}
+	return e.Read()
+}
+
+// Reference returns the handoff of a step by its event ID or the id of the message that carried
+// it, or [federation.ErrNotFound]. An event ID goes before a message id, and the first use of a
+// message id before later ones: any sender may choose the text of a message id. Text is in no
+// handoff.
+func (s *Logs) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
+	var id federation.HandoffID
+	var text string
+	err := s.db.Reads().Row(ctx, `SELECT handoff FROM event WHERE (id = ?1 OR message = ?1) AND state <> 'said'
+		ORDER BY id = ?1 DESC, seq LIMIT 1`, []any{ref}, &text)
+	if err == nil {
+		err = id.UnmarshalText([]byte(text))
+	}
+	if err != nil {
+		return federation.HandoffID{}, fmt.Errorf("look up reference: %w", err)
+	}
+	return id, nil
 }

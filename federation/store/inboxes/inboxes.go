@@ -2,7 +2,21 @@
 // devices of its readers, and the notices to the signers of steps.
 package inboxes
 
-import "baton/federation/store/engine"
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
+)
 
 // Inboxes are the inboxes of one record. Everything may be called concurrently. If several devices
 // ask for an entry, the record decides which one leases it, and whose Ack counts.
@@ -10,3 +24,190 @@ type Inboxes struct{ db *engine.DB }
 
 // New returns the inboxes in a database.
 func New(db *engine.DB) *Inboxes { return &Inboxes{db} }
+
+// inboxPlace is a position in the inbox of one DID: after an entry.
+type inboxPlace struct {
+	event  uint64 // event.seq of the entry; 0 for the start
+	number uint64 // of the entry
+}
+
+func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
+	if p.event == 0 {
+		return ""
+	}
+	return didInbox(of).At(p.event, p.number)
+}
+
+// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor that is not even
+// one of this DID.
+func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
+	err = didInbox(of).Parse(c, &p.event, &p.number)
+	return p, err
+}
+
+// inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest
+// entry and agrees with the nearest one that is kept: after a restore from a
+// backup, cursors of before may not.
+func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, c federation.Cursor) (inboxPlace, error) {
+	at, unknown := parseInboxPlace(of, c)
+	if unknown == nil && at.event == 0 {
+		return at, nil
+	}
+	var newest, near inboxPlace
+	err := q.Row(ctx, `SELECT event, number FROM mailbox WHERE did = ?`, []any{of}, &newest.event, &newest.number)
+	if err == nil {
+		err = q.Row(ctx, `SELECT event, number FROM inbox WHERE did = ? AND event <= ? ORDER BY event DESC LIMIT 1`,
+			[]any{of, at.event}, &near.event, &near.number)
+	}
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return inboxPlace{}, err
+	}
+	agrees := near == at || near.event < at.event && near.number < at.number
+	if unknown != nil || !agrees || at.event > newest.event || at.number > newest.number {
+		return inboxPlace{}, &federation.CursorError{Newest: newest.cursor(of)}
+	}
+	return at, nil
+}
+
+// EntryColumns are the columns of an entry and of its row in the inbox i.
+const EntryColumns = handoffs.EntryColumns + `, i.event, i.number, i.waiting IS NOT NULL, coalesce((SELECT n.state FROM handoff n WHERE n.id = e.handoff), '')`
+
+// EntryScan collects the columns of one entry of an inbox.
+type EntryScan struct {
+	handoffs.EntryScan
+
+	place inboxPlace
+}
+
+// Dest returns where the [EntryColumns] of a row go.
+func (s *EntryScan) Dest() []any {
+	return append(s.EntryScan.Dest(), &s.place.event, &s.place.number, &s.Entry.Waits, &s.Entry.Now)
+}
+
+// Read returns the entry that was scanned, as the DID sees it.
+func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
+	s.Entry.Cursor, s.Entry.Number = s.place.cursor(of), s.place.number
+	return s.EntryScan.Read()
+}
+
+// Replay returns up to limit entries that reached an inbox after the cursor, oldest first.
+// Reading changes nothing. It returns a [*federation.CursorError], which wraps
+// [federation.ErrUnknownCursor], for a cursor that this inbox never gave out.
+func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+	at, err := inboxPlaceOf(ctx, s.db.Reads(), to, after)
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", to, err)
+	}
+	scan := func(row engine.Scanner) (federation.Entry, error) {
+		var e EntryScan
+		if err := row.Scan(e.Dest()...); err != nil {
+			return federation.Entry{}, err
+		}
+		return e.Read(to)
+	}
+	entries, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+` FROM inbox i JOIN event e ON e.seq = i.event
+		WHERE i.did = ? AND i.event > ? ORDER BY i.event`+engine.AtMost, to, at.event, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", to, err)
+	}
+	return entries, nil
+}
+
+// Waiting returns how many entries of an inbox are unread, and their bytes of signed documents.
+func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{to}, &entries, &size)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return 0, 0, fmt.Errorf("count inbox of %s: %w", to, err)
+	}
+	return entries, size, nil
+}
+
+// Use returns the usage of an inbox, and the share of it that one DID signed.
+func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
+	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
+		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},
+		&u.Entries, &u.Bytes, &u.SenderEntries, &u.SenderBytes)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.InboxUse{}, fmt.Errorf("count inbox of %s: %w", to, err)
+	}
+	return u, nil
+}
+
+// Undelivered returns up to limit entries that were filed at or before a time and wait in an
+// inbox ever since, oldest first.
+func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
+	scan := func(row engine.Scanner) (u federation.Undelivered, err error) {
+		var e EntryScan
+		var view []byte
+		if err := row.Scan(append(e.Dest(), &u.To, &view)...); err != nil {
+			return u, err
+		}
+		if u.Entry, err = e.Read(u.To); err != nil {
+			return u, err
+		}
+		u.View, err = handoffs.DecodeView(view)
+		return u, err
+	}
+	waiting, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+`, i.did, h.view
+		FROM inbox i JOIN event e ON e.seq = i.event JOIN handoff h ON h.id = e.handoff
+		WHERE i.event > 0 AND i.waiting IS NOT NULL ORDER BY i.event, i.did`+engine.AtMost, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for what waits too long: %w", err)
+	}
+	// Events are numbered as they are filed, so the first that is too young ends it.
+	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
+	if i := slices.IndexFunc(waiting, young); i >= 0 {
+		waiting = waiting[:i]
+	}
+	return waiting, nil
+}
+
+// Positions names one inbox in its cursors, so that a cursor of another inbox is told apart. A
+// forged cursor reveals nothing: a reader of an inbox may read it from any position.
+type Positions struct {
+	owner string  // as the query for its newest number wants it
+	tag   [8]byte // of kind and owner
+}
+
+func didInbox(did federation.DID) Positions { return PositionsOf("did", string(did)) }
+
+// PositionsOf returns the positions in the inbox of an owner. Owners of another kind have other
+// inboxes.
+func PositionsOf(kind, owner string) Positions {
+	sum := sha256.Sum256([]byte(kind + " " + owner))
+	return Positions{owner: owner, tag: [8]byte(sum[:])}
+}
+
+// At returns the position after an entry, which one number tells or several.
+func (r Positions) At(entry ...uint64) federation.Cursor {
+	raw := slices.Clone(r.tag[:])
+	for _, n := range entry {
+		raw = binary.BigEndian.AppendUint64(raw, n)
+	}
+	return federation.Cursor(base64.RawURLEncoding.EncodeToString(raw))
+}
+
+// Parse reads the numbers that tell the entry before a position into entry, each 0
+// for the start.
+func (r Positions) Parse(c federation.Cursor, entry ...*uint64) error {
+	if c == "" {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err != nil || len(raw) != len(r.tag)+8*len(entry) {
+		return federation.ErrUnknownCursor
+	}
+	numbers := make([]uint64, len(entry))
+	for i := range numbers {
+		numbers[i] = binary.BigEndian.Uint64(raw[len(r.tag)+8*i:])
+	}
+	// The cursor covers the tag and spellings of our own that base64 lets pass. SQLite
+	// has no number above an int64.
+	if r.At(numbers...) != c || slices.Contains(numbers, 0) || slices.Max(numbers) > math.MaxInt64 {
+		return federation.ErrUnknownCursor
+	}
+	for i, number := range entry {
+		*number = numbers[i]
+	}
+	return nil
+}

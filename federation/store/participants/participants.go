@@ -4,6 +4,13 @@
 package participants
 
 import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
 	"baton/federation"
 	"baton/federation/store/engine"
 )
@@ -23,4 +30,287 @@ func New(db *engine.DB) *Participants {
 	s.boundTo.Attach(db)
 	s.bindings.Attach(db)
 	return s
+}
+
+const answerColumns = `did, key, digest, event, status, body, at`
+
+func scanAnswer(row engine.Scanner) (a federation.Answer, err error) {
+	var digest []byte
+	var event string
+	var at int64
+	if err := row.Scan(&a.DID, &a.Key, &digest, &event, &a.Status, &a.Body, &at); err != nil {
+		return federation.Answer{}, err
+	}
+	copy(a.Digest[:], digest)
+	a.At = engine.Moment(at)
+	return a, a.Event.UnmarshalText([]byte(event))
+}
+
+// Reserve files an answer unless there is one with its key, and returns the answer on file.
+func (s *Participants) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
+	found, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Answer, error) {
+		err := q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
+			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, engine.Stamp(a.At))
+		if err != nil {
+			return nil, err
+		}
+		return engine.Rows(ctx, q, scanAnswer, `SELECT `+answerColumns+` FROM answer WHERE did = ? AND key = ?`, a.DID, a.Key)
+	})
+	if err == nil && len(found) != 1 {
+		err = errors.New("it is not there")
+	}
+	if err != nil {
+		return federation.Answer{}, fmt.Errorf("reserve answer: %w", err)
+	}
+	return found[0], nil
+}
+
+// Answered puts an answer in the place of the one with its key.
+func (s *Participants) Answered(ctx context.Context, a federation.Answer) error {
+	err := s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		return q.Put(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (did, key) DO UPDATE SET digest = excluded.digest, event = excluded.event, status = excluded.status, body = excluded.body, at = excluded.at`,
+			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, engine.Stamp(a.At))
+	})
+	if err != nil {
+		return fmt.Errorf("file answer: %w", err)
+	}
+	return nil
+}
+
+// PruneAnswers forgets up to limit answers of a time or before.
+func (s *Participants) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
+	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
+		return q.Exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune answers: %w", err)
+	}
+	return int(gone), nil
+}
+
+// Declare replaces the declared capabilities of a DID.
+func (s *Participants) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
+	text, err := json.Marshal(caps)
+	if err == nil {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+			return q.Put(ctx, `INSERT INTO declaration (did, caps, at) VALUES (?, ?, ?)
+				ON CONFLICT (did) DO UPDATE SET caps = excluded.caps, at = excluded.at`, did, string(text), engine.Stamp(now))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("declare for %s: %w", did, err)
+	}
+	return nil
+}
+
+// Declaration returns the declared capabilities of a DID, nil for none.
+func (s *Participants) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
+	var text string
+	err := s.db.Reads().Row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, nil
+	}
+	var caps []string
+	if err == nil {
+		err = federation.DecodeJSON([]byte(text), &caps)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read declaration of %s: %w", did, err)
+	}
+	return caps, nil
+}
+
+// minHashPrefix is how many characters of a hash name a DID. They hold 50 bits: no two DIDs
+// share them by chance, and a prefix that two DIDs share names neither.
+const minHashPrefix = 10
+
+const bindingColumns = `did, network, link, name, first, key, seen`
+
+func scanBinding(row engine.Scanner) (federation.Binding, error) {
+	var b federation.Binding
+	var seen int64
+	err := row.Scan(&b.DID, &b.Network, &b.Link, &b.Name, &b.First, &b.Key, &seen)
+	b.Seen = engine.Moment(seen)
+	return b, err
+}
+
+// Binding returns [federation.ErrNotFound] for a DID that never signed a filed step, nor had one
+// vouched for in its name.
+func (s *Participants) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	return s.bindings.Find(did, func() (federation.Binding, error) {
+		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
+	})
+}
+
+// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at least ten.
+// It returns [federation.ErrNotFound] when none or more than one fits.
+func (s *Participants) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+	if len(prefix) < minHashPrefix {
+		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
+	}
+	// A hash is lower-case base32, and "~" sorts after all of that.
+	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding
+		WHERE hash >= ?1 AND hash < ?1 || '~' LIMIT 2`, prefix)
+}
+
+// oneBinding returns the binding that a query finds, if it is the only one.
+func (s *Participants) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
+	found, err := engine.Rows(ctx, s.db.Reads(), scanBinding, query, arg)
+	if err == nil && len(found) != 1 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Binding{}, fmt.Errorf("read binding %s: %w", arg, err)
+	}
+	return found[0], nil
+}
+
+// KeyOwner returns the DID of the key with this [federation.KeyID]: the key of a signer of a
+// filed step, a key in the tables of a network, or a key kept by the gateway for the DID. It
+// returns [federation.ErrNotFound] for an unknown key.
+func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	var did federation.DID
+	if err := s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {
+		return "", fmt.Errorf("look up key %s: %w", keyID, err)
+	}
+	return did, nil
+}
+
+// KeepBinding keeps the newest of everything but the first name. A step without a key
+// leaves the one that verified last.
+func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federation.Binding) error {
+	q.Then(func() { s.bindings.Forget(b.DID) })
+	err := q.Put(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (did) DO UPDATE SET network = excluded.network, link = excluded.link, name = excluded.name,
+			key = CASE length(excluded.key) WHEN 0 THEN binding.key ELSE excluded.key END, seen = excluded.seen`,
+		b.DID, b.DID.Hash(), b.Network, b.Link, b.Name, b.First, engine.NotNull(b.Key), engine.Stamp(b.Seen))
+	if err != nil {
+		return fmt.Errorf("write binding: %w", err)
+	}
+	return nil
+}
+
+// KeepKey records the owner of a kept key. No other program has such a key, so the owner overwrites
+// the key's own DID, which an earlier step may have recorded.
+func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
+	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
+		ON CONFLICT (key_id) DO UPDATE SET did = excluded.did WHERE key_owner.did <> excluded.did`, kept.ID, kept.Owner)
+	if err != nil {
+		return fmt.Errorf("write key owner: %w", err)
+	}
+	return nil
+}
+
+// OwnKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
+// another DID does not become its owner.
+func OwnKey(ctx context.Context, q engine.Tx, key ed25519.PublicKey, owner federation.DID) error {
+	if len(key) == 0 {
+		return nil
+	}
+	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+		federation.KeyID(key), owner)
+	if err != nil {
+		return fmt.Errorf("write key owner: %w", err)
+	}
+	return nil
+}
+
+const boundNameColumns = `network, name, did, vouch, since`
+
+func scanBoundName(row engine.Scanner) (federation.BoundName, error) {
+	var b federation.BoundName
+	var since int64
+	err := row.Scan(&b.Network, &b.Name, &b.DID, &b.Vouch, &since)
+	b.Since = engine.Moment(since)
+	return b, err
+}
+
+// BindName keeps a binding. It returns [federation.ErrTaken] for a name bound to another DID.
+// Binding a name to its DID again changes only Vouch.
+func (s *Participants) BindName(ctx context.Context, b federation.BoundName) error {
+	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
+		var kept int
+		err := q.Row(ctx, `INSERT INTO bound_name (`+boundNameColumns+`) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (network, name) DO UPDATE SET vouch = excluded.vouch WHERE bound_name.did = excluded.did RETURNING 1`,
+			[]any{b.Network, b.Name, b.DID, b.Vouch, engine.Stamp(b.Since)}, &kept)
+		if errors.Is(err, federation.ErrNotFound) {
+			return federation.ErrTaken
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("bind %s on %s: %w", b.Name, b.Network, err)
+	}
+	return nil
+}
+
+// UnbindName returns [federation.ErrNotFound] for an unbound name.
+func (s *Participants) UnbindName(ctx context.Context, network, name string) error {
+	err := s.changeNames(ctx, func(ctx context.Context, q engine.Tx) error {
+		n, err := q.Exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
+		if err == nil && n == 0 {
+			return federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("unbind %s on %s: %w", name, network, err)
+	}
+	return nil
+}
+
+// boundKey is the name of a binding.
+type boundKey struct{ network, name string }
+
+// BoundName returns [federation.ErrNotFound] for an unbound name.
+func (s *Participants) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
+	return s.bound.Find(boundKey{network, name}, func() (federation.BoundName, error) {
+		found, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+			WHERE network = ? AND name = ?`, network, name)
+		if err == nil && len(found) == 0 {
+			err = federation.ErrNotFound
+		}
+		if err != nil {
+			return federation.BoundName{}, fmt.Errorf("look up %s on %s: %w", name, network, err)
+		}
+		return found[0], nil
+	})
+}
+
+// BoundNames returns up to limit bindings that come after a name, which may be none, in the
+// order of networks and names.
+func (s *Participants) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
+	bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+		WHERE (network, name) > (?, ?) ORDER BY network, name`+engine.AtMost, network, name, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read bound names: %w", err)
+	}
+	return bound, nil
+}
+
+// NamesOf returns the bindings of a DID, in the same order.
+func (s *Participants) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
+	return s.boundTo.Find(did, func() ([]federation.BoundName, error) {
+		bound, err := engine.Rows(ctx, s.db.Reads(), scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+			WHERE did = ? ORDER BY network, name`, did)
+		if err != nil {
+			return nil, fmt.Errorf("read names of %s: %w", did, err)
+		}
+		return bound, nil
+	})
+}
+
+// changeNames changes bound names, which are cached. It goes on to its end when the
+// caller leaves: a caller that caches them too must forget them after the change, not before.
+func (s *Participants) changeNames(ctx context.Context, apply func(context.Context, engine.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, q engine.Tx) error {
+		q.Then(s.bound.ForgetAll)
+		q.Then(s.boundTo.ForgetAll)
+		return apply(ctx, q)
+	})
 }

@@ -3,11 +3,15 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store"
 	"baton/federation/store/engine"
 	"baton/federation/store/outboxes"
 )
@@ -100,4 +104,169 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 	return q.Put(ctx, `UPDATE message AS m SET deleted = 2, envelope = ?4, ended = coalesce(m.ended, ?5),
 		outcome = CASE WHEN m.event IS NOT NULL AND m.ended IS NULL THEN 'expired' ELSE m.outcome END WHERE `+erasable,
 		append(of, []byte{}, engine.Stamp(now))...)
+}
+
+// ofThem says of a message m that a purge of DIDs (?1) is of it: a message under the handle
+// of a sender that carries a step of another one, such as the end of a handoff, is not that
+// sender's.
+const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
+
+// The messages of the handles ?2 that a purge drops: held messages, and messages that their
+// recipients have not fetched.
+const (
+	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
+	unreadOfThem = `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
+		WHERE a.n > 0 AND m.deleted = 0 AND m.read IS NULL AND m.sender IN (SELECT value FROM json_each(?2)) AND ` + ofThem
+)
+
+// Purge implements [engine.Tables].
+func (Tables) Purge(ctx context.Context, q engine.Tx, dids, handles string, dry bool) (purged int, err error) {
+	for _, which := range []struct {
+		query string
+		drop  func(ctx context.Context, q engine.Tx, m addressed) error
+	}{{heldOfThem, dropHeld}, {unreadOfThem, dropUnread}} {
+		found, err := engine.Rows(ctx, q, scanAddressed, which.query, dids, handles)
+		if err != nil {
+			return 0, err
+		}
+		purged += len(found)
+		for _, m := range found {
+			if dry {
+				break
+			}
+			if err := which.drop(ctx, q, m); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return purged, nil
+}
+
+// addressed is a message of a recipient.
+type addressed struct {
+	n         int64
+	recipient string
+}
+
+func scanAddressed(row engine.Scanner) (m addressed, err error) {
+	err = row.Scan(&m.n, &m.recipient)
+	return m, err
+}
+
+func dropHeld(ctx context.Context, q engine.Tx, m addressed) error {
+	return q.Put(ctx, `DELETE FROM message WHERE n = ?`, m.n)
+}
+
+// dropUnread hides a message that its recipient was not shown: its place in the inbox and
+// in the thread stays.
+func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
+	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
+		return err
+	}
+	return q.Put(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE participant = ? AND participant <> '')`, m.n, m.recipient)
+}
+
+// notNewest says of a message m that others came after it in its inbox and in its
+// thread: both are numbered on from the newest one.
+const notNewest = `(m.position IS NULL OR
+	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
+	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
+
+// done says of a message m that its recipient was handed it or has no inbox here,
+// and that it is of no handoff that goes on.
+const done = `m.position IS NOT NULL
+	AND (m.deleted > 0 OR m.read IS NOT NULL OR
+		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
+	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
+
+// PruneMessages looks at up to limit messages that arrived at or before a time, and deletes
+// the messages that their recipient has fetched, or has no inbox for. It keeps the message of
+// a handoff that is not over, and the newest one of each inbox and thread, which number on
+// from it. The cursor is the position to go on from: zero at the start, and at the end.
+func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
+	var n int64
+	if after != "" {
+		var err error
+		if n, err = strconv.ParseInt(string(after), 10, 64); err != nil {
+			return 0, "", fmt.Errorf("prune messages: %w", federation.ErrUnknownCursor)
+		}
+	}
+	type candidate struct {
+		n, received int64
+		done        bool
+	}
+	scan := func(row engine.Scanner) (c candidate, err error) {
+		err = row.Scan(&c.n, &c.received, &c.done)
+		return c, err
+	}
+	page, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT m.n, m.received, `+done+` AND `+notNewest+` FROM message m
+		WHERE m.n > ? ORDER BY m.n`+engine.AtMost, n, max(limit, 0))
+	if err != nil {
+		return 0, "", fmt.Errorf("prune messages: %w", err)
+	}
+	var next federation.Cursor
+	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > engine.Stamp(before) }); young >= 0 {
+		page = page[:young] // messages are numbered as they come
+	} else if len(page) > 0 {
+		next = federation.Cursor(strconv.FormatInt(page[len(page)-1].n, 10))
+	}
+	page = slices.DeleteFunc(page, func(c candidate) bool { return !c.done })
+	if len(page) == 0 {
+		return 0, next, nil
+	}
+	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
+		for _, c := range page {
+			gone, err := q.Exec(ctx, `DELETE FROM message AS m WHERE n = ? AND `+done+` AND `+notNewest, c.n)
+			if err != nil {
+				return 0, err
+			}
+			pruned += int(gone)
+		}
+		return pruned, nil
+	})
+	if err != nil {
+		return 0, "", fmt.Errorf("prune messages: %w", err)
+	}
+	return pruned, next, nil
+}
+
+// Content implements [engine.Tables]: the message that an agent is to be given.
+//
+//nolint:ireturn // the core does not know the type
+func (Tables) Content(ctx context.Context, q engine.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
+	var m messageScan
+	var position uint64
+	err = q.Row(ctx, `SELECT m.position, `+messageColumns+` FROM message m WHERE m.n = ?`, []any{item}, append([]any{&position}, m.dest()...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	message, err := m.read()
+	if err != nil {
+		return nil, err.Error(), nil //nolint:nilerr // one bad row stops no other; broken tells of it
+	}
+	message.Cursor = positions(handle).At(position)
+	return message, "", nil
+}
+
+// Notifier implements [engine.Tables]. An agent is told by its registry.
+func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (link string, err error) {
+	var registered bool
+	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{did}, &registered)
+	if registered {
+		link = agents.Link
+	}
+	return link, err
+}
+
+// Forget implements [engine.Tables]. A message that its inbox or its thread is numbered on
+// from stays.
+func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
+	return q.Put(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
+}
+
+// PeerDeliveryEnded implements [engine.Tables]: the step of a message to another registry was
+// delivered there, or given up.
+func (Tables) PeerDeliveryEnded(ctx context.Context, q engine.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
+	return q.Put(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
+		engine.Stamp(now), string(how), r.Message, r.Sender)
 }
