@@ -14,7 +14,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"baton/federation"
 )
@@ -84,38 +83,6 @@ func (e *AbsentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause, which wraps [*federation.UnavailableError].
 func (e *AbsentError) Unwrap() error { return e.Err }
-
-// Links is all links of one gateway.
-type Links []Link
-
-// Route returns the recipients of a step before it is filed. The view is the state after it. It blocks
-// on the record, and returns its error.
-func (l Links) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	var fanout federation.Fanout
-	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
-	d := federation.Delivery{Entry: entry, View: after}
-	for _, link := range l {
-		if recorder, ok := link.(Recorder); ok {
-			effects, topics, err := recorder.Effects(ctx, d)
-			if err != nil {
-				return federation.Fanout{}, fmt.Errorf("write for %s: %w", link.Name(), err)
-			}
-			fanout.Effects, fanout.Topics = append(fanout.Effects, effects...), append(fanout.Topics, topics...)
-		}
-		carries, err := link.Carries(ctx, ev, after)
-		if err != nil {
-			return federation.Fanout{}, err
-		}
-		if !carries {
-			continue
-		}
-		fanout.Links = append(fanout.Links, link.Name())
-		if shower, ok := link.(OnceShower); ok && shower.ShowsOnce(d) {
-			fanout.Once = append(fanout.Once, link.Name())
-		}
-	}
-	return fanout, nil
-}
 
 // Network describes a foreign protocol: how its links are configured and opened. A network is
 // a value, which the folder of the network returns; the program has one list of them.

@@ -36,15 +36,15 @@ func TestAHandoffIsOrphanedWhenItsHomeWasNotHeardForADay(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		view  federation.View
-		links bridge.Links
+		links []bridge.Link
 		up    bool
 		want  bool
 	}{
 		"no link leads to it":           {waiting, nil, false, true},
-		"its link is down for long":     {waiting, bridge.Links{homed{"fq.test", long}}, false, true},
-		"its link is up":                {waiting, bridge.Links{homed{"fq.test", long}}, true, false},
-		"another link is up":            {waiting, bridge.Links{homed{"other.test", now}}, true, true},
-		"it was heard lately":           {waiting, bridge.Links{homed{"fq.test", lately}}, false, false},
+		"its link is down for long":     {waiting, []bridge.Link{homed{"fq.test", long}}, false, true},
+		"its link is up":                {waiting, []bridge.Link{homed{"fq.test", long}}, true, false},
+		"another link is up":            {waiting, []bridge.Link{homed{"other.test", now}}, true, true},
+		"it was heard lately":           {waiting, []bridge.Link{homed{"fq.test", lately}}, false, false},
 		"the handoff moved lately":      {with(func(v *federation.View) { v.Moved = lately }), nil, false, false},
 		"the handoff is over":           {with(func(v *federation.View) { v.Over = true }), nil, false, false},
 		"this gateway itself is a home": {with(func(v *federation.View) { v.Remote = false }), nil, false, false},

@@ -172,7 +172,7 @@ const OrphanAfter = 24 * time.Hour
 
 // WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
 // does: the home has lost steps of it, or is silent, see [Orphaned].
-func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Time) string {
+func WhyOrphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) string {
 	if !v.Remote || v.Over {
 		return ""
 	}
@@ -195,7 +195,7 @@ func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Ti
 // gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
-func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {
+func Orphaned(v federation.View, links []Link, up func(Link) bool, now time.Time) bool {
 	if !v.Remote || v.Over {
 		return false
 	}

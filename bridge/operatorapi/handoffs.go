@@ -191,7 +191,7 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
 		return ""
 	}
-	var links bridge.Links
+	var links []bridge.Link
 	up := map[string]bool{}
 	for _, s := range o.deps.Links.Statuses() {
 		links = append(links, s.Link)

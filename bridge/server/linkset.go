@@ -284,20 +284,6 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 	}
 }
 
-// carriers returns the links to other networks that a step is delivered to, and the effects of the
-// step there. Of the links that show a step at most once it names the links of this replica, whose
-// first attempt is counted when the step is filed. Another replica counts its first attempt when it
-// makes it.
-func (l *LinkSet) carriers(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	current := l.current.Load()
-	to, err := current.asked.Route(ctx, ev, after)
-	to.Once = slices.DeleteFunc(to.Once, func(name string) bool {
-		r := current.named[name]
-		return r == nil || !r.lease.ours.Load()
-	})
-	return to, err
-}
-
 // expect notes that the first attempts at some links to deliver a step are still to be made.
 func (l *LinkSet) expect(id federation.EventID, links []string) {
 	for _, name := range links {
@@ -403,7 +389,7 @@ type snapshot struct {
 	all     []*running // in the order of the configuration
 	named   map[string]*running
 	placers []bridge.Placer // on which offers can be written
-	asked   bridge.Links    // whose Carries says what is delivered to them
+	asked   []*running      // whose Carries says what is delivered to them
 }
 
 func newSnapshot(all []*running) *snapshot {
@@ -414,7 +400,7 @@ func newSnapshot(all []*running) *snapshot {
 			s.placers = append(s.placers, placer)
 		}
 		if _, ok := r.Link.(bridge.PeerHome); !ok {
-			s.asked = append(s.asked, r.Link)
+			s.asked = append(s.asked, r)
 		}
 	}
 	return s

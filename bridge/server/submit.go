@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -45,12 +46,33 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 }
 
 // Route returns the recipients of a step beside the inboxes of its parties: links to other networks,
-// other homes, and the keys that the gateway keeps for the parties. The view is that after the step.
-// It blocks on the record, and returns its errors.
-func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	to, err := g.links.carriers(ctx, ev, after)
-	if err != nil {
-		return to, err
+// with the effects of the step there, other homes, and the keys that the gateway keeps for the parties.
+// Of the links that show a step at most once it names the links of this replica, whose first attempt
+// is counted when the step is filed. Another replica counts its first attempt when it makes it. The
+// view is that after the step. Route blocks on the record, and returns its errors.
+func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
+	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
+	d := federation.Delivery{Entry: entry, View: after}
+	for _, r := range g.links.current.Load().asked {
+		name := r.Link.Name()
+		if recorder, ok := r.Link.(bridge.Recorder); ok {
+			effects, topics, err := recorder.Effects(ctx, d)
+			if err != nil {
+				return to, fmt.Errorf("write for %s: %w", name, err)
+			}
+			to.Effects, to.Topics = append(to.Effects, effects...), append(to.Topics, topics...)
+		}
+		carries, err := r.Link.Carries(ctx, ev, after)
+		if err != nil {
+			return to, err
+		}
+		if !carries {
+			continue
+		}
+		to.Links = append(to.Links, name)
+		if shower, ok := r.Link.(bridge.OnceShower); ok && shower.ShowsOnce(d) && r.lease.ours.Load() {
+			to.Once = append(to.Once, name)
+		}
 	}
 	homes, err := g.deps.Locator.Recipients(ctx, ev, after, time.Now())
 	to.Links = append(to.Links, homes...)

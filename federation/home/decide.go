@@ -34,10 +34,12 @@ const (
 
 // Submission is a step to be judged. Its signature is verified and it has an id.
 type Submission struct {
-	Event  federation.Event
-	Since  time.Time // when it first came in: a signed id is compared with the clock of then
-	By     Authority
-	Ruling *federation.Ruling // of the home of the handoff, where that is another one; else nil
+	Event federation.Event
+	Since time.Time // when it first came in: a signed id is compared with the clock of then
+	By    Authority
+	// Resumed says that the step waited for a key: it was admitted when it came in.
+	Resumed bool
+	Ruling  *federation.Ruling // of the home of the handoff, where that is another one; else nil
 }
 
 // Action is what is to be done about a step.

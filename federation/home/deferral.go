@@ -317,7 +317,7 @@ func (p *retryPass) judgeAgain(ctx context.Context, w federation.Deferred) (fede
 			return federation.Judgement{}, err
 		}
 	}
-	return p.home.submit(ctx, w.Event, w.Since, p.now, true)
+	return p.home.judge(ctx, Submission{Event: w.Event, Since: w.Since, Resumed: true}, p.now)
 }
 
 // wait puts a step off, or gives it up after [DeferralTime].

@@ -85,8 +85,9 @@ type Home struct {
 // returns an error wrapping [*federation.UnavailableError] if asking again may help. The
 // judgement says how far it got in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
+	sub := Submission{Event: ev, Since: now}
 	if h.Deferral == nil {
-		return h.submit(ctx, ev, now, now, false)
+		return h.judge(ctx, sub, now)
 	}
 	waiting, err := h.Deferral.cfg.Record.DeferredIn(ctx, ev.Handoff)
 	if err == nil && signedAlike(waiting, ev) {
@@ -95,7 +96,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	if err != nil {
 		return federation.Judgement{}, err
 	}
-	judged, err := h.submit(ctx, ev, now, now, false)
+	judged, err := h.judge(ctx, sub, now)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case isRefusal && checkable(refused, judged.Entry.Event):
@@ -106,113 +107,115 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	return judged, err
 }
 
-// submit judges and files a step that came in at a time: its id is compared with the clock of that
-// time. A step that was deferred is resumed.
-func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time, resumed bool) (federation.Judgement, error) {
-	if ev.From == "" {
-		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, h.TagPrefix+"handoff-from")
-	}
-	if err := federation.CheckVouching(ev, h.TagPrefix); err != nil {
-		return federation.Judgement{}, err
-	}
-	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {
-		return federation.Judgement{}, err
-	}
-	ev, verdict, err := signing.Open(ctx, h.Keys, h.Read, ev)
-	judged := federation.Judgement{Verdict: verdict}
-	if err != nil {
-		return h.judgedBefore(ctx, judged, ev, err, since)
-	}
-	if judged.Newcomer, err = h.admit(ctx, ev, resumed, now); err != nil {
-		return judged, err
-	}
-	if ev.ID.IsZero() {
-		if ev, err = h.identified(ev, since); err != nil {
+// judge is the road of a step: key, verify, admit, snapshot, decide, route, commit. It decides again
+// with another snapshot if another step was filed in between. A step that is found good is written
+// also if ctx ends meanwhile.
+func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged federation.Judgement, err error) {
+	address := sub.Event.Arrival.Address
+	judged.Verdict = federation.Valid
+	if sub.By == Signer {
+		if err := h.checkForm(sub); err != nil {
+			return federation.Judgement{}, err
+		}
+		sub.Event, judged.Verdict, err = signing.Open(ctx, h.Keys, h.Read, sub.Event)
+		if err != nil {
+			return h.judgedBefore(ctx, judged, sub.Event, err, sub.Since)
+		}
+		if judged.Newcomer, err = h.admit(ctx, sub, now); err != nil {
+			return judged, err
+		}
+		if sub.Event, err = h.identified(sub.Event, sub.Since); err != nil {
+			return judged, err
+		}
+		if sub.Event, err = h.addressed(ctx, sub.Event); err != nil {
 			return judged, err
 		}
 	}
-	if ev, err = h.addressed(ctx, ev); err != nil {
-		return judged, err
-	}
-	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: since}, now)
-	if judged.Newcomer != "" && err == nil && !judged.Duplicate {
-		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now, h.Limits.Strangers.DIDs)
-	}
-	return judged, err
-}
-
-// judge reads a snapshot, decides and acts, until no other step is filed in between.
-func (h *Home) judge(ctx context.Context, judged federation.Judgement, sub Submission, now time.Time) (federation.Judgement, error) {
-	var err error
 	for range maxRaces {
-		var s Snapshot
-		if s, err = h.snapshot(ctx, sub); err != nil {
+		s, err := h.snapshot(ctx, sub)
+		if err != nil {
 			return judged, err
 		}
-		d, refused := h.Decide(s, sub, now)
+		d, err := h.Decide(s, sub, now)
 		judged.View = d.Before
-		if !d.Event.ID.IsZero() {
+		if sub.By == Signer && !d.Event.ID.IsZero() {
 			judged.Entry.Event = sub.Event
 		}
-		if refused != nil {
-			return judged, refused
-		}
-		act := h.append
-		if d.Action != File {
-			act = h.answer
-		}
-		if judged, err = act(ctx, judged, d, now); !errors.Is(err, federation.ErrStale) {
-			return judged, err
-		}
-		judged.Conflicts++
-	}
-	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: err}
-}
-
-// answer carries out a decision that files nothing itself. It returns [federation.ErrStale]
-// when the handoff moved since its snapshot.
-func (h *Home) answer(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
-	switch d.Action {
-	case Await:
-		pending := federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}
-		if err := h.Log.Await(context.WithoutCancel(ctx), pending, d.Before.Version); err != nil {
-			return judged, fmt.Errorf("keep step %s: %w", d.Event.ID, err)
-		}
-		judged.Awaits, judged.Entry = true, federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}
-	case Confirm:
-		confirmed, err := h.judge(ctx, judged, Submission{Event: d.Event, Since: now, By: Receipt}, now)
 		if err != nil {
-			judged.Conflicts = confirmed.Conflicts
 			return judged, err
 		}
-		return confirmed, h.Drop(ctx, d.Event)
-	case Dispute:
-		return judged, h.dispute(ctx, d, now)
-	case Repeat, File:
-		judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
+		ctx = context.WithoutCancel(ctx)
+		switch d.Action {
+		case Repeat:
+			judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
+		case Dispute:
+			return judged, h.dispute(ctx, d, now)
+		case Confirm: // the step that waited for this receipt is judged from here on
+			sub = Submission{Event: d.Event, Since: now, By: Receipt}
+			continue
+		case Await:
+			if err = h.Log.Await(ctx, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
+				judged.Entry, judged.Awaits = federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}, true
+			}
+		case File:
+			var to federation.Fanout
+			if to, err = h.route(ctx, d); err == nil {
+				judged, err = h.commit(ctx, judged, d, to, now)
+			}
+		}
+		switch {
+		case errors.Is(err, federation.ErrStale):
+			judged.Conflicts++
+			continue
+		case err != nil:
+			return judged, err
+		case judged.Newcomer != "" && !judged.Duplicate:
+			h.Strangers.Count(judged.Newcomer, address, now, h.Limits.Strangers.DIDs)
+		}
+		if sub.By == Receipt {
+			err = h.Drop(ctx, sub.Event)
+		}
+		return judged, err
 	}
-	return judged, nil
+	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: federation.ErrStale}
 }
 
-// append files a step with its inboxes, deliveries and receipt, and with the ruling of the
-// home of the handoff where that is another one. It returns [federation.ErrStale] when the
-// handoff moved since its snapshot. The step was found good: it is written also where ctx ends
-// meanwhile.
-func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
-	ctx, ev := context.WithoutCancel(ctx), d.Event
-	var fanout federation.Fanout
-	if h.Route != nil {
-		var err error
-		if fanout, err = h.Route(ctx, ev, d.After); err != nil {
-			return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
-		}
+// checkForm refuses a step that can be no step. The home of a ruled step has judged its form.
+func (h *Home) checkForm(sub Submission) error {
+	ev := sub.Event
+	switch {
+	case sub.Ruling != nil:
+		return h.Kinds.Known(ev)
+	case ev.From == "":
+		return federation.Refuse(ev, federation.MissingRequirement, h.TagPrefix+"handoff-from")
 	}
+	if err := federation.CheckVouching(ev, h.TagPrefix); err != nil || ev.Verb == federation.Confirm {
+		return err
+	}
+	return h.Kinds.Known(ev)
+}
+
+// route returns the recipients of the step of a decision.
+func (h *Home) route(ctx context.Context, d Decision) (to federation.Fanout, err error) {
+	if h.Route != nil {
+		to, err = h.Route(ctx, d.Event, d.After)
+	}
+	if err != nil {
+		err = fmt.Errorf("route step %s: %w", d.Event.ID, err)
+	}
+	return to, err
+}
+
+// commit writes a step with its inboxes, deliveries and receipt, and with the ruling of the home of
+// the handoff where that is another one. It returns [federation.ErrStale] if the handoff moved since
+// its snapshot.
+func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decision, to federation.Fanout, now time.Time) (federation.Judgement, error) {
 	filing := federation.Filing{
-		Event: ev, After: d.Before.Version, View: d.After, Filed: now,
-		Inboxes: d.Inboxes, Fanout: fanout, Ruling: d.Ruling, Newcomer: judged.Newcomer,
+		Event: d.Event, After: d.Before.Version, View: d.After, Filed: now,
+		Inboxes: d.Inboxes, Fanout: to, Ruling: d.Ruling, Newcomer: judged.Newcomer,
 	}
 	if d.Receipt {
-		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, d.After)
+		receipt, err := h.Receipt(ctx, federation.Entry{Event: d.Event, Filed: now}, d.After)
 		if err != nil {
 			return judged, err
 		}
@@ -221,16 +224,16 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decisi
 	entry, err := h.Log.Append(ctx, filing)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // of one of its messages
 		named := *refused
-		named.Event, named.Handoff = ev.ID, ev.Handoff
+		named.Event, named.Handoff = d.Event.ID, d.Event.Handoff
 		return judged, &named
 	}
 	switch {
 	case err != nil:
-		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)
+		return judged, fmt.Errorf("file step %s: %w", d.Event.ID, err)
 	case !entry.Filed.Equal(now): // in between, from another side: it is on file now
 		return judged, federation.ErrStale
 	}
-	judged.Entry, judged.View, judged.Fanout = entry, d.After, fanout
+	judged.Entry, judged.View, judged.Fanout = entry, d.After, to
 	return judged, nil
 }
 

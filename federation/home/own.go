@@ -115,7 +115,17 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	if err != nil {
 		return judged, err
 	}
-	return h.append(ctx, judged, d, now)
+	return h.fileOwn(ctx, judged, d, now)
+}
+
+// fileOwn files a step of the home itself, also if ctx ends meanwhile.
+func (h *Home) fileOwn(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
+	ctx = context.WithoutCancel(ctx)
+	to, err := h.route(ctx, d)
+	if err != nil {
+		return judged, err
+	}
+	return h.commit(ctx, judged, d, to, now)
 }
 
 // Receipt returns the receipt of a filed step, in the dialect of a view and for its
@@ -179,7 +189,7 @@ func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason strin
 	if err != nil {
 		return judged, err
 	}
-	return h.append(ctx, judged, d, now)
+	return h.fileOwn(ctx, judged, d, now)
 }
 
 // undeliveredNote tells the offerer why the home ended a handoff before its time.

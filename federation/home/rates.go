@@ -101,8 +101,9 @@ func (r *Rates) makeRoom(now time.Time) {
 //
 // A step that the gateway signed with the key that it keeps for a DID counts for that DID, so
 // that the DID has one rate. Any other signer can name any DID in For, and counts itself.
-func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now time.Time) (newcomer federation.DID, err error) {
-	if ev.From == h.ID.DID() || ev.Arrival.Home != "" {
+func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcomer federation.DID, err error) {
+	ev := sub.Event
+	if ev.From == h.ID.DID() || ev.Arrival.Home != "" || sub.Ruling != nil {
 		return "", nil
 	}
 	did := ev.From
@@ -126,7 +127,7 @@ func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now
 		}
 	}
 	switch {
-	case stranger != nil && !resumed:
+	case stranger != nil && !sub.Resumed:
 		return "", stranger
 	case stranger == nil && isNew:
 		return did, nil

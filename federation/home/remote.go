@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/signing"
 )
 
 // maxPending is how many steps of one remote handoff may wait for its home. A handoff whose
@@ -146,11 +145,8 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 		assumed[ev.Actor()] = after
 		return Ruling{}, true, nil
 	}
-	judged, err := h.judge(ctx, federation.Judgement{Verdict: federation.Valid}, sub, now)
-	if err != nil {
-		return Ruling{}, false, fmt.Errorf("file step %s: %w", ev.ID, err)
-	}
-	return Ruling{Event: ev, Judgement: judged}, false, h.Drop(ctx, ev)
+	judged, err := h.judge(ctx, sub, now)
+	return Ruling{Event: ev, Judgement: judged}, false, err
 }
 
 // Filed returns the entry of a step that is on file, or [federation.ErrNotFound]. It blocks on
@@ -185,22 +181,10 @@ func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 // filed here, and an error wrapping [*federation.UnavailableError] when asking again
 // may help.
 func (h *Home) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling, now time.Time) (federation.Judgement, error) {
-	judged := federation.Judgement{}
 	if ev.Handoff != r.Handoff || ev.ID != r.Event || r.Version == 0 {
-		return judged, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
+		return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "the ruling is on another step")
 	}
-	if err := h.Kinds.Known(ev); err != nil {
-		return judged, err
-	}
-	ev, verdict, err := signing.Open(ctx, h.Keys, h.Read, ev)
-	judged.Verdict = verdict
-	if err != nil {
-		return h.judgedBefore(ctx, judged, ev, err, now)
-	}
-	if ev, err = h.addressed(ctx, ev); err != nil {
-		return judged, err
-	}
-	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: now, Ruling: &r}, now)
+	judged, err := h.judge(ctx, Submission{Event: ev, Since: now, Ruling: &r}, now)
 	if err == nil && judged.Duplicate {
 		err = h.Drop(ctx, ev)
 	}
