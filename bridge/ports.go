@@ -56,14 +56,11 @@ type Gateway interface {
 	// [*federation.UnavailableError], and the link submits the step again later. Submit writes
 	// the log line and counts the step; the link tells its peer about a refusal.
 	//
-	// Submit waits for no host. A step whose key is not at hand waits in the record, so a link
-	// calls FetchKey first. Where ctx ends before the step was judged, nothing is filed, and
-	// the error is that of ctx.
+	// Submit waits for a key that is not at hand for a second at most; after that the step waits for
+	// it in the record. Many steps of one link may be submitted at a time: the gateway bounds how
+	// many are judged. If ctx ends before the step was judged, nothing is filed, and the error is
+	// that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// FetchKey looks up the key of a step and waits for it, for a second at most and until
-	// ctx ends. It returns at once where the key is at hand. A link that bounds how many steps
-	// are judged at a time calls FetchKey before it counts the step.
-	FetchKey(ctx context.Context, ev federation.Event)
 	// View returns a handoff, the zero View for an unknown one. It blocks on the record, and
 	// its error is that of the record.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)

@@ -396,8 +396,6 @@ type gateway struct {
 	wakes  *bridgetest.Topics
 }
 
-func (*gateway) FetchKey(context.Context, federation.Event) {}
-
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	judged, err := g.home.Submit(ctx, ev, time.Now())
 	if err == nil {

@@ -224,7 +224,6 @@ func taken(v federation.View, err error) bool {
 // file submits one step.
 func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
 	d.charged = d.charged || ev.From == d.sender.DID
-	l.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits

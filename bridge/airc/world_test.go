@@ -173,7 +173,11 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		tb.Fatal(err)
 	}
 	w.link = link
-	w.gateway.home.Route = bridge.Links{link}.Route
+	w.gateway.home.Route = func(ctx context.Context, ev federation.Event, after federation.View) (to federation.Fanout, err error) {
+		entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
+		to.Effects, to.Topics, err = link.Effects(ctx, federation.Delivery{Entry: entry, View: after})
+		return to, err
+	}
 	link.Mount(w.mux)
 	return w
 }
@@ -350,8 +354,6 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	}
 	return federation.Place{Venue: "#ops"}, g.dialect, nil
 }
-
-func (g *gateway) FetchKey(context.Context, federation.Event) {} // every key of these tests is at hand
 
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.refuse != nil {

@@ -54,7 +54,9 @@ type IRCd struct {
 	received *messages
 
 	mu        sync.Mutex
-	conn      net.Conn
+	conn      net.Conn          // that is linked
+	open      map[net.Conn]bool // of peers, also before they are linked
+	closed    bool
 	out       chan string // to the linked server; nil while there is none
 	gateway   string      // SID of the linked server
 	linked    chan struct{}
@@ -115,7 +117,7 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 	cfg.Protocol = cmp.Or(cfg.Protocol, oldProtocol)
 	d := &IRCd{
 		cfg: cfg, started: time.Now().Unix(), received: newMessages(), linked: make(chan struct{}),
-		users: map[string]string{}, guests: map[string]*guest{}, channels: map[string]*ircdChannel{}, heldPongs: -1,
+		open: map[net.Conn]bool{}, users: map[string]string{}, guests: map[string]*guest{}, channels: map[string]*ircdChannel{}, heldPongs: -1,
 	}
 	for _, nick := range cfg.Users {
 		d.mintUser(nick)
@@ -160,7 +162,12 @@ func (d *IRCd) Close() {
 	if d.listener != nil {
 		_ = d.listener.Close()
 	}
-	d.Drop()
+	d.mu.Lock()
+	d.closed = true
+	for conn := range d.open { // also those that are not linked yet
+		_ = conn.Close()
+	}
+	d.mu.Unlock()
 	d.running.Wait()
 	d.received.end(net.ErrClosed)
 }
@@ -440,6 +447,14 @@ var errSaid = errors.New("bridgetest: link ended with ERROR")
 func (d *IRCd) Serve(conn net.Conn) { d.serve(conn, false) }
 
 func (d *IRCd) serve(conn net.Conn, dialled bool) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		_ = conn.Close()
+		return
+	}
+	d.open[conn] = true
+	d.mu.Unlock()
 	out := make(chan string, ircdQueue)
 	written := make(chan struct{})
 	go func() {
@@ -473,6 +488,7 @@ func (d *IRCd) serve(conn net.Conn, dialled bool) {
 func (d *IRCd) unlink(conn net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.open, conn)
 	if d.conn != conn {
 		return
 	}

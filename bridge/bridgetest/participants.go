@@ -91,9 +91,6 @@ func (p *Participants) Charged() int {
 	return p.charged
 }
 
-// FetchKey implements [bridge.Gateway]: every key is at hand.
-func (*Participants) FetchKey(context.Context, federation.Event) {}
-
 // Submit implements [bridge.Gateway].
 func (p *Participants) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	judged, err := p.Home.Submit(ctx, ev, time.Now())

@@ -57,7 +57,6 @@ type Session[Line any, Step, Lane comparable] struct {
 
 	wire     Wire[Line]
 	log      *slog.Logger
-	slots    Slots
 	pieces   chan []byte
 	writing  bool
 	writeErr error
@@ -69,7 +68,7 @@ type Session[Line any, Step, Lane comparable] struct {
 func NewSession[Line any, Step, Lane comparable](log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
 	s := &Session[Line, Step, Lane]{
 		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
-		Steps: steps, wire: wire, log: log, slots: NewSlots(LinkSlots), pieces: make(chan []byte, 1),
+		Steps: steps, wire: wire, log: log, pieces: make(chan []byte, 1),
 	}
 	s.Running.Caught = s.fail
 	return s
@@ -148,17 +147,12 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 // Submit submits a step until the gateway has answered, as [SubmitWithRetry] does: what was
 // read is judged, though the owner ends.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
-	return SubmitWithRetry(s.Submitting, s.log, s.slots, ev, once)
+	return SubmitWithRetry(s.Submitting, s.log, ev, once)
 }
 
-// Execute runs a command in a slot and returns the reply; nil where the session ended
-// first.
+// Execute runs a command and returns the reply.
 func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []string) {
-	_, _ = s.slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
-		reply = o.Run(ctx, c, time.Now())
-		return federation.Judgement{}, nil
-	})
-	return reply
+	return o.Run(s.Submitting, c, time.Now())
 }
 
 // Do has the owner call a function, and returns after that.
@@ -240,7 +234,7 @@ func (s *Session[Line, Step, Lane]) write() {
 // Lanes are the steps of a link that are judged or wait for it, in the order in which
 // they came. Steps of one lane are judged one after the other, and steps of different
 // lanes side by side, so that a key that takes long to find holds up only its lane. How
-// many are judged at a time is bounded by [Slots]. They belong to one goroutine.
+// many are judged at a time is bounded by the gateway. They belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
 	of    func(S) Lane
 	most  int

@@ -15,7 +15,7 @@ func TestAStrangerIsToldToComeLaterAndKeepsNothingWaiting(t *testing.T) {
 	asked := 0
 	stranger := &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: time.Minute}
 	ev := federation.Event{ID: federation.EventID{1}, Handoff: federation.EventID{2}}
-	_, err := irc.SubmitWithRetry(t.Context(), slog.New(slog.DiscardHandler), irc.NewSlots(1), ev, func(context.Context) (federation.Judgement, error) {
+	_, err := irc.SubmitWithRetry(t.Context(), slog.New(slog.DiscardHandler), ev, func(context.Context) (federation.Judgement, error) {
 		asked++
 		return federation.Judgement{}, stranger
 	})

@@ -22,29 +22,6 @@ const (
 // a link was told to end. A record that takes commits at all needs far less.
 const judgeGrace = 5 * time.Second
 
-// LinkSlots is how many steps of a link are judged at a time: enough for their commits to
-// share an fsync.
-const LinkSlots = 16
-
-// Slots bound how many steps are judged at a time. A step takes a slot only while it is
-// judged: not while it waits for a key, for a step before it, or to be submitted again. A
-// host that does not answer therefore takes no slot that the steps of other users need.
-type Slots chan struct{}
-
-// NewSlots returns a number of slots, all free.
-func NewSlots(number int) Slots { return make(Slots, number) }
-
-// Do calls a function in a slot, for which it waits until ctx ends.
-func (s Slots) Do(ctx context.Context, do func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
-	select {
-	case s <- struct{}{}:
-	case <-ctx.Done():
-		return federation.Judgement{}, context.Cause(ctx)
-	}
-	defer func() { <-s }()
-	return do(ctx)
-}
-
 // Outlive returns a context in which steps are submitted that were read before ctx
 // ended: it ends a little later, or when the caller cancels it.
 func Outlive(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
@@ -69,12 +46,12 @@ func comeLater(ev federation.Event, stranger *federation.StrangerError) *federat
 // also one for want of a key, and so is an error that a retry does not help. It blocks
 // until then or until ctx ends.
 func SubmitWithRetry(
-	ctx context.Context, log *slog.Logger, slots Slots, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
+	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
 ) (federation.Judgement, error) {
 	waits := backoff.NewExponentialBackOff()
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
 	once := func() (federation.Judgement, error) {
-		answer, err := slots.Do(ctx, ask)
+		answer, err := ask(ctx)
 		_, notNow := errors.AsType[*federation.UnavailableError](err)
 		if stranger, ok := errors.AsType[*federation.StrangerError](err); ok {
 			err = comeLater(ev, stranger)

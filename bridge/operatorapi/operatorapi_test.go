@@ -47,8 +47,6 @@ type gateway struct {
 	dry     []bool // of the removals of blocks
 }
 
-func (*gateway) FetchKey(context.Context, federation.Event) {} // every key of these tests is at hand
-
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.err != nil {
 		return federation.Judgement{}, g.err

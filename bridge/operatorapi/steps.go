@@ -52,7 +52,6 @@ func (o *Operator) take(ctx context.Context, body route.Body[Ask], verb federati
 	if err != nil {
 		return Filed{}, err
 	}
-	o.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := o.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits

@@ -249,7 +249,6 @@ func (a *Access) file(ctx context.Context, q ask) (Filed, error) {
 	if err != nil {
 		return Filed{}, &unwrittenError{err}
 	}
-	a.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := a.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits

@@ -42,6 +42,11 @@ func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bo
 
 // Relay implements [bridge.Messages].
 func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
+	leave, err := g.links.enter(ctx, c.Arrival.Link)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ev := federation.Event{
 		ID: c.ID, Handoff: federation.ChatOrder(c.Arrival.Link, c.Venue), Verb: federation.Message, Kind: federation.Kind(federation.Message),
 		For: c.From, Venue: c.Venue, Note: c.Text, ReplyTo: c.About.String(), Provenance: federation.Vouched, Arrival: c.Arrival,

@@ -108,7 +108,6 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 	if err != nil {
 		return federation.Judgement{}, err
 	}
-	h.Gateway.FetchKey(ctx, ev)
 	judged, err := h.Gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
 		h.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
@@ -123,7 +122,6 @@ func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Rul
 	if err != nil {
 		return federation.Judgement{}, err
 	}
-	h.Gateway.FetchKey(ctx, ev)
 	judged, err := h.Gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != h.homeID() {
 		h.locator.LearnFromStep(ctx, ev, r.Home, time.Now())

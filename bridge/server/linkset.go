@@ -36,12 +36,17 @@ type Source interface {
 	Same(other Source) bool
 }
 
+// judgedAtOnce bounds the steps of one link that are judged at a time: enough for their commits to
+// share an fsync, and so few that the steps of other links do not wait for them.
+const judgedAtOnce = 64
+
 // running is a link that its supervisor keeps running.
 type running struct {
 	Entry
 	supervisor *bridge.Supervisor
 	lease      lease
 	power      power
+	judging    chan struct{} // has a token for each step of the link that is judged now
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -118,7 +123,7 @@ func (r *running) same(entry Entry) bool {
 func (l *LinkSet) open(entry Entry) *running {
 	r := &running{
 		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.Wakes, l.deps.Metrics, l.deps.Log),
-		lease: lease{asked: time.Now()}, done: make(chan struct{}),
+		lease: lease{asked: time.Now()}, judging: make(chan struct{}, judgedAtOnce), done: make(chan struct{}),
 	}
 	r.supervisor.Trace(l.deps.Tracer)
 	if l.deps.Lost != nil {
@@ -290,6 +295,21 @@ func (l *LinkSet) expect(id federation.EventID, links []string) {
 		if r := l.current.Load().named[name]; r != nil {
 			r.supervisor.Fresh(id)
 		}
+	}
+}
+
+// enter waits until a step of a link may be judged. The caller calls leave after it was judged. The
+// error is that of ctx.
+func (l *LinkSet) enter(ctx context.Context, link string) (leave func(), err error) {
+	r := l.current.Load().named[link]
+	if r == nil {
+		return func() {}, nil
+	}
+	select {
+	case r.judging <- struct{}{}:
+		return func() { <-r.judging }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -23,8 +23,12 @@ var _ bridge.Messages = (*Gateway)(nil)
 
 // Say implements [bridge.Messages].
 func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error) {
-	now := time.Now()
-	said, ev, err := g.say(ctx, m, now)
+	leave, err := g.links.enter(ctx, m.Arrival.Link)
+	if err != nil {
+		return bridge.Said{}, err
+	}
+	defer leave()
+	said, ev, err := g.say(ctx, m, time.Now())
 	err = withoutHandoff(err)
 	g.noteMessage(ctx, ev, said, err)
 	if err != nil || said.Known {

@@ -12,8 +12,9 @@ import (
 	"baton/federation/signing"
 )
 
-// Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
-// signature is verified, so that garbage costs the sender's rate and little else.
+// Submit implements [bridge.Gateway]: admit, key, and then the road of [home.Home.Submit]; the wakes
+// are last. A step counts in the rate of its address before its key is looked up and its signature is
+// verified, so that garbage costs the sender's rate and little else.
 func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged federation.Judgement, err error) {
 	now, came := time.Now(), ev
 	if g.deps.Tracer != nil {
@@ -34,7 +35,12 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		return federation.Judgement{}, refused
 	}
 	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
-	judged, err = g.home.Load().Submit(ctx, ev, now)
+	leave, err := g.awaitTurn(ctx, ev)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	judged, err = g.home.Load().Submit(ctx, ev, time.Now())
+	leave()
 	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
 	}
@@ -82,23 +88,16 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 	return to, err
 }
 
-// FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
-// steps left, it fetches nothing: Submit will refuse the step.
-func (g *Gateway) FetchKey(ctx context.Context, ev federation.Event) {
-	from := stepSource(ev)
-	from.Address = bridge.SubnetFrom(ctx)
-	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != OperatorLink {
-		return
-	}
-	if has := g.deps.Addresses.Left(bridge.SubnetFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
-		return
-	}
+// awaitTurn waits for the key of a step, for a second at most, and then for its turn among the steps
+// of its link. The caller calls leave after the step was judged. The error is that of ctx.
+func (g *Gateway) awaitTurn(ctx context.Context, ev federation.Event) (leave func(), err error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
 	}
+	return g.links.enter(ctx, ev.Arrival.Link)
 }
 
-// seekKey is FetchKey for a caller that does not wait.
+// seekKey starts the look-up of the key of a step that is not at hand. It does not block.
 func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Seek(ctx, q)
@@ -243,7 +242,12 @@ func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.R
 			return federation.Judgement{}, err
 		}
 	}
+	leave, err := g.awaitTurn(ctx, ev)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
 	judged, err = g.home.Load().Ruled(ctx, ev, r, time.Now())
+	leave()
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)
 	switch {

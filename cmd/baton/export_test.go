@@ -82,9 +82,6 @@ func (s Still) Submit(ctx context.Context, ev federation.Event) error {
 	return err
 }
 
-// FetchKey does what a link does before it submits a step.
-func (s Still) FetchKey(ctx context.Context, ev federation.Event) { s.Gateway.FetchKey(ctx, ev) }
-
 // Watch looks which deliveries take long.
 func (s Still) Watch(ctx context.Context, now time.Time) error {
 	return s.Gateway.CheckDeliveries(ctx, now)

@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/irc"
 	"baton/federation"
 )
 
 func TestFreeqUsersWhoseKeysAreAtASilentHostDelayNoOther(t *testing.T) {
 	t.Parallel()
 	w := newFreeqWorld(t, fmt.Sprintf("[identity]\nplc_url = \"http://%s\"\n", newSilent(t).addr))
-	for i := range irc.LinkSlots + 4 {
+	for i := range 20 {
 		name := string(rune('a' + i))
 		mallory := w.server.Join("mallory"+name, federation.DID("did:plc:"+strings.Repeat(name, 24)), seeded("mallory"))
 		if _, err := mallory.Offer(channel, "", "slow"); err != nil {

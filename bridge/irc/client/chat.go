@@ -75,7 +75,7 @@ func (s *server) fileChat(ctx context.Context) {
 	for {
 		select {
 		case line := <-s.chat:
-			_, err := irc.SubmitWithRetry(submitting, s.log, s.judges, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+			_, err := irc.SubmitWithRetry(submitting, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 				return federation.Judgement{}, irc.Relay(ctx, s.link.ports, line.chat)
 			})
 			line.filed <- err
@@ -188,7 +188,7 @@ func evidence(m message) string {
 // speak files text, and reports whether the nick is one of a participant. It may not be called
 // by the owner.
 func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known bool, err error) {
-	_, err = irc.SubmitWithRetry(ctx, s.log, s.judges, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
 		if to.To == "" {
 			did, err := s.link.ports.Bindings.Participant(ctx, fold(nick))

@@ -38,17 +38,14 @@ type gateway struct {
 	answer func(ev federation.Event) error
 	views  map[federation.HandoffID]federation.View
 	bound  map[string]federation.BoundName
-	// fetch looks up keys; nil where every key is at hand. It is set before the link runs.
+	// fetch waits for keys; nil if every key is at hand. It is set before the link runs.
 	fetch func(ctx context.Context, ev federation.Event)
 }
 
-func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.fetch != nil {
 		g.fetch(ctx, ev)
 	}
-}
-
-func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Judgement, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.answer != nil {

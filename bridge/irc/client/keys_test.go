@@ -31,7 +31,7 @@ func (p *peer) offer(t *testing.T, n int) {
 
 func TestClientsThatWaitForKeysDelayNoOther(t *testing.T) {
 	t.Parallel()
-	const slow = 70 // more than are judged at a time
+	const slow = 70
 	h := open(t, testConfig())
 	begun, release := make(chan struct{}, slow), make(chan struct{})
 	h.gateway.fetch = func(ctx context.Context, ev federation.Event) {
@@ -52,22 +52,4 @@ func TestClientsThatWaitForKeysDelayNoOther(t *testing.T) {
 	quick.offer(t, slow+1)
 	quick.until(t, "*:quick!* TAGMSG #ops") // the echo of what was filed
 	close(release)
-}
-
-func TestAStepWaitsForItsKeyBeforeItIsSubmitted(t *testing.T) {
-	t.Parallel()
-	h := open(t, testConfig())
-	fetched := false
-	h.gateway.fetch = func(context.Context, federation.Event) { fetched = true }
-	h.gateway.answer = func(ev federation.Event) error {
-		if !fetched {
-			return federation.Refuse(ev, federation.SignatureUnverifiable, "")
-		}
-		return nil
-	}
-	h.run(t)
-	p := dial(t, h.addr)
-	p.loginAs(t, "ada")
-	p.offer(t, 1)
-	p.until(t, "*:ada!* TAGMSG #ops")
 }

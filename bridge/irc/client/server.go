@@ -13,7 +13,6 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
 	"baton/federation"
 	"baton/federation/fault"
 )
@@ -50,7 +49,6 @@ type server struct {
 	listed    []string                  // capabilities, as clients were told them
 	batches   uint64                    // given out
 
-	judges  irc.Slots     // of steps
 	lookups chan struct{} // one token for each inquiry into the past
 
 	chat chan *chatLine // of channels that links relay, to be filed in this order
@@ -68,7 +66,7 @@ func newServer(l *Link, ports []port) *server {
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
 		missed:  map[string]federation.DID{},
-		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), chat: make(chan *chatLine, maxChatLines), todo: make(chan func()), ended: make(chan struct{}),
+		lookups: make(chan struct{}, maxLookups), chat: make(chan *chatLine, maxChatLines), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
 	s.listed = l.listed(versionWithValues, nil)

@@ -11,10 +11,6 @@ import (
 	"baton/federation"
 )
 
-// maxJudges bounds the steps that are judged at a time: enough for their commits to
-// share an fsync.
-const maxJudges = 64
-
 // inbound is one step of a client on its way to the gateway.
 type inbound struct {
 	ev      federation.Event
@@ -108,13 +104,11 @@ func (s *server) addressee(target string) federation.DID {
 	return s.remotes.dids[fold(target)]
 }
 
-// judge submits a step, once its key is there. It takes a slot only then. It is called by
-// the reader of its client.
+// judge submits a step. It is called by the reader of its client.
 func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	submitting, cancel := irc.Outlive(ctx)
 	defer cancel()
-	s.link.ports.Gateway.FetchKey(ctx, in.ev)
-	return irc.SubmitWithRetry(submitting, s.log, s.judges, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	return irc.SubmitWithRetry(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is looked up here, because

@@ -61,7 +61,6 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 	if in.chat != nil {
 		return s.relay(ctx, in)
 	}
-	s.link.deps.Gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"testing"
 
-	"baton/bridge/irc"
 	"baton/federation"
 )
 
-func TestStepsThatWaitForKeysTakeNoSlot(t *testing.T) {
+func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
+	const slowSteps = 20
 	h := newHouse(t)
-	begun, release := make(chan struct{}, irc.LinkSlots+4), make(chan struct{})
+	begun, release := make(chan struct{}, slowSteps), make(chan struct{})
 	mallory, key := person("mallory")
 	h.gateway.fetch = func(_ context.Context, ev federation.Event) {
 		if ev.From == mallory {
@@ -22,7 +22,7 @@ func TestStepsThatWaitForKeysTakeNoSlot(t *testing.T) {
 	h.run(t)
 	scout, _ := person("scout")
 	slow := h.server.Join("mallory", mallory, key)
-	for i := range irc.LinkSlots + 4 {
+	for i := range slowSteps {
 		if _, err := slow.Offer(channel, scout, fmt.Sprintf("slow %d", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -35,17 +35,17 @@ func TestStepsThatWaitForKeysTakeNoSlot(t *testing.T) {
 		t.Errorf("the first step that was judged is %q, want that of alice", ev.Title)
 	}
 	close(release)
-	for range irc.LinkSlots + 4 {
+	for range slowSteps {
 		h.gateway.next(t)
 	}
 }
 
-func TestTheEndOfALinkEndsTheWaitsForKeysAndLosesNoStep(t *testing.T) {
+func TestTheEndOfALinkLosesNoStepThatWaitsForItsKey(t *testing.T) {
 	h := newHouse(t)
-	begun := make(chan struct{}, 1)
-	h.gateway.fetch = func(ctx context.Context, _ federation.Event) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	h.gateway.fetch = func(context.Context, federation.Event) {
 		begun <- struct{}{}
-		<-ctx.Done()
+		<-release
 	}
 	h.run(t)
 	scout, _ := person("scout")
@@ -59,6 +59,7 @@ func TestTheEndOfALinkEndsTheWaitsForKeysAndLosesNoStep(t *testing.T) {
 	case <-patient(t).Done():
 		t.Fatal("the loss of the connection was not told")
 	}
+	close(release)
 	if ev := h.gateway.next(t); ev.Title != "read before the end" {
 		t.Errorf("filed %q", ev.Title)
 	}

@@ -54,7 +54,7 @@ type gateway struct {
 	links    map[federation.DID]string // on which people were seen; set before the link runs
 	// duplicates says that all was filed before.
 	duplicates bool
-	// fetch looks up keys; nil where every key is at hand. It is set before the link runs.
+	// fetch waits for keys; nil if every key is at hand. It is set before the link runs.
 	fetch func(ctx context.Context, ev federation.Event)
 }
 
@@ -65,13 +65,10 @@ func newGateway() *gateway {
 	}
 }
 
-func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.fetch != nil {
 		g.fetch(ctx, ev)
 	}
-}
-
-func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.answer != nil {
 		if err := g.answer(ctx, ev); err != nil {
 			return federation.Judgement{}, err

@@ -76,8 +76,6 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		err := s.relay(in)
 		return func() { s.relayed(ctx, in, err) }
 	}
-	gateway := s.link.ports.Gateway
-	gateway.FetchKey(s.Asking, in.ev) //nolint:contextcheck // ends with the connection
 	if in.after != nil {
 		s.awaitOffer(in)
 	}
@@ -85,7 +83,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		if err := s.attribute(ctx, in); err != nil {
 			return federation.Judgement{}, err
 		}
-		return gateway.Submit(ctx, in.ev)
+		return s.link.ports.Gateway.Submit(ctx, in.ev)
 	})
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"baton/bridge/bridgetest"
-	"baton/bridge/irc"
 	"baton/federation"
 )
 
 // slowKeys makes key lookups of a gateway wait, except for bob's, until the test releases
-// them or the link gives up.
+// them or their context ends.
 func slowKeys(h house, begun chan<- string, release <-chan struct{}) {
 	h.gateway.fetch = func(ctx context.Context, ev federation.Event) {
 		if ev.Arrival.Name == "bob" || ev.Verb != federation.Offer {
@@ -44,8 +43,8 @@ func crowded(t *testing.T, others int) (h house, peer *bridgetest.IRCd, begun ch
 	return h, peer, begun, release
 }
 
-func TestStepsThatWaitForKeysTakeNoSlot(t *testing.T) {
-	const others = irc.LinkSlots + 4
+func TestStepsThatWaitForKeysDelayNoOther(t *testing.T) {
+	const others = 20
 	h, peer, begun, release := crowded(t, others)
 	for i := range others {
 		peer.Tagmsg(fmt.Sprintf("slow%d", i), "#ops", offerTags())
@@ -61,8 +60,8 @@ func TestStepsThatWaitForKeysTakeNoSlot(t *testing.T) {
 	}
 }
 
-func TestStepsThatWaitForAnOfferTakeNoSlot(t *testing.T) {
-	const others = irc.LinkSlots + 4
+func TestStepsThatWaitForAnOfferDelayNoOther(t *testing.T) {
+	const others = 20
 	h, peer, begun, release := crowded(t, others)
 	offer := offerTags()
 	peer.Tagmsg("alice", "#ops", offer)
@@ -85,13 +84,11 @@ func TestStepsThatWaitForAnOfferTakeNoSlot(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALinkIsToldAtOnceAndEndsTheWaitsForKeys(t *testing.T) {
+func TestTheEndOfALinkIsToldBeforeItsStepsAreJudged(t *testing.T) {
 	peer := listen(t, peerConfig())
 	h := newHouse(t, testConfig(peer.Addr()))
-	begun := make(chan string, 8)
-	slowKeys(h, begun, nil)
-	held := make(chan struct{})
-	h.gateway.answer = func(context.Context, federation.Event) error { <-held; return nil }
+	begun, release := make(chan string, 8), make(chan struct{})
+	slowKeys(h, begun, release)
 	ended := make(chan error, 1)
 	go func() { ended <- h.link.Run(t.Context(), func() {}) }()
 	if err := peer.Linked(waiting(t)); err != nil {
@@ -105,7 +102,7 @@ func TestTheEndOfALinkIsToldAtOnceAndEndsTheWaitsForKeys(t *testing.T) {
 	case <-waiting(t).Done():
 		t.Fatal("the loss of the connection was not told")
 	}
-	close(held)
+	close(release)
 	if got := h.gateway.next(t).Arrival; got.MessageID != want {
 		t.Errorf("filed %+v, want the step that was read before the end", got)
 	}
