@@ -164,7 +164,7 @@ func (d *IRCd) Close() {
 	}
 	d.mu.Lock()
 	d.closed = true
-	for conn := range d.open { // also those that are not linked yet
+	for conn := range d.open { // also before they are linked
 		_ = conn.Close()
 	}
 	d.mu.Unlock()

@@ -144,23 +144,23 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 		if err != nil {
 			return judged, err
 		}
-		ctx = context.WithoutCancel(ctx)
+		written := context.WithoutCancel(ctx)
 		switch d.Action {
 		case Repeat:
 			judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
 		case Dispute:
-			return judged, h.dispute(ctx, d, now)
+			return judged, h.dispute(written, d, now)
 		case Confirm: // the step that waited for this receipt is judged from here on
 			sub = Submission{Event: d.Event, Since: now, By: Receipt}
 			continue
 		case Await:
-			if err = h.Log.Await(ctx, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
+			if err = h.Log.Await(written, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
 				judged.Entry, judged.Awaits = federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}, true
 			}
 		case File:
 			var to federation.Fanout
-			if to, err = h.route(ctx, d); err == nil {
-				judged, err = h.commit(ctx, judged, d, to, now)
+			if to, err = h.route(written, d); err == nil {
+				judged, err = h.commit(written, judged, d, to, now)
 			}
 		}
 		switch {
@@ -173,7 +173,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 			h.Strangers.Count(judged.Newcomer, address, now, h.Limits.Strangers.DIDs)
 		}
 		if sub.By == Receipt {
-			err = h.Drop(ctx, sub.Event)
+			err = h.Drop(written, sub.Event)
 		}
 		return judged, err
 	}

@@ -360,15 +360,15 @@ func (e *erasure) targets(done *federation.Erasing) []target {
 
 // eventTargets are the rows that are erased with events, and the evidence behind these.
 func (e *erasure) eventTargets(done *federation.Erasing) []target {
-	both, handoffs := []any{e.dids, e.handoffs}, []any{e.handoffs}
+	both, steps := []any{e.dids, e.handoffs}, []any{e.handoffs}
 	const those = `IN (SELECT value FROM json_each(?1))`
 	return []target{
-		{count: &done.Documents, table: `event e`, where: `e.handoff ` + those + ` AND e.state <> 'said' AND e.body ->> 'erased' IS NULL`, args: handoffs},
+		{count: &done.Documents, table: `event e`, where: `e.handoff ` + those + ` AND e.state <> 'said' AND e.body ->> 'erased' IS NULL`, args: steps},
 		{count: &done.Messages, table: `event e`, where: `e.body ->> 'erased' IS NULL AND ` + saidOfThem, args: both},
 		{count: &done.Waiting, table: `outbox f JOIN event e ON e.seq = f.event`, where: eraseOfThem, args: both},
 		{count: &done.Waiting, table: `inbox i JOIN event e ON e.seq = i.event`, where: `i.waiting IS NOT NULL AND (` + eraseOfThem + `)`, args: both},
 		{count: &done.Waiting, table: `dead d JOIN event e ON e.seq = d.event`, where: eraseOfThem, args: both},
-		{count: &done.Evidence, table: `evidence v`, where: `v.handoff ` + those, args: handoffs, drop: dropped{all: true}},
+		{count: &done.Evidence, table: `evidence v`, where: `v.handoff ` + those, args: steps, drop: dropped{all: true}},
 	}
 }
 

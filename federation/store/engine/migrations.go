@@ -239,7 +239,7 @@ type Estimate struct {
 }
 
 // estimate returns what the migration of a record in a file takes.
-func estimate(ctx context.Context, db *sql.DB, path string) (*Estimate, error) {
+func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error) {
 	e := &Estimate{}
 	err := db.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
 	if err != nil {
@@ -254,8 +254,8 @@ func estimate(ctx context.Context, db *sql.DB, path string) (*Estimate, error) {
 		return nil, Failure(err)
 	}
 	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(path), &disk); err != nil {
-		return nil, fmt.Errorf("measure %s: %w", filepath.Dir(path), err)
+	if err := unix.Statfs(filepath.Dir(record), &disk); err != nil {
+		return nil, fmt.Errorf("measure %s: %w", filepath.Dir(record), err)
 	}
 	e.Free = int64(disk.Bavail * uint64(disk.Bsize)) //nolint:gosec // no disk has so many bytes
 	e.Needs, e.Seconds = 2*e.Bytes, float64(e.Bytes)/copyRate

@@ -1,0 +1,41 @@
+package federation
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"filippo.io/edwards25519"
+)
+
+// Errors of [ParsePublicKey]. Bytes that are not the one encoding of a point of
+// Ed25519 give ErrKeyEncoding. ErrWeakKey is the error for a point of small order: a
+// signature that verifies under it needs no private key.
+var (
+	ErrKeyEncoding = errors.New("federation: not a canonical Ed25519 public key")
+	ErrWeakKey     = errors.New("federation: an Ed25519 public key of small order proves nothing")
+)
+
+// ParsePublicKey returns the Ed25519 key that raw encodes. Each key that enters the
+// program from outside is parsed here, whatever format carried it, because
+// [ed25519.Verify] also accepts other encodings of a point and points of small order.
+// The result does not share memory with raw.
+//
+// spec: RFC 8032 §5.1.3
+func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
+	if len(raw) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("%w: %d bytes, want %d", ErrKeyEncoding, len(raw), ed25519.PublicKeySize)
+	}
+	point, err := new(edwards25519.Point).SetBytes(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no point of the curve", ErrKeyEncoding)
+	}
+	if !bytes.Equal(point.Bytes(), raw) {
+		return nil, fmt.Errorf("%w: another encoding of a point", ErrKeyEncoding)
+	}
+	if new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1 {
+		return nil, ErrWeakKey
+	}
+	return bytes.Clone(raw), nil
+}
