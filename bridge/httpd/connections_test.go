@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds every wait of these tests; none takes nearly as long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // bounded is a server with limits. Its handler answers at once, but for /wait, which it
 // answers when the test lets it.

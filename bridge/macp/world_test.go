@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what happens by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // table is a table that has been read.
 type table macp.Config

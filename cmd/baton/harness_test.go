@@ -27,7 +27,7 @@ const program = "baton"
 // Waits for what happens on its own. A wait that is needed takes a second or two,
 // because an idle InspIRCd wakes once a second; the rest is for a busy machine.
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	lookEach = 10 * time.Millisecond
 )
 

@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // open returns the relay of a gateway that is alone.
 func open(*testing.T) *relay.Relay { return relay.Local() }

@@ -37,7 +37,7 @@ const (
 )
 
 // patience bounds every wait of these tests; none takes nearly as long.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // gateway is a bridge.Gateway that keeps what it is given.
 type gateway struct {

@@ -21,7 +21,7 @@ const (
 	homeName = "gw.bench.example"
 	channel  = "#bench"
 	// The patience bounds what takes milliseconds on an idle machine.
-	patience = 30 * time.Second
+	patience = time.Minute
 	// An event that is awaited is looked for at this interval.
 	lookEach = time.Millisecond
 )
