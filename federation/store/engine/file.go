@@ -124,6 +124,11 @@ func Lock(path string) (io.Closer, error) {
 	return lock, nil
 }
 
+// lockWait is how long a lock is waited for. A program that another goroutine of this process starts
+// shares the locks of the files that are open then, until it executes: a lock that was just released
+// is held for some milliseconds more.
+const lockWait = time.Second
+
 // lockFile takes a lock that ends with this process. The file stays: to remove it
 // would let two processes lock two files of one name.
 func lockFile(path string) (*os.File, error) {
@@ -131,13 +136,19 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
+	for late := time.Now().Add(lockWait); ; time.Sleep(lockWait / 100) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+		case time.Now().Before(late):
+			continue
+		default:
 			err = errors.New("another process has it open")
 		}
 		return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
 	}
-	return f, nil
 }
 
 // NotRecord says plainly what SQLite says of a file that is something else.
