@@ -182,8 +182,7 @@ func conforms(value any, t reflect.Type, tag reflect.StructTag) error {
 	}
 	if enum := tag.Get("enum"); enum != "" {
 		if text, ok := value.(string); !ok || !slices.Contains(strings.Split(enum, ","), text) {
-			allowed := strconv.Quote(strings.Join(strings.Split(enum, ","), `","`))
-			return errors.New("value is not one of the allowed values [" + strings.ReplaceAll(allowed, `\"`, `"`) + "]")
+			return errors.New(`value is not one of the allowed values ["` + strings.ReplaceAll(enum, ",", `","`) + `"]`)
 		}
 	}
 	switch v := value.(type) {

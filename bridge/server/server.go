@@ -10,8 +10,8 @@
 // judges deferred steps again, ends deliveries that waited for too long, informs signers about
 // their steps, and prunes the record.
 //
-// A Gateway knows links by the interfaces of package bridge, and the record by small ports. It
-// opens nothing: the Server passes the open parts to it. All methods may be called concurrently,
+// A Gateway knows links by the interfaces of package bridge, and takes the record as it is. It opens
+// nothing: the Server passes the open parts to it. All methods may be called concurrently,
 // except [Gateway.Configure] and [LinkSet.Apply], which one goroutine calls at a time.
 package server
 

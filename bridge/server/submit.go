@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/home"
 	"baton/federation/signing"
 )
 
@@ -35,12 +36,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (judged feder
 		return federation.Judgement{}, refused
 	}
 	g.links.probe(ev.Arrival.Link, ev.Actor()) // its peer is there
-	leave, err := g.awaitTurn(ctx, ev)
-	if err != nil {
-		return federation.Judgement{}, err
-	}
-	judged, err = g.home.Load().Submit(ctx, ev, time.Now())
-	leave()
+	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.Submit(ctx, ev, time.Now()) })
 	if err == nil && judged.Awaits && !judged.Duplicate {
 		err = g.admitted(ctx, judged)
 	}
@@ -88,13 +84,18 @@ func (g *Gateway) Route(ctx context.Context, ev federation.Event, after federati
 	return to, err
 }
 
-// awaitTurn waits for the key of a step, for a second at most, and then for its turn among the steps
-// of its link. The caller calls leave after the step was judged. The error is that of ctx.
-func (g *Gateway) awaitTurn(ctx context.Context, ev federation.Event) (leave func(), err error) {
+// inTurn waits for the key of a step, for a second at most, and then for the turn of the step among
+// those of its link, in which the home judges it. If ctx ends before, the error is that of ctx.
+func (g *Gateway) inTurn(ctx context.Context, ev federation.Event, judge func(*home.Home) (federation.Judgement, error)) (federation.Judgement, error) {
 	if q, ok := signing.Query(ev); ok {
 		g.deps.Keys.Await(ctx, q)
 	}
-	return g.links.enter(ctx, ev.Arrival.Link)
+	leave, err := g.links.enter(ctx, ev.Arrival.Link)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	defer leave() // a panic ends the turn too
+	return judge(g.home.Load())
 }
 
 // seekKey starts the look-up of the key of a step that is not at hand. It does not block.
@@ -242,12 +243,7 @@ func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.R
 			return federation.Judgement{}, err
 		}
 	}
-	leave, err := g.awaitTurn(ctx, ev)
-	if err != nil {
-		return federation.Judgement{}, err
-	}
-	judged, err = g.home.Load().Ruled(ctx, ev, r, time.Now())
-	leave()
+	judged, err = g.inTurn(ctx, ev, func(h *home.Home) (federation.Judgement, error) { return h.Ruled(ctx, ev, r, time.Now()) })
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)
 	switch {

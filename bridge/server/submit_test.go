@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"baton/bridge/server"
 	"baton/federation"
+	"baton/federation/fault"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/store/storetest"
@@ -31,6 +33,15 @@ func (k *slowKeys) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicK
 	return nil, &federation.UnavailableError{What: "the host of the key"}
 }
 
+// unverified returns a step that came by a link, whose key no source has.
+func unverified(link string) federation.Event {
+	ev := federation.Event{
+		From: "did:web:away.test", Kind: federation.Handoff, Verb: federation.Offer, Handoff: federationtest.ID(1), Venue: "#ops", Arrival: federation.Arrival{Link: link},
+	}
+	ev.Signature.Text = "ed25519:" + base64.RawURLEncoding.EncodeToString(make([]byte, ed25519.SignatureSize))
+	return ev
+}
+
 func TestALinkHasABoundedNumberOfStepsJudgedAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, steps = 64, 100
@@ -39,11 +50,7 @@ func TestALinkHasABoundedNumberOfStepsJudgedAtATime(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		g.Links().Apply(ctx, []server.Entry{{Link: &fakeLink{name: "lab"}}, {Link: &fakeLink{name: "other"}}})
 		submit := func(ctx context.Context, link string) error {
-			ev := federation.Event{
-				From: "did:web:away.test", Kind: federation.Handoff, Verb: federation.Offer, Handoff: federationtest.ID(1), Venue: "#ops", Arrival: federation.Arrival{Link: link},
-			}
-			ev.Signature.Text = "ed25519:" + base64.RawURLEncoding.EncodeToString(make([]byte, ed25519.SignatureSize))
-			_, err := g.Submit(ctx, ev)
+			_, err := g.Submit(ctx, unverified(link))
 			return err
 		}
 		for range steps {
@@ -67,6 +74,32 @@ func TestALinkHasABoundedNumberOfStepsJudgedAtATime(t *testing.T) {
 		synctest.Wait()
 		if n := keys.waiting.Load(); n != 0 {
 			t.Errorf("%d steps are still judged", n)
+		}
+		end()
+		g.Links().Stop()
+	})
+}
+
+// brokenKeys is a source of keys that panics.
+type brokenKeys struct{ federation.KeySource }
+
+func (brokenKeys) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	panic("a fault")
+}
+
+// Links contain the panics of their steps: a turn that such a step kept would be lost for good.
+func TestAStepWhoseJudgementPanicsEndsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 64
+		g := newGateway(storetest.Open(t), func(_ *server.Deps, h *home.Home) { h.Keys = brokenKeys{} })
+		ctx, end := context.WithCancel(t.Context())
+		g.Links().Apply(ctx, []server.Entry{{Link: &fakeLink{name: "lab"}}})
+		for range bound + 1 {
+			late, stop := context.WithTimeout(ctx, time.Minute)
+			err := fault.Catch(func() error { _, err := g.Submit(late, unverified("lab")); return err })
+			if stop(); errors.Is(err, context.DeadlineExceeded) || err == nil {
+				t.Fatalf("a step waits for its turn in vain: %v", err)
+			}
 		}
 		end()
 		g.Links().Stop()
