@@ -22,7 +22,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 	"baton/translate/dialect"
@@ -121,8 +121,8 @@ func (p *Participants) Owner(ctx context.Context, did federation.DID) (federatio
 	return p.owners().Owner(ctx, did)
 }
 
-func (p *Participants) owners() mailbox.Owners {
-	return mailbox.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
+func (p *Participants) owners() routing.Owners {
+	return routing.Owners{Record: p.Record, Kept: SeededKey, DIDKey: identity.ParseKeyDID}
 }
 
 // keptKeys has no links, and records the kept keys of the parties.

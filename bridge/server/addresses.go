@@ -11,7 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 )
 
 // Same implements [bridge.Gateway].
@@ -301,7 +301,7 @@ func (g *Gateway) homeOf(ctx context.Context, at federation.MailboxLocation) (ou
 	if err == nil && !others {
 		err = unknown
 	}
-	return mailbox.Unrouted, err
+	return routing.Unrouted, err
 }
 
 // outboxOf returns the outbox of another home, or the one for homes that are no peers now.
@@ -309,7 +309,7 @@ func (g *Gateway) outboxOf(home federation.HomeID) string {
 	if g.links.isHome(string(home)) {
 		return string(home)
 	}
-	return mailbox.Unrouted
+	return routing.Unrouted
 }
 
 // known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a

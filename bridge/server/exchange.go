@@ -101,7 +101,7 @@ func (h *homes) openHome(known federation.KnownHome) Entry {
 	return openedPeer(peer, configs.Table{}, true)
 }
 
-// openUnrouted returns the link of the outbox [mailbox.Unrouted].
+// openUnrouted returns the link of the outbox [routing.Unrouted].
 func (h *homes) openUnrouted() Entry {
 	return Entry{Link: Unrouted{Locator: h.locator}}
 }

@@ -17,7 +17,7 @@ import (
 	"baton/bridge/server"
 	"baton/federation"
 	"baton/federation/home"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
@@ -45,7 +45,7 @@ func TestRunContainsFaultsOfJobsAndTasks(t *testing.T) {
 		g := newGateway(record, func(d *server.Deps, _ *home.Home) {
 			d.Clock, d.Metrics, d.Log = clock, metrics, slog.New(slog.NewTextHandler(log, nil))
 			d.Links = server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: opened.RunExclusive, Wakes: d.Wakes, Metrics: d.Metrics, Log: d.Log})
-			d.Locator = mailbox.New(mailbox.Config{Peers: server.HomeLinks{Links: d.Links}, Outboxes: struct{ mailbox.Outboxes }{}}) // a call panics
+			d.Locator = routing.New(routing.Config{Peers: server.HomeLinks{Links: d.Links}, Outboxes: struct{ routing.Outboxes }{}}) // a call panics
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		g.Links().Apply(ctx, []server.Entry{{Link: fakeNotifier{&fakeLink{name: "lab"}}}})

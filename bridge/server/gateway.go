@@ -10,7 +10,7 @@ import (
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/home"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 )
 
@@ -28,14 +28,14 @@ type Deps struct {
 	Record registry.Bound
 	Links  *LinkSet
 	// Locator is that of the mailboxes here and at the homes of Links.
-	Locator *mailbox.Locator
+	Locator *routing.Locator
 	Clock   *Clock // time by which rows expire; nil for the wall clock
 
 	Keys      *KeyLookups
 	Addresses credential.Addresses // counts the steps of each client address
 	DIDs      *home.Rates
 	Strangers *home.Strangers
-	Owners    mailbox.Owners
+	Owners    routing.Owners
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept func(name string) federation.SigningKey
 	// PublicURL is where the gateway serves the originals behind messages.

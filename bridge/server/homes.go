@@ -12,8 +12,8 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/federation"
-	"baton/federation/mailbox"
 	"baton/federation/peering"
+	"baton/federation/routing"
 	"baton/federation/signing"
 )
 
@@ -32,12 +32,12 @@ type HomeLink interface {
 	ReportOffence(ctx context.Context, kind federation.OffenceKind, why string)
 }
 
-// HomeLinks is the links to other homes in a [LinkSet]. It implements [mailbox.Peers].
+// HomeLinks is the links to other homes in a [LinkSet]. It implements [routing.Peers].
 type HomeLinks struct{ Links *LinkSet }
 
-// All implements [mailbox.Peers].
-func (h HomeLinks) All() iter.Seq[mailbox.Peer] {
-	return func(yield func(mailbox.Peer) bool) {
+// All implements [routing.Peers].
+func (h HomeLinks) All() iter.Seq[routing.Peer] {
+	return func(yield func(routing.Peer) bool) {
 		for _, r := range h.Links.current.Load().all {
 			if home, ok := r.Link.(HomeLink); ok && !yield(mailboxPeer(home)) {
 				return
@@ -46,17 +46,17 @@ func (h HomeLinks) All() iter.Seq[mailbox.Peer] {
 	}
 }
 
-// Peer implements [mailbox.Peers].
-func (h HomeLinks) Peer(home federation.HomeID) (mailbox.Peer, bool) {
+// Peer implements [routing.Peers].
+func (h HomeLinks) Peer(home federation.HomeID) (routing.Peer, bool) {
 	link, err := h.linked(home)
 	if err != nil {
-		return mailbox.Peer{}, false
+		return routing.Peer{}, false
 	}
 	return mailboxPeer(link), true
 }
 
-func mailboxPeer(home HomeLink) mailbox.Peer {
-	return mailbox.Peer{Home: home.Home(), URL: home.Known().URL, Blocked: home.Blocked()}
+func mailboxPeer(home HomeLink) routing.Peer {
+	return routing.Peer{Home: home.Home(), URL: home.Known().URL, Blocked: home.Blocked()}
 }
 
 func (h HomeLinks) linked(home federation.HomeID) (HomeLink, error) { //nolint:ireturn // the type is of package relay
@@ -67,7 +67,7 @@ func (h HomeLinks) linked(home federation.HomeID) (HomeLink, error) { //nolint:i
 	return link, nil
 }
 
-// Houses implements [mailbox.Peers].
+// Houses implements [routing.Peers].
 func (h HomeLinks) Houses(ctx context.Context, home federation.HomeID, did federation.DID) (bool, error) {
 	link, err := h.linked(home)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h HomeLinks) Houses(ctx context.Context, home federation.HomeID, did feder
 	return link.Houses(ctx, did)
 }
 
-// Give implements [mailbox.Peers].
+// Give implements [routing.Peers].
 func (h HomeLinks) Give(ctx context.Context, home federation.HomeID, did federation.DID) error {
 	link, err := h.linked(home)
 	if err != nil {
@@ -85,7 +85,7 @@ func (h HomeLinks) Give(ctx context.Context, home federation.HomeID, did federat
 	return link.Move(ctx, did)
 }
 
-// Deliver implements [mailbox.Peers].
+// Deliver implements [routing.Peers].
 func (h HomeLinks) Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error {
 	link, err := h.linked(home)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h HomeLinks) Deliver(ctx context.Context, home federation.HomeID, d federa
 	return link.Deliver(ctx, d)
 }
 
-// ReportOffence implements [mailbox.Peers].
+// ReportOffence implements [routing.Peers].
 func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
 	if link, err := h.linked(home); err == nil {
 		link.ReportOffence(ctx, kind, why)
@@ -165,16 +165,16 @@ func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Plac
 	return place, err
 }
 
-// Unrouted is the link whose outbox is [mailbox.Unrouted]. It has no connection.
-type Unrouted struct{ Locator *mailbox.Locator }
+// Unrouted is the link whose outbox is [routing.Unrouted]. It has no connection.
+type Unrouted struct{ Locator *routing.Locator }
 
 // Name implements [bridge.Link].
-func (Unrouted) Name() string { return mailbox.Unrouted }
+func (Unrouted) Name() string { return routing.Unrouted }
 
 // Network implements [bridge.Link].
 func (Unrouted) Network() string { return HomeNetwork }
 
-// Carries implements [bridge.Link]: [mailbox.Locator.Recipients] names this outbox.
+// Carries implements [bridge.Link]: [routing.Locator.Recipients] names this outbox.
 func (Unrouted) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -202,7 +202,7 @@ func (h *homes) join(ctx context.Context, links []Entry) ([]Entry, error) {
 		return links, err
 	}
 	knows, err := h.locator.KnowsHomes(ctx)
-	if knows && !hasLink(links, mailbox.Unrouted) { // steps wait for the routes of homes that were peers
+	if knows && !hasLink(links, routing.Unrouted) { // steps wait for the routes of homes that were peers
 		links = append(links, h.openUnrouted())
 	}
 	return links, err
@@ -217,7 +217,7 @@ func (h *homes) addTo(links []Entry, known []federation.KnownHome) ([]Entry, err
 	free, err := peering.Linkable(known, taken)
 	for _, each := range free {
 		links = append(links, h.openHome(each))
-		if !taken(mailbox.Unrouted) {
+		if !taken(routing.Unrouted) {
 			links = append(links, h.openUnrouted())
 		}
 	}

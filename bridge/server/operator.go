@@ -25,9 +25,9 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/mailbox"
 	"baton/federation/passport"
 	"baton/federation/peering"
+	"baton/federation/routing"
 	"baton/federation/store/backup"
 	"baton/federation/store/engine"
 )
@@ -201,10 +201,10 @@ func (s *Server) MailboxRoutes(ctx context.Context, v federation.View) ([]federa
 
 // problemOf returns an error about other homes as operators read it.
 func problemOf(err error) error {
-	if unknown, ok := errors.AsType[*mailbox.PeerError](err); ok {
+	if unknown, ok := errors.AsType[*routing.PeerError](err); ok {
 		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: unknown.Error()}
 	}
-	if elsewhere, ok := errors.AsType[*mailbox.ElsewhereError](err); ok {
+	if elsewhere, ok := errors.AsType[*routing.ElsewhereError](err); ok {
 		return &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: elsewhere.Error()}
 	}
 	refused, ok := errors.AsType[*peering.RequestError](err)

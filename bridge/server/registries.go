@@ -19,8 +19,8 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/identity"
-	"baton/federation/mailbox"
 	"baton/federation/relay"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 )
 
@@ -112,7 +112,7 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
 	peer := s.homes.peer(home)
 	if peer == nil {
-		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&mailbox.PeerError{Home: home}).Error()}
+		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&routing.PeerError{Home: home}).Error()}
 	}
 	if dry {
 		return said, nil

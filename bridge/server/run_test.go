@@ -19,7 +19,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 	"baton/translate/dialect"
@@ -43,14 +43,14 @@ func boundRecord(record *registry.Record) registry.Bound {
 // newGateway returns a gateway on a record, without links. The changes are made before it is.
 func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home)) *server.Gateway {
 	metrics, log := bridge.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler)
-	owners := mailbox.Owners{
+	owners := routing.Owners{
 		Record: record, DIDKey: identity.ParseKeyDID,
 		Kept: func(name string) federation.SigningKey { return federationtest.Signer(federation.DID(name)) },
 	}
 	links := server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
 	deps := server.Deps{
 		Record: boundRecord(record), Links: links, Owners: owners,
-		Locator: mailbox.New(mailbox.Config{
+		Locator: routing.New(routing.Config{
 			Home: "gw.test", Record: boundRecord(record), Owners: owners, Outboxes: record, Peers: server.HomeLinks{Links: links}, Log: log,
 		}),
 		Keys: &server.KeyLookups{}, Addresses: credential.NewAddresses(func() int { return 0 }, time.Minute),

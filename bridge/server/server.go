@@ -45,8 +45,8 @@ import (
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"
-	"baton/federation/mailbox"
 	"baton/federation/relay"
+	"baton/federation/routing"
 	"baton/federation/store/backup"
 	"baton/federation/store/registry"
 )
@@ -81,7 +81,7 @@ type Server struct {
 	strangers      *home.Strangers
 	client         *identity.Client // for what must be fetched from strangers
 	registryClient *identity.Client // for requests to other registries
-	locator        *mailbox.Locator
+	locator        *routing.Locator
 	homes          *homes
 	traces         *tracing.Tracer // nil if none are recorded
 	hub            *relay.Hub      // nil if none is configured

@@ -23,7 +23,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
@@ -53,8 +53,8 @@ func (s *Server) limit(file *configs.File) {
 }
 
 // owners resolves the DIDs of the keys kept by the gateway.
-func (s *Server) owners() mailbox.Owners {
-	return mailbox.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: identity.ParseKeyDID}
+func (s *Server) owners() routing.Owners {
+	return routing.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: identity.ParseKeyDID}
 }
 
 // newGateway returns the gateway on the record and the relay of the server.
@@ -62,7 +62,7 @@ func (s *Server) newGateway() *Gateway {
 	links := NewLinkSet(LinkDeps{
 		Outbox: s.Record, RunExclusive: s.Record.RunExclusive, Wakes: s.relay, Metrics: s.counters, Tracer: s.tracer(), Log: s.log, Lost: s.keyLookups.Cancel,
 	})
-	s.locator = mailbox.New(mailbox.Config{
+	s.locator = routing.New(routing.Config{
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
 		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, Routed: links.Routed, Log: s.log,
 	})

@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"errors"

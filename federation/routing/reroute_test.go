@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"log/slog"
@@ -7,7 +7,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 	"baton/federation/store/registry"
 	"baton/federation/store/storetest"
 )
@@ -34,19 +34,19 @@ func TestDeliveriesAreRoutedAgainWhenHomesChange(t *testing.T) {
 		links []string
 		want  []string // names of the outboxes afterwards
 	}{
-		"the home of a recipient is gone":          {func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "gone.test"} }, bob, []string{"gone.test"}, []string{mailbox.Unrouted}},
-		"the home above a did:web is gone":         {func(*world) {}, web, []string{"gone.test"}, []string{mailbox.Unrouted}},
+		"the home of a recipient is gone":          {func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "gone.test"} }, bob, []string{"gone.test"}, []string{routing.Unrouted}},
+		"the home above a did:web is gone":         {func(*world) {}, web, []string{"gone.test"}, []string{routing.Unrouted}},
 		"an offer to anyone for a home":            {func(w *world) { w.locations[alice] = federation.MailboxLocation{DID: alice, Home: "gone.test"} }, "", []string{"gone.test"}, []string{"gone.test"}},
 		"the home is a peer":                       {func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test"} }, bob, []string{"b.test"}, []string{"b.test"}},
 		"the link of another network is gone":      {func(w *world) { w.agents[bob] = true }, bob, []string{"oftc"}, []string{"oftc"}},
-		"a reader without a location":              {func(*world) {}, stranger, nil, []string{mailbox.Unrouted}},
+		"a reader without a location":              {func(*world) {}, stranger, nil, []string{routing.Unrouted}},
 		"a reader here":                            {func(w *world) { w.agents[stranger] = true }, stranger, nil, nil},
 		"a reader without a location, and no peer": {func(w *world) { w.peers = nil }, stranger, nil, nil},
 	} {
 		w, record := newWorld(), storetest.Open(t)
 		test.world(w)
 		offered(t, record, 1, test.to, test.links...)
-		locator := mailbox.New(mailbox.Config{Home: self, Record: w, Outboxes: record, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
+		locator := routing.New(routing.Config{Home: self, Record: w, Outboxes: record, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
 		for _, again := range []bool{false, true} {
 			moved, err := locator.Reroute(t.Context(), now)
 			if changes := !slices.Equal(test.links, test.want); err != nil || (moved > 0) != (changes && !again) {

@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 
 	"baton/federation"
 	"baton/federation/identity"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 )
 
 // keyOwners is a record of the owners of keys.
 type keyOwners map[string]federation.DID
 
-// KeyOwner implements [mailbox.KeyOwners].
+// KeyOwner implements [routing.KeyOwners].
 func (o keyOwners) KeyOwner(_ context.Context, keyID string) (federation.DID, error) {
 	owner, known := o[keyID]
 	if owner == broken {
@@ -41,7 +41,7 @@ func keptKey(name string) federation.SigningKey {
 func TestOwnerResolvesKeptKeys(t *testing.T) {
 	t.Parallel()
 	record := keyOwners{}
-	owners := mailbox.Owners{Record: record, Kept: keptKey, DIDKey: identity.ParseKeyDID}
+	owners := routing.Owners{Record: record, Kept: keptKey, DIDKey: identity.ParseKeyDID}
 	const ada = federation.DID("did:plc:adaadaadaadaadaadaadaada")
 	note := func(kept federation.KeptKey) { record[kept.ID] = kept.Owner }
 	kept := keptKey("person:" + string(ada)).DID
@@ -70,7 +70,7 @@ func TestOwnerResolvesKeptKeys(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s, %v", name, got, err, test.want, test.err)
 		}
 	}
-	if got, err := (mailbox.Owners{}).Owner(t.Context(), kept); got != kept || err != nil {
+	if got, err := (routing.Owners{}).Owner(t.Context(), kept); got != kept || err != nil {
 		t.Errorf("without keys: %s, %v", got, err)
 	}
 }

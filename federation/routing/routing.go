@@ -1,4 +1,4 @@
-// Package mailbox locates the mailbox home of each DID, and moves mailboxes.
+// Package routing locates the mailbox home of each DID, and moves mailboxes.
 //
 // The mailbox home of a DID keeps its inbox and delivers to it. A [Locator] finds that home
 // in this order; the first source that names a home wins:
@@ -23,7 +23,7 @@
 //
 // A Locator takes the record, the other homes and the documents of DIDs as ports, and the
 // time as an argument. Its methods may be called concurrently.
-package mailbox
+package routing
 
 import (
 	"context"

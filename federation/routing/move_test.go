@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 )
 
 // fill puts so many entries into bob's inbox, each of a handoff of its own.
@@ -29,7 +29,7 @@ func TestAMailboxMovesWithItsEntries(t *testing.T) {
 	w.fill(100) // more than one batch
 	locator := w.locator()
 	moved, err := locator.Move(t.Context(), bob, "b.test", true, clock)
-	if want := (mailbox.Moved{DID: bob, Home: "b.test", Waiting: 100}); err != nil || moved != want || len(w.given)+len(w.sent) > 0 {
+	if want := (routing.Moved{DID: bob, Home: "b.test", Waiting: 100}); err != nil || moved != want || len(w.given)+len(w.sent) > 0 {
 		t.Errorf("a dry run: %+v, %v", moved, err)
 	}
 	w.refusing[eventID(7)] = true
@@ -38,7 +38,7 @@ func TestAMailboxMovesWithItsEntries(t *testing.T) {
 	w.views[eventID(8)] = guest
 
 	moved, err = locator.Move(t.Context(), bob, "b.test", false, clock)
-	if want := (mailbox.Moved{DID: bob, Home: "b.test", Taken: 98, Waiting: 2}); err != nil || moved != want {
+	if want := (routing.Moved{DID: bob, Home: "b.test", Taken: 98, Waiting: 2}); err != nil || moved != want {
 		t.Errorf("the move: %+v, %v", moved, err)
 	}
 	if len(w.given) != 1 || len(w.sent) != 98 || len(w.inbox) != 2 {
@@ -72,16 +72,16 @@ func TestAMoveEndsWhereTheOtherHomeIsAway(t *testing.T) {
 func TestOnlyAMailboxOfThisHomeIsGivenAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	if _, err := w.locator().Move(t.Context(), bob, "d.test", false, clock); !isOf[*mailbox.PeerError](err) {
+	if _, err := w.locator().Move(t.Context(), bob, "d.test", false, clock); !isOf[*routing.PeerError](err) {
 		t.Errorf("to a home that is no peer: %v", err)
 	}
 	for name, did := range map[string]federation.DID{"a DID without a location": bob, "this home": self.DID()} {
-		if _, err := w.locator().Move(t.Context(), did, "b.test", false, clock); !isOf[*mailbox.ElsewhereError](err) {
+		if _, err := w.locator().Move(t.Context(), did, "b.test", false, clock); !isOf[*routing.ElsewhereError](err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "c.test", Source: federation.LocatedByStep}
-	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isOf[*mailbox.ElsewhereError](err) {
+	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isOf[*routing.ElsewhereError](err) {
 		t.Errorf("a mailbox elsewhere: %v", err)
 	}
 	delete(w.locations, bob)

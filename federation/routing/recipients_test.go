@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 )
 
 const alice = federation.DID("did:key:z6Mkalice")
 
-// recipients is one case of [mailbox.Locator.Recipients].
+// recipients is one case of [routing.Locator.Recipients].
 type recipients struct {
 	event federation.Event
 	after federation.View
@@ -26,7 +26,7 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 	w.agents[alice] = true
 	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByStep}
 	w.locations["did:key:gone"] = federation.MailboxLocation{DID: "did:key:gone", Home: "gone.test", Source: federation.LocatedByStep}
-	w.peers = append(w.peers, mailbox.Peer{Home: "d.test", Blocked: true})
+	w.peers = append(w.peers, routing.Peer{Home: "d.test", Blocked: true})
 	offer := federation.Event{From: alice, Verb: federation.Offer}
 	between := federation.View{Home: self, Offerer: alice, Offeree: bob}
 	onLab := func(from federation.DID) federation.View {
@@ -39,11 +39,11 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 		"a claim that b.test brought":     {federation.Event{From: bob, Verb: federation.Claim, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, federation.View{Home: self, Offerer: alice, Assignee: bob}, []string{"c.test"}},
 		"an accept that b.test brought":   {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "b.test", Abroad: true}}, between, nil},
 		"an accept that bob took here":    {federation.Event{From: bob, Verb: federation.Accept, Arrival: federation.Arrival{Link: "lab"}}, between, nil},
-		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{mailbox.Unrouted}},
+		"an offer to an unknown DID":      {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:stranger"}, []string{routing.Unrouted}},
 		"an agent's offer, put on a link": {offer, onLab(alice), nil},
-		"a first offer from a link":       {federation.Event{From: "did:key:new", Verb: federation.Offer, Arrival: federation.Arrival{Link: "lab"}}, onLab("did:key:new"), []string{mailbox.Unrouted}},
-		"a cancel of an offer from there": {federation.Event{From: "did:key:lena", Verb: federation.Cancel, Arrival: federation.Arrival{Link: "http"}}, onLab("did:key:lena"), []string{mailbox.Unrouted}},
-		"an offer to a home that is gone": {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:gone"}, []string{mailbox.Unrouted}},
+		"a first offer from a link":       {federation.Event{From: "did:key:new", Verb: federation.Offer, Arrival: federation.Arrival{Link: "lab"}}, onLab("did:key:new"), []string{routing.Unrouted}},
+		"a cancel of an offer from there": {federation.Event{From: "did:key:lena", Verb: federation.Cancel, Arrival: federation.Arrival{Link: "http"}}, onLab("did:key:lena"), []string{routing.Unrouted}},
+		"an offer to a home that is gone": {offer, federation.View{Home: self, Offerer: alice, Offeree: "did:key:gone"}, []string{routing.Unrouted}},
 		"a receipt":                       {federation.Event{From: self.DID(), Verb: federation.Confirm}, between, nil},
 		"a step of another home":          {offer, federation.View{Home: "c.test", Offerer: alice, Offeree: bob, Numbered: true}, nil},
 	} {
@@ -66,7 +66,7 @@ func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 			w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByStep, Since: now}
 		},
 	} {
-		for _, others := range [][]mailbox.Peer{nil, {{Home: "c.test"}}} {
+		for _, others := range [][]routing.Peer{nil, {{Home: "c.test"}}} {
 			w := newWorld()
 			w.agents[alice] = true
 			where(w)
@@ -75,7 +75,7 @@ func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 			offer := federation.Event{From: alice, Verb: federation.Offer}
 			view := federation.View{Home: self, Offerer: alice, Offeree: bob}
 			got, err := l.Recipients(t.Context(), offer, view, now)
-			if err != nil || !slices.Equal(got, []string{mailbox.Unrouted}) {
+			if err != nil || !slices.Equal(got, []string{routing.Unrouted}) {
 				t.Errorf("%s, %d other peers: it goes to %q (%v)", name, len(others), got, err)
 			}
 			d := federation.Delivery{Entry: federation.Entry{Event: offer}, View: view}
@@ -85,7 +85,7 @@ func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 			if at, err := l.OfParties(t.Context(), view); err != nil || len(at) != 2 || at[1].Home != "b.test" {
 				t.Errorf("%s: the parties are at %+v, %v", name, at, err)
 			}
-			w.peers = append(w.peers, mailbox.Peer{Home: "b.test"}) // the route returns
+			w.peers = append(w.peers, routing.Peer{Home: "b.test"}) // the route returns
 			if err := l.Deliver(t.Context(), d, now); err != nil || !slices.Equal(w.sent, []federation.HomeID{"b.test"}) {
 				t.Errorf("%s: delivered to %v, %v", name, w.sent, err)
 			}
@@ -96,14 +96,14 @@ func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
 func TestAStepForALostRouteGoesWhereItsRecipientIsSeenNext(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		seen func(w *world, l *mailbox.Locator)
+		seen func(w *world, l *routing.Locator)
 		want []federation.HomeID
 	}{
-		"here": {func(_ *world, l *mailbox.Locator) { l.LearnFromLogin(context.Background(), bob, now.Add(time.Hour)) }, nil},
-		"by a step from c": {func(_ *world, l *mailbox.Locator) {
+		"here": {func(_ *world, l *routing.Locator) { l.LearnFromLogin(context.Background(), bob, now.Add(time.Hour)) }, nil},
+		"by a step from c": {func(_ *world, l *routing.Locator) {
 			l.LearnFromStep(context.Background(), federation.Event{From: bob, Provenance: federation.Signed}, "c.test", now.Add(time.Hour))
 		}, []federation.HomeID{"c.test"}},
-		"by c, which says so": {func(w *world, _ *mailbox.Locator) { w.housed["c.test"] = true }, []federation.HomeID{"c.test"}},
+		"by c, which says so": {func(w *world, _ *routing.Locator) { w.housed["c.test"] = true }, []federation.HomeID{"c.test"}},
 	} {
 		w := newWorld()
 		w.bindings[bob] = federation.Binding{DID: bob, Network: "home", Link: "b.test", Seen: now}
@@ -161,7 +161,7 @@ func TestAMovedMailboxForwardsForThirtyDays(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	w := newWorld()
-	w.peers = append(w.peers, mailbox.Peer{Home: "d.test"})
+	w.peers = append(w.peers, routing.Peer{Home: "d.test"})
 	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, From: self, Since: now}
 	view := federation.View{Home: "c.test", Offerer: alice, Offeree: bob, Numbered: true}
 	through := func(homes ...federation.HomeID) federation.Event {

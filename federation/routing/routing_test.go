@@ -1,4 +1,4 @@
-package mailbox_test
+package routing_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/mailbox"
+	"baton/federation/routing"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // world is a gateway at a.test with the peers b.test and c.test, all of it in memory. It
-// implements the three ports of a [mailbox.Locator].
+// implements the three ports of a [routing.Locator].
 type world struct {
 	locations map[federation.DID]federation.MailboxLocation
 	agents    map[federation.DID]bool
@@ -30,7 +30,7 @@ type world struct {
 	inbox     []federation.Lease // unread entries of bob
 	broken    error              // what the record returns, where it is not nil
 
-	peers    []mailbox.Peer
+	peers    []routing.Peer
 	housed   map[federation.HomeID]bool // the homes that say that they have a mailbox
 	away     map[federation.HomeID]error
 	asked    int
@@ -49,12 +49,12 @@ func newWorld() *world {
 		locations: map[federation.DID]federation.MailboxLocation{}, agents: map[federation.DID]bool{}, bindings: map[federation.DID]federation.Binding{},
 		views: map[federation.HandoffID]federation.View{}, housed: map[federation.HomeID]bool{}, away: map[federation.HomeID]error{},
 		refusing: map[federation.EventID]bool{}, named: map[federation.DID]string{}, hosts: map[string]federation.HomeID{},
-		peers: []mailbox.Peer{{Home: "b.test", URL: "https://b.test"}, {Home: "c.test", URL: "https://c.test"}},
+		peers: []routing.Peer{{Home: "b.test", URL: "https://b.test"}, {Home: "c.test", URL: "https://c.test"}},
 	}
 }
 
-func (w *world) locator() *mailbox.Locator {
-	return mailbox.New(mailbox.Config{Home: self, Record: w, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
+func (w *world) locator() *routing.Locator {
+	return routing.New(routing.Config{Home: self, Record: w, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
 }
 
 func (w *world) KnowsHomes(context.Context, federation.HomeID) (bool, error) {
@@ -114,12 +114,12 @@ func (w *world) Ack(_ context.Context, _ federation.DID, hold federation.Hold, _
 	return nil
 }
 
-func (w *world) All() iter.Seq[mailbox.Peer] { return slices.Values(w.peers) }
+func (w *world) All() iter.Seq[routing.Peer] { return slices.Values(w.peers) }
 
-func (w *world) Peer(home federation.HomeID) (mailbox.Peer, bool) {
-	i := slices.IndexFunc(w.peers, func(p mailbox.Peer) bool { return p.Home == home })
+func (w *world) Peer(home federation.HomeID) (routing.Peer, bool) {
+	i := slices.IndexFunc(w.peers, func(p routing.Peer) bool { return p.Home == home })
 	if i < 0 {
-		return mailbox.Peer{}, false
+		return routing.Peer{}, false
 	}
 	return w.peers[i], true
 }
