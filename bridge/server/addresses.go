@@ -37,19 +37,16 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		place, dialect := openPlace(placers, channel)
 		return place, dialect, nil
 	}
-	owner, err := g.Owner(ctx, to)
+	at, err := g.deps.Locator.Resolve(ctx, to)
 	if err != nil {
 		return federation.Place{}, "", err
 	}
-	binding, err := g.participants.Binding(ctx, owner)
-	if errors.Is(err, federation.ErrNotFound) {
-		if binding.Link, err = g.newcomerOn(ctx, owner); binding.Link == "" {
-			return federation.Place{}, federation.HandoffTags, err
-		}
-		binding.DID = owner
+	binding := at.Binding
+	if binding.Link == "" {
+		binding = federation.Binding{DID: at.DID, Link: at.Link}
 	}
-	if err != nil {
-		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
+	if binding.Link == "" {
+		return federation.Place{}, federation.HandoffTags, nil
 	}
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
 	// Another home places the offer itself, and agents that read their inbox need no channel.
@@ -63,23 +60,6 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, placers[i].Dialect(), nil
 	}
 	return federation.Place{Venue: placers[i].Channels()[0]}, placers[i].Dialect(), nil
-}
-
-// newcomerOn returns the link of a user that is logged in and never signed a step, "" for none. An
-// agent has its offers in its inbox instead.
-func (g *Gateway) newcomerOn(ctx context.Context, did federation.DID) (string, error) {
-	link := g.links.loggedInto(ctx, did)
-	if link == "" {
-		return "", nil
-	}
-	_, err := g.participants.WithDID(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return link, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("look up %s: %w", did, err)
-	}
-	return "", nil
 }
 
 // openPlace returns where an offer to anyone is written: in the channel on a link that lists it, else in
@@ -121,25 +101,21 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) (bo
 	if did == g.home.Load().ID.DID() {
 		return true, nil
 	}
-	did, err := g.Owner(ctx, did)
-	if err != nil {
-		return false, err
+	at, err := g.deps.Locator.Recorded(ctx, did)
+	if err != nil || at.Agent {
+		return at.Agent, err
 	}
-	if _, err := g.participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
-		return err == nil, err
-	}
-	names, err := g.deps.Record.Names.Of(ctx, did)
+	names, err := g.deps.Record.Names.Of(ctx, at.DID)
 	if err != nil {
-		return false, fmt.Errorf("look up the names of %s: %w", did, err)
+		return false, fmt.Errorf("look up the names of %s: %w", at.DID, err)
 	}
 	if slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
 		return true, nil
 	}
-	binding, err := g.participants.Binding(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return g.loggedIn(ctx, did, link)
+	if at.Binding.Link == "" {
+		return g.loggedIn(ctx, at.DID, link)
 	}
-	return err == nil && binding.Link != link, err
+	return at.Binding.Link != link, nil
 }
 
 // Seen reports whether this gateway knows a DID: see [Gateway.Ours], or by a login, a read inbox or
@@ -223,33 +199,21 @@ func (g *Gateway) reach(ctx context.Context, to bridge.Recipient) (r route, err 
 	if r.to = to; to.Place.Link != "" {
 		return g.shownOn(ctx, r)
 	}
-	at, err := g.locate(ctx, to.DID)
-	if err != nil {
+	at, err := g.deps.Locator.Resolve(ctx, to.DID)
+	elsewhere := at.Home != "" && at.Home != g.home.Load().ID
+	switch {
+	case err != nil:
 		return r, err
-	}
-	if at.Source == federation.LocatedByMove && at.Home != g.home.Load().ID {
+	case elsewhere && at.Source == federation.LocatedByMove:
 		r.home = g.outboxOf(at.Home)
 		return r, nil
-	}
-	_, err = g.participants.WithDID(ctx, to.DID)
-	if err == nil {
+	case at.Agent:
 		return r, nil // the registry has it as an effect
-	}
-	if !errors.Is(err, federation.ErrNotFound) {
-		return r, fmt.Errorf("look up %s: %w", to.DID, err)
-	}
-	b, err := g.participants.Binding(ctx, to.DID)
-	switch unseen := errors.Is(err, federation.ErrNotFound); {
-	case err != nil && !unseen:
-		return r, fmt.Errorf("look up %s: %w", to.DID, err)
-	case unseen && (at.Home == "" || at.Home == g.home.Load().ID):
-		b.Link = g.links.loggedInto(ctx, to.DID)
-	}
-	if b.Link == "" || g.links.isHome(b.Link) {
-		r.home, err = g.homeOf(ctx, at)
+	case at.Link == "", at.Binding.Link == "" && elsewhere:
+		r.home, err = g.homeOf(ctx, at.MailboxLocation)
 		return r, err
 	}
-	r.to.Place = federation.Place{Link: b.Link, Venue: b.Name}
+	r.to.Place = federation.Place{Link: at.Link, Venue: at.Binding.Name}
 	return g.shownOn(ctx, r)
 }
 
@@ -264,7 +228,7 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 	if link != nil {
 		return r, nil
 	}
-	at, err := g.locate(ctx, r.to.DID) // the home that the link led to may be no peer now
+	at, err := g.deps.Locator.Locate(ctx, r.to.DID) // the home that the link led to may be no peer now
 	if err != nil {
 		return r, err
 	}
@@ -272,15 +236,6 @@ func (g *Gateway) shownOn(ctx context.Context, r route) (route, error) {
 		err = fmt.Errorf("no link of this gateway reaches %s: %w", r.to.DID, federation.ErrNotFound)
 	}
 	return r, err
-}
-
-// locate returns where the mailbox of a DID is.
-func (g *Gateway) locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	at, err := g.deps.Locator.Locate(ctx, did)
-	if err != nil {
-		return at, fmt.Errorf("look up the home of %s: %w", did, err)
-	}
-	return at, nil
 }
 
 // homeOf returns the outbox of the home that has a mailbox, and "" for this home. A DID that is

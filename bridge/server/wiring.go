@@ -64,7 +64,7 @@ func (s *Server) newGateway() *Gateway {
 	})
 	s.locator = routing.New(routing.Config{
 		Home: s.homeID(), Record: s.bound(), Owners: s.owners(), Outboxes: s.Record, Peers: HomeLinks{Links: links},
-		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, Routed: links.Routed, Log: s.log,
+		Documents: identity.MailboxDocuments{Directory: s.directory.Load, Client: s.client}, LoggedInto: links.loggedInto, Routed: links.Routed, Log: s.log,
 	})
 	return NewGateway(Deps{
 		Record: s.bound(), Links: links, Locator: s.locator, Clock: s.clock, PublicURL: strings.TrimSuffix(s.publicURL, "/"),

@@ -12,34 +12,69 @@ import (
 	"baton/federation"
 )
 
-// Locate returns the location of the mailbox of a DID and its source. If none is known, the
-// location names no home. For the DID of a key that this gateway keeps, it is the mailbox of the
-// owner. It returns the errors of the record.
+// Address is where a DID lives.
+type Address struct {
+	// MailboxLocation names no home if none is known. Its DID is that of the owner for the DID of a
+	// kept key.
+	federation.MailboxLocation
+	Agent   bool               // whether it is an agent of this home
+	Binding federation.Binding // under which it signed last, or was bound; zero for none
+	// Link is the link of this home on which it signed last, or on which it is logged in now if it never
+	// signed and is no agent; "" for none.
+	Link string
+}
+
+// Resolve returns where a DID lives. The package comment has the precedence. It blocks on the record
+// and on the owners of links, and returns the errors of the record.
+func (l *Locator) Resolve(ctx context.Context, did federation.DID) (Address, error) {
+	a, err := l.Recorded(ctx, did)
+	if err == nil && a.Binding.Link == "" && !a.Agent && l.loggedInto != nil {
+		a.Link = l.loggedInto(ctx, a.DID)
+	}
+	return a, err
+}
+
+// Locate returns the location of the mailbox of a DID and its source, as [Locator.Recorded] does.
 func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	did, err := l.owners.Owner(ctx, did)
-	if err != nil {
-		return federation.MailboxLocation{DID: did}, err
+	a, err := l.Recorded(ctx, did)
+	return a.MailboxLocation, err
+}
+
+// Recorded is [Locator.Resolve] without a look at logins. It blocks on the record alone.
+func (l *Locator) Recorded(ctx context.Context, did federation.DID) (a Address, err error) {
+	if a.DID, err = l.owners.Owner(ctx, did); err != nil {
+		return a, err
 	}
-	kept, err := l.record.MailboxLocation(ctx, did)
+	kept, err := l.record.MailboxLocation(ctx, a.DID)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return federation.MailboxLocation{DID: did}, err
+		return a, err
 	}
-	if kept.Source == federation.LocatedByMove {
-		return kept, nil
+	if err = l.see(ctx, &a); err != nil {
+		return a, err
 	}
-	seen, err := l.seen(ctx, did)
-	newer := l.lost(seen.Home) && kept.Home != "" && kept.Since.After(seen.Since)
-	if err != nil || seen.Home != "" && !newer {
-		return seen, err
+	newer := l.lost(a.Home) && kept.Home != "" && kept.Since.After(a.Since)
+	switch {
+	case kept.Source == federation.LocatedByMove:
+		a.MailboxLocation = kept
+	case a.Home != "" && !newer:
+	case l.named(a.DID) != "":
+		a.MailboxLocation = federation.MailboxLocation{DID: a.DID, Home: l.named(a.DID), Source: federation.LocatedByName}
+	default:
+		kept.DID = a.DID
+		a.MailboxLocation = kept
 	}
-	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
-		host, _, _ := strings.Cut(below, ":")
-		if peer, ok := l.peers.Peer(federation.HomeID(host)); ok {
-			return federation.MailboxLocation{DID: did, Home: peer.Home, Source: federation.LocatedByName}, nil
-		}
+	return a, nil
+}
+
+// named returns the peer whose name a did:web is below, "" for none.
+func (l *Locator) named(did federation.DID) federation.HomeID {
+	below, ok := strings.CutPrefix(string(did), "did:web:")
+	if !ok {
+		return ""
 	}
-	kept.DID = did
-	return kept, nil
+	host, _, _ := strings.Cut(below, ":")
+	peer, _ := l.peers.Peer(federation.HomeID(host))
+	return peer.Home
 }
 
 // lost reports whether a location is at a home that is no peer now.
@@ -51,38 +86,42 @@ func (l *Locator) lost(home federation.HomeID) bool {
 	return !linked
 }
 
-// seen returns where a DID was seen: here, for this home, an agent or a user of a network here, or at
-// the home that sent its steps or to which an operator bound it. The location names no home for a
-// DID that was not seen.
-func (l *Locator) seen(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
-	unseen := federation.MailboxLocation{DID: did}
-	here := federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedHere}
-	if did == l.home.DID() {
-		return here, nil
+// see adds where a DID was seen: here, for this home, an agent or a user of a network here, or at the
+// home that sent its steps or to which an operator bound it. The location names no home for a DID
+// that was not seen.
+func (l *Locator) see(ctx context.Context, a *Address) (err error) {
+	here := federation.MailboxLocation{DID: a.DID, Home: l.home, Source: federation.LocatedHere}
+	if a.DID == l.home.DID() {
+		a.MailboxLocation = here
+		return nil
 	}
-	agent, err := l.record.IsAgent(ctx, did)
-	if err != nil {
-		return unseen, fmt.Errorf("look up agent %s: %w", did, err)
+	if a.Agent, err = l.record.IsAgent(ctx, a.DID); err != nil {
+		return fmt.Errorf("look up agent %s: %w", a.DID, err)
 	}
-	if agent {
-		return here, nil
+	a.Binding, err = l.record.Binding(ctx, a.DID)
+	unseen := errors.Is(err, federation.ErrNotFound)
+	if err != nil && !unseen {
+		return fmt.Errorf("look up %s: %w", a.DID, err)
 	}
-	b, err := l.record.Binding(ctx, did)
+	_, isPeer := l.peers.Peer(federation.HomeID(a.Binding.Link))
+	atHome := isPeer || a.Binding.Network == homeNetwork
+	if !unseen && !atHome {
+		a.Link = a.Binding.Link
+	}
 	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return unseen, nil
-	case err != nil:
-		return unseen, fmt.Errorf("look up %s: %w", did, err)
+	case a.Agent:
+		a.MailboxLocation = here
+	case unseen:
+	case !atHome:
+		here.Since = a.Binding.Seen
+		a.MailboxLocation = here
+	default:
+		a.Home, a.Since, a.Source = federation.HomeID(a.Binding.Link), a.Binding.Seen, federation.LocatedByStep
+		if a.Binding.Seen.IsZero() {
+			a.Source = federation.LocatedByBinding
+		}
 	}
-	here.Since = b.Seen
-	if _, ok := l.peers.Peer(federation.HomeID(b.Link)); !ok && b.Network != homeNetwork {
-		return here, nil
-	}
-	there := federation.MailboxLocation{DID: did, Home: federation.HomeID(b.Link), Since: b.Seen, Source: federation.LocatedByStep}
-	if b.Seen.IsZero() {
-		there.Source = federation.LocatedByBinding
-	}
-	return there, nil
+	return nil
 }
 
 // Here reports whether the mailbox of a DID is at this home.
@@ -156,7 +195,8 @@ func (l *Locator) alone() bool {
 // LocalName returns a step of another home with the name of its signer there. It drops that name for
 // a signer that was seen here, which keeps its local name.
 func (l *Locator) LocalName(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	at, err := l.seen(ctx, ev.Actor())
+	at := Address{MailboxLocation: federation.MailboxLocation{DID: ev.Actor()}}
+	err := l.see(ctx, &at)
 	if at.Home == l.home {
 		ev.Arrival.Name = ""
 	}

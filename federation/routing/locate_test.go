@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"baton/federation"
+	"baton/federation/routing"
 )
 
 // Each case adds a source that overrules the sources of the cases before it.
@@ -37,6 +40,63 @@ func TestTheFirstSourceThatNamesAHomeWins(t *testing.T) {
 
 	w.locations[did] = federation.MailboxLocation{DID: did, Home: "c.test", Source: federation.LocatedByMove, From: self, Since: now}
 	w.at(t, did, "c.test", federation.LocatedByMove)
+}
+
+// The cases are in the order of the table in the package comment.
+func TestResolveReturnsTheAddressOfADID(t *testing.T) {
+	t.Parallel()
+	const did = federation.DID("did:web:b.test:bob")
+	onLink := federation.Binding{DID: did, Link: "lab", Name: "bobby", Seen: now}
+	atHome := federation.Binding{DID: did, Network: "home", Link: "c.test", Name: "bob", Seen: now}
+	moved := federation.MailboxLocation{DID: did, Home: "c.test", Source: federation.LocatedByMove}
+	answer := federation.MailboxLocation{DID: did, Home: "c.test", Source: federation.LocatedByAnswer}
+	there := func(home federation.HomeID, source federation.LocationSource, since time.Time) federation.MailboxLocation {
+		return federation.MailboxLocation{DID: did, Home: home, Source: source, Since: since}
+	}
+	for name, test := range map[string]struct {
+		world func(w *world)
+		want  routing.Address
+	}{
+		"moved, and seen here": {
+			func(w *world) { w.locations[did], w.bindings[did] = moved, onLink },
+			routing.Address{MailboxLocation: moved, Binding: onLink, Link: "lab"},
+		},
+		"an agent": {
+			func(w *world) { w.agents[did] = true },
+			routing.Address{MailboxLocation: there(self, federation.LocatedHere, time.Time{}), Agent: true},
+		},
+		"an agent that signed on a link": {
+			func(w *world) { w.agents[did], w.bindings[did] = true, onLink },
+			routing.Address{MailboxLocation: there(self, federation.LocatedHere, time.Time{}), Agent: true, Binding: onLink, Link: "lab"},
+		},
+		"seen on a link": {
+			func(w *world) { w.bindings[did] = onLink },
+			routing.Address{MailboxLocation: there(self, federation.LocatedHere, now), Binding: onLink, Link: "lab"},
+		},
+		"seen at another home": {
+			func(w *world) { w.bindings[did] = atHome },
+			routing.Address{MailboxLocation: there("c.test", federation.LocatedByStep, now), Binding: atHome},
+		},
+		"below the name of a home, and logged in here": {
+			func(w *world) { w.loggedIn[did] = "lab" },
+			routing.Address{MailboxLocation: there("b.test", federation.LocatedByName, time.Time{}), Link: "lab"},
+		},
+		"claimed by a home, and the home of its name is no peer": {
+			func(w *world) { w.locations[did], w.peers = answer, w.peers[1:] },
+			routing.Address{MailboxLocation: answer},
+		},
+		"unknown": {
+			func(w *world) { w.peers = nil },
+			routing.Address{MailboxLocation: there("", "", time.Time{})},
+		},
+	} {
+		w := newWorld()
+		test.world(w)
+		got, err := w.locator().Resolve(t.Context(), did)
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
 }
 
 func TestTheHomeItselfIsHere(t *testing.T) {

@@ -1,7 +1,8 @@
-// Package routing locates the mailbox home of each DID, and moves mailboxes.
+// Package routing answers where a DID lives, and moves mailboxes. [Locator.Resolve] returns the
+// [Address] of a DID: the home of its mailbox, and its link and its name at this home.
 //
-// The mailbox home of a DID keeps its inbox and delivers to it. A [Locator] finds that home
-// in this order; the first source that names a home wins:
+// The DID of a key that this gateway keeps stands for its owner. The mailbox home of a DID keeps its
+// inbox and delivers to it; the first of these sources that names a home wins:
 //
 //  1. An operator moved the mailbox. No other source overrules the kept location.
 //  2. The DID was seen: it is this home, an agent or a user of a network here, or it is bound
@@ -9,6 +10,9 @@
 //  3. It is a did:web below the name of another home.
 //  4. A kept location: a step, a login here, the document of the DID, the well-known document
 //     of its host, or the answer of a home.
+//
+// At this home a DID is on the link on which it signed last, or to which an operator bound it. A DID
+// that never signed and is no agent is on the link on which it is logged in now.
 //
 // A location at a home that is no peer any more is a lost route: any newer source overrules it.
 //
@@ -113,6 +117,9 @@ type Config struct {
 	Outboxes  Outboxes
 	Peers     Peers
 	Documents Documents
+	// LoggedInto returns the link of this home on which a user is logged in as a DID, "" for none. It
+	// blocks on the owners of links. Nil if users log in nowhere.
+	LoggedInto func(ctx context.Context, did federation.DID) string
 	// Routed is called with a DID whose location became known, or with "" when any DID may have
 	// a route; nil for no call. It may block on the disk.
 	Routed func(ctx context.Context, did federation.DID)
@@ -121,14 +128,15 @@ type Config struct {
 
 // Locator locates mailboxes, and moves them.
 type Locator struct {
-	home      federation.HomeID
-	record    Record
-	owners    Owners
-	outboxes  Outboxes
-	peers     Peers
-	documents Documents
-	routed    func(ctx context.Context, did federation.DID)
-	log       *slog.Logger
+	home       federation.HomeID
+	record     Record
+	owners     Owners
+	outboxes   Outboxes
+	peers      Peers
+	documents  Documents
+	routed     func(ctx context.Context, did federation.DID)
+	loggedInto func(ctx context.Context, did federation.DID) string
+	log        *slog.Logger
 
 	mu     sync.Mutex
 	asked  map[federation.DID]time.Time // when the peers were asked last
@@ -139,7 +147,7 @@ type Locator struct {
 // New returns a locator. It reads nothing yet.
 func New(cfg Config) *Locator {
 	l := &Locator{
-		home: cfg.Home, record: cfg.Record, owners: cfg.Owners, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
+		home: cfg.Home, record: cfg.Record, owners: cfg.Owners, outboxes: cfg.Outboxes, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, loggedInto: cfg.LoggedInto, log: cfg.Log,
 		asked: map[federation.DID]time.Time{},
 	}
 	if l.routed == nil {

@@ -25,6 +25,7 @@ var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 type world struct {
 	locations map[federation.DID]federation.MailboxLocation
 	agents    map[federation.DID]bool
+	loggedIn  map[federation.DID]string // links on which DIDs are logged in
 	bindings  map[federation.DID]federation.Binding
 	views     map[federation.HandoffID]federation.View
 	inbox     []federation.Lease // unread entries of bob
@@ -46,7 +47,7 @@ type world struct {
 
 func newWorld() *world {
 	return &world{
-		locations: map[federation.DID]federation.MailboxLocation{}, agents: map[federation.DID]bool{}, bindings: map[federation.DID]federation.Binding{},
+		locations: map[federation.DID]federation.MailboxLocation{}, agents: map[federation.DID]bool{}, loggedIn: map[federation.DID]string{}, bindings: map[federation.DID]federation.Binding{},
 		views: map[federation.HandoffID]federation.View{}, housed: map[federation.HomeID]bool{}, away: map[federation.HomeID]error{},
 		refusing: map[federation.EventID]bool{}, named: map[federation.DID]string{}, hosts: map[string]federation.HomeID{},
 		peers: []routing.Peer{{Home: "b.test", URL: "https://b.test"}, {Home: "c.test", URL: "https://c.test"}},
@@ -54,7 +55,10 @@ func newWorld() *world {
 }
 
 func (w *world) locator() *routing.Locator {
-	return routing.New(routing.Config{Home: self, Record: w, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
+	return routing.New(routing.Config{
+		Home: self, Record: w, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler),
+		LoggedInto: func(_ context.Context, did federation.DID) string { return w.loggedIn[did] },
+	})
 }
 
 func (w *world) KnowsHomes(context.Context, federation.HomeID) (bool, error) {
