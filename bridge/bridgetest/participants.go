@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
-	"baton/bridge/participant"
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"

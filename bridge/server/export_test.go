@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/admin"
 	"baton/bridge/airc"
-	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -43,7 +43,7 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 		Public: p.publicMux, Operator: http.NewServeMux(), Close: p.Close,
 		Signs: func() ed25519.PublicKey { return p.Gateway.Home().Key.Public },
 	}
-	p.mountOperator(r.Operator, operatorapi.Everybody)
+	p.mountOperator(r.Operator, admin.Everybody)
 	return r, nil
 }
 

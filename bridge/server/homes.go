@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi"
+	"baton/bridge/admin"
 	"baton/federation"
 	"baton/federation/peering"
 	"baton/federation/routing"
@@ -257,7 +257,7 @@ func (h *homes) Added() []federation.KnownHome {
 
 // IsPeer implements [peering.Links].
 func (h *homes) IsPeer(name string) bool {
-	return slices.ContainsFunc(h.Peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+	return slices.ContainsFunc(h.Peers(), func(peer admin.Peer) bool { return peer.Name == name })
 }
 
 // Relink implements [peering.Links].

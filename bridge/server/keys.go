@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi"
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin"
+	"baton/bridge/admin/contract"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -147,11 +147,11 @@ func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Durati
 	defer s.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: bridge.OneLine(err)}
+		return contract.Key{}, &admin.ProblemError{Status: http.StatusBadRequest, Code: admin.CodeUsage, Detail: bridge.OneLine(err)}
 	}
 	made, err := s.keyring.Rotate(name, overlap, now)
 	if word := RefusedKey(err); word != "" {
-		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: bridge.OneLine(err)}
+		return contract.Key{}, &admin.ProblemError{Status: http.StatusConflict, Code: word, Detail: bridge.OneLine(err)}
 	}
 	if err != nil {
 		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 
 	"baton/bridge"
-	"baton/bridge/agentapi"
-	"baton/bridge/operatorapi"
+	"baton/bridge/admin"
+	"baton/bridge/agents/rest"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -48,12 +48,12 @@ func OpenLinks(file *configs.File, networks Networks, w Wiring) ([]Entry, error)
 
 // filePorts adds the members that the configuration determines.
 func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
-	rest := agentapi.DefaultConfig()
-	file.Table(agentapi.Table).Decode(&rest)
+	api := rest.DefaultConfig()
+	file.Table(rest.Table).Decode(&api)
 	p.Secrets, p.Home = file, federation.HomeID(file.Home.Name)
 	p.HTTP = bridge.HTTP{
 		Listen: file.HTTP.Listen, Origins: file.HTTP.CORSOrigins, Proxies: file.HTTP.TrustedProxies,
-		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: rest.MaxWait, MaxStreams: rest.MaxStreams,
+		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: api.MaxWait, MaxStreams: api.MaxStreams,
 		FetchPrivate: file.Fetch.AllowPrivate,
 	}
 	if config := file.TLSConfig(); config != nil {
@@ -160,23 +160,23 @@ func openPeer(t configs.Table, w Wiring) (Entry, error) {
 }
 
 // shapes returns the other homes as operators see them.
-func (h *homes) shapes() []operatorapi.Peer {
-	var all []operatorapi.Peer
+func (h *homes) shapes() []admin.Peer {
+	var all []admin.Peer
 	for _, o := range h.Gateway.Links().Entries() {
-		peer, source := peerOf(o), operatorapi.FromConfiguration
+		peer, source := peerOf(o), admin.FromConfiguration
 		if peer == nil {
 			continue
 		}
 		if o.Added {
-			source = operatorapi.FromRecord
+			source = admin.FromRecord
 		}
 		origin := source
 		if peer.OperatorMode() != "" {
-			origin = operatorapi.FromRecord
+			origin = admin.FromRecord
 		}
-		all = append(all, operatorapi.Peer{
+		all = append(all, admin.Peer{
 			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, Source: source, URL: peer.URL(),
-			PeerHome: &operatorapi.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
+			PeerHome: &admin.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
 		})
 	}
 	return all

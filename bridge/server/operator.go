@@ -14,12 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"baton/bridge"
+	"baton/bridge/admin"
+	"baton/bridge/admin/checkup"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/page"
+	"baton/bridge/agents/participant"
 	"baton/bridge/httpd"
-	"baton/bridge/operatorapi"
-	"baton/bridge/operatorapi/checkup"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/page"
-	"baton/bridge/participant"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -33,8 +33,8 @@ import (
 )
 
 // mountOperator registers the operator API for the callers that an admission admits.
-func (s *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
-	operator := operatorapi.New(operatorapi.Deps{
+func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin.Operator {
+	operator := admin.New(admin.Deps{
 		Home: s.homeID(), Record: s.bound(), Gateway: s.Gateway, Links: s.Gateway.Links(), Server: s, Hooks: s.agentHooks(), Wakes: s.relay,
 		Signer: s.homeKeys(), Evidence: s.contexts(nil), Names: s.bindings(), PublicURL: s.publicURL, Limits: &s.linkLimits,
 		CheckDID: identity.CheckDID,
@@ -48,7 +48,7 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) 
 		operator.Acted(ctx, "participant "+operation, string(did))
 	}}
 	call := contract.CallParticipant
-	mux.Handle(call.Method+" "+operatorapi.Prefix+call.Path, operator.Admitted(admit, call.Scope, accounts))
+	mux.Handle(call.Method+" "+admin.Prefix+call.Path, operator.Admitted(admit, call.Scope, accounts))
 	return operator
 }
 
@@ -76,7 +76,7 @@ func (s *Server) Backup(ctx context.Context) (io.ReadCloser, error) {
 func (s *Server) Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error) {
 	text, err := passport.Issue(ctx, s.Record, s.serverKey(), view, now)
 	problem := func(status int, detail string) error {
-		return &operatorapi.ProblemError{Status: status, Code: operatorapi.CodeFailed, Detail: detail}
+		return &admin.ProblemError{Status: status, Code: admin.CodeFailed, Detail: detail}
 	}
 	switch {
 	case errors.Is(err, passport.ErrRemote):
@@ -91,15 +91,15 @@ func (s *Server) Passport(ctx context.Context, view federation.View, now time.Ti
 // callers with a token, with the operator page. Beyond loopback, profiles and metrics also require
 // a token. With admin.debug = "token", profiles require one on loopback too.
 func (s *Server) mountAdmin() {
-	s.mountOperator(s.socketMux, operatorapi.Everybody)
+	s.mountOperator(s.socketMux, admin.Everybody)
 	s.mountProbes(s.socketMux, nil, nil)
-	check := operatorapi.NewTokenCheck(s.Record.Operators)
+	check := admin.NewTokenCheck(s.Record.Operators)
 	operator := s.mountOperator(s.adminMux, check.Admit)
 	ui := page.New(page.Deps{Home: s.homeID(), Mount: operator.Mount, Tokens: s.Record.Operators, Check: check, Log: s.log, Ended: s.ended})
 	ui.Mount(s.adminMux)
 	withToken := func(h http.Handler) http.Handler { return operator.Admitted(check.Admit, federation.ReadScope, h) }
 	guard, guardDebug := withToken, withToken
-	if s.admin == nil || operatorapi.IsLoopback(s.admin.Addr()) {
+	if s.admin == nil || admin.IsLoopback(s.admin.Addr()) {
 		guard = nil
 		if s.file.Admin.Debug != "token" {
 			guardDebug = nil
@@ -109,8 +109,8 @@ func (s *Server) mountAdmin() {
 }
 
 func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Handler) http.Handler) {
-	probes := operatorapi.Probes{Ready: s.readiness, HomesDown: s.Gateway.Links().HomesDown, Guard: guard, GuardDebug: guardDebug, Standing: func(ctx context.Context) operatorapi.Standing {
-		return operatorapi.NewStanding(ctx, s.readiness(ctx), s.parts(), s.Gateway.Links().Statuses())
+	probes := admin.Probes{Ready: s.readiness, HomesDown: s.Gateway.Links().HomesDown, Guard: guard, GuardDebug: guardDebug, Standing: func(ctx context.Context) admin.Standing {
+		return admin.NewStanding(ctx, s.readiness(ctx), s.parts(), s.Gateway.Links().Statuses())
 	}}
 	if s.file.Metrics.Enabled {
 		probes.Metrics = promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{})
@@ -121,21 +121,21 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 // readiness returns the reasons why the gateway is not ready. The state of other operators' homes and
 // registries is no part of it.
 func (s *Server) readiness(ctx context.Context) contract.Readiness {
-	return operatorapi.Readiness(ctx, s.parts(), s.Gateway.Links().Down())
+	return admin.Readiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
 
 // Ready reports whether the gateway can do its job now.
 func (s *Server) Ready(ctx context.Context) bool { return s.readiness(ctx).Ready }
 
 // parts returns the parts without which the gateway is not ready.
-func (s *Server) parts() []operatorapi.Part {
-	parts := []operatorapi.Part{
+func (s *Server) parts() []admin.Part {
+	parts := []admin.Part{
 		{Name: "record", Check: s.Record.Ready},
 		{Name: "disk", Check: func(context.Context) error { return engine.CheckRoom(s.file.Path(".")) }},
 		{Name: "relay", Check: func(context.Context) error { return s.relay.Ready() }},
 	}
 	if s.hub != nil {
-		parts = append(parts, operatorapi.Part{Name: "hub", Check: func(context.Context) error { return s.hub.Ready() }})
+		parts = append(parts, admin.Part{Name: "hub", Check: func(context.Context) error { return s.hub.Ready() }})
 	}
 	return parts
 }

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/a2a"
-	"baton/bridge/agentapi"
-	"baton/bridge/operatorapi"
-	"baton/bridge/participant"
+	"baton/bridge/admin"
+	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/participant"
+	"baton/bridge/agents/rest"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
@@ -117,7 +117,7 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
-		Callers: callers{s.Gateway.Links(), operatorapi.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
+		Callers: callers{s.Gateway.Links(), admin.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
 		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
 	}
 }
@@ -130,8 +130,8 @@ func (s *Server) openAccess(network string) *participant.Access {
 }
 
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.
-func (s *Server) agentsDeps(record registry.Bound) agentapi.Deps {
-	return agentapi.Deps{
+func (s *Server) agentsDeps(record registry.Bound) rest.Deps {
+	return rest.Deps{
 		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
 	}
 }
@@ -140,13 +140,13 @@ func (s *Server) agentsDeps(record registry.Bound) agentapi.Deps {
 type callers struct {
 	*LinkSet
 
-	operators operatorapi.Admission
+	operators admin.Admission
 }
 
 // Operator implements [participant.Callers]: the token is that of an operator that may read.
 func (c callers) Operator(r *http.Request) (bool, error) {
 	_, err := c.operators(r, federation.ReadScope)
-	if _, denied := errors.AsType[*operatorapi.ProblemError](err); denied {
+	if _, denied := errors.AsType[*admin.ProblemError](err); denied {
 		return false, nil
 	}
 	return err == nil, err

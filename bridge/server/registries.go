@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 
 	"baton/bridge"
+	"baton/bridge/admin"
 	"baton/bridge/airc"
-	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
@@ -54,18 +54,18 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 }
 
 // Peers returns the registries and homes that the configuration or an operator names. It does not block.
-func (s *Server) Peers() []operatorapi.Peer { return append(s.registries(), s.homes.shapes()...) }
+func (s *Server) Peers() []admin.Peer { return append(s.registries(), s.homes.shapes()...) }
 
 // registries returns the peers of links, such as other registries.
-func (s *Server) registries() []operatorapi.Peer {
+func (s *Server) registries() []admin.Peer {
 	isHome := func(name string) bool { return s.homes.peer(federation.HomeID(name)) != nil }
-	var all []operatorapi.Peer
+	var all []admin.Peer
 	for _, peer := range s.modes.LinkPeers(s.Gateway.Links(), isHome) {
-		origin := operatorapi.FromConfiguration
+		origin := admin.FromConfiguration
 		if peer.Set {
-			origin = operatorapi.FromRecord
+			origin = admin.FromRecord
 		}
-		all = append(all, operatorapi.Peer{Name: peer.Name, Network: peer.Network, Mode: peer.Mode, Origin: origin, URL: peer.URL, Dialect: peer.Dialect, Unsigned: peer.Unsigned})
+		all = append(all, admin.Peer{Name: peer.Name, Network: peer.Network, Mode: peer.Mode, Origin: origin, URL: peer.URL, Dialect: peer.Dialect, Unsigned: peer.Unsigned})
 	}
 	return all
 }
@@ -75,7 +75,7 @@ func (s *Server) registries() []operatorapi.Peer {
 func (s *Server) SetPeerMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	if s.homes.peer(federation.HomeID(m.Domain)) == nil {
 		if err := s.Gateway.Links().CheckPeer(m.Domain); err != nil {
-			return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or " + err.Error()}
+			return &admin.ProblemError{Status: http.StatusBadRequest, Code: admin.CodeUsage, Detail: "want a home, or " + err.Error()}
 		}
 	}
 	if dry {
@@ -108,11 +108,11 @@ func (s *Server) readModes(ctx context.Context) error {
 
 // ComparePeer compares histories with another home and sends the steps that it lacks; a dry run only
 // checks that there is such a home. It blocks on the network. Its error may be a [*bridge.ProblemError].
-func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
-	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
+func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (admin.Compared, error) {
+	said := admin.Compared{Lost: []admin.Loss{}}
 	peer := s.homes.peer(home)
 	if peer == nil {
-		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&routing.PeerError{Home: home}).Error()}
+		return said, &admin.ProblemError{Status: http.StatusNotFound, Code: admin.CodeNotFound, Detail: (&routing.PeerError{Home: home}).Error()}
 	}
 	if dry {
 		return said, nil
@@ -120,7 +120,7 @@ func (s *Server) ComparePeer(ctx context.Context, home federation.HomeID, dry bo
 	done, err := peer.CompareNow(ctx)
 	said.Compared, said.Sent = done.Handoffs, done.Sent+done.Restored
 	for _, l := range done.Lost {
-		said.Lost = append(said.Lost, operatorapi.Loss{Handoff: l.Handoff, Version: l.Version, Have: l.Have})
+		said.Lost = append(said.Lost, admin.Loss{Handoff: l.Handoff, Version: l.Version, Have: l.Have})
 	}
 	return said, err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/contract"
 	"baton/configs"
 )
 

@@ -32,13 +32,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/admin"
+	"baton/bridge/admin/checkup"
+	"baton/bridge/admin/contract"
+	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
-	"baton/bridge/operatorapi"
-	"baton/bridge/operatorapi/checkup"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/participant"
 	"baton/bridge/tracing"
 	"baton/bridge/webhook"
 	"baton/configs"
@@ -212,7 +212,7 @@ func (s *Server) listen(ctx context.Context) error {
 	if s.public != nil && strings.HasSuffix(s.file.HTTP.Listen, ":0") { // the system chose the port
 		s.publicURL = (&url.URL{Scheme: "http", Host: s.public.Addr().String()}).String()
 	}
-	s.admin, err = openListener(ctx, httpd.Config{Listen: s.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(s.file.Home.Name, s.file.Admin.Listen), Panicked: s.handlerPanicked}, s.adminMux, s.log)
+	s.admin, err = openListener(ctx, httpd.Config{Listen: s.file.Admin.Listen, Hosts: admin.ListenerHosts(s.file.Home.Name, s.file.Admin.Listen), Panicked: s.handlerPanicked}, s.adminMux, s.log)
 	if err != nil {
 		return errors.Join(err, s.closeListeners())
 	}

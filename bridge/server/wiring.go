@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/a2a"
-	"baton/bridge/agentapi"
+	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/participant"
+	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/macp"
-	"baton/bridge/participant"
 	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
@@ -149,7 +149,7 @@ type Wiring struct {
 	Endpoint func() (key federation.SigningKey, seed string, err error) // nil for a check
 	Clients  ircclient.Deps
 	Registry airc.Deps
-	Agents   agentapi.Deps
+	Agents   rest.Deps
 	A2A      a2a.Deps
 	// Participants is for the other networks of agents.
 	Participants participant.Deps

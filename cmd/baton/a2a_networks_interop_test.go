@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge/admin"
 	"baton/bridge/bridgetest"
-	"baton/bridge/operatorapi"
 	"baton/federation/federationtest"
 )
 
@@ -258,7 +258,7 @@ func TestPushesWaitForAReceiverThatDied(t *testing.T) {
 	}
 	worker.step(t, id, "accept", nil)
 	awaits("WORKING")
-	var hooks operatorapi.Page[operatorapi.Webhook]
+	var hooks admin.Page[admin.Webhook]
 	waiting := func(n int) {
 		t.Helper()
 		await(t, fmt.Sprintf("%d posts to wait", n), func() bool {
@@ -276,7 +276,7 @@ func TestPushesWaitForAReceiverThatDied(t *testing.T) {
 	h.ready(t)
 	worker.step(t, id, "complete", map[string]any{"note": "here"})
 	receiver.start()
-	var done operatorapi.Acted
+	var done admin.Acted
 	h.asks(t, &done, "webhook", "redeliver", hooks.Items[0].ID, "--reason", "it is back")
 	awaits("WORKING", "WORKING one of three", "here", "COMPLETED")
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 )
 
 // aircCommands keep the registry of AIRC agents, and the messages of other registries.

@@ -8,10 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/terminal"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/terminal"
+	"baton/bridge/admin/text"
 	"baton/bridge/route"
 	"baton/configs"
 )

@@ -21,8 +21,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"baton/bridge/admin"
 	"baton/bridge/bridgetest"
-	"baton/bridge/operatorapi"
 	"baton/federation/federationtest"
 )
 
@@ -326,7 +326,7 @@ func TestABlockedSourceIsRefusedAtEveryEntryPoint(t *testing.T) {
 			if strings.HasPrefix(test.what, "host:") && looked == 0 {
 				t.Error("the host of a did:web is never asked for keys")
 			}
-			var blocked operatorapi.Blocked
+			var blocked admin.Blocked
 			b.asks(t, &blocked, "block", "add", test.what, "--reason", "test")
 			check("blocked", test.refused, true)
 			if strings.HasPrefix(test.what, "host:") && b.looked.Load() != looked {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/contract"
 )
 
 // If the clock is far ahead of the last confirmed time, nothing expires until the operator confirms

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/contract"
 )
 
 // clockCommands confirm the clock of the machine.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/server"
 	"baton/configs"
 )

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/conform"
 	"baton/bridge/conform/irc"
 	"baton/bridge/conform/rest"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
 	"baton/federation"
 	"baton/federation/identity"
 )

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 )
 
 // deadCommands see and settle deliveries that were given up.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/admin/text"
 	"baton/bridge/files/directory"
-	"baton/bridge/operatorapi/text"
 	"baton/translate/taskfile"
 )
 

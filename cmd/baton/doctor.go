@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 )
 
 // doctorCommand checks a running gateway.

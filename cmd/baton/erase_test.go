@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/contract"
 	"baton/federation/store/offline"
 )
 

@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/route"
 )
 

@@ -25,10 +25,10 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 	// These libraries decode with encoding/json. Their callers must check names with
 	// federation.ExactNames first.
 	loose := map[string][]string{
-		"github.com/golang-jwt/jwt/v5":                             {"bridge/participant", "bridge/credential"}, // credential only parses tokens of this gateway
+		"github.com/golang-jwt/jwt/v5":                             {"bridge/agents/participant", "bridge/credential"}, // credential only parses tokens of this gateway
 		"github.com/coreos/go-oidc/v3/oidc":                        {"bridge/airc"},
-		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/a2a"},
-		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/mcp", "cmd/baton"}, // it matches case
+		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/agents/a2a"},
+		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/agents/mcp", "cmd/baton"}, // it matches case
 		"github.com/standard-webhooks/standard-webhooks/libraries": nil,
 	}
 	walkers := []string{"translate/taskfile/taskfile.go", "translate/voicefile/json.go"} // read tokens, and compare names themselves

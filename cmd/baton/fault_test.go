@@ -20,8 +20,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"baton/bridge/admin/contract"
 	"baton/bridge/bridgetest"
-	"baton/bridge/operatorapi/contract"
 	"baton/federation/federationtest"
 	"baton/translate/macpmode"
 	"baton/translate/macpmode/handoffv1"
@@ -304,15 +304,15 @@ var bareGoroutines = map[string]string{
 	"bridge/airc/relay_couriers.go":           "fault.Catch",
 	"bridge/outbox.go":                        "fault.Catch",
 	"bridge/macp/stream.go":                   "fault.Catch",
-	"bridge/mcp/subscriptions.go":             "fault.Catch",
+	"bridge/agents/mcp/subscriptions.go":      "fault.Catch",
 	"bridge/irc/freeq/exec.go":                "fault.Catch",
 	"federation/identity/cache.go":            "fly catches the panics of the look-up",
 	"bridge/server/linkset.go":                "run catches the panics of the link",
 	"bridge/server/run.go":                    "waits for groups",
 	"bridge/httpd/httpd.go":                   "net/http and echo catch the panics of handlers",
 	"bridge/irc/client/admission.go":          "passes a function to its owner",
-	"bridge/mcp/mcp.go":                       "waits for channels",
-	"bridge/participant/topic.go":             "passes tokens on",
+	"bridge/agents/mcp/mcp.go":                "waits for channels",
+	"bridge/agents/participant/topic.go":      "passes tokens on",
 	"bridge/server/server.go":                 "closes connections at the end of the process",
 	"federation/relay/hub.go":                 "waits for channels",
 	"federation/store/backup/backup.go":       "fault.Catch",

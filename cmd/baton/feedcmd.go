@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 )
 
 // feedCommands see and steer pending deliveries.

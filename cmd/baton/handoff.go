@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/federation"
 )
 

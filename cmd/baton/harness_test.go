@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/operatorapi/client"
+	"baton/bridge/admin/client"
 	"baton/federation/federationtest"
 )
 

@@ -41,13 +41,13 @@ var law = []struct {
 	{"bridge/route", []string{"bridge", "federation"}},
 	{"bridge/route/openapi", kit},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
-	{"bridge/operatorapi/checkup", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/fault", "federation/peering", "federation/store/registry"}},
-	{"bridge/operatorapi/client", []string{
-		"bridge", "bridge/operatorapi/contract", "bridge/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
+	{"bridge/admin/checkup", []string{"bridge", "bridge/admin/contract", "federation", "federation/fault", "federation/peering", "federation/store/registry"}},
+	{"bridge/admin/client", []string{
+		"bridge", "bridge/admin/contract", "bridge/agents/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
-	{"bridge/operatorapi/page", []string{"bridge", "bridge/operatorapi", "bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "bridge/route", "federation", "federation/store/operators"}},
-	{"bridge/operatorapi/terminal", []string{"bridge/operatorapi/client", "bridge/operatorapi/contract", "bridge/operatorapi/text", "bridge/route", "federation"}},
-	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
+	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/contract", "bridge/admin/text", "bridge/route", "federation", "federation/store/operators"}},
+	{"bridge/admin/terminal", []string{"bridge/admin/client", "bridge/admin/contract", "bridge/admin/text", "bridge/route", "federation"}},
+	{"bridge/admin/text", []string{"bridge", "bridge/admin/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},
@@ -60,7 +60,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/agents/participant", "bridge/route", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/fault", "federation/identity", "federation/signing", "federation/store/...", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.
@@ -143,13 +143,13 @@ func TestImportLawRefuses(t *testing.T) {
 		"federation/home":         "federation/store",
 		"federation/relay":        "bridge",
 		"bridge/irc/freeq":        "bridge/irc/spanningtree",
-		"bridge/mcp":              "bridge/airc", // a folder that is not there yet
+		"bridge/agents/mcp":       "bridge/airc", // a folder that is not there yet
 		"bridge/airc":             "federation/home",
 		"translate/acttag":        "bridge",
 		"federation/routing":      "federation/identity",
 		"bridge/server":           "cmd/baton/demo",
 		"cmd/baton":               "federation/routing",
-		"bridge/macp/runtime":     "bridge/mcp",
+		"bridge/macp/runtime":     "bridge/agents/mcp",
 		"federation/newcomers":    "federation/store",
 		"federation/store/engine": "federation/store/handoffs",
 	} {

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/route"
 	"baton/bridge/server"
 	"baton/configs"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"

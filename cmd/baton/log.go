@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/route"
 	"baton/configs"
 )

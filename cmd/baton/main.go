@@ -20,10 +20,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"baton/bridge"
+	"baton/bridge/admin"
+	"baton/bridge/admin/text"
 	"baton/bridge/conform"
 	"baton/bridge/files/directory"
-	"baton/bridge/operatorapi"
-	"baton/bridge/operatorapi/text"
 	"baton/bridge/route"
 	"baton/bridge/server"
 	"baton/configs"
@@ -203,7 +203,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*directory.NotFoundError](err); ok {
 		return exitFailed, "not-found", 0
 	}
-	if told, ok := errors.AsType[*operatorapi.ProblemError](err); ok {
+	if told, ok := errors.AsType[*admin.ProblemError](err); ok {
 		return problemExit(told.Code), told.Code, told.RetryAfter
 	}
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -233,11 +233,11 @@ func classify(err error) (code int, word string, retryAfter int) {
 // problemExit returns the exit code for what a gateway answered.
 func problemExit(code string) int {
 	switch code {
-	case operatorapi.CodeUsage:
+	case admin.CodeUsage:
 		return exitUsage
-	case operatorapi.CodeNotFound, operatorapi.CodeFailed:
+	case admin.CodeNotFound, admin.CodeFailed:
 		return exitFailed
-	case operatorapi.CodeUnavailable, string(federation.SignatureUnverifiable):
+	case admin.CodeUnavailable, string(federation.SignatureUnverifiable):
 		return exitUnavailable
 	}
 	return exitRefused

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"baton/bridge/mcp"
+	"baton/bridge/agents/mcp"
 	"baton/federation"
 	"baton/federation/identity"
 )

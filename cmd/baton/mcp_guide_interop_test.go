@@ -21,7 +21,7 @@ import (
 )
 
 // mcpGuide is the document that hosts are configured by.
-const mcpGuide = "bridge/mcp/README.md"
+const mcpGuide = "bridge/agents/mcp/README.md"
 
 // block returns the n-th block of a language of a document, from 0.
 func (d document) block(t *testing.T, language string, n int) fence {

@@ -2,15 +2,15 @@ package main
 
 import (
 	"baton/bridge"
-	"baton/bridge/a2a"
-	"baton/bridge/agentapi"
+	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/mcp"
+	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
 	"baton/bridge/files"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
 	"baton/bridge/macp"
-	"baton/bridge/mcp"
 	"baton/bridge/server"
 	"baton/configs"
 )
@@ -23,7 +23,7 @@ func networks(w server.Wiring) []bridge.Network {
 		freeq.Network(w.Freeq, w.Endpoint),
 		ircclient.Network(w.Clients),
 		airc.Network(w.Registry),
-		agentapi.Network(w.Agents),
+		rest.Network(w.Agents),
 		a2a.Network(w.A2A),
 		mcp.Network(w.Participants, w.Version),
 		macp.Network(w.MACP),

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/bridge/route"
 	"baton/federation"
 )

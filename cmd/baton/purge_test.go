@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge/admin"
 )
 
 func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
@@ -18,7 +18,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 	mallory.offer(t, map[string]any{"title": "first contact", "to": v.scout.DID})
 	kept := eliza.offer(t, map[string]any{"title": "work", "to": string(bob.did)})
 
-	var planned, done, again operatorapi.Blocked
+	var planned, done, again admin.Blocked
 	block := []string{"block", "add", string(mallory.did), "--purge", "--yes", "--for", "1h", "--reason", "floods"}
 	v.asks(t, &planned, append(block, "--dry-run")...)
 	mallory.must(t, http.StatusOK, http.MethodGet, "inbox", nil, nil)
@@ -30,7 +30,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 		t.Errorf("the block is %+v", done.Block)
 	}
 	v.asks(t, &again, block...)
-	if *again.Purged != (operatorapi.Purged{}) {
+	if *again.Purged != (admin.Purged{}) {
 		t.Errorf("a second purge did %+v", again.Purged)
 	}
 
@@ -52,7 +52,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 	}
 	mallory.must(t, http.StatusForbidden, http.MethodPost, "handoffs", map[string]any{"title": "again", "to": string(bob.did)}, nil)
 
-	var audit struct{ Items []operatorapi.Change }
+	var audit struct{ Items []admin.Change }
 	v.asks(t, &audit, "audit", "list")
 	if len(audit.Items) != 2 || audit.Items[0].What != "block add, purge" || audit.Items[0].Subject != string(mallory.did) || audit.Items[0].Reason != "floods" {
 		t.Errorf("the audit log has %+v", audit.Items)
@@ -70,7 +70,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 			t.Errorf("%s can be blocked: %s", what, out)
 		}
 	}
-	var listed struct{ Items []operatorapi.Block }
+	var listed struct{ Items []admin.Block }
 	v.asks(t, &listed, "block", "list")
 	if len(listed.Items) != 1 || listed.Items[0].What != string(mallory.did) {
 		t.Errorf("blocks are %+v", listed.Items)
@@ -82,7 +82,7 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 	v.ready(t)
 	mallory.must(t, http.StatusForbidden, http.MethodGet, "inbox", nil, nil)
 	eliza.offer(t, map[string]any{"title": "counted", "to": string(bob.did)})
-	var top struct{ Items []operatorapi.Sender }
+	var top struct{ Items []admin.Sender }
 	v.asks(t, &top, "top")
 	if len(top.Items) != 2 || top.Items[0].Name != string(eliza.did) || top.Items[0].Steps != 1 || top.Items[0].Bytes == 0 || top.Items[1].Blocked != 1 {
 		t.Errorf("top is %+v", top.Items)

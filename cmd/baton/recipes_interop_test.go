@@ -13,7 +13,7 @@ import (
 )
 
 // agentGuide is the guide of agents over plain HTTP.
-const agentGuide = "bridge/agentapi/README.md"
+const agentGuide = "bridge/agents/rest/README.md"
 
 // guideBlock returns the only block of the guide of agents in a language that contains a text.
 func guideBlock(t *testing.T, language, containing string) string {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 	"baton/federation/relay"
 )
 

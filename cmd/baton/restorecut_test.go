@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/contract"
 )
 
 // backedUp returns a stopped gateway and a backup of it.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/identity"
 )

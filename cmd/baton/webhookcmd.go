@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/operatorapi/contract"
-	"baton/bridge/operatorapi/text"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
 )
 
 // webhookCommands see and repeat what is posted to addresses of agents.

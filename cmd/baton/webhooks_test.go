@@ -14,8 +14,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"baton/bridge/admin"
 	"baton/bridge/bridgetest"
-	"baton/bridge/operatorapi"
 )
 
 // posted is a request that a webhook got.
@@ -103,7 +103,7 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 	}
 	verifiedByHand(t, hook.Secret, first)
 	await(t, "the delivery to be noted", func() bool {
-		var shown operatorapi.Handoff
+		var shown admin.Handoff
 		h.asks(t, &shown, "handoff", "show", id)
 		d := shown.Steps[0].Delivered
 		return len(d) == 1 && d[0].Via == "webhook" && d[0].State == "delivered"
@@ -113,8 +113,8 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 	server.answer(http.StatusBadGateway)
 	second := eliza.offer(t, map[string]any{"to": scholar.did, "title": "another"})
 	server.next(t, 2)
-	shown := func() (d operatorapi.WebhookDelivery) {
-		var w operatorapi.Webhook
+	shown := func() (d admin.WebhookDelivery) {
+		var w admin.Webhook
 		h.asks(t, &w, "webhook", "show", hook.ID[20:])
 		return w.Deliveries[0]
 	}
@@ -130,12 +130,12 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 		t.Errorf("after a kill it is owed %+v, before %+v", after, before)
 	}
 	server.answer(http.StatusOK)
-	var done operatorapi.Acted
+	var done admin.Acted
 	h.asks(t, &done, "webhook", "redeliver", hook.ID, "--reason", "it is back")
 	if again := server.next(t, 3); done.Changed != 1 || again.header.Get("Webhook-Id") != server.next(t, 2).header.Get("Webhook-Id") {
 		t.Errorf("%d are made again, the next with the id %s", done.Changed, again.header.Get("Webhook-Id"))
 	}
-	var list operatorapi.Page[operatorapi.Webhook]
+	var list admin.Page[admin.Webhook]
 	await(t, "nothing to wait", func() bool {
 		h.asks(t, &list, "webhook", "list", "--did", string(scholar.did))
 		return len(list.Items) == 1 && list.Items[0].Waiting == 0
@@ -153,7 +153,7 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 	server.answer(http.StatusGone)
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
 	await(t, "the webhook to be disabled", func() bool {
-		var w operatorapi.Webhook
+		var w admin.Webhook
 		h.asks(t, &w, "webhook", "show", hook.ID)
 		return !w.Disabled.IsZero()
 	})
@@ -176,7 +176,7 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 	}
 	server.answer(http.StatusOK)
 	for _, want := range []int{1, 0} {
-		var done operatorapi.Acted
+		var done admin.Acted
 		h.asks(t, &done, "webhook", "enable", hook.ID[20:], "--did", string(scholar.did), "--reason", "it is back")
 		if done.Changed != want {
 			t.Errorf("%d are enabled, want %d", done.Changed, want)
@@ -185,7 +185,7 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 	if p := server.next(t, 2); p.step.Data.Step.HandoffID != id {
 		t.Errorf("posted %s", p.body)
 	}
-	var audit operatorapi.Page[operatorapi.Change]
+	var audit admin.Page[admin.Change]
 	h.asks(t, &audit, "audit", "list")
 	if len(audit.Items) == 0 || audit.Items[0].What != "webhook enable" || audit.Items[0].Reason != "it is back" {
 		t.Errorf("the audit log has %+v", audit.Items)
@@ -196,7 +196,7 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 func verifiedByHand(t *testing.T, secret string, p posted) {
 	t.Helper()
 	var code string
-	for _, f := range readDocument(t, "bridge/agentapi/README.md").fences {
+	for _, f := range readDocument(t, "bridge/agents/rest/README.md").fences {
 		if f.language == "python" && strings.Contains(f.text, "def verified") {
 			code = f.text
 		}
@@ -250,7 +250,7 @@ func TestARedirectInsideIsNotFollowed(t *testing.T) {
 	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": liar.URL}, &hook)
 	eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
 	await(t, "the redirect to be a failure", func() bool {
-		var w operatorapi.Webhook
+		var w admin.Webhook
 		h.asks(t, &w, "webhook", "show", hook.ID)
 		return len(w.Deliveries) == 1 && w.Deliveries[0].LastError == "status 307"
 	})
@@ -318,7 +318,7 @@ func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
 		t.Errorf("the second message is %+v", offer)
 	}
 	await(t, "the offer to be delivered", func() bool {
-		var shown operatorapi.Handoff
+		var shown admin.Handoff
 		h.asks(t, &shown, "handoff", "show", id)
 		d := shown.Steps[0].Delivered
 		return len(d) == 1 && d[0].To == "scout_7" && d[0].State == "delivered"
@@ -330,7 +330,7 @@ func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
 		raws, _, err := scout.Inbox(t.Context(), "")
 		return err == nil && strings.Contains(string(bytes.Join(asBytes(raws), nil)), "system:webhook_disabled")
 	})
-	var list operatorapi.Page[operatorapi.Webhook]
+	var list admin.Page[admin.Webhook]
 	await(t, "the webhook to be disabled", func() bool {
 		h.asks(t, &list, "webhook", "list")
 		return len(list.Items) == 1 && list.Items[0].Agent == "scout_7" && strings.Contains(list.Items[0].Why, "410")

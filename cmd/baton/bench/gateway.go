@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/operatorapi/client"
+	"baton/bridge/admin/client"
 	"baton/federation"
 )
 

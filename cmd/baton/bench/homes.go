@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge/operatorapi/client"
-	"baton/bridge/operatorapi/contract"
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 )
 

@@ -1,0 +1,332 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/bridge/credential"
+	"baton/bridge/route"
+	"baton/federation"
+	"baton/federation/store/operators"
+)
+
+// Admission decides which callers may ask. It returns a name for the audit log, a
+// [*ProblemError] for a caller that is refused, or an error wrapping
+// [*federation.UnavailableError] when that cannot be decided now. It may be called
+// concurrently, and more than once for a long request.
+type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
+
+// Everybody admits each caller that can connect, under the name that the listener gave it:
+// the permissions of a socket decide which processes can open it.
+func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
+
+func errUnauthorized(detail string) error {
+	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
+}
+
+// callerKey is where the context of a request has its [caller].
+type callerKey struct{}
+
+// caller is an admitted caller.
+type caller struct {
+	actor string
+	still func() error // nil while they would be admitted again
+}
+
+// callerOf returns the caller of an admitted request.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// Admitted serves the requests that an admission lets in, and answers the others with its
+// refusal.
+func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		actor, err := admit(r, needs)
+		if err != nil {
+			if _, turnedAway := errors.AsType[*ProblemError](err); turnedAway {
+				o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", network),
+					slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
+			}
+			o.tell(w, r, err)
+			return
+		}
+		still := func() error { _, err := admit(r, needs); return err }
+		serve.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{actor, still})))
+	})
+}
+
+// CodeRateLimited is the code of a caller that showed too many wrong tokens.
+const CodeRateLimited = "rate-limited"
+
+// An address may show wrongTokens wrong tokens in each wrongPeriod.
+const (
+	wrongTokens = 10
+	wrongPeriod = time.Minute
+)
+
+// maxGood bounds the good tokens that an admission remembers; operators have a few.
+const maxGood = 1 << 10
+
+// Bearers admits a caller that shows a token with the scope that is needed. An address that
+// showed too many wrong tokens is refused until its rate recovers, but for a token that
+// was good here before: a stranger behind the same address does not lock out operators.
+//
+// spec: RFC 6750 §2.1, §3.1
+func Bearers(tokens *operators.Operators) Admission { return NewTokenCheck(tokens).Admit }
+
+// TokenCheck checks the tokens of operators. Make one with [NewTokenCheck]; it may be used
+// concurrently.
+type TokenCheck struct {
+	tokens *operators.Operators
+	wrong  credential.Addresses // counts wrong tokens
+
+	mu   sync.Mutex
+	good map[[32]byte]bool // digests of tokens that were good since the start
+}
+
+// NewTokenCheck returns a check that has counted no wrong token.
+func NewTokenCheck(tokens *operators.Operators) *TokenCheck {
+	return &TokenCheck{
+		tokens: tokens,
+		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),
+		good:   map[[32]byte]bool{},
+	}
+}
+
+// Admit implements [Admission] for requests with the header Authorization.
+func (b *TokenCheck) Admit(r *http.Request, needs federation.Scope) (string, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
+		return "", errUnauthorized("an operator token is needed: Authorization: Bearer …")
+	}
+	token, err := b.Check(r, text)
+	if err != nil {
+		return "", err
+	}
+	return AdmitToken(token, needs)
+}
+
+// Check returns the token that a request shows. It blocks on the record. The error is a
+// [*ProblemError] for a wrong token and for an address that showed too many of them.
+func (b *TokenCheck) Check(r *http.Request, text string) (federation.OperatorToken, error) {
+	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
+	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
+		return federation.OperatorToken{}, errThrottled()
+	}
+	token, err := b.tokens.Token(r.Context(), digest, now)
+	switch {
+	case isNotFound(err):
+		_ = b.wrong.Take(from, now) // the next request is refused once none is left
+		return token, errUnauthorized("this operator token is not good: it is unknown, revoked or over")
+	case err != nil:
+		return token, err
+	}
+	b.remember(digest)
+	return token, nil
+}
+
+// AdmitToken is [Admission] for a token that was checked.
+func AdmitToken(token federation.OperatorToken, needs federation.Scope) (actor string, err error) {
+	if !token.Scope.Covers(needs) {
+		return "", &ProblemError{
+			Status: http.StatusForbidden, Code: CodeForbidden,
+			Detail: "token " + token.Name + " has scope " + string(token.Scope) + ", and this needs " + string(needs),
+		}
+	}
+	return "token:" + token.Name, nil
+}
+
+// wasGood reports whether a token was good since the start. It may be revoked by now.
+func (b *TokenCheck) wasGood(digest [32]byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.good[digest]
+}
+
+func (b *TokenCheck) remember(digest [32]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.good) >= maxGood {
+		clear(b.good)
+	}
+	b.good[digest] = true
+}
+
+func errThrottled() error {
+	return &ProblemError{
+		Status: http.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: int((wrongPeriod / wrongTokens).Seconds()),
+		Detail: "too many wrong operator tokens came from this address",
+	}
+}
+
+// How long tokens are good: as long as is asked for, and never for ever.
+const (
+	defaultTokenLife = 720 * time.Hour
+	maxTokenLife     = 8760 * time.Hour
+)
+
+// tokens returns the list of tokens, by name.
+func (o *Operator) tokens(context.Context, contract.Paging) (listing[Token], error) {
+	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
+		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
+		p := Page[Token]{Items: []Token{}}
+		for _, t := range found {
+			p.Items = append(p.Items, shapeToken(t))
+		}
+		if len(found) == limit {
+			p.NextCursor = found[limit-1].Name
+		}
+		return p, err
+	}
+	return listing[Token]{page: page}, nil
+}
+
+func shapeToken(t federation.OperatorToken) Token {
+	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
+}
+
+// createToken makes a token. Only its answer has the token itself.
+func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (NewToken, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return NewToken{}, err
+	}
+	text, token, err := tokenOf(ask, time.Now())
+	if err != nil {
+		return NewToken{}, err
+	}
+	err = o.deps.Record.AddToken(ctx, token)
+	if errors.Is(err, federation.ErrTaken) {
+		return NewToken{}, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
+	}
+	if err != nil {
+		return NewToken{}, err
+	}
+	o.act(ctx, "token create", token.Name+" "+string(token.Scope), ask.Reason)
+	return NewToken{Token: shapeToken(token), Text: text}, nil
+}
+
+// tokenOf makes the token that a request asks for.
+func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorToken, err error) {
+	scope, err := federation.ParseScope(string(ask.Scope))
+	if err != nil {
+		return "", t, usage("scope: want one of read, operate, admin")
+	}
+	life := defaultTokenLife
+	if ask.TTL != "" {
+		if life, err = time.ParseDuration(ask.TTL); err != nil || life <= 0 || life > maxTokenLife {
+			return "", t, usage(fmt.Sprintf("ttl: want a duration, at most %dh", int(maxTokenLife.Hours())))
+		}
+	}
+	if text, t, err = federation.NewOperatorToken(rand.Reader); err != nil {
+		return "", t, err
+	}
+	t.Name = cmp.Or(ask.Name, string(scope)+"-"+hex.EncodeToString(t.Digest[:4]))
+	if !federation.ValidTokenName(t.Name) {
+		return "", t, usage(`name: want up to 64 letters, digits and "._-@", the first a letter or a digit`)
+	}
+	t.Scope, t.Created, t.Expires = scope, now, now.Add(life)
+	return text, t, nil
+}
+
+// revokeToken revokes a token: later requests with it are refused.
+func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acted, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
+	}
+	name := in.Name
+	revoke := o.deps.Record.RevokeToken
+	if ask.DryRun {
+		revoke = o.hasToken
+	}
+	err = revoke(ctx, name)
+	if isNotFound(err) {
+		return Acted{}, errNone("token " + name)
+	}
+	if err != nil {
+		return Acted{}, err
+	}
+	return o.acted(ctx, "token revoke", name, ask, 1), nil
+}
+
+// hasToken returns [federation.ErrNotFound] for a name that no token has.
+func (o *Operator) hasToken(ctx context.Context, name string) error {
+	for after := ""; ; {
+		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
+		switch {
+		case err != nil:
+			return err
+		case slices.ContainsFunc(page, func(t federation.OperatorToken) bool { return t.Name == name }):
+			return nil
+		case len(page) < MaxLimit:
+			return federation.ErrNotFound
+		}
+		after = page[len(page)-1].Name
+	}
+}
+
+// endSessions invalidates the tokens of the sessions and ends their streams at once.
+func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Acted, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
+	}
+	did, err := parseDID("did", in.DID)
+	if err != nil {
+		return Acted{}, err
+	}
+	names, err := o.sessionNames(ctx, did)
+	if err != nil {
+		return Acted{}, err
+	}
+	now := time.Now()
+	if ask.DryRun {
+		found, err := o.deps.Record.Sessions(ctx, names, now)
+		if err != nil {
+			return Acted{}, err
+		}
+		return o.acted(ctx, "token revoke", string(did), ask, len(found)), nil
+	}
+	ended, err := o.deps.Record.EndSessions(ctx, names, "", false, now)
+	if err != nil {
+		return Acted{}, err
+	}
+	for _, name := range names {
+		o.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
+	}
+	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
+}
+
+// sessionNames returns the names of the participant with a DID in the sessions table.
+func (o *Operator) sessionNames(ctx context.Context, did federation.DID) ([]string, error) {
+	names := []string{string(did)}
+	agent, err := o.deps.Record.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, agent.Handle)
+	for _, other := range agent.DIDs() {
+		if other != did {
+			names = append(names, string(other))
+		}
+	}
+	return names, nil
+}

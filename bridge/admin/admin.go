@@ -1,0 +1,260 @@
+// Package admin is the operator API, /operator/v1: JSON over HTTP with which operators see
+// and change a gateway. The commands of the program use nothing else. Package contract declares its
+// routes.
+//
+// An [Admission], with which the [Operator] is mounted, admits callers to the scope that a route
+// needs: read for routes that change nothing, admin for keys, tokens, peers and bindings, operate
+// for the rest. The routes may be called concurrently.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/federation"
+	"baton/federation/store/registry"
+)
+
+// Prefix is the path under which everything is.
+const Prefix = contract.Prefix
+
+// network is the label of operators in metrics and arrivals, and the link that
+// their steps come from.
+const network = "operator"
+
+// Gateway judges the steps of operators and knows its participants. It is the Gateway of package
+// server, which imports this package and documents the methods.
+type Gateway interface {
+	bridge.Gateway
+	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
+	EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error)
+	Ends(view federation.View) (federation.Verb, time.Time)
+	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
+	Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, bridge.Purged, error)
+	Unblock(ctx context.Context, b federation.Block, dry bool) error
+	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender
+	Seen(ctx context.Context, did federation.DID) (bool, error)
+	AllowHeld(ctx context.Context, id int64) error
+	Refused(code federation.RefusalCode)
+}
+
+// Links are the links of the gateway: the LinkSet of package server.
+type Links interface {
+	Statuses() []bridge.LinkStatus
+	Dial(name string) error
+	Disconnect(name string) error
+	Connect(name string) error
+}
+
+// Server is the process around the gateway: the Server of package server.
+type Server interface {
+	Reload(ctx context.Context, dry bool) (contract.Reloaded, error)
+	SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error)
+	Policy() contract.Policy
+	Examine(ctx context.Context, online bool) []contract.Diagnosis
+	ClockDoubt() string
+	AcceptClock(by string) bool
+
+	Backup(ctx context.Context) (io.ReadCloser, error)
+	ListKeys(ctx context.Context, now time.Time) ([]contract.Key, error)
+	RotateKey(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
+	Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
+	Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error)
+	RecordCopies() ([]string, error)
+
+	Peers() []Peer
+	SetPeerMode(ctx context.Context, m federation.PeerMode, dry bool) error
+	ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (Compared, error)
+	AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error)
+	RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error)
+	MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error)
+	MailboxRoutes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error)
+	CheckRelay(ctx context.Context) []federation.Finding
+}
+
+// Deps is what the operator API works with.
+type Deps struct {
+	Home    federation.HomeID
+	Record  registry.Bound
+	Gateway Gateway
+	Links   Links
+	Server  Server
+	Hooks   bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Wakes   bridge.Wakes
+
+	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
+	// Bindings.
+	Signer    bridge.Signer
+	Evidence  bridge.Evidence
+	Names     bridge.Bindings
+	PublicURL string
+	Limits    bridge.LimitSource
+	// Document returns the document of a DID, which it fetches again within the bounds of the directory.
+	Document func(ctx context.Context, did federation.DID) (federation.Document, error)
+	// CheckDID returns why no party can ever prove a DID; nil accepts each.
+	CheckDID func(did federation.DID) error
+
+	Log *slog.Logger
+	// Ended is closed when the gateway stops, which ends all watching.
+	Ended <-chan struct{}
+}
+
+// Operator is the operator API. Make one with [New].
+type Operator struct{ deps Deps }
+
+// New returns the operator API of a gateway.
+func New(d Deps) *Operator { return &Operator{deps: d} }
+
+// act notes a change by an operator in the record and in the log. It follows the change, which
+// it cannot undo: where the record is unavailable, only the log has it.
+func (o *Operator) act(ctx context.Context, what, subject, reason string) {
+	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
+	if err := o.deps.Record.Note(context.WithoutCancel(ctx), change); err != nil {
+		o.deps.Log.LogAttrs(ctx, slog.LevelError, "change not in the record", slog.String("network", network),
+			slog.String("what", what), slog.Any("err", err))
+	}
+	o.deps.Log.LogAttrs(ctx, slog.LevelInfo, "operator acted", slog.String("network", network),
+		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
+}
+
+// Acted notes a change that a handler beside this API made for an admitted operator.
+func (o *Operator) Acted(ctx context.Context, what, subject string) { o.act(ctx, what, subject, "") }
+
+// acted notes a change, unless it was a dry run, and returns the answer to it.
+func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, changed int) Acted {
+	if !ask.DryRun {
+		o.act(ctx, what, subject, ask.Reason)
+	}
+	return Acted{Changed: changed, DryRun: ask.DryRun}
+}
+
+// parseDID reads a DID of a request.
+func parseDID(name, text string) (federation.DID, error) {
+	did, err := federation.ParseDID(text)
+	if err != nil {
+		return "", usage(name + ": " + err.Error())
+	}
+	return did, nil
+}
+
+// errNone is a thing of a request that is not there.
+func errNone(what string) error {
+	return &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + what}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
+
+// The codes of a problem, and the problem itself, come from package bridge.
+const (
+	CodeUsage        = bridge.CodeUsage
+	CodeNotFound     = bridge.CodeNotFound
+	CodeUnauthorized = bridge.CodeUnauthorized
+	CodeForbidden    = bridge.CodeForbidden
+	CodeUnavailable  = bridge.CodeUnavailable
+	CodeFailed       = bridge.CodeFailed
+)
+
+type (
+	// ProblemError is the error document of the API.
+	ProblemError = bridge.ProblemError
+	// Document is an answer that is served byte for byte.
+	Document = bridge.Document
+)
+
+// usage is the problem of a malformed request.
+func usage(detail string) error { return bridge.UsageProblem(detail) }
+
+// tell answers a request with an error.
+func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
+	p := bridge.ProblemOf(err)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		o.deps.Gateway.Refused(refused.Code)
+	}
+	if p.Status >= http.StatusInternalServerError {
+		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator not answered", slog.String("network", network),
+			slog.String("path", r.URL.Path), slog.Any("err", err))
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		p.Status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	if p.Code == CodeUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// The contract defines the documents of the API.
+//
+//nolint:revive // the contract describes each of them
+type (
+	Moment          = contract.Moment
+	Page[T any]     = contract.Page[T]
+	Act             = contract.Act
+	Acted           = contract.Acted
+	LevelAsk        = contract.LevelAsk
+	Handoff         = contract.Handoff
+	Step            = contract.Step
+	Evidence        = contract.Evidence
+	Delivery        = contract.Delivery
+	Filed           = contract.Filed
+	Place           = contract.Place
+	Ask             = contract.Ask
+	Proof           = contract.Proof
+	Stored          = contract.Stored
+	Explanation     = contract.Explanation
+	Route           = contract.Route
+	ExplainedKey    = contract.ExplainedKey
+	Hop             = contract.Hop
+	Next            = contract.Next
+	Arrived         = contract.Arrived
+	Ack             = contract.Ack
+	Move            = contract.Move
+	Moved           = contract.Moved
+	Link            = contract.Link
+	LinkDetail      = contract.LinkDetail
+	LinkLimits      = contract.LinkLimits
+	Waiting         = contract.Waiting
+	Shape           = contract.Shape
+	DeadLetter      = contract.DeadLetter
+	Held            = contract.Held
+	DeadDetail      = contract.DeadDetail
+	Try             = contract.Try
+	Webhook         = contract.Webhook
+	WebhookDetail   = contract.WebhookDetail
+	WebhookDelivery = contract.WebhookDelivery
+	Peer            = contract.Peer
+	PeerHome        = contract.PeerHome
+	Doubt           = contract.Doubt
+	Fork            = contract.Fork
+	Peering         = contract.Peering
+	Peered          = contract.Peered
+	Canary          = contract.Canary
+	Mode            = contract.Mode
+	Compared        = contract.Compared
+	Loss            = contract.Loss
+	Check           = contract.Check
+	Binding         = contract.Binding
+	Bind            = contract.Bind
+	Block           = contract.Block
+	BlockAsk        = contract.BlockAsk
+	Purged          = contract.Purged
+	Blocked         = contract.Blocked
+	Sender          = contract.Sender
+	Rotation        = contract.Rotation
+	Token           = contract.Token
+	TokenAsk        = contract.TokenAsk
+	NewToken        = contract.NewToken
+	Change          = contract.Change
+)

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/bridge/agents/participant"
+	"baton/bridge/route"
+	"baton/federation"
+)
+
+// Account is a participant at a gateway that an operator acts for. Where it has a key, it signs
+// each step in this process. It may be used concurrently.
+type Account struct {
+	participant.Remote
+
+	client *Client
+	key    *federation.SigningKey // nil where the gateway signs
+}
+
+// Account returns the account of a DID. A key that is not nil is that of the DID.
+func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
+	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
+		call := contract.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
+		response, err := open(ctx, c, contract.CallParticipant, call)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		return readAnswer(response)
+	}
+	return &Account{Remote: participant.Remote{Post: post}, client: c, key: key}
+}
+
+// Offer opens a handoff, as [participant.Account.Offer] does.
+func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (participant.Filed, error) {
+	if a.key == nil {
+		return a.Remote.Offer(ctx, o, key)
+	}
+	step := Step{Verb: federation.Offer, Key: a.key, Ask: contract.Ask{
+		To: o.To, Channel: o.Channel, Title: o.Title, Caps: o.Caps, Deadline: contract.Moment(o.Deadline),
+	}}
+	if o.Replaces != "" {
+		var err error
+		if step.Replaces, err = federation.ParseEventID(o.Replaces); err != nil {
+			return participant.Filed{}, bridge.UsageProblem("replaces: " + err.Error())
+		}
+	}
+	return a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p contract.Proof) (participant.Filed, error) {
+		return a.Remote.Offer(ctx, participant.Offer{Channel: o.Channel, Document: p.Document, Signature: p.Signature}, "")
+	})
+}
+
+// Take takes a step in a handoff, as [participant.Account.Take] does.
+func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s participant.StepRequest, key string) (participant.Filed, error) {
+	if a.key == nil {
+		return a.Remote.Take(ctx, id, verb, s, key)
+	}
+	if err := a.CheckStep(ctx, id, verb); err != nil {
+		return participant.Filed{}, err
+	}
+	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: contract.Ask{Note: s.Note}}
+	return a.once(ctx, step, s.Context, participant.Unsigned{Key: key, ID: id, Verb: verb, Step: s}, func(p contract.Proof) (participant.Filed, error) {
+		return a.Remote.Take(ctx, id, verb, participant.StepRequest{Document: p.Document, Signature: p.Signature}, "")
+	})
+}
+
+// once signs a step and files it. A step with a key gets the ID that the gateway keeps for the key:
+// a repeated step is the one on disk, also after this process was started again.
+func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
+	file func(contract.Proof) (participant.Filed, error),
+) (participant.Filed, error) {
+	if len(content) > 0 && federation.DecodeJSON(content, &step.Context) != nil {
+		step.Content = content
+	}
+	if u.Key == "" {
+		return a.sign(ctx, step, file)
+	}
+	filed, err := a.reserved(ctx, &step, u, file)
+	if problem, ok := errors.AsType[*bridge.ProblemError](err); ok && problem.Code == string(federation.EventIDClockSkew) {
+		u.Stale = step.ID
+		filed, err = a.reserved(ctx, &step, u, file)
+	}
+	return filed, err
+}
+
+// reserved files a step under the ID that the gateway keeps for its key.
+func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+	at, err := a.Reserve(ctx, u)
+	switch {
+	case err != nil:
+		return participant.Filed{}, err
+	case at.Filed != nil:
+		return *at.Filed, nil
+	}
+	step.ID = at.Event
+	return a.sign(ctx, *step, file)
+}
+
+// sign signs a step and files it.
+func (a *Account) sign(ctx context.Context, step Step, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+	proof, err := a.client.Sign(ctx, step)
+	if err != nil {
+		return participant.Filed{}, told(err)
+	}
+	return file(proof)
+}
+
+// told returns an error of signing as a caller is told it: a member that does not fit is a mistake
+// of the request.
+func told(err error) error {
+	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
+	away, isAway := errors.AsType[*federation.UnavailableError](err)
+	switch {
+	case err == nil:
+		return nil
+	case isProblem:
+		return problem
+	case isAway:
+		return away
+	}
+	return bridge.UsageProblem(err.Error())
+}

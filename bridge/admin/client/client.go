@@ -1,0 +1,161 @@
+// Package client asks a running gateway over the operator API. The commands of the program use it.
+//
+// [Call] calls a route of package contract, and [Watch] watches a list. For several requests or a
+// file, the Client has methods: [Client.Take] signs and submits a step, [Client.Handoff] reads a
+// handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
+//
+// Every error of a request is a [*federation.UnavailableError] if the gateway does not answer, a
+// [*bridge.ProblemError] for an answer without a 2xx status, and a [*route.NameError] for a name that no
+// path can have. A Client is safe for concurrent use.
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/bridge/route"
+	"baton/federation"
+)
+
+// requestTimeout bounds one request: a live gateway answers in milliseconds, and one with a slow
+// disk within seconds.
+const requestTimeout = 30 * time.Second
+
+// maxAnswerBytes bounds one answer: a page of 500 items is shorter, also one of steps with all
+// their deliveries.
+const maxAnswerBytes = 16 << 20
+
+// Client asks a running gateway. Make one with [New] or [NewSocket].
+type Client struct {
+	base      string // scheme and host
+	token     string // "" on a socket
+	transport http.RoundTripper
+}
+
+// AddressError is returned for an address that no gateway can have.
+type AddressError struct{ Address string }
+
+// Error implements [error].
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("want unix:PATH or http(s)://HOST:PORT, not %q", e.Address)
+}
+
+// Open returns a client of the gateway at an address: unix:PATH, or http(s)://HOST:PORT, which is
+// asked with a token unless that is "". It does no I/O. The error is an [*AddressError].
+func Open(address, token string) (*Client, error) {
+	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
+		return NewSocket(socket), nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, &AddressError{address}
+	}
+	return New((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token, nil), nil
+}
+
+// NewSocket returns a client of the gateway that listens on a Unix socket.
+func NewSocket(path string) *Client {
+	var dialer net.Dialer
+	return New("http://gateway", "", &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
+	})
+}
+
+// New returns a client of the API below a base. The token may be "", and the transport nil for the
+// default one.
+func New(base, token string, transport http.RoundTripper) *Client {
+	return &Client{base: base, token: token, transport: transport}
+}
+
+// Call sends a request and reads the answer.
+func Call[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (Out, error) {
+	var out Out
+	err := c.call(ctx, route.Spec(r), in, &out)
+	return out, err
+}
+
+// call sends a request and decodes the answer.
+func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
+	request, err := r.Request(ctx, c.base, contract.Prefix, in)
+	if err != nil {
+		return err
+	}
+	timeout := requestTimeout
+	if r.Slow {
+		timeout = 0
+	}
+	response, err := c.send(request, timeout)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := readAnswer(response)
+	if err != nil {
+		return err
+	}
+	if err := federation.DecodeJSON(text, out); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	return nil
+}
+
+// open sends a request without a timeout. The caller closes the answer.
+func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (*http.Response, error) {
+	request, err := route.Spec(r).Request(ctx, c.base, contract.Prefix, in)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(request, 0)
+}
+
+// send sends a request, with a timeout unless it is 0. The caller closes the answer.
+func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Response, error) {
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := (&http.Client{Transport: c.transport, Timeout: timeout}).Do(request)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		defer response.Body.Close()
+		return nil, problemIn(response)
+	}
+	return response, nil
+}
+
+// readAnswer returns the body of an answer.
+func readAnswer(response *http.Response) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return text, nil
+}
+
+// unreachable returns the error for a request that got no answer. It drops the part of the text
+// that names the request, so that the address of the gateway remains.
+func unreachable(err error) error {
+	if asked, ok := err.(*url.Error); ok { //nolint:errorlint // net/http promises this type
+		err = asked.Err
+	}
+	return &federation.UnavailableError{What: "gateway", Err: err}
+}
+
+// problemIn reads the problem that a gateway answered with.
+func problemIn(response *http.Response) error {
+	var p bridge.ProblemError
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil || federation.DecodeJSON(text, &p) != nil || p.Code == "" {
+		return fmt.Errorf("the gateway answers %s", response.Status)
+	}
+	return &p
+}

@@ -1,0 +1,163 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"baton/bridge/admin/contract"
+	"baton/bridge/route"
+	"baton/federation"
+	"baton/federation/passport"
+)
+
+// Watch calls line with each line of a watched list until the gateway or ctx ends, and then
+// returns nil. It returns the error of line.
+func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In, line func(text []byte) error) error {
+	response, err := open(ctx, c, r, in)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return eachLine(ctx, response.Body, line)
+}
+
+// eachLine calls line with each line of an answer.
+func eachLine(ctx context.Context, answer io.Reader, line func(text []byte) error) error {
+	lines := bufio.NewScanner(answer)
+	lines.Buffer(nil, maxAnswerBytes)
+	for lines.Scan() {
+		if err := line(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return nil
+}
+
+// Handoff returns a handoff with all its steps.
+func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, error) {
+	var whole contract.Handoff
+	ask := contract.IDPage{ID: id, Paging: contract.Paging{Limit: new(contract.MaxLimit)}}
+	for {
+		part, err := Call(ctx, c, contract.GetHandoff, ask)
+		if err != nil {
+			return whole, err
+		}
+		part.Steps = append(whole.Steps, part.Steps...)
+		whole = part
+		if part.NextCursor == "" {
+			return whole, nil
+		}
+		ask.Cursor = part.NextCursor
+	}
+}
+
+// DeadLetters yields all dead letters with their details, the newest first. It ends at the first
+// error.
+func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter, error] {
+	return func(yield func(contract.DeadLetter, error) bool) {
+		ask := contract.DeadQuery{Watching: contract.Watching{Paging: contract.Paging{Limit: new(contract.MaxLimit)}}}
+		for {
+			page, err := Call(ctx, c, contract.ListDead, ask)
+			if err != nil {
+				yield(contract.DeadLetter{}, err)
+				return
+			}
+			for _, item := range page.Items {
+				letter, err := Call(ctx, c, contract.GetDead, contract.ByID{ID: strconv.FormatInt(item.ID, 10)})
+				if !yield(letter, err) || err != nil {
+					return
+				}
+			}
+			if page.NextCursor == "" {
+				return
+			}
+			ask.Cursor = page.NextCursor
+		}
+	}
+}
+
+// ExportDeadLetters writes all dead letters with their details, a line of JSON each, the newest first.
+func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
+	lines := json.NewEncoder(out)
+	for letter, err := range c.DeadLetters(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := lines.Encode(letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Passport returns the passport of a handoff, byte for byte as it was signed.
+func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	response, err := open(ctx, c, contract.GetPassport, contract.ByID{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if told := response.Header.Get("Content-Type"); told != passport.MediaType {
+		return nil, fmt.Errorf("the gateway answers with %q, want a passport", told)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, passport.MaxBytes+1))
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return text, nil
+}
+
+// Backup returns a backup of the gateway. It has no timeout. The caller closes it, and finds out
+// from the archive whether the answer was cut short.
+func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+	response, err := open(ctx, c, contract.Backup, struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
+// with peers it covers the links to other homes.
+func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness, error) {
+	var ready contract.Readiness
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	query := url.Values{}
+	if peers {
+		query.Set(contract.PeersParameter, "true")
+	}
+	address, err := federation.JoinURL(c.base, "/readyz", query)
+	if err != nil {
+		return ready, fmt.Errorf("ask gateway: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return ready, fmt.Errorf("ask gateway: %w", err)
+	}
+	response, err := (&http.Client{Transport: c.transport}).Do(request)
+	if err != nil {
+		return ready, unreachable(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err == nil {
+		err = federation.DecodeJSON(text, &ready)
+	}
+	if err != nil {
+		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
+	}
+	return ready, nil
+}

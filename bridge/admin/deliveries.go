@@ -1,0 +1,417 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/federation"
+)
+
+// feeds returns the list of pending deliveries.
+func (o *Operator) feeds(ctx context.Context, query contract.FeedQuery) (listing[Waiting], error) {
+	f, err := o.waitingFilter(ctx, query)
+	if err != nil {
+		return listing[Waiting]{}, err
+	}
+	page := func(ctx context.Context, cursor string, limit int) (Page[Waiting], error) {
+		held, err := o.held(ctx)
+		if err != nil {
+			return Page[Waiting]{}, err
+		}
+		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
+		items := []Waiting{}
+		for _, w := range found {
+			items = append(items, shapeWaiting(w, held))
+		}
+		return Page[Waiting]{Items: items, NextCursor: string(next)}, err
+	}
+	return listing[Waiting]{page, watchPage(page)}, nil
+}
+
+// watchPage returns the news of a list whose first page is watched: its items that were not there
+// before, as they are.
+func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) func(context.Context, string, int) func() ([]T, error) {
+	return func(ctx context.Context, cursor string, limit int) func() ([]T, error) {
+		told := map[string]bool{}
+		return func() ([]T, error) {
+			found, err := page(ctx, cursor, limit)
+			if err != nil {
+				return nil, err
+			}
+			now, items := map[string]bool{}, []T{}
+			for _, item := range found.Items {
+				text := fmt.Sprintf("%+v", item)
+				now[text] = true
+				if !told[text] {
+					items = append(items, item)
+				}
+			}
+			told = now
+			return items, nil
+		}
+	}
+}
+
+// waitingFilter reads which deliveries a request is about.
+func (o *Operator) waitingFilter(ctx context.Context, query contract.FeedQuery) (f federation.WaitingFilter, err error) {
+	f = o.towards(query.Link, query.Peer)
+	if text := query.Older; text != "" {
+		age, err := time.ParseDuration(text)
+		if err != nil || age < 0 {
+			return f, usage("older: want a duration, such as 1h")
+		}
+		f.Before = time.Now().Add(-age)
+	}
+	if text := query.Handoff; text != "" {
+		view, err := o.find(ctx, text)
+		if err != nil {
+			return f, err
+		}
+		f.Handoff = view.ID
+	}
+	return f, nil
+}
+
+// towards reads which destinations a request is about. What another home is owed waits in
+// the feed of a link, so it may be called either; a registry of the same name is a peer.
+func (o *Operator) towards(link, peer string) federation.WaitingFilter {
+	f := federation.WaitingFilter{Link: link, Peer: peer}
+	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
+	isRegistry := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome == nil }
+	if all := o.deps.Server.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
+		f.Link, f.Peer = f.Peer, ""
+	}
+	return f
+}
+
+// held returns what operators hold, by name.
+func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
+	all, err := o.deps.Record.Holds(ctx)
+	held := map[string]federation.Withheld{}
+	for _, h := range all {
+		held[h.To] = h
+	}
+	return held, err
+}
+
+func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Waiting {
+	_, isHeld := held[w.To()]
+	id := w.Event.String()
+	if w.Event.IsZero() {
+		id = w.Message
+	}
+	return Waiting{
+		ID: id, Link: w.Link, Peer: w.Peer, HandoffID: w.Handoff, Verb: w.Verb, Queued: Moment(w.Queued), Attempt: w.Attempt,
+		Next: Moment(w.Next), Behind: w.Behind, LastError: w.Reason, Held: isHeld,
+	}
+}
+
+// shapes returns a row for each destination with pending deliveries or a hold. It has no second
+// page.
+func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Shape], error) {
+		held, err := o.held(ctx)
+		if err != nil {
+			return Page[Shape]{}, err
+		}
+		all, err := o.deps.Record.Shapes(ctx, time.Now())
+		items := []Shape{}
+		for _, s := range all {
+			hold, isHeld := held[s.Link+s.Peer]
+			delete(held, s.Link+s.Peer)
+			items = append(items, Shape{
+				Link: s.Link, Peer: s.Peer, Rows: s.Rows, Ages: s.Ages[:], Oldest: Moment(s.Oldest), Held: isHeld, Reason: hold.Reason,
+			})
+		}
+		for _, to := range slices.Sorted(maps.Keys(held)) {
+			empty := Shape{Ages: make([]int, len(federation.Shape{}.Ages)), Held: true, Reason: held[to].Reason}
+			if o.linked(to) {
+				empty.Link = to
+			} else {
+				empty.Peer = to
+			}
+			items = append(items, empty)
+		}
+		return Page[Shape]{Items: items}, err
+	}
+	return listing[Shape]{page: page}, nil
+}
+
+// changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message.
+func (o *Operator) changeFeed(ctx context.Context, in contract.FeedChange) (Acted, error) {
+	id, verb := in.ID, in.Verb
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
+	}
+	var changed int
+	switch verb {
+	case "hold":
+		changed, err = 1, o.hold(ctx, id, ask)
+	case "release":
+		changed, err = 1, o.release(ctx, id, ask)
+	case "retry", "fail", "drop":
+		f := o.towards(in.Link, in.Peer)
+		f.ID = id
+		changed, err = o.settle(ctx, f, verb, ask)
+	default:
+		err = errNone("verb " + verb + " of feeds")
+	}
+	if err != nil {
+		return Acted{}, err
+	}
+	return o.acted(ctx, "feed "+verb, id, ask, changed), nil
+}
+
+// hold keeps everything back from a destination.
+func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
+	if !o.destination(to) {
+		return errNone("link or registry " + to)
+	}
+	if ask.DryRun {
+		return nil
+	}
+	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+}
+
+// release ends a hold.
+func (o *Operator) release(ctx context.Context, to string, ask Act) error {
+	if ask.DryRun {
+		held, err := o.held(ctx)
+		if _, is := held[to]; err == nil && !is {
+			err = errNone("hold of " + to)
+		}
+		return err
+	}
+	err := o.deps.Record.Release(ctx, to)
+	if isNotFound(err) {
+		return errNone("hold of " + to)
+	}
+	o.wake(to)
+	return err
+}
+
+// settle has what waits tried now, or given up.
+func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
+	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
+	if err != nil {
+		return 0, err
+	}
+	if len(waiting) == 0 {
+		return 0, errNone("delivery of " + f.ID + " that waits")
+	}
+	switch {
+	case ask.DryRun:
+		return len(waiting), nil
+	case verb == "retry":
+		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
+	default:
+		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
+	}
+	for _, w := range waiting {
+		o.wake(w.To())
+	}
+	return changed, err
+}
+
+// destination reports whether anything can be delivered to a name.
+func (o *Operator) destination(name string) bool {
+	if o.linked(name) {
+		return true
+	}
+	_, known := o.peer(name)
+	return known
+}
+
+// wake wakes the outbox of a link or a registry.
+func (o *Operator) wake(to string) {
+	if strings.HasPrefix(to, federation.WebhookLink+"/") {
+		o.deps.Wakes.Wake(bridge.WebhooksTopic)
+		return
+	}
+	if o.linked(to) {
+		o.deps.Wakes.Wake(bridge.OutboxTopic(to))
+		return
+	}
+	o.deps.Wakes.Wake(bridge.RelayTopic)
+}
+
+// deadLetters returns the list of dead letters, the newest first.
+func (o *Operator) deadLetters(_ context.Context, query contract.DeadQuery) (listing[DeadLetter], error) {
+	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
+	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
+		return listing[DeadLetter]{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
+	}
+	page := func(ctx context.Context, cursor string, limit int) (Page[DeadLetter], error) {
+		before, err := parseNumber("cursor", cursor)
+		if err != nil {
+			return Page[DeadLetter]{}, err
+		}
+		found, err := o.deps.Record.DeadLetters(ctx, f, before, limit)
+		p := Page[DeadLetter]{Items: []DeadLetter{}}
+		for _, d := range found {
+			p.Items = append(p.Items, shapeDead(d))
+		}
+		if len(found) == limit {
+			p.NextCursor = strconv.FormatInt(found[limit-1].ID, 10)
+		}
+		return p, err
+	}
+	return listing[DeadLetter]{page, watchPage(page)}, nil
+}
+
+// parseNumber reads a number of a request; "" is 0.
+func parseNumber(name, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, usage(name + ": want a number")
+	}
+	return n, nil
+}
+
+func shapeDead(d federation.DeadLetter) DeadLetter {
+	shaped := DeadLetter{
+		ID: d.ID, Link: d.To, Reason: d.Reason, LastError: d.Why, EventID: d.Event, HandoffID: d.Handoff, Verb: d.Verb, Message: d.Message,
+		Attempt: d.Attempt, Queued: Moment(d.Queued), Died: Moment(d.Died), Replayed: Moment(d.Replayed),
+	}
+	if d.ToPeer {
+		shaped.Link, shaped.Peer = "", d.To
+	}
+	return shaped
+}
+
+func (o *Operator) getDead(ctx context.Context, in contract.ByID) (DeadLetter, error) {
+	id, err := parseNumber("id", in.ID)
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	d, err := o.dead(ctx, id)
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	shaped := shapeDead(d)
+	shaped.DeadDetail = &DeadDetail{
+		Verdict: federation.Valid.String(), // nothing else is filed
+		Raw:     printable(d.Raw), Signature: d.Signature, Attempts: []Try{}, Fix: d.Reason.Fix(), Broken: d.Broken,
+	}
+	if d.Broken != "" {
+		shaped.Verdict = ""
+	}
+	for _, t := range d.Tries {
+		shaped.Attempts = append(shaped.Attempts, Try{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
+	}
+	return shaped, nil
+}
+
+// settleDead settles one dead letter, or each with the ID "all".
+func (o *Operator) settleDead(ctx context.Context, in contract.IDChange) (Acted, error) {
+	text, verb := in.ID, in.Verb
+	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
+	if act == nil {
+		return Acted{}, errNone("verb " + verb + " of dead letters")
+	}
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Acted{}, err
+	}
+	ids, err := o.deadIDs(ctx, text)
+	if err != nil {
+		return Acted{}, err
+	}
+	changed := 0
+	for _, id := range ids {
+		did, err := act(ctx, id, ask.DryRun)
+		if _, told := errors.AsType[*ProblemError](err); told && text == "all" {
+			continue // gone in between, or nothing that can be replayed: the others can
+		}
+		if err != nil && changed > 0 {
+			_ = o.acted(ctx, "dead "+verb, text, ask, changed)
+		}
+		if err != nil {
+			return Acted{}, err
+		}
+		if did {
+			changed++
+		}
+	}
+	return o.acted(ctx, "dead "+verb, text, ask, changed), nil
+}
+
+// deadIDs returns the dead letters that a request names.
+func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
+	if text != "all" {
+		id, err := parseNumber("id", text)
+		return []int64{id}, err
+	}
+	var ids []int64
+	for before := int64(0); ; {
+		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
+		if err != nil || len(page) == 0 {
+			return ids, err
+		}
+		for _, d := range page {
+			ids = append(ids, d.ID)
+		}
+		before = page[len(page)-1].ID
+	}
+}
+
+// dead returns a dead letter.
+func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
+	d, err := o.deps.Record.DeadLetter(ctx, id)
+	if isNotFound(err) {
+		err = errNone("dead letter " + strconv.FormatInt(id, 10))
+	}
+	return d, err
+}
+
+// replay puts a dead letter back, and returns false for one that was put back before.
+func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
+	d, err := o.dead(ctx, id)
+	switch {
+	case err != nil:
+		return false, err
+	case d.Broken != "":
+		return false, conflict(fmt.Sprintf("dead letter %d cannot be read: %s", id, d.Broken))
+	case dry:
+		return d.Replayed.IsZero(), nil
+	}
+	revived, err := o.deps.Record.Revive(ctx, id, time.Now())
+	if revived {
+		o.wake(d.To)
+	}
+	return revived, err
+}
+
+// dropDead forgets a dead letter.
+func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, error) {
+	if _, err := o.dead(ctx, id); err != nil || dry {
+		return err == nil, err
+	}
+	err := o.deps.Record.Discard(ctx, id, time.Now())
+	if isNotFound(err) {
+		return false, nil // another operator did
+	}
+	return err == nil, err
+}
+
+// printable returns bytes as JSON can have them.
+func printable(raw []byte) string {
+	if utf8.Valid(raw) {
+		return string(raw)
+	}
+	return "base64:" + base64.StdEncoding.EncodeToString(raw)
+}

@@ -1,0 +1,245 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/bridge/route"
+	"baton/federation"
+)
+
+func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanation, error) {
+	entry, err := o.findEvent(ctx, in.ID)
+	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
+		return o.explainDeferred(ctx, in.ID, err)
+	}
+	if err != nil {
+		return Explanation{}, err
+	}
+	view, err := o.deps.Gateway.View(ctx, entry.Event.Handoff)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
+	}
+	history, err := o.deps.Record.History(ctx, entry.Event.From)
+	if err != nil {
+		return Explanation{}, err
+	}
+	became, err := o.deliveries(ctx, view)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := o.explain(entry, history)
+	e.Standing = view.State
+	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
+	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
+	if err != nil {
+		return Explanation{}, err
+	}
+	for _, at := range routes {
+		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
+	}
+	return e, nil
+}
+
+// explainDID may block on the host of the DID.
+func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.ExplainedDID, error) {
+	did, err := federation.ParseDID(in.DID)
+	if err != nil {
+		return contract.ExplainedDID{}, usage("did: " + err.Error())
+	}
+	document, err := o.deps.Document(ctx, did)
+	e := contract.ExplainedDID{
+		DID: did, Source: document.Source, Fetched: Moment(document.Fetched), Mailbox: document.Mailbox,
+		Keys: []contract.DocumentKey{}, Skipped: []contract.SkippedKey{},
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	listed := slices.Clone(document.Others)
+	for _, key := range document.Keys {
+		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+	}
+	for _, key := range listed {
+		e.Keys = append(e.Keys, contract.DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
+	}
+	for _, key := range document.Skipped {
+		e.Skipped = append(e.Skipped, contract.SkippedKey(key))
+	}
+	return e, nil
+}
+
+// findEvent returns the event of an id, or the offer of a handoff that the end of an
+// id names.
+func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		if id, err = o.findSuffix(ctx, strings.ToUpper(text)); err != nil {
+			return federation.Entry{}, err
+		}
+	}
+	handoff, err := o.deps.Record.Reference(ctx, id.String())
+	if err == nil {
+		var entry federation.Entry
+		if entry, err = o.deps.Record.Step(ctx, handoff, id); isNotFound(err) {
+			entry, err = o.receipt(ctx, handoff, id)
+		}
+		if err == nil {
+			return entry, nil
+		}
+	}
+	if isNotFound(err) {
+		return federation.Entry{}, errNone("event " + text + " on file; the log has what was refused")
+	}
+	return federation.Entry{}, fmt.Errorf("look up event: %w", err)
+}
+
+// receipt returns the home's receipt of an id, which is in no log.
+func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	receipts, err := o.deps.Record.Receipts(ctx, handoff)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	i := slices.IndexFunc(receipts, func(ev federation.Event) bool { return ev.ID == id })
+	if i < 0 {
+		return federation.Entry{}, federation.ErrNotFound
+	}
+	step, err := o.deps.Record.Step(ctx, handoff, receipts[i].Subject)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	return federation.Entry{Event: receipts[i], State: step.State, Filed: step.Filed}, nil
+}
+
+// explain says what an event is and why it holds.
+func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory) Explanation {
+	ev := entry.Event
+	step := shapeStep(entry, "")
+	e := Explanation{
+		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
+		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
+		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
+		Key: ExplainedKey{
+			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
+			Source: o.keySource(ev, history),
+		},
+	}
+	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
+	if ev.Provenance == federation.Vouched {
+		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+		if ev.Evidence != nil {
+			e.Why += "; what it received is the evidence"
+		}
+	}
+	if ev.Erased != nil {
+		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
+	}
+	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
+		seen.Origin = string(ev.Arrival.Home)
+	}
+	e.Identity, _ = bridge.ClaimOfMessage(seen)
+	e.Hops = []Hop{
+		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
+		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
+	}
+	return e
+}
+
+// keySource returns the source of the key that verified a step.
+func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory) string {
+	switch {
+	case ev.From.Method() == "key":
+		return "did:key" // it is in the DID
+	case ev.From == o.deps.Home.DID():
+		return "home"
+	}
+	return cmp.Or(history.Source(federation.KeyID(ev.Signature.Key)), "record")
+}
+
+// follow adds what became of an event, and what is to come.
+func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered) {
+	for _, d := range became {
+		who := o.addressee(ctx, d, view, ev)
+		if d.State == federation.DeliveryWaiting {
+			e.Next = append(e.Next, o.waiting(d, who))
+			continue
+		}
+		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
+	}
+	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
+	if verb, at := o.deps.Gateway.Ends(view); verb != "" {
+		e.Next = append(e.Next, Next{What: string(verb), Clock: view.Clock, Time: Moment(at)})
+	}
+}
+
+// waiting says what a delivery waits for.
+func (o *Operator) waiting(d federation.Delivered, who string) Next {
+	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
+	for _, s := range o.deps.Links.Statuses() {
+		if s.Link.Name() == d.Link {
+			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
+			if s.Status.State != bridge.LinkUp {
+				next.Time = Moment(s.Status.NextDial)
+			}
+		}
+	}
+	return next
+}
+
+// waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
+// its recipient.
+func (o *Operator) waitsFor(d federation.Delivered) string {
+	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
+	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
+		return contract.Routing
+	}
+	return "deliver"
+}
+
+// explainDeferred explains an event that is not on file because it cannot be judged
+// yet. For one that does not wait either it answers with the error that it is given.
+func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (Explanation, error) {
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return Explanation{}, none
+	}
+	d, err := o.deps.Record.DeferredStep(ctx, id)
+	if errors.Is(err, federation.ErrNotFound) {
+		return Explanation{}, none
+	}
+	if err != nil {
+		return Explanation{}, fmt.Errorf("look up deferred event: %w", err)
+	}
+	view, err := o.deps.Gateway.View(ctx, d.Event.Handoff)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("read handoff %s: %w", d.Event.Handoff, err)
+	}
+	ev := d.Event
+	e := Explanation{
+		EventID: ev.ID, HandoffID: ev.Handoff, Verb: ev.Verb, From: ev.From, For: ev.For, Identity: bridge.LookingUp,
+		Provenance: ev.Provenance, Verdict: federation.Unverifiable.String(), Why: d.Reason,
+		Document: ev.Signature.Document, Signature: ev.Signature.Text, Scheme: ev.Dialect,
+		Key: ExplainedKey{KeyID: ev.Signature.KeyID}, Standing: view.State,
+		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
+		Next: []Next{{What: contract.Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
+	}
+	return e, nil
+}
+
+func (o *Operator) getPassport(ctx context.Context, in contract.ByID) (route.File, error) {
+	view, err := o.find(ctx, in.ID)
+	if err != nil {
+		return route.File{}, err
+	}
+	document, err := o.deps.Server.Passport(ctx, view, time.Now())
+	return route.File{Content: bytes.NewReader(document.Content)}, err
+}

@@ -1,0 +1,67 @@
+package admin_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/text"
+	"baton/bridge/bridgetest"
+	"baton/federation"
+)
+
+// document is the directory of these tests.
+func (*house) document(_ context.Context, did federation.DID) (federation.Document, error) {
+	if did == "did:web:none.example" {
+		return federation.Document{}, errors.New("parse document of did:web:none.example: it is that of \"did:web:x\"")
+	}
+	return federation.Document{
+		DID: did, Keys: []ed25519.PublicKey{bridgetest.SeededKey("ada").Public}, Source: "https://ada.example/.well-known/did.json",
+		Others: []federation.PublicKey{{Kind: federation.P256, Bytes: []byte("point")}}, Fetched: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
+		Skipped: []federation.SkippedKey{{ID: string(did) + "#u", Reason: "want a key in base58btc, which starts with z"}},
+	}, nil
+}
+
+func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
+	h := newHouse(t)
+	explained := func(did string) (e contract.ExplainedDID) {
+		status, body := h.ask(t, http.MethodGet, "dids/"+did+"/explain", "")
+		if err := json.Unmarshal([]byte(body), &e); err != nil || status != http.StatusOK {
+			t.Errorf("%s is answered %d %s", did, status, body)
+		}
+		return e
+	}
+	got := explained("did:web:ada.example")
+	public := bridgetest.SeededKey("ada").Public
+	want := contract.ExplainedDID{
+		DID: "did:web:ada.example", Source: "https://ada.example/.well-known/did.json", Fetched: contract.Moment(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)),
+		Keys: []contract.DocumentKey{
+			{KeyID: federation.KeyID([]byte("point")), Kind: federation.P256, Public: "cG9pbnQ"},
+			{KeyID: federation.KeyID(public), Kind: federation.Ed25519, Public: base64.RawURLEncoding.EncodeToString(public)},
+		},
+		Skipped: []contract.SkippedKey{{ID: "did:web:ada.example#u", Reason: "want a key in base58btc, which starts with z"}},
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b contract.Moment) bool { return time.Time(a).Equal(time.Time(b)) })); diff != "" {
+		t.Error(diff)
+	}
+	var out strings.Builder
+	if err := text.DID(&out, got); err != nil || !strings.Contains(out.String(), "did:web:ada.example#u: want a key in base58btc, which starts with z") {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	none := explained("did:web:none.example")
+	if none.Error != `parse document of did:web:none.example: it is that of "did:web:x"` || len(none.Keys) != 0 {
+		t.Errorf("%+v", none)
+	}
+	if status, body := h.ask(t, http.MethodGet, "dids/alice/explain", ""); status != http.StatusBadRequest {
+		t.Errorf("no DID is answered %d %s", status, body)
+	}
+}

@@ -1,0 +1,192 @@
+package page
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"baton/bridge/admin/contract"
+	"baton/bridge/route"
+	"baton/federation"
+)
+
+// action is a change that an operator may make.
+type action struct {
+	needs federation.Scope // of its route in the API
+	back  string           // its own page, unless the form names one
+	// command returns the words of the command that does the same.
+	command func(f form) []string
+	// effect says what the change does to a name.
+	effect string
+	done   string // how the name is afterwards
+	// send asks the API for the change, and returns how many things it changes.
+	send func(r request, f form, act contract.Act) (int, error)
+	// choices are the values of the field that the form has beside the reason; nil for no field.
+	choices []string
+}
+
+// form is what the form of an action was asked with.
+type form struct {
+	verb, name   string
+	link, peer   string // of one delivery
+	choice, back string
+}
+
+// actionOf returns an action of a list.
+func actionOf(list, verb string) (action, bool) {
+	a, ok := map[string]action{
+		"links/dial": {
+			effect: "The link dials now instead of later. A link that is up stays as it is. A link that an operator disconnected is connected again.",
+			done:   "dials now", send: changeLink,
+		},
+		"feeds/hold": {
+			effect: "No delivery is made to this destination until it is released. What is filed for it waits on disk. Its link stays connected.",
+			done:   "is held", send: changeFeed,
+		},
+		"feeds/release": {effect: "Deliveries to this destination go on, the oldest first.", done: "is released", send: changeFeed},
+		"feeds/retry":   {effect: "The delivery is tried now instead of later.", done: "is tried now", send: changeFeed},
+		"dead/replay":   {effect: "The delivery is scheduled for now. Replaying twice is harmless.", done: "is replayed", send: settleDead},
+		"dead/drop":     {effect: "The dead letter is deleted for good, and its signer is told.", done: "is dropped", send: settleDead},
+		"peers/mode":    {effect: "The mode says what is taken from this peer and delivered to it.", done: "has another mode", send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
+	}[list+"/"+verb]
+	if !ok {
+		return a, false
+	}
+	a.back = prefix + list
+	a.needs = map[string]federation.Scope{"links": contract.ChangeLink.Scope, "feeds": contract.ChangeFeed.Scope, "dead": contract.SettleDead.Scope, "peers": contract.SetPeerMode.Scope}[list]
+	noun := map[string]string{"links": "link", "feeds": "feed", "dead": "dead", "peers": "peer"}[list]
+	a.command = func(f form) []string {
+		words := []string{"baton", noun, f.verb, f.name}
+		if a.choices != nil {
+			words = append(words, orWord(f.choice, "MODE"))
+		}
+		for name, value := range map[string]string{"--link": f.link, "--peer": f.peer} {
+			if value != "" {
+				words = append(words, name, value)
+			}
+		}
+		return words
+	}
+	return a, true
+}
+
+func changeLink(r request, f form, act contract.Act) (int, error) {
+	done, err := call(r, contract.ChangeLink, contract.LinkChange{Name: f.name, Verb: f.verb, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+func changeFeed(r request, f form, act contract.Act) (int, error) {
+	done, err := call(r, contract.ChangeFeed, contract.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+func settleDead(r request, f form, act contract.Act) (int, error) {
+	done, err := call(r, contract.SettleDead, contract.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+	return done.Changed, err
+}
+
+// setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.
+func setMode(r request, f form, act contract.Act) (int, error) {
+	if f.choice == "" && act.DryRun {
+		f.choice = "block"
+	}
+	_, err := call(r, contract.SetPeerMode, contract.PeerMode{Name: f.name, Body: route.JSON(contract.Mode{Act: act, Mode: f.choice})})
+	return 1, err
+}
+
+// confirmView is the form of an action.
+type confirmView struct {
+	Verb, Name, Effect, Command string
+	Changes                     int
+	Path, Back, Reason          string
+	Link, Peer                  string
+	Choices                     []string
+	Choice                      string
+}
+
+// formOf reads what an action is asked with.
+func formOf(r *http.Request, a action) form {
+	f := form{
+		verb: r.PathValue("verb"), name: r.PathValue("name"), link: r.FormValue("link"), peer: r.FormValue("peer"), choice: r.FormValue("mode"), back: a.back,
+	}
+	if back := r.FormValue("back"); back != "" {
+		f.back = below(back)
+	}
+	return f
+}
+
+// confirm shows what an action would do, and its form.
+func (p *Page) confirm(w http.ResponseWriter, r *http.Request, s session) {
+	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
+	if !ok {
+		p.fail(w, r, &s, http.StatusNotFound, "There is no such action.")
+		return
+	}
+	f := formOf(r, a)
+	p.renderForm(w, r, s, a, f, http.StatusOK, "")
+}
+
+// renderForm shows the form of an action with the result of a dry run.
+func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a action, f form, status int, alert string) {
+	shown, err := confirmation(p.request(r.Context(), s.token, r.URL), a, f)
+	if err != nil {
+		p.failWith(w, r, &s, err)
+		return
+	}
+	shown.Path, shown.Reason = r.URL.EscapedPath(), r.PostFormValue("reason")
+	p.render(w, r, status, &s, view{Title: shown.Verb + " " + shown.Name, Alert: plain(alert), Confirm: shown})
+}
+
+// confirmation asks the API what an action would do.
+func confirmation(r request, a action, f form) (*confirmView, error) {
+	changes, err := a.send(r, f, contract.Act{DryRun: true})
+	if err != nil {
+		return nil, err
+	}
+	return &confirmView{
+		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: plain(f.name), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer,
+		Command: shell(append(a.command(f), "--reason", "…")...), Choices: a.choices, Choice: f.choice,
+	}, nil
+}
+
+// act makes a change.
+func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
+	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
+	if !ok {
+		p.fail(w, r, &s, http.StatusNotFound, "There is no such action.")
+		return
+	}
+	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
+	request := p.request(r.Context(), s.token, r.URL)
+	if !request.may(a.needs) { // before the form is looked at, so that its answer is the same for each
+		_, err := a.send(request, f, contract.Act{DryRun: true})
+		p.failWith(w, r, &s, err)
+		return
+	}
+	switch {
+	case reason == "":
+		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "A reason is required: the audit log has it.")
+		return
+	case a.choices != nil && !slices.Contains(a.choices, f.choice):
+		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "Choose a mode.")
+		return
+	}
+	changed, err := a.send(request, f, contract.Act{Reason: reason})
+	if err != nil {
+		p.failWith(w, r, &s, err)
+		return
+	}
+	p.sessions.tell(s.id, told(a, f, changed))
+	http.Redirect(w, r, f.back, http.StatusSeeOther)
+}
+
+// told says what an action did.
+func told(a action, f form, changed int) string {
+	switch {
+	case a.choices != nil:
+		return plain(f.name) + " has the mode " + plain(f.choice) + " now."
+	case changed == 0:
+		return "Nothing was changed: " + plain(f.name) + " was so already."
+	}
+	return plain(f.name) + " " + a.done + "."
+}

@@ -1,0 +1,313 @@
+// Package page is the operator page: HTML below /ui/ on the listener of operators, over the operator
+// API. It has no rules of its own: a page shows what the API answers to the token of the session,
+// and an action is a request to the API, first as a dry run.
+//
+// An operator logs in with an operator token. The browser keeps a session cookie; the process keeps
+// the digests of the cookie and of the token, in memory. Each request reads the token again, so
+// that a session ends with its token. Everything works without JavaScript; the script
+// replaces the rows of an open page when the page changes.
+//
+// The handlers may be called concurrently.
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"baton/bridge/admin"
+	"baton/bridge/admin/client"
+	"baton/federation"
+	"baton/federation/store/operators"
+)
+
+// prefix is the path of everything but the redirect of "/".
+const prefix = "/ui/"
+
+// first is the page that "/" and "/ui/" lead to.
+const first = prefix + "links"
+
+// Deps is what the page works with.
+type Deps struct {
+	Home federation.HomeID // told in the head of each page
+	// Mount registers the operator API for the callers that an admission admits.
+	Mount  func(mux *http.ServeMux, admit admin.Admission)
+	Tokens *operators.Operators
+	Check  *admin.TokenCheck // of tokens that log in
+	Log    *slog.Logger
+	Ended  <-chan struct{} // closed when the gateway stops, which ends all event streams
+}
+
+// Page is the operator page. Make one with [New].
+type Page struct {
+	deps     Deps
+	api      *client.Client
+	sessions *sessions
+	files    files
+	streams  chan struct{} // holds a token for each open event stream
+}
+
+// New returns the page of a gateway. It does no I/O.
+func New(d Deps) *Page {
+	inner := http.NewServeMux()
+	d.Mount(inner, admit)
+	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: newSessions(), files: readFiles(), streams: make(chan struct{}, maxStreams)}
+}
+
+// Mount registers the routes.
+func (p *Page) Mount(mux *http.ServeMux) {
+	redirect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, prefix, http.StatusSeeOther) })
+	mux.Handle("GET /{$}", p.guarded(redirect))
+	mux.Handle("GET /ui", p.guarded(redirect))
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /ui/login", p.loginForm)
+	routes.HandleFunc("POST /ui/login", p.login)
+	routes.Handle("POST /ui/logout", p.changing(p.logout))
+	for name, serve := range p.files.routes() {
+		routes.HandleFunc("GET "+prefix+name, serve)
+	}
+	routes.Handle("GET /ui/{$}", p.reading(func(w http.ResponseWriter, r *http.Request, _ session) {
+		http.Redirect(w, r, first, http.StatusSeeOther)
+	}))
+	routes.Handle("GET /ui/events", p.reading(p.events))
+	routes.Handle("GET /ui/handoffs/{id}/passport", p.reading(p.passport))
+	routes.Handle("GET /ui/act/{list}/{name}/{verb}", p.reading(p.confirm))
+	routes.Handle("POST /ui/act/{list}/{name}/{verb}", p.changing(p.act))
+	routes.Handle("GET /ui/", p.reading(p.show))
+	routes.Handle("POST /ui/", p.changing(func(w http.ResponseWriter, r *http.Request, s session) {
+		p.fail(w, r, &s, http.StatusNotFound, "This address takes no form.")
+	}))
+	mux.Handle(prefix, p.guarded(routes))
+}
+
+// show serves a list or the details of one item.
+func (p *Page) show(w http.ResponseWriter, r *http.Request, s session) {
+	load, ok := loaderOf(r.URL)
+	if !ok {
+		p.fail(w, r, &s, http.StatusNotFound, "There is no such page.")
+		return
+	}
+	shown, err := load(p.request(r.Context(), s.token, r.URL))
+	if err != nil {
+		p.failWith(w, r, &s, err)
+		return
+	}
+	p.render(w, r, http.StatusOK, &s, shown)
+}
+
+//go:embed files
+var embedded embed.FS
+
+// file is the script or the style sheet.
+type file struct {
+	text      []byte
+	mediaType string
+	hashed    string // its name with its hash, which a browser may keep for ever
+}
+
+// files are the embedded files, and the template of every page.
+type files struct {
+	all  map[string]file
+	page *template.Template
+}
+
+// readFiles reads the embedded files. A template that cannot be parsed is a mistake of the program.
+func readFiles() files {
+	f := files{all: map[string]file{}, page: template.Must(template.ParseFS(embedded, "files/*.html"))}
+	for name, mediaType := range map[string]string{"baton.js": "text/javascript; charset=utf-8", "baton.css": "text/css; charset=utf-8"} {
+		text, err := embedded.ReadFile("files/" + name)
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(text)
+		extension := path.Ext(name)
+		f.all[name] = file{text, mediaType, strings.TrimSuffix(name, extension) + "-" + hex.EncodeToString(sum[:8]) + extension}
+	}
+	return f
+}
+
+// routes returns the handlers of the files by name, each also under its hashed name.
+func (f files) routes() map[string]http.HandlerFunc {
+	all := map[string]http.HandlerFunc{}
+	for name, each := range f.all {
+		all[name] = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", each.mediaType)
+			_, _ = w.Write(each.text) // the client is gone
+		}
+		all[each.hashed] = func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			all[name](w, r)
+		}
+	}
+	return all
+}
+
+// layout is what the template of every page is given.
+type layout struct {
+	view
+
+	Home          federation.HomeID
+	Script, Style string
+	Address       string // of the page, for its events; "" where nothing changes
+	CSRF          string // "" without a session
+	Token         federation.OperatorToken
+	Nav           []navLink
+}
+
+// navLink is a link of the navigation.
+type navLink struct {
+	Title, Href string
+	Current     bool
+}
+
+// render writes a page, for the session or for a browser without one.
+func (p *Page) render(w http.ResponseWriter, r *http.Request, status int, s *session, v view) {
+	l := layout{view: v, Home: p.deps.Home, Script: prefix + p.files.all["baton.js"].hashed, Style: prefix + p.files.all["baton.css"].hashed}
+	if s != nil {
+		l.CSRF, l.Token = s.csrf, s.token
+		for _, each := range lists() {
+			l.Nav = append(l.Nav, navLink{each.Title, prefix + each.Name, each.Title == v.Title})
+		}
+		if v.Confirm == nil && v.Alert == "" {
+			l.Status, l.Address = p.sessions.told(s.id), r.URL.RequestURI()
+		}
+	}
+	var text bytes.Buffer
+	if err := p.files.page.ExecuteTemplate(&text, "page.html", l); err != nil {
+		p.deps.Log.LogAttrs(r.Context(), slog.LevelError, "operator page not written", slog.String("network", "operator"), slog.Any("err", err))
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // the client is gone
+}
+
+// lookEach is how often the pages of an event stream are read again.
+const lookEach = time.Second
+
+// maxStreams bounds the open event streams: each reads its page once a second.
+const maxStreams = 64
+
+// aliveEach is how often a stream without events says that it lives: proxies close silent ones.
+const aliveEach = 20 * time.Second
+
+// events streams the addresses of pages that changed. The parameter "page", which may be repeated,
+// is the address of an open page; without it the stream is about all lists.
+func (p *Page) events(w http.ResponseWriter, r *http.Request, s session) {
+	select {
+	case p.streams <- struct{}{}:
+		defer func() { <-p.streams }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		p.fail(w, r, &s, http.StatusServiceUnavailable, "Too many pages are open.")
+		return
+	}
+	watched, ok := watchedPages(r.URL.Query()["page"])
+	if !ok {
+		p.fail(w, r, &s, http.StatusNotFound, "There is no such page.")
+		return
+	}
+	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // the stream has no end
+	_ = out.SetWriteDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	p.stream(r, w, out, watched)
+}
+
+// stream writes an event for each change until the client leaves, its session ends, or the gateway
+// stops.
+func (p *Page) stream(r *http.Request, w http.ResponseWriter, out *http.ResponseController, watched []*watchedPage) {
+	again := time.NewTicker(lookEach)
+	defer again.Stop()
+	text := "retry: 2000\n\n" // written after the first look, which later ones are compared with
+	for silent := time.Duration(0); ; silent += lookEach {
+		s, err := p.session(r)
+		if errors.Is(err, federation.ErrNotFound) {
+			return
+		}
+		for _, each := range watched {
+			if err == nil && each.changed(r.Context(), p, s.token) {
+				text += "data: " + each.address.RequestURI() + "\n\n"
+			}
+		}
+		if text == "" && silent >= aliveEach {
+			text = ": alive\n\n"
+		}
+		if text != "" {
+			silent = 0
+		}
+		if _, err := fmt.Fprint(w, text); err != nil || out.Flush() != nil {
+			return
+		}
+		text = ""
+		select {
+		case <-again.C:
+		case <-r.Context().Done():
+			return
+		case <-p.deps.Ended:
+			return
+		}
+	}
+}
+
+// watchedPage is a page of an event stream.
+type watchedPage struct {
+	address *url.URL
+	load    loader
+	last    [sha256.Size]byte // sum of what the API answered for it
+	read    bool
+}
+
+// maxWatched bounds the pages of one stream.
+const maxWatched = 16
+
+// watchedPages returns the pages of addresses, or all lists where there is none. It returns false
+// for an address that no page has.
+func watchedPages(addresses []string) ([]*watchedPage, bool) {
+	if len(addresses) == 0 {
+		for _, each := range lists() {
+			addresses = append(addresses, prefix+each.Name)
+		}
+	}
+	if len(addresses) > maxWatched {
+		return nil, false
+	}
+	var all []*watchedPage
+	for _, text := range addresses {
+		address, err := url.ParseRequestURI(text)
+		if err != nil {
+			return nil, false
+		}
+		load, ok := loaderOf(address)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, &watchedPage{address: address, load: load})
+	}
+	return all, true
+}
+
+// changed reports whether the API answers otherwise than the last time. The first time it does not.
+// A page that cannot be read now is as it was.
+func (w *watchedPage) changed(ctx context.Context, p *Page, token federation.OperatorToken) bool {
+	sum := sha256.New()
+	if _, err := w.load(p.request(context.WithValue(ctx, sumKey, sum), token, w.address)); err != nil {
+		return false
+	}
+	now := [sha256.Size]byte(sum.Sum(nil))
+	changed := w.read && now != w.last
+	w.last, w.read = now, true
+	return changed
+}

@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+)
+
+// readyTimeout bounds one check of readiness: a prober that waits longer has given up.
+const readyTimeout = 2 * time.Second
+
+// Part is a part of the gateway without which it is not ready.
+type Part struct {
+	Name  string
+	Check func(ctx context.Context) error // nil while the part works
+}
+
+// Readiness checks all parts, and adds the links that are down.
+func Readiness(ctx context.Context, parts []Part, down []string) contract.Readiness {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ready := contract.Readiness{Reasons: []string{}}
+	for _, part := range parts {
+		if err := part.Check(ctx); err != nil {
+			ready.Reasons = append(ready.Reasons, part.Name+": "+err.Error())
+		}
+	}
+	for _, name := range down {
+		ready.Reasons = append(ready.Reasons, "link "+name+": down")
+	}
+	ready.Ready = len(ready.Reasons) == 0
+	return ready
+}
+
+// Probes serves what operators and their probers read about the process: /livez, /readyz,
+// /statusz, profiles and metrics.
+type Probes struct {
+	Ready   func(ctx context.Context) contract.Readiness
+	Metrics http.Handler // nil for none
+	// Standing returns the answer of /statusz.
+	Standing func(ctx context.Context) Standing
+	// HomesDown returns the names of other homes that are not reached, for a /readyz that asks for
+	// them.
+	HomesDown func() []string
+	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
+	// them open.
+	Guard func(http.Handler) http.Handler
+	// GuardDebug replaces Guard for the profile handlers; nil uses Guard.
+	GuardDebug func(http.Handler) http.Handler
+}
+
+// Mount registers the routes.
+func (p Probes) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answerProbe(w, http.StatusOK, map[string]bool{"live": true})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		status, ready := http.StatusOK, p.Ready(r.Context())
+		if r.URL.Query().Has(contract.PeersParameter) {
+			for _, name := range p.HomesDown() {
+				ready.Ready, ready.Reasons = false, append(ready.Reasons, "peer "+name+": down")
+			}
+		}
+		if !ready.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		answerProbe(w, status, ready)
+	})
+	guard := p.Guard
+	if guard == nil {
+		guard = func(h http.Handler) http.Handler { return h }
+	}
+	debug := p.GuardDebug
+	if debug == nil {
+		debug = guard
+	}
+	for path, serve := range map[string]http.HandlerFunc{
+		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+	} {
+		mux.Handle("GET "+path, debug(serve))
+	}
+	mux.Handle("GET /statusz", guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answerProbe(w, http.StatusOK, p.Standing(r.Context()))
+	})))
+	if p.Metrics != nil {
+		mux.Handle("GET /metrics", guard(p.Metrics))
+	}
+}
+
+func answerProbe(w http.ResponseWriter, status int, document any) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// IsLoopback reports whether only programs on this machine reach an address.
+func IsLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// ListenerHosts returns the names under which requests may address a listener of operators, beside
+// IP addresses and localhost: the name of the home and the host that the listener is bound to.
+func ListenerHosts(home, listen string) []string {
+	names := []string{home}
+	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
+		names = append(names, host)
+	}
+	return names
+}
+
+// Standing is the answer of /statusz.
+type Standing struct {
+	contract.Readiness
+
+	Links []LinkStanding `json:"links"` // the gateway's own
+	Peers []LinkStanding `json:"peers"` // other homes
+	Relay string         `json:"relay"` // "ok", or why it is not reached
+	Hub   string         `json:"hub,omitempty"`
+}
+
+// LinkStanding is the state of one link.
+type LinkStanding struct {
+	Name      string           `json:"name"`
+	Network   string           `json:"network"`
+	State     bridge.LinkState `json:"state"`
+	LastError string           `json:"last_error,omitempty"`
+}
+
+// NewStanding returns the state of all parts and links: the part "relay", the part "hub" where
+// there is one, the links of the gateway, and those to other homes.
+func NewStanding(ctx context.Context, ready contract.Readiness, parts []Part, links []bridge.LinkStatus) Standing {
+	said := Standing{Readiness: ready, Links: []LinkStanding{}, Peers: []LinkStanding{}}
+	for _, part := range parts {
+		state := "ok"
+		if err := part.Check(ctx); err != nil {
+			state = err.Error()
+		}
+		switch part.Name {
+		case "relay":
+			said.Relay = state
+		case "hub":
+			said.Hub = state
+		}
+	}
+	for _, s := range links {
+		at := LinkStanding{Name: s.Link.Name(), Network: s.Link.Network(), State: s.Status.State, LastError: s.Status.LastError}
+		if _, home := s.Link.(bridge.PeerHome); home {
+			said.Peers = append(said.Peers, at)
+		} else {
+			said.Links = append(said.Links, at)
+		}
+	}
+	return said
+}

@@ -1,0 +1,72 @@
+package terminal_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/terminal"
+	"baton/bridge/admin/text"
+)
+
+// answering returns a client of a gateway that gives one answer to all requests.
+func answering(t *testing.T, answer string) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
+	t.Cleanup(server.Close)
+	return client.New(server.URL, "", nil)
+}
+
+func names() text.Table[contract.Peer] {
+	return text.Table[contract.Peer]{Header: "NAME", Row: func(p contract.Peer) []string { return []string{p.Name} }}
+}
+
+func TestAListIsATableOrADocument(t *testing.T) {
+	t.Parallel()
+	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
+	var out, told strings.Builder
+	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("NAME\nb.example\nthere are more: --cursor AAA\n", out.String()+told.String()); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	told.Reset()
+	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told, JSON: true}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out.String(), `{"items":[{"name":"b.example"`) || told.Len() > 0 {
+		t.Errorf("json: %s, %s", out.String(), told.String())
+	}
+}
+
+func TestAWatchedListHasOneHeader(t *testing.T) {
+	t.Parallel()
+	gateway := answering(t, "{\"name\":\"b.example\"}\n{\"name\":\"c.example\"}\n")
+	var out strings.Builder
+	if err := terminal.Watch(t.Context(), terminal.Terminal{Out: &out}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("NAME\nb.example\nc.example\n", out.String()); diff != "" {
+		t.Errorf("watched (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyYesConfirms(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]bool{"y\n": true, " YES \n": true, "no\n": false, "\n": false, "yes": false, "": false} {
+		var told strings.Builder
+		if got := (terminal.Terminal{Err: &told}).Confirm(strings.NewReader(answer), "drop\x1b it?"); got != want {
+			t.Errorf("%q: %v", answer, got)
+		}
+		if told.String() != "drop? it? [y/N] " {
+			t.Errorf("asked %q", told.String())
+		}
+	}
+}

@@ -1,0 +1,349 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/admin/contract"
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// clock is the format of the time of a step: its day is that of the handoff.
+const clock = "15:04:05.000Z"
+
+// DeadLetter writes a dead letter.
+func DeadLetter(out io.Writer, letter contract.DeadLetter) error {
+	var d details
+	d.say("id", strconv.FormatInt(letter.ID, 10))
+	d.say("to", letter.Link+letter.Peer)
+	if !letter.EventID.IsZero() {
+		d.say("event", fmt.Sprintf("%s  %s of %s", letter.EventID, letter.Verb, letter.HandoffID))
+	}
+	d.sayIf("message", letter.Message)
+	d.say("queued", letter.Queued.String())
+	d.say("died", letter.Died.String())
+	d.say("reason", string(letter.Reason))
+	d.say("last error", letter.LastError)
+	d.sayIf("replayed", letter.Replayed.String())
+	if letter.DeadDetail == nil {
+		return d.print(out)
+	}
+	d.say("verdict", letter.Verdict)
+	d.sayIf("broken", letter.Broken)
+	d.say("raw", letter.Raw)
+	d.sayIf("signature", letter.Signature)
+	for _, try := range letter.Attempts {
+		d.say("attempt "+strconv.Itoa(try.Number), try.Time.String()+"  "+try.Error)
+	}
+	d.say("what to do", letter.Fix)
+	return d.print(out)
+}
+
+// Link writes a link with what was negotiated on it.
+func Link(out io.Writer, l contract.Link, now time.Time) error {
+	var d details
+	d.say("name", l.Name)
+	d.say("network", l.Network)
+	d.say("state", l.State)
+	d.say("heard", Age(l.LastHeard, now))
+	d.say("waiting", strconv.Itoa(l.Waiting))
+	d.say("oldest", Age(l.Oldest, now))
+	d.say("next dial", Until(l.NextDial, now))
+	d.say("last error", l.LastError)
+	if l.LinkDetail == nil {
+		return d.print(out)
+	}
+	d.say("channels", strings.Join(l.Channels, " "))
+	for _, name := range slices.Sorted(maps.Keys(l.Negotiated)) {
+		d.say("negotiated "+name, l.Negotiated[name])
+	}
+	d.say("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
+	d.say("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
+	d.say("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
+	for _, what := range l.Obstacles {
+		d.say("blocked", what)
+	}
+	for _, what := range l.NotCarried {
+		d.say("not carried", what)
+	}
+	return d.print(out)
+}
+
+// Peer writes a home or a registry.
+func Peer(out io.Writer, p contract.Peer, now time.Time) error {
+	var d details
+	d.say("name", p.Name)
+	d.say("network", p.Network)
+	d.say("mode", p.Mode+" by "+p.Origin)
+	d.sayIf("named by", p.Source)
+	d.say("url", p.URL)
+	if p.PeerHome == nil {
+		d.say("dialect", p.Dialect)
+	} else {
+		d.say("path", p.Path)
+		d.say("state", p.State)
+		d.say("heard", Age(p.LastHeard, now))
+		d.say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
+	}
+	d.say("waiting", strconv.Itoa(p.Waiting))
+	d.say("oldest", Age(p.Oldest, now))
+	d.say("dead letters", strconv.Itoa(p.Dead))
+	d.say("held", strconv.FormatBool(p.Held))
+	d.say("last error", p.LastError)
+	if p.PeerHome != nil {
+		for _, f := range p.Forks {
+			d.say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
+		}
+		for _, o := range p.Doubts {
+			d.say("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", o.Kind, o.Times, o.Last, o.Why))
+		}
+	}
+	return d.print(out)
+}
+
+// Webhook writes a webhook, then a table of its deliveries.
+func Webhook(out io.Writer, h contract.Webhook) error {
+	var d details
+	d.say("id", h.ID)
+	d.say("did", h.DID)
+	d.sayIf("agent", h.Agent)
+	d.say("url", h.URL)
+	d.say("since", h.Since.String())
+	d.say("waiting", strconv.Itoa(h.Waiting))
+	d.say("dead", strconv.Itoa(h.Dead))
+	if !h.Disabled.IsZero() {
+		d.say("disabled", h.Disabled.String()+"  "+h.Why)
+	}
+	if err := d.print(out); err != nil || h.WebhookDetail == nil || len(h.Deliveries) == 0 {
+		return err
+	}
+	return Table[contract.WebhookDelivery]{
+		Header: "QUEUED | OF | VERB | STATE | ATTEMPTS | NEXT OR ENDED | LAST ERROR",
+		Row: func(d contract.WebhookDelivery) []string {
+			when := d.Ended
+			if when.IsZero() {
+				when = d.Next
+			}
+			return []string{d.Queued.String(), d.Of, string(d.Verb), string(d.State), strconv.Itoa(d.Attempt), when.String(), d.LastError}
+		},
+	}.Print(out, true, h.Deliveries...)
+}
+
+// Handoff writes a handoff: what it is, and a line for each step.
+func Handoff(out io.Writer, h contract.Handoff) error {
+	columns := newColumns(out)
+	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, state(h), h.Home, Cell(venue(h.Venue)))
+	fmt.Fprintf(columns, "  offer   %s", Cell(h.ShownTitle()))
+	if !h.Deadline.IsZero() {
+		fmt.Fprintf(columns, "   deadline %s", h.Deadline)
+	}
+	if len(h.Caps) > 0 {
+		fmt.Fprintf(columns, "   caps %s", Cell(strings.Join(h.Caps, ",")))
+	}
+	fmt.Fprintln(columns)
+	if h.OrphanReason != "" {
+		fmt.Fprintf(columns, "  orphaned   %s\n", Cell(h.OrphanReason))
+	}
+	for _, s := range h.Steps {
+		signer := s.From
+		if s.For != "" {
+			signer = s.For
+		}
+		line := fmt.Sprintf("  %s\t%s\t%s (%s: %s)\t%s\t%s\t%s", time.Time(s.Time).UTC().Format(clock), s.Verb,
+			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(deliveries(s.Delivered)))
+		fmt.Fprintln(columns, Printable(line))
+	}
+	for _, m := range h.Messages {
+		line := fmt.Sprintf("  %s\tmessage\t%s (%s: %s)\t%s", time.Time(m.Time).UTC().Format(clock), m.From.Short(), m.Link, m.Name, Cell(m.Text))
+		fmt.Fprintln(columns, Printable(line))
+	}
+	return columns.Flush()
+}
+
+// state returns the state of a handoff, with a mark where its home is away.
+func state(h contract.Handoff) string {
+	if h.Orphaned {
+		return string(h.State) + " (orphaned)"
+	}
+	return string(h.State)
+}
+
+// venue returns the name of a venue.
+func venue(venue string) string {
+	if federation.Private(venue) {
+		return "private"
+	}
+	return venue
+}
+
+// deliveries returns the state of each delivery of a step.
+func deliveries(all []contract.Delivery) string {
+	parts := make([]string, len(all))
+	for i, d := range all {
+		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
+		if d.Via == federation.UnroutedLink {
+			parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
+		}
+		if !d.Time.IsZero() {
+			parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WriteKey writes the names by which other programs know a key, each on a line. A secret has a
+// fingerprint alone.
+func WriteKey(out io.Writer, key contract.Key) error {
+	lines := []string{key.PublicKey, key.KeyID}
+	switch {
+	case key.DID != "":
+		lines = []string{string(key.DID), string(key.DIDKey)}
+	case key.EndpointID != "":
+		lines = []string{key.EndpointID}
+	case key.PublicKey == "":
+		lines = []string{key.KeyID}
+	}
+	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
+	return err
+}
+
+// Explanation writes why an event holds, its way, and what is next.
+func Explanation(out io.Writer, e contract.Explanation, now time.Time) error {
+	var d details
+	d.say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
+	d.say("signer", string(e.From))
+	d.sayIf("stands for", string(e.For))
+	d.say("identity", string(e.Identity)+": "+identityLine(e.Identity))
+	d.say("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
+	if e.Key.Public == "" {
+		d.say("key", e.Key.KeyID+"  nobody says whose it is")
+	} else {
+		d.say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
+	}
+	d.say("document", e.Document)
+	d.say("signature", e.Signature)
+	if e.Evidence != nil {
+		d.say("evidence", e.Evidence.URL+"  sha256 "+e.Evidence.SHA256)
+	}
+	for _, hop := range e.Hops {
+		d.say(hop.What, strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", hop.Time, hop.Via, hop.Who, hop.Why)))
+	}
+	if e.State != "" {
+		d.say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
+	} else {
+		d.say("handoff", cmp.Or(string(e.Standing), "not opened"))
+	}
+	for _, at := range e.Routes {
+		d.say("mailbox", routeLine(at))
+	}
+	for _, next := range e.Next {
+		d.say("next", nextLine(next, now))
+	}
+	if len(e.Next) == 0 {
+		d.say("next", "nothing: no delivery waits, and no clock runs")
+	}
+	return d.print(out)
+}
+
+// routeLine says where a mailbox is, and the source of that.
+func routeLine(r contract.Route) string {
+	if r.Home == "" {
+		return string(r.DID) + "  nowhere yet: no home is known to have it"
+	}
+	line := fmt.Sprintf("%s  at %s, by %s", r.DID, r.Home, r.Source)
+	if !r.Since.IsZero() {
+		line += "  since " + r.Since.String()
+	}
+	return line
+}
+
+// identityLine says what an identity is worth.
+func identityLine(claim bridge.IdentityClaim) string {
+	switch claim {
+	case bridge.Anchored:
+		return "a DID with a document, which names its keys and may change them"
+	case bridge.SelfIssued:
+		return "the DID is its key; who holds that is who it is"
+	case bridge.Relayed:
+		return "another server says who it is"
+	case bridge.Guest, bridge.LookingUp, bridge.Unknown:
+	}
+	return "nobody says who it is"
+}
+
+// nextLine says one thing to come.
+func nextLine(n contract.Next, now time.Time) string {
+	if n.What == contract.Judgement {
+		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, Until(n.Time, now), n.Attempts, n.LastError)
+	}
+	if n.Via == "" {
+		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, Until(n.Time, now), n.Clock)
+	}
+	if n.What == contract.Routing {
+		line := "it waits for a route to the mailbox of " + n.Who
+		if n.Via != federation.UnroutedLink {
+			line += ": " + n.Via + " is no peer now"
+		} else if n.Tried != "" {
+			line += ": " + n.Tried
+		}
+		return line
+	}
+	line := fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)
+	switch n.Via {
+	case agents.Link:
+		return line + ", once the agent consents to hear from the sender"
+	case federation.InboxLink:
+		return "it is in the inbox of " + n.Who + ", and delivered once they read it there"
+	}
+	return line + ", " + strings.Join(attempts(n, now), ", ")
+}
+
+// attempts says how a delivery stands, and when it is tried.
+func attempts(n contract.Next, now time.Time) []string {
+	parts := []string{fmt.Sprintf("tried %d times", n.Attempts)}
+	if n.LinkState != "" {
+		parts = append(parts, "the link is "+n.LinkState)
+	}
+	switch {
+	case n.Time.IsZero():
+	case n.LinkState == string(bridge.LinkUp):
+		parts = append(parts, "tried again in "+Until(n.Time, now))
+	default:
+		parts = append(parts, "dials in "+Until(n.Time, now))
+	}
+	if n.Tried != "" {
+		parts = append(parts, "last attempt: "+n.Tried)
+	}
+	if n.LastError != "" {
+		parts = append(parts, "last error: "+n.LastError)
+	}
+	return parts
+}
+
+// DID prints the document of a DID as this gateway sees it.
+func DID(out io.Writer, e contract.ExplainedDID) error {
+	var d details
+	d.say("did", string(e.DID))
+	d.sayIf("source", e.Source)
+	d.sayIf("fetched", e.Fetched.String())
+	d.sayIf("mailbox", e.Mailbox)
+	d.sayIf("error", e.Error)
+	for _, key := range e.Keys {
+		d.say("key", fmt.Sprintf("%s  %s  %s", key.KeyID, key.Kind, key.Public))
+	}
+	for _, key := range e.Skipped {
+		d.say("skipped", cmp.Or(key.ID, "a method without an id")+": "+key.Reason)
+	}
+	if len(e.Keys) == 0 && e.Error == "" {
+		d.say("next", "the document has no usable key: no proof for this DID is valid")
+	}
+	return d.print(out)
+}

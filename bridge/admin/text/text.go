@@ -1,0 +1,256 @@
+// Package text writes answers of the operator API for a terminal: lists as tables, single things
+// as one line for each detail. Nothing in its output can act on the terminal, whatever the answer
+// contains.
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"baton/bridge/admin/contract"
+)
+
+// Table writes items of one kind, a line each.
+type Table[T any] struct {
+	Header string // the names of the columns, with " | " between them
+	Row    func(T) []string
+}
+
+// Print writes items in columns, with or without the header.
+func (t Table[T]) Print(out io.Writer, header bool, items ...T) error {
+	columns := newColumns(out)
+	if header {
+		fmt.Fprintln(columns, strings.ReplaceAll(t.Header, " | ", "\t"))
+	}
+	for _, item := range items {
+		fmt.Fprintln(columns, row(t.Row(item)...))
+	}
+	return columns.Flush()
+}
+
+func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// row returns cells as a line of columns.
+func row(cells ...string) string {
+	for i, cell := range cells {
+		cells[i] = Cell(cell)
+	}
+	return strings.Join(cells, "\t")
+}
+
+// details collects what there is to know of one thing.
+type details [][2]string
+
+// say adds a detail.
+func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
+
+// sayIf adds a detail unless it is empty.
+func (d *details) sayIf(name, value string) {
+	if value != "" {
+		d.say(name, value)
+	}
+}
+
+// print writes the details, a line each.
+func (d *details) print(out io.Writer) error {
+	columns := newColumns(out)
+	for _, each := range *d {
+		fmt.Fprintf(columns, "%s\t%s\n", each[0], Cell(each[1]))
+	}
+	return columns.Flush()
+}
+
+// Cell returns a text as one cell: "-" for an empty one, and "?" for each character that could act
+// on a terminal or end the cell.
+func Cell(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return strings.ReplaceAll(Printable(text), "\t", "?")
+}
+
+// Printable returns a text with "?" for each character that could act on a terminal. Tabs, which
+// separate columns, stay.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' || strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// Age returns how long ago a time was, short enough for a column; "" for none.
+func Age(at contract.Moment, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	d := now.Sub(time.Time(at))
+	switch {
+	case d >= time.Hour:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	case d < 0:
+		return "0s"
+	}
+	return d.Truncate(time.Second).String()
+}
+
+// Until returns how long it is until a time; "" for none.
+func Until(at contract.Moment, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return max(time.Time(at).Sub(now), 0).Round(time.Second).String()
+}
+
+// Checks writes the results of checks, a line each.
+func Checks(out io.Writer, checks []contract.Check) error {
+	columns := newColumns(out)
+	for _, each := range checks {
+		fmt.Fprintln(columns, row(each.State, each.Check, each.Detail))
+	}
+	return columns.Flush()
+}
+
+// A line about a change does not say whether the change was made: the command marks a dry run.
+
+// Erased returns what was erased, and a line for each thing that is left to do.
+func Erased(done contract.Erased) []string {
+	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
+		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
+	for _, id := range done.Open {
+		lines = append(lines, "not over, end it first: "+id.String())
+	}
+	for _, name := range done.Running {
+		lines = append(lines, "goes on, erase again after its end: "+name)
+	}
+	if len(done.Copies) > 0 {
+		lines = append(lines, "copies went to: "+strings.Join(done.Copies, ", "))
+	}
+	for _, file := range done.Files {
+		lines = append(lines, "may have the text still, delete it: "+file)
+	}
+	return lines
+}
+
+// Blocked returns what was blocked, and what was ended and dropped with it.
+func Blocked(done contract.Blocked) string {
+	line := done.What + " is blocked"
+	if !done.Expires.IsZero() {
+		line += " until " + done.Expires.String()
+	}
+	if p := done.Purged; p != nil {
+		line += fmt.Sprintf("; ended %d handoffs; dropped %d inbox entries, %d messages, %d deferred steps, %d deliveries, %d dead letters",
+			p.Handoffs, p.Inbox, p.Messages, p.Deferred, p.Outbox, p.Dead)
+	}
+	return line
+}
+
+// Compared writes the result of comparing histories with a home.
+func Compared(out io.Writer, home string, done contract.Compared) error {
+	_, err := fmt.Fprintf(out, "%s: %d handoffs compared, %d were incomplete there and are complete now\n", home, done.Compared, done.Sent)
+	for _, lost := range done.Lost {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s  orphaned: %s has %d of its %d steps; end it with baton handoff orphan end\n", lost.Handoff, home, lost.Have, lost.Version)
+		}
+	}
+	return err
+}
+
+// Added returns that a home was added, with the time that a green canary took.
+func Added(done contract.Peered) string {
+	if done.Canary.Green {
+		return fmt.Sprintf("%s is added. canary: green, offered, accepted and completed in %s", done.Peer.Name, done.Canary.Took)
+	}
+	return done.Peer.Name + " is added."
+}
+
+// Diagnoses writes a line for each check of doctor.
+func Diagnoses(out io.Writer, items []contract.Diagnosis) error {
+	for _, each := range items {
+		line := string(each.State) + " " + each.Check + ": " + each.Detail
+		if each.State == contract.DiagnosisFail {
+			line = strings.ToUpper(string(each.State)) + strings.TrimPrefix(line, string(each.State))
+		}
+		if each.Remedy != "" {
+			line += "; " + each.Remedy
+		}
+		if _, err := fmt.Fprintln(out, Printable(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policy writes the rules in the order in which they are tried, then the limits.
+func Policy(out io.Writer, policy contract.Policy) error {
+	rules := Table[contract.PolicyRule]{
+		Header: "VERBS | PEERS | SENDERS | RECIPIENTS | REQUIRE | FROM",
+		Row: func(r contract.PolicyRule) []string {
+			return []string{anyOf(r.Verbs), anyOf(r.Peers), anyOf(r.Senders), anyOf(r.Recipients), r.Require, place(r.File, r.Line)}
+		},
+	}
+	if err := rules.Print(out, true, policy.Rules...); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	limits := Table[contract.PolicyLimit]{
+		Header: "LIMIT | VALUE | FROM",
+		Row:    func(l contract.PolicyLimit) []string { return []string{l.Key, l.Value, place(l.File, l.Line)} },
+	}
+	return limits.Print(out, true, policy.Limits...)
+}
+
+// anyOf returns a list in which no item means any.
+func anyOf(items []string) string {
+	if len(items) == 0 {
+		return "any"
+	}
+	return strings.Join(items, ",")
+}
+
+// place returns the line that a key comes from.
+func place(file string, line int) string {
+	if line == 0 {
+		return "default"
+	}
+	return file + ":" + strconv.Itoa(line)
+}
+
+// Settings returns a line for each key that a reload of the configuration changed.
+func Settings(done contract.Reloaded) []string {
+	var lines []string
+	for _, s := range done.Changes {
+		lines = append(lines, settingLine(done.File, s))
+	}
+	return lines
+}
+
+// settingLine returns one changed key as a line.
+func settingLine(file string, s contract.Setting) string {
+	at := file
+	if s.Line > 0 {
+		at = place(file, s.Line)
+	}
+	const unset = "(not set)"
+	effect := map[contract.SettingEffect]string{
+		contract.SettingApplied: "applied", contract.SettingReconnect: "its link connects anew", contract.SettingRestart: "restart needed",
+	}[s.Effect]
+	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect)
+}
+
+// LogLevels returns the levels of the log as a line.
+func LogLevels(levels contract.LogLevels) string {
+	said := []string{"the log has level " + levels.Level}
+	for _, folder := range slices.Sorted(maps.Keys(levels.Packages)) {
+		said = append(said, folder+" has "+levels.Packages[folder])
+	}
+	return strings.Join(said, ", ")
+}

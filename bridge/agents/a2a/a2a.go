@@ -1,0 +1,218 @@
+// Package a2a is the face of the gateway for clients of A2A 1.0: each agent behind the gateway has
+// a signed card and an endpoint, and a handoff to it is a task.
+//
+// A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint
+// of the gateway opens one that any agent may claim. The caller is the offerer. Package
+// participant files, finds and shows the handoffs, by the rules of the REST API; this package
+// translates. Steps that other networks take appear in tasks like steps that come by A2A.
+//
+// The record keeps the message of a task as the evidence of its offer, and the link reads the
+// contextId and the parts from there. A push configuration is a webhook that follows one handoff.
+// The link keeps in memory only which requests wait. Its routes may be called concurrently.
+//
+// spec: a2a-1.0
+package a2a
+
+import (
+	"context"
+	"crypto/ed25519"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// network is the label of this network, and the name of its only link.
+const network = "a2a"
+
+// Deps is what the link works with.
+type Deps struct {
+	participant.Deps
+
+	Agents     Agents
+	Record     Record
+	Webhooks   Webhooks
+	Hooks      bridge.Webhooks // nil where the gateway has none
+	PublicKeys PublicKeys
+	Version    string // of the gateway
+}
+
+// Link is the face of one gateway. It implements [bridge.Mounted].
+type Link struct {
+	*participant.HTTPLink
+
+	deps   Deps
+	access *participant.Access
+	seal   sealer
+}
+
+var _ bridge.Mounted = (*Link)(nil)
+
+// Open returns the link. It does no I/O.
+func Open(d Deps) (*Link, error) {
+	seal, err := newSealer(d.TokenKey)
+	if err != nil {
+		return nil, err
+	}
+	return &Link{HTTPLink: participant.NewHTTPLink(network), deps: d, access: participant.Open(network, d.Deps), seal: seal}, nil
+}
+
+// cardPath is where the card of a server is.
+//
+// spec: RFC 8615
+const cardPath = "/.well-known/agent-card.json"
+
+// Mount implements [bridge.Mounted].
+func (l *Link) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+cardPath, l.serveGatewayCard)
+	mux.HandleFunc("GET "+keysPath, l.serveKeys)
+	mux.HandleFunc("GET "+agentPath+"{did}"+cardPath, l.serveAgentCard)
+	mux.HandleFunc("POST "+gatewayPath, func(w http.ResponseWriter, r *http.Request) { l.serveRPC(w, r, "") })
+	mux.HandleFunc("POST "+agentPath+"{did}", func(w http.ResponseWriter, r *http.Request) {
+		did, err := l.addressee(r)
+		if err != nil {
+			l.deny(w, r, err)
+			return
+		}
+		l.serveRPC(w, r, did)
+	})
+}
+
+// addressee returns the DID of the agent that a request addresses: the DID in the path, or its
+// owner if the gateway keeps that key.
+func (l *Link) addressee(r *http.Request) (federation.DID, error) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		return "", errNoAgent()
+	}
+	return l.deps.Gateway.Owner(r.Context(), did)
+}
+
+// authenticate returns the caller of a request. An operator has no DID, and so no tasks.
+func (l *Link) authenticate(r *http.Request) (participant.Caller, error) {
+	who, err := l.access.Authenticate(r, time.Now())
+	if err != nil {
+		return participant.Caller{}, err
+	}
+	_, err = who.Person()
+	return who, err
+}
+
+//go:embed reference.toml
+var referenceFile string
+
+// Table is the name of the table [Config].
+const Table = "a2a"
+
+// Config is the table [a2a] of the configuration.
+type Config struct {
+	Enabled bool `toml:"enabled"`
+}
+
+// DefaultConfig returns the table as it is where the file says nothing.
+func DefaultConfig() Config { return Config{Enabled: true} }
+
+// Network describes the cards and tasks of A2A. Its link gets the ports of each link in the place
+// of those in deps.
+func Network(deps Deps) bridge.Network {
+	return bridge.Network{
+		Name: network, Table: Table, Reference: referenceFile,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			cfg, deps := DefaultConfig(), deps
+			t.Decode(&cfg)
+			if !cfg.Enabled {
+				return nil, bridge.ErrOff
+			}
+			deps.Ports = p
+			return Open(deps)
+		},
+	}
+}
+
+// Agents knows the agents that take tasks here. Its methods block on the record and return its
+// errors.
+type Agents interface {
+	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
+	// Here reports whether the mailbox of a DID is at this home.
+	Here(ctx context.Context, did federation.DID) (bool, error)
+}
+
+// Record reads the messages that made tasks, and notes which steps a client has seen. Its methods
+// block on the record and return its errors.
+type Record interface {
+	// Evidence returns what a gateway serves under a digest, or [federation.ErrNotFound].
+	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// Read ends the waiting of steps in the inbox of a DID. A step that does not wait there is
+	// no error.
+	Read(ctx context.Context, of federation.DID, steps []federation.EventID, now time.Time) error
+}
+
+// Webhooks keeps the webhooks that follow handoffs. Its methods block on the record and return
+// its errors.
+type Webhooks interface {
+	// Followers returns the webhooks of a DID that follow a handoff, by ID.
+	Followers(ctx context.Context, of federation.DID, id federation.HandoffID) ([]federation.Webhook, error)
+	// RemoveWebhook deletes a webhook and its deliveries, or returns [federation.ErrNotFound].
+	RemoveWebhook(ctx context.Context, id federation.WebhookID) error
+}
+
+// PublicKeys returns the keys with which signatures of the home verify at a time, the one that
+// signs first. It does not block.
+type PublicKeys func(now time.Time) []ed25519.PublicKey
+
+// evidence is the part of the evidence of an offer that says which message it was.
+type evidence struct {
+	Network  string `json:"network"`
+	Document string `json:"document"`
+}
+
+// document is the request in the evidence of an offer.
+type document struct {
+	Body json.RawMessage `json:"body"`
+}
+
+// origin returns the message that an offer was read from, the zero origin for an offer of another
+// network. The evidence is that of this gateway, which wrote it from what it had parsed.
+func (l *Link) origin(ctx context.Context, offer federation.Event) (origin, error) {
+	if offer.Evidence == nil {
+		return origin{}, nil
+	}
+	text, err := l.deps.Record.Evidence(ctx, offer.Evidence.Digest)
+	if errors.Is(err, federation.ErrNotFound) {
+		return origin{}, nil
+	}
+	if err != nil {
+		return origin{}, fmt.Errorf("read message of task %s: %w", offer.Handoff, err)
+	}
+	return originIn(text), nil
+}
+
+// originIn returns the message in the evidence of an offer, the zero origin where it has none.
+func originIn(text []byte) origin {
+	var e evidence
+	var d document
+	var m wire.Message
+	if federation.DecodeJSON(text, &e) != nil || e.Network != network ||
+		federation.DecodeJSON([]byte(e.Document), &d) != nil || federation.DecodeJSON(d.Body, &m) != nil {
+		return origin{}
+	}
+	return origin{contextID: m.ContextID, message: &m}
+}
+
+// requestPath is the path that the evidence of an offer names.
+func requestPath(agent federation.DID) string {
+	if agent == "" {
+		return gatewayPath
+	}
+	return agentPath + string(agent)
+}

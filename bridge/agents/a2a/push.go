@@ -1,0 +1,312 @@
+package a2a
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/net/http/httpguts"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/federation"
+)
+
+var _ bridge.Poster = (*Link)(nil)
+
+// How many bytes the members of a push configuration have at most. They are on disk for each
+// configuration; a long token fits.
+const (
+	maxConfigID   = 128
+	maxPushSecret = 4096
+)
+
+// pushSecrets is the part of a push configuration that the record keeps sealed.
+type pushSecrets struct {
+	Token string             `json:"token,omitempty"`
+	Auth  *wire.PushAuthInfo `json:"authentication,omitempty"`
+}
+
+// pushConfigs is the answer to ListTaskPushNotificationConfigs.
+type pushConfigs struct {
+	Configs []*wire.PushConfig `json:"configs"`
+}
+
+// checkPush returns what is wrong with a push configuration. It blocks on the network.
+func (l *Link) checkPush(ctx context.Context, c wire.PushConfig) error {
+	switch {
+	case l.deps.Hooks == nil:
+		return fault(codeNoPush, "the gateway has no webhooks")
+	case c.URL == "":
+		return badParams("url is required")
+	case len(c.ID) > maxConfigID:
+		return badParams(fmt.Sprintf("id: want at most %d bytes", maxConfigID))
+	case len(c.Token) > maxPushSecret || !httpguts.ValidHeaderFieldValue(c.Token):
+		return badParams(fmt.Sprintf("token: want the value of a header, of at most %d bytes", maxPushSecret))
+	}
+	if a := c.Auth; a != nil && (!httpguts.ValidHeaderFieldName(a.Scheme) || len(a.Scheme)+len(a.Credentials) > maxPushSecret || !httpguts.ValidHeaderFieldValue(a.Credentials)) {
+		return badParams(fmt.Sprintf("authentication: want a scheme and credentials for the header Authorization, of at most %d bytes", maxPushSecret))
+	}
+	return pushError(l.deps.Hooks.Check(ctx, c.URL))
+}
+
+// pushError returns the error of a webhook as A2A tells it.
+func pushError(err error) error {
+	switch {
+	case errors.Is(err, bridge.ErrAddress):
+		return badParams("url: " + err.Error())
+	case errors.Is(err, federation.ErrTooManyWebhooks):
+		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the task has as many push configurations as may be; delete one"}
+	}
+	return err
+}
+
+// keepPush keeps a push configuration of a task. One with the same ID is replaced.
+func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation.View, c wire.PushConfig) (*wire.PushConfig, error) {
+	sealed, err := l.seal.seal(pushSecrets{c.Token, c.Auth})
+	if err != nil {
+		return nil, err
+	}
+	followers, err := l.deps.Webhooks.Followers(ctx, by.DID, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range followers {
+		if named(h, c.ID) || c.ID == "" && h.Label == "" && h.URL == c.URL { // the same configuration again
+			if err := l.remove(ctx, h.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	made := federation.Webhook{DID: by.DID, Handoff: v.ID, Label: c.ID, Sealed: sealed, URL: c.URL}.In(by.Session)
+	h, err := l.deps.Hooks.Follow(ctx, made, time.Now())
+	if err != nil {
+		return nil, pushError(err)
+	}
+	return l.configOf(h)
+}
+
+// remove removes a webhook. One that is gone is no error.
+func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
+	if err := l.deps.Webhooks.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// named reports whether a push configuration has an ID: that of the client, or else that of its
+// webhook.
+func named(h federation.Webhook, id string) bool {
+	if h.Label != "" {
+		return h.Label == id
+	}
+	return h.ID.String() == id
+}
+
+// configOf returns the push configuration that a webhook is.
+func (l *Link) configOf(h federation.Webhook) (*wire.PushConfig, error) {
+	secrets, err := l.seal.open(h.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	c := &wire.PushConfig{TaskID: wire.TaskID(h.Handoff.String()), ID: h.Label, URL: h.URL, Token: secrets.Token, Auth: secrets.Auth}
+	if c.ID == "" {
+		c.ID = h.ID.String()
+	}
+	return c, nil
+}
+
+// createPush answers CreateTaskPushNotificationConfig.
+func (l *Link) createPush(ctx context.Context, req request) (any, error) {
+	c, err := params[wire.PushConfig](req)
+	if err != nil {
+		return nil, err
+	}
+	view, err := l.find(ctx, req, c.TaskID)
+	if err == nil {
+		err = l.checkPush(ctx, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.keepPush(ctx, req.caller, view, c)
+}
+
+// follower returns the webhook of a push configuration of the caller, nil for none. The task is
+// the caller's.
+func (l *Link) follower(ctx context.Context, req request, id wire.TaskID, config string) (*federation.Webhook, error) {
+	found, err := l.followers(ctx, req, id)
+	if i := slices.IndexFunc(found, func(h federation.Webhook) bool { return named(h, config) }); i >= 0 {
+		return &found[i], nil
+	}
+	return nil, err
+}
+
+func (l *Link) followers(ctx context.Context, req request, id wire.TaskID) ([]federation.Webhook, error) {
+	view, err := l.find(ctx, req, id)
+	if err == nil && l.deps.Hooks == nil {
+		err = fault(codeNoPush, "the gateway has no webhooks")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.deps.Webhooks.Followers(ctx, req.caller.DID, view.ID)
+}
+
+// getPush answers GetTaskPushNotificationConfig.
+func (l *Link) getPush(ctx context.Context, req request) (any, error) {
+	p, err := params[wire.GetTaskPushConfigRequest](req)
+	if err != nil {
+		return nil, err
+	}
+	h, err := l.follower(ctx, req, p.TaskID, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if h == nil {
+		return nil, fault(codeTaskNotFound, "the task has no such push configuration")
+	}
+	return l.configOf(*h)
+}
+
+// listPushes answers ListTaskPushNotificationConfigs. A task has so few that they are one page.
+func (l *Link) listPushes(ctx context.Context, req request) (any, error) {
+	p, err := params[wire.ListTaskPushConfigRequest](req)
+	if err != nil {
+		return nil, err
+	}
+	if p.PageToken != "" {
+		return nil, badParams("pageToken: there is one page")
+	}
+	found, err := l.followers(ctx, req, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	list := pushConfigs{Configs: make([]*wire.PushConfig, len(found))}
+	for i, h := range found {
+		if list.Configs[i], err = l.configOf(h); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// deletePush answers DeleteTaskPushNotificationConfig, also for a configuration that is gone.
+//
+// spec: a2a-1.0 §3.1.10
+func (l *Link) deletePush(ctx context.Context, req request) (any, error) {
+	p, err := params[wire.DeleteTaskPushConfigRequest](req)
+	if err != nil {
+		return nil, err
+	}
+	h, err := l.follower(ctx, req, p.TaskID, p.ID)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	return nil, l.remove(ctx, h.ID)
+}
+
+// Pushes implements [bridge.Pusher].
+func (*Link) Pushes(h federation.Webhook) bool { return !h.Handoff.IsZero() }
+
+// Write implements [bridge.Pusher]. It is never called: the link is a [bridge.Poster].
+func (*Link) Write(context.Context, federation.Webhook, federation.Push) (kind string, data []byte, err error) {
+	return "", nil, errors.ErrUnsupported
+}
+
+// Taken implements [bridge.Pusher]: the record notes the end of a push.
+func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
+
+// Posts implements [bridge.Poster]: the events that a stream has for the step.
+//
+// spec: a2a-1.0 §4.3.3
+func (l *Link) Posts(ctx context.Context, h federation.Webhook, p federation.Push) ([]bridge.Post, error) {
+	view, err := l.deps.Gateway.View(ctx, h.Handoff)
+	if err != nil {
+		return nil, fmt.Errorf("read handoff %s: %w", h.Handoff, err)
+	}
+	f, err := l.fold(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	header, err := l.pushHeader(h)
+	if err != nil {
+		return nil, err
+	}
+	var posts []bridge.Post
+	err = l.read(ctx, f, func(u update) error {
+		if f.last.Version != p.Entry.Version {
+			return nil
+		}
+		body, err := json.Marshal(u)
+		posts = append(posts, bridge.Post{Header: header, Body: body})
+		return err
+	})
+	return posts, err
+}
+
+// pushHeader returns the header of the posts of a push configuration.
+func (l *Link) pushHeader(of federation.Webhook) (http.Header, error) {
+	secrets, err := l.seal.open(of.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	h := http.Header{"Content-Type": {"application/a2a+json"}, "User-Agent": {"Baton"}}
+	if secrets.Token != "" {
+		h.Set("X-A2A-Notification-Token", secrets.Token)
+	}
+	if a := secrets.Auth; a != nil {
+		h.Set("Authorization", strings.TrimSpace(a.Scheme+" "+a.Credentials))
+	}
+	return h, nil
+}
+
+// sealKeyBytes is the length of a key of AES-256.
+const sealKeyBytes = 32
+
+// sealer seals the secrets of push configurations, so that neither the record nor a copy of it
+// shows them.
+type sealer struct{ aead cipher.AEAD }
+
+// newSealer returns the sealer of a key of the gateway.
+func newSealer(key []byte) (sealer, error) {
+	own, err := hkdf.Key(sha256.New, key, nil, "baton a2a push", sealKeyBytes)
+	if err != nil {
+		return sealer{}, fmt.Errorf("make key of push configurations: %w", err)
+	}
+	block, err := aes.NewCipher(own)
+	if err != nil {
+		return sealer{}, fmt.Errorf("make key of push configurations: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return sealer{aead}, err
+}
+
+func (s sealer) seal(secrets pushSecrets) ([]byte, error) {
+	text, err := json.Marshal(secrets)
+	if err != nil {
+		return nil, fmt.Errorf("seal push configuration: %w", err)
+	}
+	return s.aead.Seal(nil, nil, text, nil), nil //nolint:gosec // G407: the AEAD makes each nonce itself
+}
+
+func (s sealer) open(sealed []byte) (secrets pushSecrets, err error) {
+	text, err := s.aead.Open(nil, nil, sealed, nil)
+	if err == nil {
+		err = federation.DecodeJSON(text, &secrets)
+	}
+	if err != nil { // the secret key of the gateway is another one than before
+		return secrets, fmt.Errorf("%w: open push configuration: %w", bridge.ErrBroken, err)
+	}
+	return secrets, nil
+}

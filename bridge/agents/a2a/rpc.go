@@ -1,0 +1,232 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/bridge/credential"
+	"baton/federation"
+)
+
+// rpcVersion is the version of JSON-RPC.
+const rpcVersion = "2.0"
+
+// The methods.
+//
+// spec: a2a-1.0 §9.4
+const (
+	methodSend         = "SendMessage"
+	methodStream       = "SendStreamingMessage"
+	methodGet          = "GetTask"
+	methodList         = "ListTasks"
+	methodCancel       = "CancelTask"
+	methodSubscribe    = "SubscribeToTask"
+	methodPushCreate   = "CreateTaskPushNotificationConfig"
+	methodPushGet      = "GetTaskPushNotificationConfig"
+	methodPushList     = "ListTaskPushNotificationConfigs"
+	methodPushDelete   = "DeleteTaskPushNotificationConfig"
+	methodExtendedCard = "GetExtendedAgentCard"
+)
+
+// request is one call of a caller that has proved its DID.
+type request struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+
+	caller participant.Caller
+	bearer string         // the header that proves it
+	agent  federation.DID // whose endpoint it is; "" for that of the gateway
+}
+
+// response is the answer to a call.
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+// serveRPC answers a POST to the endpoint of an agent, or with "" to that of the gateway.
+func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation.DID) {
+	err := l.access.CheckAddress(r)
+	var caller participant.Caller
+	if err == nil {
+		caller, err = l.authenticate(r)
+	}
+	if err != nil {
+		l.deny(w, r, err)
+		return
+	}
+	if agent != "" {
+		if _, err := l.resident(r.Context(), agent); err != nil {
+			l.deny(w, r, err)
+			return
+		}
+	}
+	req, err := l.parse(r)
+	req.caller, req.bearer, req.agent = caller, r.Header.Get("Authorization"), agent
+	if err != nil {
+		l.reply(r.Context(), w, req, nil, err)
+		return
+	}
+	ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
+	switch req.Method {
+	case methodStream, methodSubscribe:
+		l.serveStream(ctx, w, req)
+	default:
+		result, err := l.call(ctx, req)
+		if l.reply(ctx, w, req, result, err) {
+			l.noteRead(ctx, caller.DID, stepsIn(result)...)
+		}
+	}
+}
+
+// call answers a call of a method that is no stream.
+func (l *Link) call(ctx context.Context, req request) (any, error) {
+	switch req.Method {
+	case methodSend:
+		return l.sendMessage(ctx, req)
+	case methodGet:
+		return l.getTask(ctx, req)
+	case methodList:
+		return l.listTasks(ctx, req)
+	case methodCancel:
+		return l.cancelTask(ctx, req)
+	case methodPushCreate:
+		return l.createPush(ctx, req)
+	case methodPushGet:
+		return l.getPush(ctx, req)
+	case methodPushList:
+		return l.listPushes(ctx, req)
+	case methodPushDelete:
+		return l.deletePush(ctx, req)
+	case methodExtendedCard:
+		return nil, fault(codeUnsupported, "the card has no extended form")
+	}
+	return nil, fault(codeMethodNotFound, "there is no method "+req.Method)
+}
+
+// parse reads a request. The ID is known also of a request that is refused after it was read.
+func (l *Link) parse(r *http.Request) (request, error) {
+	var req request
+	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
+	switch {
+	case err != nil:
+		return req, fault(codeParse, "the body ended too early")
+	case int64(len(body)) > l.deps.HTTP.MaxBodyBytes:
+		return req, fault(codeInvalidRequest, fmt.Sprintf("a body is at most %d bytes", l.deps.HTTP.MaxBodyBytes))
+	}
+	if err := checkType(r); err != nil {
+		return req, err
+	}
+	if err := federation.ExactJSON(body); err != nil {
+		return req, fault(codeParse, "the body is not acceptable JSON: "+err.Error())
+	}
+	var envelope struct {
+		request
+
+		Version any `json:"jsonrpc"`
+		Method  any `json:"method"`
+	}
+	if err := federation.DecodeJSON(body, &envelope); err != nil {
+		return req, fault(codeInvalidRequest, "want one JSON-RPC request")
+	}
+	req = envelope.request
+	method, isText := envelope.Method.(string)
+	req.Method = method
+	switch {
+	case !validID(req.ID):
+		req.ID = nil
+		return req, fault(codeInvalidRequest, "id: want a string or a number")
+	case envelope.Version != rpcVersion:
+		return req, fault(codeInvalidRequest, `jsonrpc: want "2.0"`)
+	case !isText || method == "":
+		return req, fault(codeInvalidRequest, "method: want the name of one")
+	}
+	return req, checkVersion(r)
+}
+
+// checkType refuses a body that does not claim to be JSON. A request that names no type may be.
+func checkType(r *http.Request) error {
+	named := r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(named)
+	if named != "" && (err != nil || media != "application/json" && media != "application/a2a+json") {
+		return fault(codeContentType, "the body is "+named+"; want application/json")
+	}
+	return nil
+}
+
+// validID reports whether a caller can be answered under an ID.
+func validID(id json.RawMessage) bool {
+	var value any
+	if federation.DecodeJSON(id, &value) != nil {
+		return false
+	}
+	switch value.(type) {
+	case string, float64:
+		return true
+	}
+	return false
+}
+
+// checkVersion refuses another version of the protocol. A request without one is of version 0.3.
+//
+// spec: a2a-1.0 §3.6
+func checkVersion(r *http.Request) error {
+	version := r.Header.Get(wire.SvcParamVersion)
+	if version == "" {
+		version = r.URL.Query().Get(wire.SvcParamVersion)
+	}
+	if version != string(wire.Version) {
+		return fault(codeVersion, fmt.Sprintf("%s %q is not spoken here; want %s", wire.SvcParamVersion, version, wire.Version))
+	}
+	return nil
+}
+
+// params reads the parameters of a call.
+func params[T any](req request) (T, error) {
+	var p T
+	if text := bytes.TrimSpace(req.Params); len(text) == 0 || text[0] != '{' {
+		return p, badParams("params: want an object")
+	}
+	if err := federation.DecodeJSON(req.Params, &p); err != nil {
+		return p, badParams("params: " + err.Error())
+	}
+	return p, nil
+}
+
+// reply answers a call with its result or an error. It reports whether the client was written a
+// result.
+func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, result any, err error) bool {
+	text, failed := json.Marshal(l.responseOf(ctx, req, result, err))
+	if failed != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, failed = w.Write(append(text, '\n'))
+	return err == nil && failed == nil
+}
+
+func (l *Link) responseOf(ctx context.Context, req request, result any, err error) response {
+	answer := response{Version: rpcVersion, ID: req.ID, Result: result}
+	if answer.ID == nil {
+		answer.ID = json.RawMessage("null")
+	}
+	if err != nil {
+		answer.Result, answer.Error = nil, l.errorOf(ctx, req, err)
+	} else if result == nil {
+		answer.Result = struct{}{}
+	}
+	return answer
+}

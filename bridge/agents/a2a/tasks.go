@@ -1,0 +1,336 @@
+package a2a
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge/agents/participant"
+	"baton/federation"
+)
+
+// find returns a handoff that the caller offered at the endpoint of a request.
+func (l *Link) find(ctx context.Context, req request, id wire.TaskID) (federation.View, error) {
+	if _, err := federation.ParseEventID(string(id)); err != nil {
+		return federation.View{}, errNoTask()
+	}
+	view, err := l.access.Find(ctx, req.caller, string(id))
+	if isNoHandoff(err) {
+		return federation.View{}, errNoTask()
+	}
+	if err != nil {
+		return federation.View{}, err
+	}
+	if !l.offeredAt(ctx, req, view) {
+		return federation.View{}, errNoTask()
+	}
+	return view, nil
+}
+
+// offeredAt reports whether the caller offered a handoff at the endpoint of a request.
+func (l *Link) offeredAt(ctx context.Context, req request, v federation.View) bool {
+	return l.deps.Gateway.Same(ctx, req.caller.DID, v.Offerer) &&
+		(req.agent == "" || v.Offeree != "" && l.deps.Gateway.Same(ctx, req.agent, v.Offeree))
+}
+
+// fold returns a fold of a handoff that has read nothing yet.
+func (l *Link) fold(ctx context.Context, v federation.View) (*fold, error) {
+	for first, err := range l.access.Log(ctx, v.ID, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("read log: %w", err)
+		}
+		from, err := l.origin(ctx, first.Event)
+		return scene{l.deps.PublicURL}.newFold(v, from), err
+	}
+	return nil, errNoTask() // it was pruned a moment ago
+}
+
+// read reads the steps after the last one that was read, up to the version of the view, and passes
+// each of their updates to show. Its error is that of the log or of show.
+func (l *Link) read(ctx context.Context, f *fold, show func(update) error) error {
+	for entry, err := range l.access.Log(ctx, f.view.ID, f.last.Version) {
+		if err != nil || entry.Version > f.view.Version {
+			return err
+		}
+		for _, u := range f.add(entry) {
+			if err := show(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readTask returns a fold of a handoff that has read all of its log.
+func (l *Link) readTask(ctx context.Context, v federation.View) (*fold, error) {
+	f, err := l.fold(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.read(ctx, f, unshown); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	return f, nil
+}
+
+// sent is the answer to a message.
+type sent struct {
+	Task *task `json:"task"`
+}
+
+// sendMessage answers SendMessage: with the task as it is once the offer is on disk, or at its
+// end, or when the longest wait is over.
+func (l *Link) sendMessage(ctx context.Context, req request) (any, error) {
+	f, config, err := l.send(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if !config.ReturnImmediately {
+		attended, leave := l.access.Attend(ctx, req.caller)
+		defer leave()
+		waiting, cancel := context.WithTimeout(attended, l.deps.HTTP.MaxWait)
+		defer cancel()
+		if err := l.follow(waiting, f, unshown, func() error { return nil }); err != nil {
+			return nil, err
+		}
+		if err := l.access.CheckSession(ctx, req.caller); err != nil {
+			return nil, err
+		}
+	}
+	shown := f.task()
+	shown.trim(config.HistoryLength)
+	return sent{shown}, nil
+}
+
+// getTask answers GetTask.
+func (l *Link) getTask(ctx context.Context, req request) (any, error) {
+	p, err := params[wire.GetTaskRequest](req)
+	if err == nil {
+		err = checkLength(p.HistoryLength)
+	}
+	if err != nil {
+		return nil, err
+	}
+	view, err := l.find(ctx, req, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := l.readTask(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	shown := f.task()
+	shown.trim(p.HistoryLength)
+	return shown, nil
+}
+
+func checkLength(length *int) error {
+	if length != nil && *length < 0 {
+		return badParams("historyLength: want 0 or more")
+	}
+	return nil
+}
+
+// cancelTask answers CancelTask with the step cancel.
+func (l *Link) cancelTask(ctx context.Context, req request) (any, error) {
+	p, err := params[wire.CancelTaskRequest](req)
+	if err != nil {
+		return nil, err
+	}
+	view, err := l.find(ctx, req, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if view.Over {
+		return nil, errNotCancelable(view)
+	}
+	reason, _ := p.Metadata["reason"].(string) // any other value is no reason
+	if _, err := l.access.Take(ctx, req.caller, string(p.ID), federation.Cancel, participant.StepRequest{Note: reason}, participant.Request{}); err != nil {
+		return nil, cancelError(err, view)
+	}
+	if view, err = l.deps.Gateway.View(ctx, view.ID); err != nil {
+		return nil, fmt.Errorf("read handoff %s: %w", p.ID, err)
+	}
+	f, err := l.readTask(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	return f.task(), nil
+}
+
+// How many tasks a page has where the request names no number, and at most.
+const (
+	defaultPage = 50
+	maxPage     = 100
+)
+
+// maxCounted bounds how many tasks are counted for one page, and maxRead how many are read at a
+// time for that.
+const (
+	maxCounted = 10000
+	maxRead    = 500
+)
+
+// listRequest is the parameters of ListTasks, with numbers that may be absent.
+type listRequest struct {
+	ContextID            string         `json:"contextId"`
+	Status               wire.TaskState `json:"status"`
+	PageSize             *int           `json:"pageSize"`
+	PageToken            string         `json:"pageToken"`
+	HistoryLength        *int           `json:"historyLength"`
+	StatusTimestampAfter time.Time      `json:"statusTimestampAfter"`
+	IncludeArtifacts     bool           `json:"includeArtifacts"`
+}
+
+// check returns what is wrong with the parameters.
+func (p listRequest) check() error {
+	if p.PageSize != nil && (*p.PageSize < 1 || *p.PageSize > maxPage) {
+		return badParams(fmt.Sprintf("pageSize: want 1 to %d", maxPage))
+	}
+	switch p.Status {
+	case wire.TaskStateUnspecified, wire.TaskStateSubmitted, wire.TaskStateWorking, wire.TaskStateCompleted, wire.TaskStateFailed,
+		wire.TaskStateCanceled, wire.TaskStateRejected, wire.TaskStateInputRequired, wire.TaskStateAuthRequired:
+		return checkLength(p.HistoryLength)
+	}
+	return badParams("status: there is no state " + string(p.Status))
+}
+
+// taskList is the answer to ListTasks.
+type taskList struct {
+	Tasks         []*task `json:"tasks"`
+	NextPageToken string  `json:"nextPageToken"`
+	PageSize      int     `json:"pageSize"`
+	TotalSize     int     `json:"totalSize"`
+
+	artifacts bool // the tasks have theirs
+}
+
+// listTasks answers ListTasks.
+func (l *Link) listTasks(ctx context.Context, req request) (any, error) {
+	p, err := params[listRequest](req)
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	size := defaultPage
+	if p.PageSize != nil {
+		size = *p.PageSize
+	}
+	list := taskList{Tasks: []*task{}, PageSize: size, artifacts: p.IncludeArtifacts}
+	views, next, err := l.listed(ctx, req, p, federation.Cursor(p.PageToken), size)
+	if err != nil {
+		return nil, err
+	}
+	for _, view := range views {
+		f, err := l.readTask(ctx, view)
+		if err != nil {
+			return nil, err
+		}
+		shown := f.task()
+		shown.trim(p.HistoryLength)
+		if !p.IncludeArtifacts {
+			shown.Artifacts = nil
+		}
+		list.Tasks = append(list.Tasks, shown)
+	}
+	list.NextPageToken = string(next)
+	if list.TotalSize = len(views); p.PageToken != "" || next != "" {
+		list.TotalSize, err = l.count(ctx, req, p)
+	}
+	return list, err
+}
+
+// listed returns up to limit handoffs that a list asks for after a cursor, and the cursor to go on
+// from.
+func (l *Link) listed(ctx context.Context, req request, p listRequest, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
+	var found []federation.View
+	filter := federation.Filter{DID: req.caller.DID, Since: p.StatusTimestampAfter}
+	for {
+		page, next, err := l.access.Page(ctx, req.caller, filter, false, after, limit-len(found))
+		if err != nil {
+			return nil, "", err
+		}
+		for _, view := range page {
+			asked, err := l.asksFor(ctx, req, p, view)
+			if err != nil {
+				return nil, "", err
+			}
+			if asked {
+				found = append(found, view)
+			}
+		}
+		if after = next; next == "" || len(found) == limit {
+			return found, next, nil
+		}
+	}
+}
+
+// asksFor reports whether a list asks for a handoff.
+func (l *Link) asksFor(ctx context.Context, req request, p listRequest, v federation.View) (bool, error) {
+	if p.Status != "" && stateOf(v.State, v.Over) != p.Status || !l.offeredAt(ctx, req, v) {
+		return false, nil
+	}
+	if p.ContextID == "" {
+		return true, nil
+	}
+	f, err := l.fold(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	return f.info.ContextID == p.ContextID, nil
+}
+
+// count returns how many tasks a list has on all its pages, at most maxCounted.
+func (l *Link) count(ctx context.Context, req request, p listRequest) (int, error) {
+	total, after := 0, federation.Cursor("")
+	for total < maxCounted {
+		views, next, err := l.listed(ctx, req, p, after, min(maxRead, maxCounted-total))
+		if err != nil {
+			return 0, err
+		}
+		total += len(views)
+		if after = next; next == "" {
+			break
+		}
+	}
+	return total, nil
+}
+
+// noteRead ends the waiting of steps in the inbox of a client that was told them. A client of A2A
+// reads tasks and acknowledges nothing: its inbox would fill, and the gateway would refuse progress
+// of its agents and offers to it. Steps that cannot be noted now are noted when the client reads
+// the task again. The end of a push notes its step by itself.
+func (l *Link) noteRead(ctx context.Context, client federation.DID, steps ...federation.EventID) {
+	if len(steps) == 0 {
+		return
+	}
+	if err := l.deps.Record.Read(context.WithoutCancel(ctx), client, steps, time.Now()); err != nil { // the client may leave with its answer
+		l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "steps stay unread", slog.String("network", network), slog.String("link", network),
+			slog.String("did", string(client)), slog.Any("err", err))
+	}
+}
+
+// stepsIn returns the steps that an answer tells. A task of a list may lack its artifact, and then
+// its result was not told.
+func stepsIn(answer any) []federation.EventID {
+	switch a := answer.(type) {
+	case *task:
+		return a.steps
+	case sent:
+		return a.Task.steps
+	case taskList:
+		var steps []federation.EventID
+		for _, t := range a.Tasks {
+			if a.artifacts || t.Status.State != wire.TaskStateCompleted {
+				steps = append(steps, t.steps...)
+			}
+		}
+		return steps
+	}
+	return nil
+}

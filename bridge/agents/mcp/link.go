@@ -1,0 +1,271 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/federation"
+)
+
+// Path is where clients post their requests.
+const Path = "/mcp"
+
+// metadataPath is where a client without a token learns which server issues one.
+//
+// spec: RFC 9728 §3.1
+const metadataPath = "/.well-known/oauth-protected-resource" + Path
+
+// Link is MCP over HTTP. It implements [bridge.Mounted]. Each request is a server of its own, so
+// that any replica answers any request; only cancellations of revisions with sessions find the
+// request that they name in one replica alone.
+type Link struct {
+	*participant.HTTPLink
+
+	ports   bridge.Ports
+	access  *participant.Access
+	version string
+	tools   func() []tool
+	handler http.Handler
+	waits   waits
+}
+
+var _ bridge.Mounted = (*Link)(nil)
+
+// Open returns the link. It does no I/O.
+func Open(d participant.Deps, version string) *Link {
+	l := &Link{
+		HTTPLink: participant.NewHTTPLink(network), ports: d.Ports, access: participant.Open(network, d), version: version,
+		tools: sync.OnceValue(tools), // they take memory, and many gateways get no request
+		waits: waits{of: map[waitKey]map[chan struct{}]bool{}},
+	}
+	l.handler = mcp.NewStreamableHTTPHandler(serverOf, &mcp.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: d.HTTP.MaxBodyBytes,
+		// A web page cannot add the token that each request needs, and a proxy on this machine
+		// passes on the public name of the gateway.
+		DisableLocalhostProtection: true,
+	})
+	return l
+}
+
+// Mount implements [bridge.Mounted].
+func (l *Link) Mount(mux *http.ServeMux) {
+	mux.HandleFunc(Path, l.serve)
+	mux.HandleFunc("GET "+metadataPath, l.getMetadata)
+}
+
+// getMetadata tells which authorization server issues tokens for this resource.
+//
+// spec: RFC 9728 §3.2
+func (l *Link) getMetadata(w http.ResponseWriter, _ *http.Request) {
+	participant.WriteJSON(w, http.StatusOK, map[string]any{
+		"resource": l.ports.PublicURL + Path, "authorization_servers": []string{l.ports.PublicURL}, "bearer_methods_supported": []string{"header"},
+	})
+}
+
+// serverKey is the key of the server in the context of a request.
+type serverKey struct{}
+
+// serverOf returns the server of a request.
+func serverOf(r *http.Request) *mcp.Server {
+	s, _ := r.Context().Value(serverKey{}).(*mcp.Server) // each request has one
+	return s
+}
+
+// serve answers one request of a client. It looks at the token before it reads the body.
+func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
+	l.Hear(time.Now())
+	caller, err := l.admit(r)
+	if err != nil {
+		p := participant.Denied(w, err, l.ports.PublicURL+metadataPath)
+		l.note(r.Context(), p, err)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	message, err := l.peek(w, r)
+	if err != nil {
+		l.ports.Metrics.BadInput.WithLabelValues(network, network, "body").Inc()
+		if errors.Is(err, errAmbiguous) {
+			participant.WriteJSON(w, http.StatusBadRequest, map[string]any{
+				"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": jsonrpc.CodeParseError, "message": err.Error()},
+			})
+			return
+		}
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if message.isUnknown(r) {
+		participant.WriteJSON(w, http.StatusOK, map[string]any{
+			"jsonrpc": "2.0", "id": message.ID, "error": map[string]any{"code": jsonrpc.CodeMethodNotFound, "message": "there is no such method"},
+		})
+		return
+	}
+	out := newAnswerWriter(w, r, message.waits())
+	defer out.close()
+	cancelled, forget := l.waits.enter(caller.DID, message)
+	defer forget()
+	attended, leave := l.attend(r.Context(), caller, message)
+	defer leave()
+	s := &server{
+		account: participant.Account{Access: l.access, Caller: caller}, version: l.version, tools: l.tools(),
+		ended: []<-chan struct{}{l.Ended(), attended.Done(), cancelled},
+		still: func(now time.Time) error { _, err := l.access.Authenticate(r, now); return err },
+		told:  l.told,
+	}
+	s.open()
+	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
+}
+
+// attend returns a context that ends with a request. If the request may block for long, the context
+// also ends with the caller's session.
+func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
+	if !m.waits() {
+		return ctx, func() {}
+	}
+	return l.access.Attend(ctx, caller)
+}
+
+// admit returns the participant that makes a request.
+func (l *Link) admit(r *http.Request) (participant.Caller, error) {
+	if err := l.access.CheckAddress(r); err != nil {
+		return participant.Caller{}, err
+	}
+	caller, err := l.access.Authenticate(r, time.Now())
+	if err == nil {
+		_, err = caller.Person()
+	}
+	return caller, err
+}
+
+// note counts and logs a request that is not let in.
+func (l *Link) note(ctx context.Context, p bridge.ProblemError, err error) {
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		l.ports.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
+	}
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		l.ports.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
+			slog.String("link", network), slog.String("path", Path), slog.Any("err", err))
+	}
+}
+
+// told counts and logs an error that a tool answers with.
+func (l *Link) told(ctx context.Context, tool string, err error) {
+	if l.ports.Metrics.Fault(ctx, l.ports.Log, "request", err) {
+		return
+	}
+	p := participant.ProblemOf(err)
+	if p.Status == http.StatusTooManyRequests {
+		l.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	l.note(ctx, p, err)
+	l.ports.Log.LogAttrs(ctx, slog.LevelDebug, "tool refused", slog.String("network", network), slog.String("link", network),
+		slog.String("path", tool), slog.String("reason", p.Code))
+}
+
+// message is what the link has to know of a request before the SDK reads it.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+// waits reports whether a request may take long.
+func (m message) waits() bool { return m.Method == "tools/call" || m.Method == "subscriptions/listen" }
+
+// isUnknown reports whether a request of a revision with sessions has a method that there is not.
+// The SDK has no message for that in those revisions.
+func (m message) isUnknown(r *http.Request) bool {
+	if len(m.ID) == 0 || r.Header.Get("Mcp-Protocol-Version") >= newestRevision {
+		return false
+	}
+	switch m.Method {
+	case "", "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+		"resources/subscribe", "resources/unsubscribe", "server/discover", "subscriptions/listen":
+		return false
+	}
+	return true
+}
+
+// errAmbiguous rejects JSON that two readers could decode to different values.
+var errAmbiguous = errors.New("the message is not acceptable JSON")
+
+// peek reads the message of a request without consuming the body. The SDK rejects malformed
+// messages itself, but would accept a repeated member and use the last one.
+func (l *Link) peek(w http.ResponseWriter, r *http.Request) (m message, err error) {
+	if r.Body == nil || r.Method != http.MethodPost {
+		return m, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, l.ports.HTTP.MaxBodyBytes))
+	if err != nil {
+		return m, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !json.Valid(body) {
+		return m, nil // the SDK answers the client
+	}
+	if err := federation.ExactJSON(body); err != nil {
+		return m, fmt.Errorf("%w: %w", errAmbiguous, err)
+	}
+	if federation.DecodeJSON(body, &m) != nil {
+		return message{}, nil //nolint:nilerr // the SDK tells the client
+	}
+	return m, nil
+}
+
+// waitKey names a request that may be cancelled by another one.
+type waitKey struct {
+	did federation.DID
+	id  string
+}
+
+// waits are the requests that wait now. A client of a revision with sessions cancels one with a
+// request of its own, which has no session to find it by: two clients of one DID that use one ID
+// at a time are cancelled together.
+type waits struct {
+	mu sync.Mutex
+	of map[waitKey]map[chan struct{}]bool
+}
+
+// enter adds a request of a DID, and ends the requests that it cancels. The channel is closed when
+// another request cancels this one. The caller ends the request with forget.
+func (w *waits) enter(did federation.DID, m message) (cancelled <-chan struct{}, forget func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m.Method == "notifications/cancelled" {
+		key := waitKey{did, string(m.Params.RequestID)}
+		for each := range w.of[key] {
+			close(each)
+		}
+		delete(w.of, key)
+	}
+	if !m.waits() {
+		return nil, func() {}
+	}
+	key, mine := waitKey{did, string(m.ID)}, make(chan struct{})
+	if w.of[key] == nil {
+		w.of[key] = map[chan struct{}]bool{}
+	}
+	w.of[key][mine] = true
+	return mine, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.of[key], mine)
+		if len(w.of[key]) == 0 {
+			delete(w.of, key)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/federation/fault"
+)
+
+// The resources of a participant.
+const (
+	inboxURI       = "inbox://me"
+	handoffScheme  = "handoff://"
+	passportScheme = "passport://"
+)
+
+// The media types of resources.
+const (
+	jsonType     = "application/json"
+	passportType = "application/vnd.baton.passport+json"
+)
+
+// codeNoResource is the error of an unknown resource before the revision 2026-07-28.
+const codeNoResource = -32002
+
+// newestRevision is the revision that has no sessions.
+const newestRevision = "2026-07-28"
+
+func (s *server) addResources() {
+	s.mcp.AddResource(&mcp.Resource{URI: inboxURI, Name: "inbox", Title: "Your inbox", MIMEType: jsonType}, s.readInbox)
+	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: handoffScheme + "{id}", Name: "handoff", Title: "A handoff with its steps", MIMEType: jsonType,
+	}, s.readHandoff)
+	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: passportScheme + "{id}", Name: "passport", Title: "The passport of a handoff", MIMEType: passportType,
+	}, s.readPassport)
+}
+
+func (s *server) readInbox(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	a, err := listInbox(ctx, s, nil, inboxInput{})
+	return s.contents(ctx, req, a.structured, err)
+}
+
+func (s *server) readHandoff(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	a, err := getHandoff(ctx, s, nil, idInput{strings.TrimPrefix(req.Params.URI, handoffScheme)})
+	return s.contents(ctx, req, a.structured, err)
+}
+
+func (s *server) readPassport(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	document, err := s.account.Passport(ctx, strings.TrimPrefix(req.Params.URI, passportScheme))
+	if err != nil {
+		return nil, s.resourceError(ctx, req.Params.URI, err)
+	}
+	content := &mcp.ResourceContents{URI: req.Params.URI, MIMEType: document.MediaType, Text: string(document.Content)}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+}
+
+// contents returns the structured content of a tool as a resource.
+func (s *server) contents(ctx context.Context, req *mcp.ReadResourceRequest, structured any, err error) (*mcp.ReadResourceResult, error) {
+	if err != nil {
+		return nil, s.resourceError(ctx, req.Params.URI, err)
+	}
+	text, err := json.Marshal(structured)
+	if err != nil {
+		return nil, fmt.Errorf("write resource: %w", err)
+	}
+	content := &mcp.ResourceContents{URI: req.Params.URI, MIMEType: jsonType, Text: string(text)}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+}
+
+// resourceError returns how an error is told of a resource. A handoff that does not exist, one that
+// the client may not see and a malformed id are resources that are not there.
+func (s *server) resourceError(ctx context.Context, uri string, err error) error {
+	p := participant.ProblemOf(err)
+	if p.Status == http.StatusNotFound || p.Status == http.StatusBadRequest {
+		return mcp.ResourceNotFoundError(uri)
+	}
+	s.told(ctx, "resources/read", err)
+	data, failed := json.Marshal(map[string]toolError{"error": toolErrorOf(err)})
+	if failed != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: p.Code + ": " + p.Detail, Data: data}
+}
+
+// revise answers clients of older revisions as their revision has it.
+func (s *server) revise(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		subscribes := method == "resources/subscribe" || method == "resources/unsubscribe"
+		if subscribes && !s.legacySubscriptions {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " needs a session, and there are none over HTTP"}
+		}
+		var result mcp.Result
+		err := fault.Catch(func() (err error) { result, err = next(ctx, method, req); return err }) // not the goroutine of the request
+		if fault.Of(err) != nil {
+			s.told(ctx, method, err)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "something went wrong here"}
+		}
+		missing, ok := errors.AsType[*jsonrpc.Error](err)
+		if ok && missing.Code == jsonrpc.CodeInvalidParams && method == "resources/read" && s.isOld(req) {
+			err = &jsonrpc.Error{Code: codeNoResource, Message: missing.Message, Data: missing.Data}
+		}
+		return result, err
+	}
+}
+
+// isOld reports whether a request is of a revision with sessions.
+func (*server) isOld(req mcp.Request) bool {
+	session, ok := req.GetSession().(*mcp.ServerSession)
+	if !ok || session.InitializeParams() == nil {
+		return true
+	}
+	return session.InitializeParams().ProtocolVersion < newestRevision
+}
+
+// errNoResource refuses a resource that is not there.
+func errNoResource() error {
+	return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no such resource"}
+}

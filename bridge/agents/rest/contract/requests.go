@@ -1,0 +1,266 @@
+package contract
+
+import (
+	"time"
+
+	"baton/bridge/agents/participant"
+	"baton/bridge/route"
+	"baton/bridge/stepbuilder"
+)
+
+// What participants write and are answered on every network.
+type (
+	// Offer is the body of an offer.
+	Offer = participant.Offer
+	// StepRequest is the body of a step.
+	StepRequest = participant.StepRequest
+	// MessageRequest is the body of a message.
+	MessageRequest = participant.MessageRequest
+	// Filed is the answer to a step.
+	Filed = participant.Filed
+	// Sent is the answer to a message.
+	Sent = participant.Sent
+	// Warning is a warning about a step.
+	Warning = stepbuilder.Warning
+)
+
+// Parameters that several requests have.
+type (
+	// Paging asks for a page.
+	Paging struct {
+		// As an earlier answer gave it. None is the start.
+		Cursor string `query:"cursor" maxLength:"256"`
+		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	}
+	// From is the position of a reader of an inbox.
+	From struct {
+		// As an earlier answer gave it. None is the start.
+		Cursor string `query:"cursor" maxLength:"256"`
+	}
+	// Reader is a reader of an inbox.
+	Reader struct {
+		// Start where this device is, unless there is a cursor.
+		Device string `query:"device" schema:"Device"`
+	}
+	// Patient waits for an answer.
+	Patient struct {
+		// How long to wait where there is nothing, such as `50s`.
+		Wait string `query:"wait" pattern:"^[0-9]{1,6}(ms|s|m)$"`
+	}
+	// Once makes a request that may be repeated.
+	Once struct {
+		// Anything that the caller uses for this request alone. The same request again is answered as the first time.
+		IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"255"`
+	}
+	// Cached asks for an answer unless the client has it.
+	Cached struct {
+		IfNoneMatch string `header:"If-None-Match" maxLength:"1024"`
+	}
+	// ByID names a handoff or a webhook.
+	ByID struct {
+		ID string `path:"id" schema:"ID"`
+	}
+)
+
+// The requests about handoffs.
+type (
+	// HandoffQuery filters handoffs.
+	HandoffQuery struct {
+		// Offerer, offeree or assignee.
+		DID string `query:"did" schema:"DID"`
+		// A state, or `open` for all that are not over.
+		State string `query:"state" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
+		// Only handoffs that anyone may claim now.
+		Claimable  *bool  `query:"claimable"`
+		Kind       string `query:"kind" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
+		Channel    string `query:"channel" minLength:"1" maxLength:"200"`
+		Capability string `query:"capability" schema:"Capability"`
+		// Moved then or later.
+		Since time.Time `query:"since"`
+		Paging
+		Cached
+	}
+	// OfferOnce opens a handoff.
+	OfferOnce struct {
+		Once
+
+		Body route.Body[Offer]
+	}
+	// HandoffByID asks for a handoff and a page of its steps.
+	HandoffByID struct {
+		ByID
+		Paging
+		Cached
+	}
+	// StepOnce takes a step.
+	StepOnce struct {
+		ByID
+
+		// accept, decline, claim, progress, complete, fail or cancel, and what other kinds have.
+		Verb string `path:"verb" pattern:"^[a-z][a-z0-9_-]{0,63}$"`
+		Once
+
+		Body route.Body[StepRequest] `optional:"true"`
+	}
+	// PlaceQuery asks for the place of an offer.
+	PlaceQuery struct {
+		To      string `query:"to" schema:"DID"`
+		Channel string `query:"channel" minLength:"1" maxLength:"200"`
+	}
+	// ActionQuery filters handoffs as freeq servers do.
+	ActionQuery struct {
+		Kind     string `query:"kind" maxLength:"64"`
+		Assignee string `query:"assignee" schema:"DID"`
+		State    string `query:"state" maxLength:"64"`
+		Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	}
+)
+
+// The requests about inboxes, messages and agents.
+type (
+	// InboxQuery asks for a page of an inbox.
+	InboxQuery struct {
+		Paging
+		Reader
+		Patient
+	}
+	// Socket asks for a WebSocket.
+	Socket struct {
+		From
+		Reader
+	}
+	// Stream asks for a stream of events.
+	Stream struct {
+		From
+		Reader
+
+		// The id of the last event that the client saw. It goes before `cursor`.
+		LastEventID string `header:"Last-Event-ID" maxLength:"256"`
+	}
+	// LeaseWait asks for waiting entries.
+	LeaseWait struct {
+		Patient
+
+		Body route.Body[LeaseRequest]
+	}
+	// MessageOnce writes to a participant.
+	MessageOnce struct {
+		Once
+
+		Body route.Body[MessageRequest]
+	}
+	// ContactChange decides about a sender.
+	ContactChange struct {
+		// A DID, the handle of an agent, NICK@LINK, or HANDLE@DOMAIN of a registry that the operator named.
+		Sender string `path:"sender" minLength:"1" maxLength:"512"`
+		Body   route.Body[ContactRequest]
+	}
+	// AgentByDID names an agent.
+	AgentByDID struct {
+		DID string `path:"did" schema:"DID"`
+		Cached
+	}
+	// AgentChange declares capabilities.
+	AgentChange struct {
+		DID  string `path:"did" schema:"DID"`
+		Body route.Body[AgentRequest]
+	}
+	// WebhookDeliveries asks for a page of deliveries.
+	WebhookDeliveries struct {
+		ByID
+		Paging
+	}
+	// WebhookRedelivery asks for deliveries of a webhook.
+	WebhookRedelivery struct {
+		ByID
+
+		Body route.Body[Redelivery]
+	}
+)
+
+// ChallengeRequest asks for a challenge.
+type ChallengeRequest struct {
+	DID string `json:"did" schema:"ProvableDID"`
+}
+
+// TokenRequest proves a DID.
+type TokenRequest struct {
+	DID       string `json:"did" schema:"ProvableDID"`
+	Challenge string `json:"challenge" maxLength:"512"`
+	// base64url of the signature over the challenge: Ed25519, or ECDSA over its SHA-256 as r and s.
+	Signature string `json:"signature" maxLength:"512"`
+	// A hint for readers of the request: each current key of the DID is tried.
+	Kid string `json:"kid,omitempty,omitzero" maxLength:"256"`
+}
+
+// RefreshRequest asks for the next tokens.
+type RefreshRequest struct {
+	RefreshToken string `json:"refresh_token" maxLength:"4096"`
+}
+
+// ContactRequest decides about a sender.
+type ContactRequest struct {
+	State string `json:"state" enum:"allowed,blocked"`
+}
+
+// AgentRequest declares capabilities.
+type AgentRequest struct {
+	Caps []string `json:"caps" schema:"Capability" maxItems:"64"`
+}
+
+// LeaseRequest asks for waiting entries.
+type LeaseRequest struct {
+	Device  string `json:"device" schema:"Device"`
+	Limit   int    `json:"limit,omitempty,omitzero" minimum:"1" maximum:"100" default:"1"`
+	Seconds int    `json:"seconds,omitempty,omitzero" minimum:"1" maximum:"43200" default:"60"`
+}
+
+// Ack ends the waiting of one leased entry, or of all up to a cursor.
+type Ack struct {
+	// That of an entry or a page, or without `delivery_count` the id of an event of the stream.
+	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
+	Device        string `json:"device" schema:"Device"`
+	DeliveryCount int    `json:"delivery_count,omitempty,omitzero" minimum:"1"`
+}
+
+// Nack puts a leased entry back.
+type Nack struct {
+	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
+	Device        string `json:"device" schema:"Device"`
+	DeliveryCount int    `json:"delivery_count" minimum:"1"`
+	DelaySeconds  int    `json:"delay_seconds,omitempty,omitzero" minimum:"0" maximum:"86400"`
+}
+
+// Extend keeps a leased entry longer.
+type Extend struct {
+	Cursor        string `json:"cursor" minLength:"1" maxLength:"256"`
+	Device        string `json:"device" schema:"Device"`
+	DeliveryCount int    `json:"delivery_count" minimum:"1"`
+	Seconds       int    `json:"seconds" minimum:"1" maximum:"43200"`
+}
+
+// OfMessages is the member of a [WebhookRequest] that asks for the messages of an agent.
+const OfMessages = "messages"
+
+// WebhookRequest asks for a webhook.
+type WebhookRequest struct {
+	URL string `json:"url" minLength:"1" maxLength:"2048"`
+	// `messages` for an agent that registered at the AIRC registry here: its messages as they are.
+	Of string `json:"of,omitempty,omitzero" enum:"inbox,messages" default:"inbox"`
+}
+
+// Redelivery asks for deliveries.
+type Redelivery struct {
+	// As in the list of deliveries. Without it all that was not delivered.
+	Of string `json:"of,omitempty,omitzero" minLength:"1" maxLength:"256"`
+}
+
+// SocketAsk is what the client of a WebSocket sends. One of the members but `id`.
+type SocketAsk struct {
+	// Anything; the answer has it.
+	ID     string       `json:"id,omitempty,omitzero" maxLength:"64"`
+	Ack    Ack          `json:"ack,omitzero"`
+	Nack   Nack         `json:"nack,omitzero"`
+	Extend Extend       `json:"extend,omitzero"`
+	Lease  LeaseRequest `json:"lease,omitzero"`
+}

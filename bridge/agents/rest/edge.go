@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/bridge/agents/rest/contract"
+	"baton/federation"
+)
+
+func usage(detail string) error {
+	return bridge.UsageProblem(detail)
+}
+
+// problemOf returns how an error is told.
+func problemOf(err error) bridge.ProblemError {
+	other, isOther := errors.AsType[*methodError](err)
+	if isOther {
+		return bridge.ProblemError{Status: http.StatusMethodNotAllowed, Title: http.StatusText(http.StatusMethodNotAllowed), Code: bridge.CodeUsage, Detail: other.Error()}
+	}
+	return participant.ProblemOf(err)
+}
+
+// shape returns a problem as the contract has it.
+func shape(p bridge.ProblemError) contract.Problem {
+	return contract.Problem{
+		Type: "about:blank", Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code, RetryAfter: p.RetryAfter,
+		Retryable: participant.Retryable(p),
+	}
+}
+
+// tell answers a request with an error.
+func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
+	l.fail(r.Context(), w, r.URL.Path, err)
+}
+
+// fail answers with an error what was asked of a path.
+func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err error) {
+	p := problemOf(err)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		l.deps.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
+	}
+	if other, ok := errors.AsType[*methodError](err); ok {
+		w.Header().Set("Allow", strings.Join(other.allowed, ", "))
+	}
+	if _, replayed := errors.AsType[*participant.ReplayedError](err); replayed {
+		w.Header().Set(participant.ReplayedHeader, "true")
+	}
+	switch p.Status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusTooManyRequests:
+		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	l.note(ctx, path, p, err)
+	writeProblem(w, p)
+}
+
+// note logs a failure that the request did not cause.
+func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
+			slog.String("link", network), slog.String("path", path), slog.Any("err", err))
+	}
+}
+
+func writeProblem(w http.ResponseWriter, p bridge.ProblemError) {
+	text, err := json.Marshal(shape(p))
+	if err != nil {
+		p.Status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	bridge.RetryHeader(w.Header(), p.Status, p.RetryAfter)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}

@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/bridge/agents/rest/contract"
+	"baton/federation"
+)
+
+func (l *Link) createMessage(ctx context.Context, req contract.MessageOnce) (contract.Sent, error) {
+	body, err := req.Body.Read()
+	if err != nil {
+		return contract.Sent{}, err
+	}
+	return l.access.Say(ctx, callerOf(ctx).Caller, body, req.IdempotencyKey)
+}
+
+// The types of what is in an inbox.
+const (
+	typeStep    = "step"
+	typeMessage = "message"
+)
+
+// typeOf returns the type of an entry.
+func typeOf(e federation.Entry) string {
+	if e.Event.IsMessage() {
+		return typeMessage
+	}
+	return typeStep
+}
+
+func (l *Link) shapeMessage(ctx context.Context, e federation.Entry) contract.Message {
+	ev := e.Event
+	m := contract.Message{
+		ID: ev.ID.String(), From: string(ev.Actor()), Name: l.access.Name(ctx, ev.Actor()), To: string(ev.To), Text: ev.Text(), Handoff: ev.About().String(),
+		Network: ev.Arrival.Network, Time: moment(ev.Time()), Filed: moment(e.Filed),
+		Introduction: introduction(ev),
+	}
+	if ev.Evidence != nil {
+		m.Evidence = contract.Evidence{URL: ev.Evidence.URL, Sha256: hex.EncodeToString(ev.Evidence.Digest[:])}
+	}
+	return m
+}
+
+// contactsPath is the path below which a caller decides about senders.
+const contactsPath = Prefix + "contacts/"
+
+func (l *Link) listContacts(ctx context.Context, p contract.Paging) (contract.ContactPage, error) {
+	found, err := l.access.Contacts(ctx, callerOf(ctx).Caller, p.Cursor, p.Limit)
+	if err != nil {
+		return contract.ContactPage{}, err
+	}
+	page := contract.ContactPage{Items: make([]contract.Contact, len(found.Items)), NextCursor: found.Next}
+	for i, c := range found.Items {
+		page.Items[i] = shapeContact(c)
+	}
+	return page, nil
+}
+
+func (l *Link) putContact(ctx context.Context, req contract.ContactChange) (contract.Contact, error) {
+	body, err := req.Body.Read()
+	if err != nil {
+		return contract.Contact{}, err
+	}
+	c, err := l.access.Decide(ctx, callerOf(ctx).Caller, req.Sender, federation.ContactState(body.State))
+	return shapeContact(c), err
+}
+
+func shapeContact(c participant.Contact) contract.Contact {
+	return contract.Contact{DID: string(c.DID), Name: c.Name, State: string(c.State), Since: moment(c.Since)}
+}
+
+// introduction returns what a recipient is told with the first message of an unknown sender, and
+// the zero Introduction with any other message.
+func introduction(ev federation.Event) contract.Introduction {
+	if ev.Fields[federation.Introduces] == "" {
+		return contract.Introduction{}
+	}
+	contact := contactsPath + url.PathEscape(string(ev.Actor()))
+	return contract.Introduction{Contact: contact, Text: fmt.Sprintf(
+		`%s writes to you for the first time. PUT {"state":"blocked"} to %s to refuse its messages on every network; {"state":"allowed"}, or an answer, allows it.`,
+		ev.Actor(), contact)}
+}
+
+var _ bridge.Notifier = (*Link)(nil)
+
+// Notify implements [bridge.Notifier]: it wakes the streams and the webhooks of the DID.
+// The record keeps the notice for later readers.
+func (l *Link) Notify(_ context.Context, n federation.Notice) error {
+	if reader := n.Reader(); reader != "" {
+		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
+	}
+	return nil
+}
+
+func (l *Link) listNotices(ctx context.Context, p contract.Paging) (contract.NoticePage, error) {
+	var page contract.NoticePage
+	did, err := person(ctx)
+	if err != nil {
+		return page, err
+	}
+	after := federation.Cursor(p.Cursor)
+	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, p.Limit)
+	if err != nil {
+		return page, err
+	}
+	page = contract.NoticePage{Items: make([]contract.Notice, len(found)), NextCursor: string(after)}
+	for i, n := range found {
+		page.Items[i] = shapeNotice(n)
+		page.NextCursor = string(n.Cursor)
+	}
+	return page, nil
+}
+
+func shapeNotice(n federation.Notice) contract.Notice {
+	shaped := contract.Notice{Cursor: string(n.Cursor), Notice: string(n.Kind), Time: moment(n.At), Text: n.Sentence(), To: n.To, Code: n.Code, Why: n.Why}
+	if n.Kind == federation.NoticeDisabled {
+		shaped.WebhookID, shaped.URL = n.Webhook.ID.String(), n.Webhook.URL
+		return shaped
+	}
+	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)
+	if n.Event.IsMessage() {
+		shaped.HandoffID = n.Event.ReplyTo
+	}
+	return shaped
+}
+
+// seen is the position of a watching client: the last entry of the inbox, and the last
+// notice.
+type seen struct{ entries, notices federation.Cursor }
+
+// seenDot is between the two in the id of an event. No cursor has it.
+const seenDot = "."
+
+// parseSeen reads the id of an event, or a cursor of entries alone.
+func parseSeen(text string) seen {
+	entries, notices, _ := strings.Cut(text, seenDot)
+	return seen{federation.Cursor(entries), federation.Cursor(notices)}
+}
+
+// String returns the id of an event at this position.
+func (s seen) String() string {
+	if s.notices == "" {
+		return string(s.entries)
+	}
+	return string(s.entries) + seenDot + string(s.notices)
+}

@@ -1,0 +1,265 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/bridge/agents/rest/contract"
+	"baton/federation/fault"
+)
+
+// socketPath is where inboxes are watched over WebSocket.
+const socketPath = Prefix + "inbox/socket"
+
+// maxAskBytes bounds what is asked in one message: a cursor, and names.
+const maxAskBytes = 4096
+
+// errGatewayEnds is why a WebSocket is closed at the end of the gateway.
+var errGatewayEnds = errors.New("the gateway ends")
+
+// openInboxSocket serves one client over WebSocket. It returns errors that occur before the
+// connection becomes one.
+func (l *Link) openInboxSocket(ctx context.Context, out http.ResponseWriter, req contract.Socket) error {
+	did, err := person(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := l.start(ctx, did, req.Cursor, req.Device)
+	if err != nil {
+		return err
+	}
+	w, err := l.watch(ctx, did, after)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	conn, err := callerOf(ctx).upgrade(out)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(maxAskBytes)
+	s := &socket{watch: w, conn: conn, due: make(chan struct{}, 1)}
+	l.logEnd(ctx, s.run(ctx))
+	return nil
+}
+
+// upgrade makes a request a WebSocket. Web pages of every origin may ask for one: a browser
+// adds no token by itself.
+func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
+	held := &upgrading{ResponseWriter: w}
+	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return nil, &bridge.ProblemError{Status: held.status, Title: http.StatusText(held.status), Code: bridge.CodeUsage, Detail: err.Error()}
+	}
+	return conn, nil
+}
+
+// upgrading drops what the library writes to a request that cannot become a WebSocket: the
+// API answers that one as it answers every other problem.
+type upgrading struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *upgrading) WriteHeader(status int) {
+	if u.status = status; status == http.StatusSwitchingProtocols {
+		u.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
+
+// Unwrap lets the library hijack the connection.
+func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// socket is an inbox that a client watches over WebSocket. One goroutine writes, one reads,
+// and one sends pings.
+type socket struct {
+	*watch
+
+	conn *websocket.Conn
+	due  chan struct{} // holds one token where a ping is due
+}
+
+// run serves the client until that leaves or the gateway stops, and then returns nil. It
+// returns why it ended earlier.
+func (s *socket) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	asked := make(chan []byte)
+	group.Go(fault.Func(func() error { return s.listen(ctx, asked) }))
+	group.Go(fault.Func(func() error { return s.beat(ctx) }))
+	group.Go(fault.Func(func() error {
+		err := s.tell(ctx, asked)
+		s.close(err) // while ctx lasts: with it the connection is cut off
+		return err
+	}))
+	err := group.Wait()
+	fault.Again(err)
+	if errors.Is(err, errGatewayEnds) || websocket.CloseStatus(err) != -1 {
+		return nil
+	}
+	return err
+}
+
+// listen passes on the messages of the client, text and binary alike.
+func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
+	for {
+		_, text, err := s.conn.Read(ctx)
+		if err != nil {
+			return fmt.Errorf("read from WebSocket: %w", err)
+		}
+		select {
+		case asked <- text:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// beat sends the pings that are due, one at a time, and returns an error for a client that does
+// not answer one in time.
+func (s *socket) beat(ctx context.Context) error {
+	for {
+		select {
+		case <-s.due:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		inTime, cancel := context.WithTimeout(ctx, slowest)
+		err := s.conn.Ping(inTime)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("ping: %w", err)
+		}
+	}
+}
+
+// tell writes entries, notices and answers, and returns why it ended.
+func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
+	again := time.NewTicker(heartbeat)
+	defer again.Stop()
+	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
+	var err error
+	for err == nil {
+		if err = s.drain(ctx, s.show); err != nil {
+			break
+		}
+		select {
+		case <-s.Notified:
+		case text := <-asked:
+			if err = s.link.access.CheckSession(ctx, callerOf(ctx).Caller); err == nil {
+				err = s.send(ctx, s.answer(ctx, text))
+			}
+		case now := <-again.C: // the inbox is read after it, as a notification may be lost
+			err = s.link.reauthenticate(ctx, now)
+			select {
+			case s.due <- struct{}{}:
+			default: // the client has not answered the last ping
+			}
+		case <-s.link.Ended():
+			err = errGatewayEnds
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-attended.Done():
+			if err = context.Cause(attended); ctx.Err() != nil {
+				err = ctx.Err()
+			}
+		}
+	}
+	return err
+}
+
+// show writes entries and notices, each as a message.
+func (s *socket) show(ctx context.Context, p *page) error {
+	for i, text := range p.entries {
+		if err := s.send(ctx, told{Entry: text}); err != nil {
+			return err
+		}
+		s.seen.entries = p.cursors[i]
+	}
+	for i, text := range p.notices {
+		if err := s.send(ctx, told{Notice: text}); err != nil {
+			return err
+		}
+		s.seen.notices = p.noticed[i]
+	}
+	return nil
+}
+
+// told is a [contract.SocketTell] of an entry or a notice that is encoded already.
+type told struct {
+	Entry  json.RawMessage `json:"entry,omitempty"`
+	Notice json.RawMessage `json:"notice,omitempty"`
+}
+
+// answer returns the answer to a message.
+func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
+	var answer contract.SocketTell
+	ask, what, err := parseAsk(text)
+	if err == nil {
+		answer, err = s.do(ctx, ask, what)
+	}
+	answer.ID = ask.ID
+	if err != nil {
+		p := problemOf(err)
+		s.link.note(ctx, socketPath, p, err)
+		answer.Problem = shape(p)
+	}
+	return answer
+}
+
+// do does what a message asks for, as the path of the same name does.
+func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
+	switch what {
+	case "ack":
+		err = s.link.ackInbox(ctx, ask.Ack)
+	case "nack":
+		err = s.link.nackInbox(ctx, ask.Nack)
+	case "extend":
+		err = s.link.extendInbox(ctx, ask.Extend)
+	default:
+		answer.Leases, err = s.link.lease(ctx, s.DID, ask.Lease, "")
+		return answer, err
+	}
+	answer.Done = err == nil
+	return answer, err
+}
+
+// send writes to the client. It fails where the client has left or is too slow.
+func (s *socket) send(ctx context.Context, m any) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write message: %w", err)
+	}
+	inTime, cancel := context.WithTimeout(ctx, slowest)
+	defer cancel()
+	if err := s.conn.Write(inTime, websocket.MessageText, text); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// close tells the client why the gateway ends the connection, where the client can react.
+func (s *socket) close(why error) {
+	switch {
+	case errors.Is(why, errGatewayEnds):
+		_ = s.conn.Close(websocket.StatusGoingAway, why.Error())
+	case problemOf(why).Status == http.StatusUnauthorized:
+		_ = s.conn.Close(websocket.StatusPolicyViolation, problemOf(why).Detail)
+	case problemOf(why).Status == http.StatusServiceUnavailable:
+		_ = s.conn.Close(websocket.StatusTryAgainLater, "come again") // the token cannot be checked now
+	}
+}

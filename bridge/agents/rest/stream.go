@@ -1,0 +1,359 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/agents/participant"
+	"baton/bridge/agents/rest/contract"
+	"baton/federation"
+)
+
+// streamPath is where inboxes are watched as server-sent events.
+const streamPath = Prefix + "inbox/stream"
+
+// idle is a comment of server-sent events, which clients ignore.
+const idle = ": here\n\n"
+
+// stream is an inbox that a client watches as server-sent events.
+type stream struct {
+	*watch
+
+	out     http.ResponseWriter
+	control *http.ResponseController
+	until   time.Time // the write deadline
+}
+
+// streamInbox writes the inbox and the notices after a position, and new arrivals. It blocks until
+// the client leaves or may not read any more, or the gateway stops. It returns errors that occur before
+// the first byte.
+func (l *Link) streamInbox(ctx context.Context, out http.ResponseWriter, req contract.Stream) error {
+	did, err := person(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := l.start(ctx, did, cmp.Or(req.LastEventID, req.Cursor), req.Device)
+	if err != nil {
+		return err
+	}
+	w, err := l.watch(ctx, did, after)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	out.Header().Set("Content-Type", "text/event-stream")
+	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
+	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
+	_ = s.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+	l.logEnd(ctx, s.run(ctx))
+	return nil
+}
+
+// run returns why the stream ended, nil where the client left or the gateway stops.
+func (s *stream) run(ctx context.Context) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	attended, leave := s.link.access.Attend(ctx, callerOf(ctx).Caller)
+	defer leave()
+	if err := s.send([]byte(idle)); err != nil { // which sends the header, too
+		return err
+	}
+	for {
+		if err := s.drain(ctx, s.show); err != nil {
+			return err
+		}
+		select {
+		case <-s.Notified:
+		case now := <-beat.C:
+			if err := s.beat(ctx, now); err != nil {
+				return err
+			}
+		case <-s.link.Ended():
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-attended.Done():
+			return context.Cause(attended)
+		}
+	}
+}
+
+// beat checks the token of the client and writes to it. The inbox is read after each beat, as
+// a notification may be lost.
+func (s *stream) beat(ctx context.Context, now time.Time) error {
+	if err := s.link.reauthenticate(ctx, now); err != nil {
+		return err
+	}
+	return s.send([]byte(idle))
+}
+
+// logEnd logs why the gateway or a client ended a watch, unless that is nil.
+func (l *Link) logEnd(ctx context.Context, why error) {
+	if why != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
+			slog.String("link", network), slog.Any("err", why))
+	}
+}
+
+// show writes entries and notices as events.
+func (s *stream) show(_ context.Context, p *page) error {
+	if len(p.entries)+len(p.notices) == 0 {
+		return nil
+	}
+	s.seen = p.end(s.seen)
+	return s.send(p.events())
+}
+
+// send writes to the client. It fails where the client has left or is too slow.
+func (s *stream) send(text []byte) error {
+	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
+		s.until = now.Add(slowest)
+		_ = s.control.SetWriteDeadline(s.until) // what takes no deadline has none
+	}
+	if _, err := s.out.Write(text); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return s.control.Flush()
+}
+
+// heartbeat is how often the gateway writes to a watcher of an inbox in which nothing
+// arrives, and checks its token. Proxies end connections that are silent for a minute.
+const heartbeat = 15 * time.Second
+
+// watchPage is how many entries, and how many notices, are read at a time. It bounds the
+// memory of one watcher.
+const watchPage = 50
+
+// slowest is how long a watcher may take to read what is written. A slower one is
+// disconnected, and goes on later from where it was.
+const slowest = 30 * time.Second
+
+// watch is a client that watches an inbox. It changes nothing in it.
+type watch struct {
+	*participant.Subscriber[place, *page]
+
+	link *Link
+
+	seen  seen  // what was written last
+	first *page // the page of the start, until it is written
+}
+
+// watch subscribes a client to an inbox and its notices after a position. The error is a
+// [*bridge.ProblemError] where the limit of watched inboxes is reached. The caller ends the
+// subscription with leave.
+func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
+	if !l.enter() {
+		return nil, &bridge.ProblemError{
+			Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
+			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
+		}
+	}
+	w := &watch{Subscriber: l.topics.Subscribe(did), link: l, seen: after}
+	var err error
+	if w.first, err = w.next(ctx); err != nil {
+		w.leave()
+		return nil, err
+	}
+	return w, nil
+}
+
+// enter counts one more watched inbox, and reports whether there may be one more.
+func (l *Link) enter() bool {
+	if !l.deps.Streams.Take(l.cfg.MaxStreams) {
+		return false
+	}
+	select {
+	case l.streams <- struct{}{}:
+		return true
+	default: // the API ends
+		l.deps.Streams.Leave()
+		return false
+	}
+}
+
+// leave ends the subscription.
+func (w *watch) leave() {
+	w.Leave()
+	w.link.deps.Streams.Leave()
+	<-w.link.streams
+}
+
+// next reads the page after what was written.
+func (w *watch) next(ctx context.Context) (*page, error) {
+	return w.Look(ctx, place{w.seen, watchPage, true})
+}
+
+// drain passes all unread pages to show, which advances seen, while the session of the client
+// lasts. During an outage of the record it returns nil, and the next heartbeat reads again. Entries
+// filed after a partial page notify the watcher.
+func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
+	for {
+		p := w.first
+		w.first = nil
+		if p == nil {
+			var err error
+			p, err = w.next(ctx)
+			if _, away := errors.AsType[*federation.UnavailableError](err); away {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(p.entries)+len(p.notices) > 0 {
+			err := w.link.access.CheckSession(ctx, callerOf(ctx).Caller)
+			if _, away := errors.AsType[*federation.UnavailableError](err); away {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := show(ctx, p); err != nil || max(len(p.entries), len(p.notices)) < watchPage {
+			return err
+		}
+	}
+}
+
+// page holds what one read of an inbox found, in the form that clients receive. Several
+// requests may share it; it never changes.
+type page struct {
+	began   time.Time         // when the read began
+	entries []json.RawMessage // each a [contract.Entry]
+	cursors []federation.Cursor
+	types   []string          // of the entries
+	notices []json.RawMessage // each a [contract.Notice]
+	noticed []federation.Cursor
+	events  func() []byte          // the whole page as server-sent events; formatted once
+	listed  func() ([]byte, error) // the entries, if there are any, as the answer to a poll; formatted once
+}
+
+// place is a position in an inbox, and how much is read from there.
+type place struct {
+	seen
+
+	limit       int
+	withNotices bool
+}
+
+// Read implements [participant.Page].
+func (p *page) Read() time.Time { return p.began }
+
+// Empty implements [participant.Page].
+func (p *page) Empty() bool { return len(p.entries) == 0 }
+
+// Size implements [participant.Page]: it returns the length of the entries and notices.
+func (p *page) Size() (total int) {
+	for _, text := range slices.Concat(p.entries, p.notices) {
+		total += len(text)
+	}
+	return total
+}
+
+// last returns the cursor of the last entry, or after where the page has none.
+func (p *page) last(after federation.Cursor) federation.Cursor {
+	if len(p.cursors) == 0 {
+		return after
+	}
+	return p.cursors[len(p.cursors)-1]
+}
+
+// end returns the position after the page, which was read from a position.
+func (p *page) end(after seen) seen {
+	after.entries = p.last(after.entries)
+	if n := len(p.noticed); n > 0 {
+		after.notices = p.noticed[n-1]
+	}
+	return after
+}
+
+// read reads the inbox of a DID at a place.
+func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
+	p := &page{began: time.Now(), entries: []json.RawMessage{}}
+	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
+	p.listed = sync.OnceValues(func() ([]byte, error) { return p.writeList(p.last("")) })
+	entries, err := l.access.Entries(ctx, did, at.entries, at.limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		text, err := json.Marshal(l.shapeEntry(ctx, e))
+		if err != nil {
+			return nil, fmt.Errorf("write entry: %w", err)
+		}
+		p.entries, p.cursors = append(p.entries, text), append(p.cursors, e.Cursor)
+		p.types = append(p.types, typeOf(e))
+	}
+	if at.withNotices {
+		err = l.readNotices(ctx, did, at, p)
+	}
+	return p, err
+}
+
+func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p *page) error {
+	notices, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, at.notices, at.limit)
+	if err != nil {
+		return err
+	}
+	for _, n := range notices {
+		text, err := json.Marshal(shapeNotice(n))
+		if err != nil {
+			return fmt.Errorf("write notice: %w", err)
+		}
+		p.notices, p.noticed = append(p.notices, text), append(p.noticed, n.Cursor)
+	}
+	return nil
+}
+
+// writeEvents returns the page as server-sent events. The IDs go on from a position.
+//
+// spec: HTML Living Standard §9.2
+func (p *page) writeEvents(id seen) (text []byte) {
+	for i, data := range p.entries {
+		id.entries = p.cursors[i]
+		text = appendEvent(text, id, p.types[i], data)
+	}
+	for i, data := range p.notices {
+		id.notices = p.noticed[i]
+		text = appendEvent(text, id, "notice", data)
+	}
+	return text
+}
+
+func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
+	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
+}
+
+// list returns the page as a [contract.InboxPage] for a client that asked for the entries
+// after a cursor.
+func (p *page) list(after federation.Cursor) ([]byte, error) {
+	if len(p.entries) > 0 {
+		return p.listed()
+	}
+	return p.writeList(after)
+}
+
+// writeList returns the page as a [contract.InboxPage] whose next cursor is last.
+func (p *page) writeList(last federation.Cursor) ([]byte, error) {
+	next, err := json.Marshal(last)
+	if err != nil {
+		return nil, fmt.Errorf("write page: %w", err)
+	}
+	text := []byte(`{"items":[`)
+	for i, entry := range p.entries {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, entry...)
+	}
+	return append(append(append(text, `],"next_cursor":`...), next...), "}\n"...), nil
+}
