@@ -22,6 +22,7 @@ import (
 	"baton/federation/agents"
 	"baton/federation/federationtest"
 	registrystore "baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 // callers is how many agents write at once.
@@ -40,7 +41,7 @@ func durable(b *testing.B) (*world, *registrystore.Record) {
 		quotas := d.Quotas()
 		quotas.Room = room // no bench reaches these limits
 		d.Quotas = func() airc.Quotas { return quotas }
-		d.Record = bound(record)
+		d.Record = storetest.Bound(record)
 		d.Signer = bridgetest.Signer(func(name string) federation.SigningKey { // another key for each name
 			_, digits, _ := strings.Cut(name, "_")
 			n, _ := strconv.Atoi(digits) // 0 for names without digits

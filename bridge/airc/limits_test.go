@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
+	"baton/federation/store/storetest"
 )
 
 // ask sends one request from an address and returns the answer as it came.
@@ -211,7 +212,7 @@ func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
-	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record = bound(w.record) })
+	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record = storetest.Bound(w.record) })
 	scout.Transport = again
 	if status, answer, err := scout.Refresh(t.Context()); err != nil || status != http.StatusOK || answer["expiresAt"] == nil {
 		t.Error(status, answer, err)

@@ -14,6 +14,7 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/federation/agents"
 	"baton/federation/signing"
+	"baton/federation/store/storetest"
 )
 
 func TestRegistrationAnswersWithTheDIDThatTheGatewayKeeps(t *testing.T) {
@@ -201,7 +202,7 @@ func TestTokens(t *testing.T) {
 			return answer["error"]
 		}
 		good := a.Token
-		restarted := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record = bound(w.record) })
+		restarted := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record = storetest.Bound(w.record) })
 		if code := call(restarted, good); code != nil {
 			t.Errorf("after a restart: %v", code)
 		}
@@ -212,11 +213,11 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%s: %v", name, code)
 			}
 		}
-		otherKey := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record, d.TokenKey = bound(w.record), seed(0x78) })
+		otherKey := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Record, d.TokenKey = storetest.Bound(w.record), seed(0x78) })
 		if code := call(otherKey, good); code != "unauthorized" {
 			t.Errorf("of another key: %v", code)
 		}
-		otherDomain := newWorld(t, func(c *airc.Config, d *airc.Deps) { d.Record, c.Domain = bound(w.record), "other.example" })
+		otherDomain := newWorld(t, func(c *airc.Config, d *airc.Deps) { d.Record, c.Domain = storetest.Bound(w.record), "other.example" })
 		if code := call(otherDomain, good); code != "unauthorized" {
 			t.Errorf("of another domain: %v", code)
 		}

@@ -131,12 +131,6 @@ func keyring(tb testing.TB, key byte) *identity.Keyring {
 // noTokens authenticates no request: no other link issues tokens.
 func noTokens(*http.Request) (who bridge.Authenticated, ok bool, err error) { return who, false, nil }
 
-// bound returns a record as a registry takes it.
-func bound(record *registrystore.Record) registrystore.Bound {
-	names := registrystore.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}
-	return registrystore.Bound{Record: record, Names: names, Forget: func(federation.DID) {}}
-}
-
 // newWorld opens a registry; each change is made before that.
 func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	tb.Helper()
@@ -162,7 +156,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
 			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
 		},
-		Record: bound(w.record), Keyring: keyring(tb, 0x02), Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
+		Record: storetest.Bound(w.record), Keyring: keyring(tb, 0x02), Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
 		Mode: func(string) string { return "" }, Authenticate: noTokens, TokenKey: seed(0x77),
 	}
 	for _, change := range changes {

@@ -63,8 +63,7 @@ func (p *Participants) Deps() participant.Deps {
 	ports.Evidence, ports.Keys, ports.Log = Contexts(p.Record, 1<<20, 0), Keys{Prove: proveKeyDID}, slog.New(slog.DiscardHandler)
 	ports.Metrics = bridge.NewMetrics(prometheus.NewRegistry())
 	return participant.Deps{
-		Ports: ports, Handoffs: p.Record, Inbox: p.Record, Answers: p.Record, Steps: p.Record,
-		Skills: skills{p.Record}, Callers: operators{}, Sessions: p.Record, Venues: p, Rates: p, Passports: passports{}, Seen: p.seen,
+		Ports: ports, Record: storetest.Bound(p.Record), Inbox: p.Record, Callers: operators{}, Venues: p, Rates: p, Passports: passports{}, Seen: p.seen,
 		Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return p.Logins }, time.Minute),
 		TokenKey: bytes.Repeat([]byte{7}, 32),
 	}
@@ -164,14 +163,6 @@ func (p *Participants) Charge(federation.DID, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.charged++
-}
-
-// skills keeps skills in a record.
-type skills struct{ *registry.Record }
-
-// Declared implements [participant.Skills].
-func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	return s.Declaration(ctx, did)
 }
 
 // proveKeyDID judges signatures of DIDs that are keys.

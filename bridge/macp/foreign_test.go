@@ -58,7 +58,7 @@ func newGuestWith(t *testing.T, address, token, profile string) *guest {
 	g := &guest{
 		gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{"token": token},
 		cfg:  macp.Runtime{Name: "research", URL: "http://" + address, TokenFile: "token", Participant: "baton", DID: string(guestDID), Profile: profile},
-		deps: macp.Deps{Journals: record.Journals, Steps: record, Bounds: bounds(time.Hour), Version: "test"},
+		deps: macp.Deps{Journals: record.Journals, Steps: storetest.Bound(record), Bounds: bounds(time.Hour), Version: "test"},
 	}
 	g.start(t)
 	t.Cleanup(func() { g.stop() })

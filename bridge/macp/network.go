@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/federation/store/journals"
+	"baton/federation/store/registry"
 )
 
 //go:embed reference.toml
@@ -180,7 +180,7 @@ type Bounds struct {
 // Deps has the parts of the gateway that the network needs beside [bridge.Ports].
 type Deps struct {
 	Journals *journals.Journals // the histories of sessions
-	Steps    stepbuilder.Record
+	Steps    registry.Bound
 	Bounds   func() Bounds
 	Version  string // of the program, which clients are told
 }

@@ -158,7 +158,7 @@ func newWorldWith(tb testing.TB, change func(w *world), names ...string) *world 
 	tb.Helper()
 	w := &world{gateway: &gateway{views: map[federation.HandoffID]federation.View{}}, secrets: bridgetest.Secrets{}}
 	record := storetest.Open(tb)
-	w.deps = macp.Deps{Journals: record.Journals, Steps: record, Bounds: bounds(time.Hour), Version: "test"}
+	w.deps = macp.Deps{Journals: record.Journals, Steps: storetest.Bound(record), Bounds: bounds(time.Hour), Version: "test"}
 	w.cfg = macp.DefaultConfig()
 	w.cfg.Listen = federationtest.FreeAddr(tb)
 	for _, name := range names {

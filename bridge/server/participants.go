@@ -116,8 +116,8 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 // participantDeps returns the parts that the networks of agents share, beside the ports of each link.
 func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
-		Handoffs: record, Inbox: record, Answers: record, Steps: record, Skills: Capabilities{Record: record},
-		Callers: callers{s.Gateway.Links(), admin.Bearers(s.Record.Operators)}, Sessions: record, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
+		Record: record, Inbox: record,
+		Callers: callers{s.Gateway.Links(), admin.Bearers(s.Record.Operators)}, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
 		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
 	}
 }
@@ -132,7 +132,7 @@ func (s *Server) openAccess(network string) *participant.Access {
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.
 func (s *Server) agentsDeps(record registry.Bound) rest.Deps {
 	return rest.Deps{
-		Deps: s.participantDeps(record), Leases: record, Notices: record, Webhooks: record, Hooks: s.agentHooks(),
+		Deps: s.participantDeps(record), Hooks: s.agentHooks(),
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *Server) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointe
 // a2aDeps returns the parts that the A2A server needs beside the ports of each link.
 func (s *Server) a2aDeps(record registry.Bound) a2a.Deps {
 	return a2a.Deps{
-		Deps: s.participantDeps(record), Agents: residents{record, s}, Record: record, Webhooks: record, Hooks: s.agentHooks(),
+		Deps: s.participantDeps(record), Agents: residents{record, s}, Hooks: s.agentHooks(),
 		PublicKeys: s.serverKeysAt, Version: s.options.Version,
 	}
 }
@@ -187,45 +187,6 @@ func (s *Server) serverKeysAt(now time.Time) []ed25519.PublicKey {
 		keys = append(keys, key.Public)
 	}
 	return keys
-}
-
-// Capabilities knows the capabilities of DIDs: declared ones, and ones that their agents registered. It
-// implements home.Capabilities.
-type Capabilities struct{ Record registry.Bound }
-
-// Declare replaces the capabilities that a DID declared.
-func (c Capabilities) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
-	return c.Record.Declare(ctx, did, caps, now)
-}
-
-// Declared returns the capabilities of a DID, each once.
-func (c Capabilities) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	said, err := c.Record.Declaration(ctx, did)
-	if err != nil {
-		return nil, err
-	}
-	registered, err := c.registered(ctx, did)
-	return slices.Compact(slices.Sorted(slices.Values(append(said, registered...)))), err
-}
-
-// registered returns the capabilities of an agent, none for any other DID.
-func (c Capabilities) registered(ctx context.Context, did federation.DID) ([]string, error) {
-	agent, err := c.Record.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read agent: %w", err)
-	}
-	var declared struct {
-		Skills []string `json:"skills"`
-	}
-	if len(agent.Capabilities) > 0 {
-		if err := federation.DecodeJSON(agent.Capabilities, &declared); err != nil {
-			return nil, fmt.Errorf("read capabilities of %s: %w", agent.Handle, err)
-		}
-	}
-	return declared.Skills, nil
 }
 
 // SignsFor reports whether the gateway signs as a DID for an agent. The answer is yes while the record

@@ -32,14 +32,6 @@ func (noWakes) Wake(...string) {}
 
 func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
-// boundRecord returns a record with the names that it binds.
-func boundRecord(record *registry.Record) registry.Bound {
-	return registry.Bound{
-		Record: record, Forget: func(federation.DID) {},
-		Names: registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }},
-	}
-}
-
 // newGateway returns a gateway on a record, without links. The changes are made before it is.
 func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home)) *server.Gateway {
 	metrics, log := bridge.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler)
@@ -49,9 +41,9 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 	}
 	links := server.NewLinkSet(server.LinkDeps{Outbox: record, RunExclusive: record.RunExclusive, Wakes: noWakes{}, Metrics: metrics, Log: log})
 	deps := server.Deps{
-		Record: boundRecord(record), Links: links, Owners: owners,
+		Record: storetest.Bound(record), Links: links, Owners: owners,
 		Locator: routing.New(routing.Config{
-			Home: "gw.test", Record: boundRecord(record), Owners: owners, Outboxes: record, Peers: server.HomeLinks{Links: links}, Log: log,
+			Home: "gw.test", Record: storetest.Bound(record), Owners: owners, Outboxes: record, Peers: server.HomeLinks{Links: links}, Log: log,
 		}),
 		Keys: &server.KeyLookups{}, Addresses: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		DIDs: home.NewRates(), Strangers: home.NewStrangers(),

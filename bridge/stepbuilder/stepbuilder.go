@@ -16,18 +16,11 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
 	"baton/translate"
 	"baton/translate/dialect"
 )
-
-// Record is what is read of the record.
-type Record interface {
-	// AgentOf and Binding have the contracts of [registry.Registry] and [participants.Participants].
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
-}
 
 // Builder writes the steps that come in on one network. Each member is needed.
 type Builder struct {
@@ -36,7 +29,7 @@ type Builder struct {
 	ReadsInbox bool
 	Home       federation.HomeID
 	Gateway    bridge.Gateway
-	Record     Record
+	Record     registry.Bound
 	// Signer, Evidence, Bindings and PublicURL are as in [bridge.Ports].
 	Signer    bridge.Signer
 	Evidence  bridge.Evidence

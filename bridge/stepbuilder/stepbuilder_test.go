@@ -79,7 +79,7 @@ func newDesk(t *testing.T) desk {
 	}
 	contexts := bridgetest.Contexts(record, 1<<20, 0)
 	d.Builder = stepbuilder.Builder{
-		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: record, Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: record},
+		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: storetest.Bound(record), Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: record},
 		PublicURL: "https://gw.example", Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
 		Evidence: contexts,
 	}
@@ -151,7 +151,8 @@ func TestAStepIsSignedForWhomeverTheGatewayMayVouchFor(t *testing.T) {
 			if ev.Evidence == nil || !strings.Contains(read.Signature.Document, ev.Evidence.URL) {
 				t.Errorf("its evidence %v is not in what was signed: %s", ev.Evidence, read.Signature.Document)
 			}
-			if ev.ID != federationtest.ID(5) || ev.Handoff != ev.ID || ev.Venue != federation.PrivateVenue(ev.From, scholar) || ev.Arrival.Name == "" {
+			named := tt.from != d.bound // its account on a network is its name already
+			if ev.ID != federationtest.ID(5) || ev.Handoff != ev.ID || ev.Venue != federation.PrivateVenue(ev.From, scholar) || (ev.Arrival.Name != "") != named {
 				t.Errorf("it is %+v", ev)
 			}
 		})

@@ -77,7 +77,7 @@ func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation
 	if err != nil {
 		return nil, err
 	}
-	followers, err := l.deps.Webhooks.Followers(ctx, by.DID, v.ID)
+	followers, err := l.deps.Record.Followers(ctx, by.DID, v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (l *Link) keepPush(ctx context.Context, by participant.Caller, v federation
 
 // remove removes a webhook. One that is gone is no error.
 func (l *Link) remove(ctx context.Context, id federation.WebhookID) error {
-	if err := l.deps.Webhooks.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
+	if err := l.deps.Record.RemoveWebhook(ctx, id); err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -160,7 +160,7 @@ func (l *Link) followers(ctx context.Context, req request, id wire.TaskID) ([]fe
 	if err != nil {
 		return nil, err
 	}
-	return l.deps.Webhooks.Followers(ctx, req.caller.DID, view.ID)
+	return l.deps.Record.Followers(ctx, req.caller.DID, view.ID)
 }
 
 // getPush answers GetTaskPushNotificationConfig.

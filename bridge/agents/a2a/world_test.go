@@ -88,11 +88,11 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	ports.HTTP = bridge.HTTP{MaxBodyBytes: 65536, MaxWait: 200 * time.Millisecond, MaxStreams: 4}
 	deps := a2a.Deps{
 		Deps: participant.Deps{
-			Ports: ports, Handoffs: w.record, Inbox: w.record, Answers: w.record, Steps: w.record, Skills: skills{w.record}, Callers: operators{}, Sessions: w.record,
+			Ports: ports, Record: storetest.Bound(w.record), Inbox: w.record, Callers: operators{},
 			Venues: venues{}, Rates: w, Passports: passports{}, Seen: func(context.Context, federation.DID) (bool, error) { return true, nil }, TokenKey: bytes.Repeat([]byte{7}, 32), Streams: &participant.Streams{},
 			Logins: credential.NewAddresses(func() int { return 0 }, time.Minute),
 		},
-		Agents: residents{w.record}, Record: w.record, Webhooks: w.record, Hooks: w.hooks,
+		Agents: residents{w.record}, Hooks: w.hooks,
 		PublicKeys: func(time.Time) []ed25519.PublicKey { return w.keys }, Version: "1.2.3",
 	}
 	for _, change := range change {
@@ -330,13 +330,6 @@ func (o *outside) Call(_ context.Context, address string, header http.Header, bo
 		o.came <- struct{}{}
 	}
 	return identity.Answer{Status: o.status}, nil
-}
-
-// skills keeps skills in a record.
-type skills struct{ *registry.Record }
-
-func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	return s.Declaration(ctx, did)
 }
 
 // residents are all DIDs but one, whose mailbox is elsewhere.

@@ -192,7 +192,7 @@ func (a *Access) CheckSession(ctx context.Context, who Caller) error {
 	if who.Session.ID == "" {
 		return nil
 	}
-	_, err := a.deps.Sessions.Session(ctx, who.Session.ID, time.Now())
+	_, err := a.deps.Record.Session(ctx, who.Session.ID, time.Now())
 	if errors.Is(err, federation.ErrNotFound) || errors.Is(err, federation.ErrSessionEnded) {
 		return credential.ErrSession
 	}

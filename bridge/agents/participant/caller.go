@@ -71,7 +71,7 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 	case err == nil && claims.Session == "": // issued before tokens named a session: the client refreshes it
 		return Caller{}, credential.ErrTokenExpired
 	case err == nil:
-		session, err := credential.SessionOf(r.Context(), a.deps.Sessions, claims, now)
+		session, err := credential.SessionOf(r.Context(), a.deps.Record, claims, now)
 		return Caller{DID: federation.DID(claims.Subject), Session: session}, err
 	case errors.Is(err, credential.ErrTokenExpired):
 		return Caller{}, err
@@ -156,7 +156,7 @@ func (a *Access) Agent(ctx context.Context, did federation.DID) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	caps, err := a.deps.Skills.Declared(ctx, did)
+	caps, err := a.deps.Record.Declared(ctx, did)
 	if caps == nil {
 		caps = []string{}
 	}
@@ -173,7 +173,7 @@ func (a *Access) Declare(ctx context.Context, who Caller, did federation.DID, ca
 		return Agent{}, Forbidden("only " + string(own) + " declares what it can do with this token")
 	}
 	caps = slices.Compact(slices.Sorted(slices.Values(caps)))
-	if err := a.deps.Skills.Declare(ctx, own, caps, now); err != nil {
+	if err := a.deps.Record.Declare(ctx, own, caps, now); err != nil {
 		return Agent{}, err
 	}
 	return a.Agent(ctx, own)

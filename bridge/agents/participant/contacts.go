@@ -159,7 +159,7 @@ func (a *Access) didOf(ctx context.Context, who string) (federation.DID, error) 
 // namesOf returns a person for each name of a DID, and one without a name where it has none but
 // is known.
 func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, error) {
-	caps, err := a.deps.Skills.Declared(ctx, did)
+	caps, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
 		return nil, fmt.Errorf("look up skills of %s: %w", did, err)
 	}
@@ -173,7 +173,7 @@ func (a *Access) namesOf(ctx context.Context, did federation.DID) ([]Person, err
 			found = append(found, Person{DID: did, Network: b.Link, Name: b.Name, Online: a.online(ctx, b), Caps: caps})
 		}
 	}
-	agent, err := a.deps.Steps.AgentOf(ctx, did)
+	agent, err := a.deps.Record.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		add(federation.Binding{DID: did, Network: agents.Link, Link: agents.Link, Name: agent.Handle})
@@ -231,7 +231,7 @@ func (a *Access) asksFor(ctx context.Context, did federation.DID, v federation.V
 	if v.State != federation.Open || len(v.Caps) == 0 {
 		return false, nil
 	}
-	declared, err := a.deps.Skills.Declared(ctx, did)
+	declared, err := a.deps.Record.Declared(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up skills of %s: %w", did, err)
 	}

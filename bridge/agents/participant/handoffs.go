@@ -81,7 +81,7 @@ func (a *Access) Page(
 ) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
 	for range maxLooks {
-		more, next, err := a.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))
+		more, next, err := a.deps.Record.Handoffs(ctx, f, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -106,7 +106,7 @@ func (a *Access) Page(
 // Log yields the steps of a handoff after a version in order; after 0 are all. The caller has found
 // it with [Access.Find].
 func (a *Access) Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error] {
-	return a.deps.Handoffs.Log(ctx, id, after)
+	return a.deps.Record.Log(ctx, id, after)
 }
 
 // Passport returns the passport of a handoff that the caller may see, as it was signed.
@@ -148,7 +148,7 @@ func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explana
 	if err != nil {
 		return Explanation{}, bridge.UsageProblem("event_id: " + err.Error())
 	}
-	handoff, err := a.deps.Handoffs.Reference(ctx, id.String())
+	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	if errors.Is(err, federation.ErrNotFound) {
 		return a.explainDeferred(ctx, who, id)
 	}
@@ -159,7 +159,7 @@ func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explana
 	if err != nil {
 		return Explanation{}, err
 	}
-	entry, err := a.deps.Handoffs.Step(ctx, handoff, id)
+	entry, err := a.deps.Record.Step(ctx, handoff, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return Explanation{}, errNone()
 	}
@@ -176,7 +176,7 @@ func (a *Access) Explain(ctx context.Context, who Caller, event string) (Explana
 // explainDeferred explains a step that cannot be judged yet to its author and to the parties of
 // its handoff.
 func (a *Access) explainDeferred(ctx context.Context, who Caller, id federation.EventID) (Explanation, error) {
-	d, err := a.deps.Handoffs.DeferredStep(ctx, id)
+	d, err := a.deps.Record.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return Explanation{}, errNone()
 	}
@@ -224,7 +224,7 @@ func (a *Access) deliveries(ctx context.Context, view federation.View, ev federa
 		links = append(links, s.Link.Name())
 	}
 	slices.Sort(links)
-	all, err := a.deps.Handoffs.Deliveries(ctx, view.ID, slices.Compact(links))
+	all, err := a.deps.Record.Deliveries(ctx, view.ID, slices.Compact(links))
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries: %w", err)
 	}

@@ -113,7 +113,7 @@ func (a *Access) postToken(w http.ResponseWriter, r *http.Request) {
 	ends := now.Add(credential.AccessLife).Truncate(time.Second)
 	if err == nil {
 		session.Generation, session.Expires = 0, ends // no refresh token
-		err = a.deps.Sessions.StartSession(r.Context(), session)
+		err = a.deps.Record.StartSession(r.Context(), session)
 	}
 	if err == nil {
 		token, err = a.tokens.Issue(session.Participant, credential.Claims{Use: credential.Access, Session: session.ID}, now, ends)
@@ -346,7 +346,7 @@ func (a *Access) spend(ctx context.Context, did federation.DID, jti string, now 
 		return err
 	}
 	digest := sha256.Sum256([]byte(jti))
-	kept, err := a.deps.Answers.Reserve(ctx, federation.Answer{
+	kept, err := a.deps.Record.Reserve(ctx, federation.Answer{
 		DID: did, Key: "oauth jti " + hex.EncodeToString(digest[:]), Digest: digest, Event: id, At: now,
 	})
 	if err == nil && kept.Event != id {

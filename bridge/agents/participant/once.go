@@ -46,7 +46,7 @@ func (a *Access) reserve(ctx context.Context, q ask, key string, now time.Time) 
 		}
 	}
 	reserved := federation.Answer{DID: q.from, Key: key, Digest: sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", q.path, text)), Event: fresh, At: now}
-	kept, err = a.deps.Answers.Reserve(ctx, reserved)
+	kept, err = a.deps.Record.Reserve(ctx, reserved)
 	if err == nil && kept.Digest != reserved.Digest {
 		err = &bridge.ProblemError{Status: http.StatusConflict, Code: CodeOtherRequest, Detail: "this key was used for another request"}
 	}
@@ -80,7 +80,7 @@ func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fres
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if isRefusal && refused.Code == federation.EventIDClockSkew && kept.Event != fresh {
 		kept.Event, q.draft.ID = fresh, fresh
-		if err := a.deps.Answers.Answered(ctx, kept); err != nil {
+		if err := a.deps.Record.Answered(ctx, kept); err != nil {
 			return Filed{}, err
 		}
 		filed, err = a.file(ctx, q)
@@ -97,7 +97,7 @@ func (a *Access) settle(ctx context.Context, q ask, kept federation.Answer, fres
 	body, failed := json.Marshal(answer)
 	if failed == nil {
 		kept.Body = body
-		failed = a.deps.Answers.Answered(ctx, kept)
+		failed = a.deps.Record.Answered(ctx, kept)
 	}
 	if failed != nil {
 		return Filed{}, failed
@@ -150,7 +150,7 @@ func (a *Access) Reserve(ctx context.Context, who Caller, u Unsigned) (Reservati
 	filed, err := a.onFile(ctx, kept.Event)
 	if err == nil && filed == nil && !u.Stale.IsZero() && kept.Event == u.Stale {
 		kept.Event = fresh
-		err = a.deps.Answers.Answered(ctx, kept)
+		err = a.deps.Record.Answered(ctx, kept)
 	}
 	return Reservation{Event: kept.Event, Filed: filed}, err
 }
@@ -164,10 +164,10 @@ func (a *Access) askUnsigned(ctx context.Context, who Caller, u Unsigned) (ask, 
 
 // onFile returns the answer to a step that is on disk, nil for one that is not.
 func (a *Access) onFile(ctx context.Context, id federation.EventID) (*Filed, error) {
-	handoff, err := a.deps.Handoffs.Reference(ctx, id.String())
+	handoff, err := a.deps.Record.Reference(ctx, id.String())
 	var at federation.Entry
 	if err == nil {
-		at, err = a.deps.Handoffs.Step(ctx, handoff, id)
+		at, err = a.deps.Record.Step(ctx, handoff, id)
 	}
 	switch {
 	case errors.Is(err, federation.ErrNotFound):

@@ -13,7 +13,6 @@ package participant
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -22,19 +21,16 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // Deps is what an Access works with.
 type Deps struct {
 	bridge.Ports
 
-	Handoffs  Handoffs
-	Inbox     Inbox
-	Answers   Answers
-	Steps     stepbuilder.Record
-	Skills    Skills
+	Record    registry.Bound
+	Inbox     Inbox // of Record
 	Callers   Callers
-	Sessions  Sessions
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
@@ -98,32 +94,9 @@ func (s *Streams) Leave() { s.open.Add(-1) }
 // Builder returns the builder of the steps of callers.
 func (a *Access) Builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: a.network, ReadsInbox: true, Home: a.deps.Home, Gateway: a.deps.Gateway, Record: a.deps.Steps, Signer: a.deps.Signer,
+		Network: a.network, ReadsInbox: true, Home: a.deps.Home, Gateway: a.deps.Gateway, Record: a.deps.Record, Signer: a.deps.Signer,
 		Evidence: a.deps.Evidence, Bindings: a.deps.Bindings, PublicURL: a.deps.PublicURL, Placers: a.deps.Venues.Placers, Seen: a.deps.Seen,
 	}
-}
-
-// Handoffs reads the handoffs of the record.
-type Handoffs interface {
-	// Handoffs returns up to limit handoffs that a filter admits, the newest movement first,
-	// from after a cursor on, and the cursor to go on from: "" after the last. A page may be
-	// shorter than limit before that. It returns [federation.ErrUnknownCursor] for a cursor
-	// that the record never gave out.
-	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error)
-	// Log yields the steps of a handoff after a version in order; after 0 are all. It ends at the
-	// first error.
-	Log(ctx context.Context, id federation.HandoffID, after federation.Version) iter.Seq2[federation.Entry, error]
-	// Receipts returns the receipts that the home of a handoff signed.
-	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
-	// Reference returns the handoff of an event, or [federation.ErrNotFound].
-	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
-	// Step returns one step of a handoff, or [federation.ErrNotFound].
-	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
-	// Deliveries returns the deliveries of the steps of a handoff, in the order of the steps.
-	// It looks for pending ones in the outboxes of these links alone.
-	Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error)
-	// DeferredStep returns a step that waits for a key, or [federation.ErrNotFound].
-	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
 }
 
 // Inbox reads the inboxes of the record, and keeps how far their devices are.
@@ -137,32 +110,6 @@ type Inbox interface {
 	// It returns [federation.ErrTooManyDevices], or a [*federation.CursorError] for a cursor
 	// that this inbox never gave out.
 	Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error
-}
-
-// Answers keeps the answers to requests with an Idempotency-Key.
-type Answers interface {
-	// Reserve files an answer unless there is one with its key, and returns the one that is
-	// on file then.
-	Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error)
-	// Answered replaces the answer with the same key.
-	Answered(ctx context.Context, a federation.Answer) error
-}
-
-// Skills keeps which capabilities DIDs have.
-type Skills interface {
-	// Declared returns the capabilities that a DID declared, here or elsewhere, each once.
-	Declared(ctx context.Context, did federation.DID) ([]string, error)
-	// Declare replaces the capabilities that a DID declared here.
-	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error
-}
-
-// Sessions stores the sessions behind tokens.
-type Sessions interface {
-	credential.Sessions
-
-	// StartSession files a session. It returns [federation.ErrSessionEnded] for a key that was
-	// revoked meanwhile.
-	StartSession(ctx context.Context, s federation.Session) error
 }
 
 // Callers authenticates callers by the tokens that other parts of the gateway issue. It may

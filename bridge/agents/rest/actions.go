@@ -86,7 +86,7 @@ func (l *Link) getAction(ctx context.Context, req contract.ByID) (contract.Actio
 		}
 		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // nothing else is in the log of a home
 	}
-	receipts, err := l.deps.Handoffs.Receipts(ctx, view.ID)
+	receipts, err := l.deps.Record.Receipts(ctx, view.ID)
 	if err != nil {
 		return contract.ActionLog{}, fmt.Errorf("read receipts: %w", err)
 	}

@@ -103,7 +103,7 @@ func (l *Link) createToken(ctx context.Context, req route.Body[contract.TokenReq
 		return none, participant.Unauthorized(participant.NotProved(did, err))
 	}
 	session := participant.Login(did, key, callerOf(ctx).address, now)
-	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
+	if err := l.deps.Record.StartSession(ctx, session); err != nil {
 		return none, err
 	}
 	return l.issue(session, now)
@@ -122,7 +122,7 @@ func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.Refresh
 	if err := l.access.CheckBlocked(ctx, federation.DID(claims.Subject)); err != nil {
 		return none, err
 	}
-	session, err := l.deps.Sessions.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
+	session, err := l.deps.Record.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrTokenUsed), errors.Is(err, federation.ErrNotFound):
 		return none, credential.ErrSession

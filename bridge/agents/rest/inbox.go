@@ -132,7 +132,7 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 		if !session.Ends.IsZero() && session.Ends.Before(until) {
 			until = session.Ends
 		}
-		return l.deps.Leases.Lease(ctx, did, b.Device, session.ID, now, until, cmp.Or(b.Limit, 1))
+		return l.deps.Record.Lease(ctx, did, b.Device, session.ID, now, until, cmp.Or(b.Limit, 1))
 	}
 	if within == 0 {
 		return take()
@@ -160,7 +160,7 @@ func (l *Link) ackInbox(ctx context.Context, b contract.Ack) error {
 	if b.DeliveryCount == 0 {
 		err = l.access.Acknowledge(ctx, did, b.Device, parseSeen(b.Cursor).entries)
 	} else {
-		err = l.deps.Leases.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), time.Now())
+		err = l.deps.Record.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), time.Now())
 	}
 	return lost(err)
 }
@@ -171,7 +171,7 @@ func (l *Link) nackInbox(ctx context.Context, b contract.Nack) error {
 		return err
 	}
 	again := time.Now().Add(time.Duration(b.DelaySeconds) * time.Second)
-	err = l.deps.Leases.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
+	err = l.deps.Record.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
 	return lost(err)
 }
 
@@ -181,7 +181,7 @@ func (l *Link) extendInbox(ctx context.Context, b contract.Extend) error {
 		return err
 	}
 	until := time.Now().Add(time.Duration(b.Seconds) * time.Second)
-	err = l.deps.Leases.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
+	err = l.deps.Record.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
 	return lost(err)
 }
 

@@ -106,7 +106,7 @@ func (l *Link) listNotices(ctx context.Context, p contract.Paging) (contract.Not
 		return page, err
 	}
 	after := federation.Cursor(p.Cursor)
-	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, p.Limit)
+	found, err := l.deps.Record.NoticesTo(ctx, federation.InboxLink, did, after, p.Limit)
 	if err != nil {
 		return page, err
 	}

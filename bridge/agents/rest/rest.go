@@ -28,7 +28,6 @@ import (
 	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -41,10 +40,7 @@ const Prefix = participant.Path
 type Deps struct {
 	participant.Deps
 
-	Leases   Leases
-	Notices  Notices
-	Webhooks Webhooks
-	Hooks    bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Hooks bridge.Webhooks // creates webhooks; nil where the gateway has none
 }
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
@@ -144,47 +140,6 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// Leases gives the entries of inboxes to devices for a time.
-type Leases interface {
-	// Lease gives a device up to limit waiting entries that no device holds, until a moment.
-	Lease(ctx context.Context, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error)
-	// Ack ends the waiting of a leased entry. Ack, Nack and Extend return
-	// [federation.ErrLeaseLost] where the entry was given out again, and
-	// [federation.ErrNotFound] for a cursor that no lease has.
-	Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error
-	// Nack gives an entry back. No device gets it before a moment.
-	Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error
-	// Extend moves the end of a lease.
-	Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error
-}
-
-// Notices reads the notices of the record.
-type Notices interface {
-	// NoticesTo returns up to limit notices of a link to a reader after a cursor, oldest
-	// first. It returns [federation.ErrUnknownCursor] for a cursor of another reader.
-	NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error)
-}
-
-// Webhooks reads and changes the webhooks of the record.
-type Webhooks interface {
-	// Webhook returns [federation.ErrNotFound] for an unknown ID, as RemoveHook and PushAgain do.
-	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
-	// Webhooks returns up to limit webhooks of a DID by ID, after one.
-	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
-	// WebhookBacklog counts the pending deliveries of a webhook.
-	WebhookBacklog(ctx context.Context, id federation.WebhookID) (federation.WebhookBacklog, error)
-	// RemoveWebhook deletes a webhook and its deliveries.
-	RemoveWebhook(ctx context.Context, id federation.WebhookID) error
-	// Pushes returns up to limit deliveries of a webhook, the newest first, before a
-	// position, or from the newest with 0.
-	Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error)
-	// PushAgain schedules the deliveries of what ref names, or with "" all that failed, and
-	// returns how many there are.
-	PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (int, error)
-	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-}
-
 // Authenticate implements [bridge.Authenticator]: callers that proved a DID here keep the
 // token on the other routes of the gateway.
 func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool, err error) {
@@ -198,7 +153,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 		return who, false, nil //nolint:nilerr // the token may be that of another link
 	}
 	who.DID = federation.DID(claims.Subject)
-	who.Session, err = credential.SessionOf(r.Context(), l.deps.Sessions, claims, now)
+	who.Session, err = credential.SessionOf(r.Context(), l.deps.Record, claims, now)
 	if errors.Is(err, credential.ErrSession) || errors.Is(err, federation.ErrSessionEnded) {
 		return who, false, nil
 	}

@@ -300,7 +300,7 @@ func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, e
 }
 
 func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p *page) error {
-	notices, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, at.notices, at.limit)
+	notices, err := l.deps.Record.NoticesTo(ctx, federation.InboxLink, did, at.notices, at.limit)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error
 	if err != nil {
 		return federation.Webhook{}, usage("id: " + err.Error())
 	}
-	h, err := l.deps.Webhooks.Webhook(ctx, id)
+	h, err := l.deps.Record.Webhook(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && (h.DID != did || !h.Handoff.IsZero()) {
 		return federation.Webhook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
 	}
@@ -65,7 +65,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error
 }
 
 func (l *Link) shapeHook(ctx context.Context, h federation.Webhook) (contract.Webhook, error) {
-	backlog, err := l.deps.Webhooks.WebhookBacklog(ctx, h.ID)
+	backlog, err := l.deps.Record.WebhookBacklog(ctx, h.ID)
 	if err != nil {
 		return contract.Webhook{}, err
 	}
@@ -86,7 +86,7 @@ func (l *Link) listWebhooks(ctx context.Context, _ struct{}) (contract.WebhookLi
 	if err != nil {
 		return list, err
 	}
-	hooks, err := l.deps.Webhooks.Webhooks(ctx, did, federation.WebhookID{}, maxLimit)
+	hooks, err := l.deps.Record.Webhooks(ctx, did, federation.WebhookID{}, maxLimit)
 	if err != nil {
 		return list, err
 	}
@@ -116,7 +116,7 @@ func (l *Link) createWebhook(ctx context.Context, req route.Body[contract.Webhoo
 	}
 	agent := ""
 	if body.Of == contract.OfMessages {
-		of, err := l.deps.Webhooks.AgentOf(ctx, did)
+		of, err := l.deps.Record.AgentOf(ctx, did)
 		if errors.Is(err, federation.ErrNotFound) {
 			return made{}, usage("of: only an agent that registered at the AIRC registry here has messages")
 		}
@@ -155,7 +155,7 @@ func (l *Link) deleteWebhook(ctx context.Context, req contract.ByID) (route.None
 	if err != nil {
 		return route.None{}, err
 	}
-	if err := l.deps.Webhooks.RemoveWebhook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
+	if err := l.deps.Record.RemoveWebhook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
 		return route.None{}, err
 	}
 	return route.None{}, nil
@@ -191,7 +191,7 @@ func (l *Link) listWebhookDeliveries(ctx context.Context, req contract.WebhookDe
 			return page, federation.ErrUnknownCursor
 		}
 	}
-	pushes, err := l.deps.Webhooks.Pushes(ctx, h.ID, before, req.Limit)
+	pushes, err := l.deps.Record.Pushes(ctx, h.ID, before, req.Limit)
 	if err != nil {
 		return page, err
 	}
@@ -221,7 +221,7 @@ func (l *Link) redeliverWebhook(ctx context.Context, req contract.WebhookRedeliv
 	if !h.Disabled.IsZero() {
 		return none, participant.Conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
 	}
-	n, err := l.deps.Webhooks.PushAgain(ctx, h.ID, body.Of, time.Now())
+	n, err := l.deps.Record.PushAgain(ctx, h.ID, body.Of, time.Now())
 	if err != nil {
 		return none, fmt.Errorf("redeliver: %w", err)
 	}

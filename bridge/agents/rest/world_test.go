@@ -46,9 +46,7 @@ func newWorld(tb testing.TB, change ...func(*rest.Deps)) *world {
 	tb.Helper()
 	w := &world{Participants: bridgetest.NewParticipants(tb), mux: http.NewServeMux()}
 	w.record = w.Record
-	deps := rest.Deps{
-		Deps: w.Deps(), Leases: w.record, Notices: w.record, Webhooks: w.record, Hooks: w.hooks(),
-	}
+	deps := rest.Deps{Deps: w.Deps(), Hooks: w.hooks()}
 	for _, change := range change {
 		change(&deps)
 	}

@@ -117,6 +117,28 @@ func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, e
 	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
+// Declared returns the capabilities of a DID, each once: declared ones, and the skills that its agent
+// registered.
+func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, error) {
+	said, err := r.Declaration(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := r.AgentOf(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return nil, fmt.Errorf("read agent: %w", err)
+	}
+	var registered struct {
+		Skills []string `json:"skills"`
+	}
+	if len(agent.Capabilities) > 0 {
+		if err := federation.DecodeJSON(agent.Capabilities, &registered); err != nil {
+			return nil, fmt.Errorf("read capabilities of %s: %w", agent.Handle, err)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(append(said, registered.Skills...)))), nil
+}
+
 // Binding is [Record.Binding]. A DID that never signed a step has the binding of its account.
 func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	b, err := r.Record.Binding(ctx, did)

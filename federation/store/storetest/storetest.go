@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/registry"
 )
@@ -103,3 +104,9 @@ func TempDir(tb testing.TB) string {
 }
 
 func pathIn(folder string) string { return filepath.Join(folder, "baton.db") }
+
+// Bound returns a record with the names that it binds, without a configuration.
+func Bound(record *registry.Record) registry.Bound {
+	names := registry.BoundNames{Record: record, Configured: func() []federation.BoundName { return nil }}
+	return registry.Bound{Record: record, Names: names, Forget: func(federation.DID) {}}
+}
