@@ -87,6 +87,9 @@ type ircdChannel struct {
 // oldProtocol is the version that InspIRCd 3 speaks.
 const oldProtocol = 1205
 
+// burstWait bounds the wait for the burst of a gateway.
+const burstWait = 10 * time.Second
+
 // ListenIRCd starts a server. It ends with ctx, or by [IRCd.Close].
 func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
 	var lc net.ListenConfig
@@ -230,9 +233,18 @@ func (d *IRCd) Say(nick, line string) {
 
 // Tagmsg writes a message of tags alone to a channel or a nick of the gateway's, and
 // returns its id. As on the real server, it reaches the gateway only if that has a
-// user there.
+// user there. It waits for the burst of a gateway that is being linked: that gateway may call
+// the link up before this server has read of its users.
 func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string) {
 	d.mu.Lock()
+	if linked := d.linked; d.conn != nil {
+		d.mu.Unlock()
+		select {
+		case <-linked:
+		case <-time.After(burstWait):
+		}
+		d.mu.Lock()
+	}
 	defer d.mu.Unlock()
 	msgid = d.mintID()
 	ch, uuid := d.channels[strings.ToLower(target)], d.guestNamed(target)
