@@ -168,8 +168,8 @@ func TestAHomeTakesNoStepBackWhoseRulingItDidNotSign(t *testing.T) {
 	if got := older.log(offer.ID); got != "" {
 		t.Errorf("the home has %q now", got)
 	}
-	offences, err := older.record.Offences(t.Context(), "a.test")
-	if err != nil || len(offences) != 1 || offences[0].Kind != federation.OffenceRuling {
-		t.Errorf("offences: %+v, %v", offences, err)
-	}
+	await(t, func() bool { // of two batches in a second, one writes the offence
+		offences, err := older.record.Offences(t.Context(), "a.test")
+		return err == nil && len(offences) == 1 && offences[0].Kind == federation.OffenceRuling
+	})
 }
