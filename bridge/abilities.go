@@ -70,6 +70,8 @@ type Recorder interface {
 	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
 	// step from being filed now.
 	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
+	// TextEffects is Effects for private text.
+	TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error)
 }
 
 // Placer is a [Link] with channels, in which offers from other networks can be written.

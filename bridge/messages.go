@@ -47,8 +47,8 @@ type Messages interface {
 	// of the step that it brought, or the one that it names. It returns
 	// [federation.ErrNotFound] where there is none.
 	Answered(ctx context.Context, messageID string) (federation.HandoffID, error)
-	// About returns the messages that name a handoff, oldest first.
-	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
+	// About returns the text that names a handoff, oldest first.
+	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 }
 
 // Recipient is where a message goes.
@@ -85,15 +85,21 @@ type Chat struct {
 
 // Said is the answer to a message.
 type Said struct {
-	Entry federation.Entry
-	Known bool // it was on file before
-	Away  bool // the recipient is not connected: the message waits
+	Text  federation.Text // on file
+	Known bool            // it was on file before
+	Away  bool            // the recipient is not connected: the message waits
 }
 
-// Messenger is a [Link] to users that take private text. It delivers a message as [Link.Deliver]
-// does a step: as lines from the sender's nick.
-type Messenger interface {
+// TextLink is a [Link] that delivers text.
+type TextLink interface {
 	Link
+	// DeliverText delivers text as [Link.Deliver] does a step, with the same errors.
+	DeliverText(ctx context.Context, t federation.Text) error
+}
+
+// Messenger is a [TextLink] to users that take private text, as lines from the sender's nick.
+type Messenger interface {
+	TextLink
 	// Addressee returns the DID of the user that has a nick now, "" for none, and whether a user
 	// can have that nick.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
@@ -118,10 +124,9 @@ type Consenter interface {
 	Contacts(ctx context.Context, person federation.DID, after string, limit int) (found []federation.Contact, next string, err error)
 }
 
-// Relayer is a [Link] that relays the text of channels. It delivers a line that
-// [federation.Event.IsChat] as [Link.Deliver] does a step.
+// Relayer is a [TextLink] that relays the text of channels.
 type Relayer interface {
-	Link
+	TextLink
 	// Relays returns the channels whose text the link exchanges with other links, as venues of
 	// this federation. It does not block.
 	Relays() []string

@@ -375,8 +375,8 @@ func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, c
 // logWait logs why a delivery has to wait.
 func (w *outboxWorker) logWait(ctx context.Context, d federation.Delivery, err error) {
 	if ctx.Err() == nil {
-		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Event.ID.String()),
-			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
+		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Row().ID.String()),
+			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
 	}
 }
 
@@ -421,8 +421,15 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 	return w.failed(ctx, d, covered, counted, err)
 }
 
-// attempt makes one attempt of a delivery.
+// attempt makes one attempt of a delivery. Text has no trace.
 func (w *outboxWorker) attempt(ctx context.Context, d federation.Delivery) error {
+	if text := d.Entry.Text; text != nil {
+		link, ok := w.link.(TextLink)
+		if !ok {
+			return text.Refuse(federation.InvalidTarget, "the link carries no text")
+		}
+		return link.DeliverText(ctx, *text)
+	}
 	if w.tracer == nil {
 		return w.link.Deliver(ctx, d)
 	}
@@ -477,8 +484,8 @@ func (w *outboxWorker) settle(ctx context.Context, d federation.Delivery, covere
 	how.At = time.Now()
 	outcome := how.Outcome()
 	if outcome != federation.DeliveryDelivered {
-		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Event.ID.String()),
-			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
+		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Row().ID.String()),
+			slog.String("handoff_id", d.Entry.Row().Handoff.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
 	}
 	if err := w.rows.Settle(ctx, w.link.Name(), covered, how); err != nil {
 		return fmt.Errorf("%w: settle: %w", errUnnoted, err)

@@ -20,8 +20,6 @@ const (
 // RankOf returns the rank of a step. The view is that after it.
 func RankOf(ev Event, after View) Rank {
 	switch {
-	case ev.IsMessage():
-		return RankMessage
 	case after.Over:
 		return RankOver
 	case ev.ID == ev.Handoff:
@@ -43,7 +41,7 @@ type Turn struct {
 type Delivery struct {
 	Row     int64 // position in the outbox; rows of one handoff are delivered in this order
 	Entry   Entry
-	View    View      // of the handoff as it stands now
+	View    View      // of the handoff as it stands now; zero for text
 	Attempt int       // how often it was handed to the link before
 	Next    time.Time // when the first row of its handoff is tried; zero for at once
 	Reason  string    // why the last attempt failed; "" before one did

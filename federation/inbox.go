@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -191,6 +192,8 @@ type Notice struct {
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
+	// Text is the text that the notice is about instead of a step; nil for none. Its author is told.
+	Text *Text `json:"-"`
 	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
@@ -202,29 +205,48 @@ type Notice struct {
 	At   time.Time `json:"at"`
 }
 
+// Row returns the step, or the [Text.Row] of text.
+func (n Notice) Row() Event { return rowOf(n.Event, n.Text) }
+
+// MarshalJSON implements [json.Marshaler]: the member "event" has the Row.
+func (n Notice) MarshalJSON() ([]byte, error) {
+	type plain Notice
+	n.Event = n.Row()
+	return json.Marshal(plain(n))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *Notice) UnmarshalJSON(text []byte) error {
+	type plain Notice
+	err := DecodeJSON(text, (*plain)(n))
+	n.Event, n.Text = splitRow(n.Event)
+	return err
+}
+
 // Reader returns the DID that is told.
 func (n Notice) Reader() DID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.DID
 	}
-	return n.Event.Actor()
+	return n.Row().Actor()
 }
 
 // Link returns the link on which the signer of a step is told: the link by which the step
 // came, or [InboxLink] for a signer that reads its notices from the record.
 func (n Notice) Link() string {
-	if n.Event.Arrival.ReadsInbox {
+	from := n.Row().Arrival
+	if from.ReadsInbox {
 		return InboxLink
 	}
-	return n.Event.Arrival.Link
+	return from.Link
 }
 
-// About returns the id of the step or of the webhook.
+// About returns the id of the step, the text or the webhook.
 func (n Notice) About() EventID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.ID
 	}
-	return n.Event.ID
+	return n.Row().ID
 }
 
 // Ref names a notice among the notices of its reader.
@@ -236,8 +258,8 @@ func (n Notice) Sentence() string {
 		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why
 	}
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
-	if n.Event.IsMessage() {
-		text = fmt.Sprintf("your message %s ", n.Event.ID.Short())
+	if n.Text != nil {
+		text = fmt.Sprintf("your message %s ", n.Text.ID.Short())
 	}
 	to := n.To
 	switch did, err := ParseDID(to); {

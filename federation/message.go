@@ -10,13 +10,56 @@ import (
 	"unicode/utf8"
 )
 
-// Message is the verb of private text from one DID to another. A message is not a step: it is
-// in no log, moves no handoff and is in no passport. The record keeps it beside the steps, so
-// that inboxes, outboxes and notices treat both alike.
-const Message Verb = "message"
+// Text is a private message to a DID, or a line of a channel. It is not a step: it is in no log,
+// moves no handoff and is in no passport. Inboxes, outboxes, notices and webhooks carry both.
+type Text struct {
+	ID     EventID
+	Order  HandoffID // of [Conversation] or [ChatOrder]: text with one Order is delivered in order
+	From   DID       // of the key that a home keeps for the author, and that signed it
+	Author DID
+	To     DID    // of a private message; "" for a line of a channel
+	Venue  string // a channel, or the pair of DIDs of a private message
+	Body   string
+	About  HandoffID // the handoff that it names; zero for none
+	// Fields are the other signed fields, such as [Manner] and [Introduces].
+	Fields map[string]string
 
-// MessageState is the state of a message in the record, in the place of that of a handoff.
-const MessageState State = "said"
+	Signature Signature
+	Evidence  *Evidence // the text as its author wrote it
+	Erased    *Erasure  // nil while the record has the content of the text
+
+	Arrival Arrival
+}
+
+// InChannel reports whether a text is a line of a channel. Other links show it in the channel of
+// the same name.
+func (t Text) InChannel() bool { return t.To == "" }
+
+// Refuse returns the refusal of a text. It names no handoff.
+func (t Text) Refuse(code RefusalCode, detail string) *RefusalError {
+	return &RefusalError{Code: code, Event: t.ID, Detail: detail}
+}
+
+// TextVerb names text in metrics, and in records and APIs with a place for a verb.
+const TextVerb = "message"
+
+// Row returns the form in which records and APIs keep text: an event with the verb [TextVerb].
+// Use it only for tables, lists and logs that have text beside steps.
+func (t Text) Row() Event {
+	return Event{
+		ID: t.ID, Handoff: t.Order, Kind: TextVerb, Verb: TextVerb, From: t.From, For: t.Author, To: t.To, Venue: t.Venue, Note: t.Body,
+		ReplyTo: t.About.String(), Fields: t.Fields, Provenance: Vouched, Signature: t.Signature, Evidence: t.Evidence, Erased: t.Erased, Arrival: t.Arrival,
+	}
+}
+
+// TextOf returns the text of a [Text.Row].
+func TextOf(row Event) *Text {
+	about, _ := ParseEventID(row.ReplyTo) // zero for none
+	return &Text{
+		ID: row.ID, Order: row.Handoff, From: row.From, Author: row.For, To: row.To, Venue: row.Venue, Body: row.Note,
+		About: about, Fields: row.Fields, Signature: row.Signature, Evidence: row.Evidence, Erased: row.Erased, Arrival: row.Arrival,
+	}
+}
 
 // Manner is the field of channel text that was no plain line. Its values are [Action] and
 // [NoticeText].
@@ -39,16 +82,6 @@ const MaxMessageChars = 4096
 // link that shows such a message says first how to allow or to block the sender.
 const Introduces = "introduces"
 
-// Text returns the text of a message.
-func (e Event) Text() string { return e.Note }
-
-// IsMessage reports whether an event is private text, and no step.
-func (e Event) IsMessage() bool { return e.Verb == Message }
-
-// IsChat reports whether an event is text in a channel. Such a message has no recipient, and
-// other links show it in the channel of the same name.
-func (e Event) IsChat() bool { return e.IsMessage() && e.To == "" }
-
 // ChatID returns the ID of channel text with a message ID of a network. Each gateway computes
 // the same ID, so that a line which returns over another gateway is a known line.
 func ChatID(messageID string) EventID {
@@ -67,15 +100,6 @@ func ChatOrder(link, venue string) HandoffID {
 	return Conversation(DID("link "+link), DID("channel "+venue))
 }
 
-// About returns the handoff that a message names, the zero ID for none.
-func (e Event) About() HandoffID {
-	id, err := ParseEventID(e.ReplyTo)
-	if err != nil {
-		return HandoffID{}
-	}
-	return id
-}
-
 // Conversation returns the ID under which the messages of one DID to another are kept. Messages
 // with one such ID are delivered in order.
 func Conversation(from, to DID) HandoffID {
@@ -83,12 +107,6 @@ func Conversation(from, to DID) HandoffID {
 	var id HandoffID
 	copy(id[:], sum[:])
 	return id
-}
-
-// MessageView returns what stands in the place of the view of a handoff where a message is
-// delivered. Its Version is 0.
-func MessageView(ev Event) View {
-	return View{ID: ev.Handoff, Kind: ev.Kind, State: MessageState, Venue: ev.Venue, Link: ev.Arrival.Place.Link, Offerer: ev.Actor(), Offeree: ev.To}
 }
 
 // SplitText returns a text in parts of at most so many bytes, for networks whose lines are
@@ -115,12 +133,16 @@ func SplitText(text string, maxBytes int) []string {
 	return parts
 }
 
-// MessageFiling is one message with all that its filing changes. The record writes it in one
-// transaction or not at all. Its View is that of [MessageView].
-type MessageFiling struct {
-	Filing
+// TextFiling is one text with all that its filing changes. The record writes it in one
+// transaction or not at all.
+type TextFiling struct {
+	Fanout
 
-	Contact Contact // from now on; the zero Contact where nothing changes
+	Text     Text
+	Inboxes  []DID
+	Filed    time.Time
+	Newcomer DID     // that the record meets with the text; "" for none
+	Contact  Contact // from now on; the zero Contact where nothing changes
 }
 
 // MaxContacts bounds the senders that one participant allows or blocks, and the strangers that

@@ -2,6 +2,7 @@ package federation
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -122,16 +123,50 @@ type Filing struct {
 	Ruling *Ruling
 }
 
-// Entry is one filed step as read from a log, an inbox or an outbox.
+// Entry is one filed step, or text, as read from a log, an inbox or an outbox. Logs have only steps.
 type Entry struct {
-	Event   Event     `json:"event"`
+	Event   Event     `json:"event"`   // the step; zero for text
+	Text    *Text     `json:"-"`       // nil for a step
 	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1; 0 for a receipt
 	State   State     `json:"state"`   // of the handoff after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
 	Waits   bool      `json:"-"` // it was not read there yet
-	Now     State     `json:"-"` // of the handoff, set when read from an inbox; "" for a message
+	Now     State     `json:"-"` // of the handoff, set when read from an inbox; "" for text
+}
+
+// Row returns the step, or the [Text.Row] of text.
+func (e Entry) Row() Event { return rowOf(e.Event, e.Text) }
+
+func rowOf(step Event, text *Text) Event {
+	if text != nil {
+		return text.Row()
+	}
+	return step
+}
+
+// splitRow is the reverse of rowOf.
+func splitRow(row Event) (step Event, text *Text) {
+	if row.Verb == TextVerb {
+		return Event{}, TextOf(row)
+	}
+	return row, nil
+}
+
+// MarshalJSON implements [json.Marshaler]: the member "event" has the Row.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	type plain Entry
+	e.Event = e.Row()
+	return json.Marshal(plain(e))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (e *Entry) UnmarshalJSON(text []byte) error {
+	type plain Entry
+	err := DecodeJSON(text, (*plain)(e))
+	e.Event, e.Text = splitRow(e.Event)
+	return err
 }
 
 // Binding says which DID stood behind a name on a network.

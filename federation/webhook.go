@@ -84,8 +84,8 @@ func (p Push) Ref() string {
 	switch {
 	case p.Notice.Kind != "":
 		return p.Notice.Ref()
-	case !p.Entry.Event.ID.IsZero():
-		return p.Entry.Event.ID.String()
+	case !p.Entry.Row().ID.IsZero():
+		return p.Entry.Row().ID.String()
 	case p.Content != nil:
 		return p.Content.Ref()
 	}
@@ -95,12 +95,12 @@ func (p Push) Ref() string {
 // Handoff returns the handoff that it is about, none where it is about no step.
 func (p Push) Handoff() HandoffID {
 	if p.Notice.Kind != "" {
-		return p.Notice.Event.Handoff
+		return p.Notice.Row().Handoff
 	}
 	if p.Content != nil {
 		return p.Content.About()
 	}
-	return p.Entry.Event.Handoff
+	return p.Entry.Row().Handoff
 }
 
 // Content is what a network's own tables hold for a participant. The network that filed it

@@ -36,7 +36,7 @@ type Gateway interface {
 	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
 	EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error)
 	Ends(view federation.View) (federation.Verb, time.Time)
-	About(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error)
+	About(ctx context.Context, id federation.HandoffID) ([]federation.Text, error)
 	Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, bridge.Purged, error)
 	Unblock(ctx context.Context, b federation.Block, dry bool) error
 	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender

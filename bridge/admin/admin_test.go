@@ -135,7 +135,7 @@ func (g *gateway) Unblock(_ context.Context, _ federation.Block, dry bool) error
 
 func (*gateway) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
 
-func (*gateway) About(context.Context, federation.HandoffID) ([]federation.Entry, error) {
+func (*gateway) About(context.Context, federation.HandoffID) ([]federation.Text, error) {
 	return nil, nil
 }
 

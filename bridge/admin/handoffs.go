@@ -350,11 +350,10 @@ func (o *Operator) messages(ctx context.Context, id federation.HandoffID) ([]con
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
 	var shown []contract.Message
-	for _, e := range found {
-		ev := e.Event
+	for _, t := range found {
 		shown = append(shown, contract.Message{
-			ID: ev.ID, From: ev.Actor(), To: ev.To, Name: o.deps.Gateway.Name(ctx, ev.Actor()), Link: ev.Arrival.Link,
-			Time: contract.Moment(ev.Time()), Text: ev.Text(),
+			ID: t.ID, From: t.Author, To: t.To, Name: o.deps.Gateway.Name(ctx, t.Author), Link: t.Arrival.Link,
+			Time: contract.Moment(t.Arrival.Received), Text: t.Body,
 		})
 	}
 	return shown, nil

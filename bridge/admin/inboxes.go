@@ -67,11 +67,12 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	}
 	items := make([]Arrived, len(entries))
 	for i, e := range entries {
-		actor := e.Event.Actor()
+		row := e.Row()
+		actor := row.Actor()
 		items[i] = Arrived{
-			Cursor: e.Cursor, HandoffID: e.Event.Handoff, EventID: e.Event.ID, Verb: e.Event.Verb, From: actor,
+			Cursor: e.Cursor, HandoffID: row.Handoff, EventID: row.ID, Verb: row.Verb, From: actor,
 			Name: l.o.deps.Gateway.Name(ctx, actor), State: e.State, Filed: Moment(e.Filed),
-			Provenance: e.Event.Provenance, Title: e.Event.Title, Note: e.Event.Note,
+			Provenance: row.Provenance, Title: row.Title, Note: row.Note,
 		}
 	}
 	return items, nil

@@ -79,7 +79,7 @@ func (o *Operator) getWebhook(ctx context.Context, in contract.IDPage) (Webhook,
 	shaped.WebhookDetail = &WebhookDetail{Deliveries: []WebhookDelivery{}}
 	for _, p := range pushes {
 		shaped.Deliveries = append(shaped.Deliveries, WebhookDelivery{
-			Of: p.Ref(), HandoffID: p.Handoff(), Verb: p.Entry.Event.Verb, State: p.State, Attempt: p.Attempt,
+			Of: p.Ref(), HandoffID: p.Handoff(), Verb: p.Entry.Row().Verb, State: p.State, Attempt: p.Attempt,
 			Queued: Moment(p.Queued), Next: Moment(p.Next), Ended: Moment(p.Ended), LastError: p.Reason,
 		})
 	}

@@ -15,21 +15,28 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// Effects implements [bridge.Recorder]: a message for each agent that is told of the step, or
-// reads the text of a participant.
+// Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
 func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
-	messages := l.messages
-	if d.Entry.Event.IsMessage() {
-		messages = l.text
-	}
-	filed, err := messages(ctx, d)
-	for _, message := range filed {
+	messages, err := l.messages(ctx, d)
+	effects, topics = effectsOf(messages)
+	return effects, topics, err
+}
+
+// TextEffects implements [bridge.Recorder]: a message for an agent that reads the text.
+func (l *Link) TextEffects(ctx context.Context, t federation.Text) (effects []federation.Effect, topics []string, err error) {
+	messages, err := l.text(ctx, t)
+	effects, topics = effectsOf(messages)
+	return effects, topics, err
+}
+
+func effectsOf(messages []agents.Posting) (effects []federation.Effect, topics []string) {
+	for _, message := range messages {
 		effects, topics = append(effects, message), append(topics, bridge.InboxTopic(message.Message.To))
 		if message.Relay != nil {
 			topics = append(topics, bridge.RelayTopic)
 		}
 	}
-	return effects, topics, err
+	return effects, topics
 }
 
 // messages writes one message for each agent that is a recipient of the step and accepts

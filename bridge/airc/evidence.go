@@ -157,7 +157,7 @@ func within(said aircmsg.Message, limit int) bool {
 // what was signed, which is on disk before this returns.
 func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Evidence, error) {
 	if ev.Evidence == nil {
-		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev), ev.Venue)
+		original, err := l.deps.EvidenceOf(ctx, signing.OriginalOf(ev.Signature, ev.Arrival), ev.Venue)
 		if err == nil {
 			err = l.deps.Evidence.Keep(ctx, ev.Handoff, original)
 		}

@@ -26,11 +26,10 @@ func newFarText(t *testing.T, mode string) (*world, federation.DID) {
 // write returns the effects of a text to a DID.
 func (w *world) write(t *testing.T, to federation.DID, text string) ([]federation.Effect, error) {
 	t.Helper()
-	ev := federation.Event{
-		ID: federationtest.ID(1), Verb: federation.Message, From: kept("person").DID, For: "did:web:zoe.example", To: to, Note: text, Provenance: federation.Vouched,
-		Handoff: federation.Conversation("did:web:zoe.example", to), Evidence: &federation.Evidence{URL: "https://gw.example/evidence/1"},
-	}
-	effects, _, err := w.link.Effects(t.Context(), federation.Delivery{Entry: federation.Entry{Event: ev}, View: federation.MessageView(ev)})
+	effects, _, err := w.link.TextEffects(t.Context(), federation.Text{
+		ID: federationtest.ID(1), From: kept("person").DID, Author: "did:web:zoe.example", To: to, Body: text,
+		Order: federation.Conversation("did:web:zoe.example", to), Evidence: &federation.Evidence{URL: "https://gw.example/evidence/1"},
+	})
 	return effects, err
 }
 

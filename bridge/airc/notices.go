@@ -21,7 +21,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // present agent. The id of the message comes from the notice, so that repeats are the same
 // message.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
-	ev := n.Event
+	row := n.Row()
 	agent, err := l.deps.Record.AgentOf(ctx, n.Reader())
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
@@ -32,25 +32,25 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Kind == federation.NoticeDisabled {
 		return l.tellDisabled(ctx, agent, n)
 	}
-	v, err := l.deps.Gateway.View(ctx, ev.Handoff)
-	if err != nil {
-		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
-	}
-	data := members{"notice": n.Kind, "messageId": ev.WireID()}
-	if !ev.IsMessage() {
-		data["handoff"] = filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: v.State}
+	data := members{"notice": n.Kind, "messageId": row.WireID()}
+	if n.Text == nil {
+		v, err := l.deps.Gateway.View(ctx, row.Handoff)
+		if err != nil {
+			return fmt.Errorf("read handoff %s: %w", row.Handoff, err)
+		}
+		data["handoff"] = filed{ID: row.Handoff, Event: row.Verb, EventID: row.ID, State: v.State}
 	}
 	if n.Code != "" {
 		data["code"] = n.Code
 	}
 	m, err := l.seal(ctx, outgoing{
-		ID: sumID(string(ev.From), ev.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: sentenceOf(n),
+		ID: sumID(string(row.From), row.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: sentenceOf(n),
 		Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
 	}, time.Now())
 	if err != nil {
 		return err
 	}
-	m.Handoff = ev.Handoff
+	m.Handoff = row.Handoff
 	return l.putOnce(ctx, m)
 }
 

@@ -73,7 +73,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if filed.Seq > 0 {
 		err = unreached(l.show(ctx, filed, now))
 	} else {
-		l.deps.Metrics.Events.WithLabelValues(network, string(federation.Message), federation.Unverifiable.String(), "held").Inc()
+		l.deps.Metrics.Events.WithLabelValues(network, federation.TextVerb, federation.Unverifiable.String(), "held").Inc()
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay held", slog.String("network", network), slog.String("link", network),
 			slog.String("from", d.from), slog.String("to", to.handle), slog.String("message_id", m.id))
 	}

@@ -110,38 +110,37 @@ func textID(d *delivery) (federation.EventID, error) {
 // text is the message of a participant of another network as its agent reads it, signed by the
 // registry. It is held as any first message is. The error is a refusal where the agent blocked
 // the sender.
-func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
-	ev := d.Entry.Event
-	agent, err := l.deps.Record.AgentOf(ctx, ev.To)
+func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, error) {
+	agent, err := l.deps.Record.AgentOf(ctx, t.To)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil, nil // no agent of this registry
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up agent: %w", err)
 	}
-	author, err := l.contactOf(ctx, ev.Actor(), nil)
+	author, err := l.contactOf(ctx, t.Author, nil)
 	if err != nil {
 		return nil, err
 	}
 	if _, isRemote := splitAddress(agent.Handle); isRemote {
-		return l.remoteText(ctx, ev, author.handle, agent.Handle)
+		return l.remoteText(ctx, t, author.handle, agent.Handle)
 	}
 	admitted, err := l.admits(ctx, author.handle, agent.Handle)
 	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
-		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "the recipient takes no messages from you")
+		return nil, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	}
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	m, err := l.sealText(ctx, ev, author.handle, agent.Handle, now)
+	m, err := l.sealText(ctx, t, author.handle, agent.Handle, now)
 	if err != nil {
 		return nil, err
 	}
-	p := agents.Posting{Message: m, Held: !admitted, Source: sourceOf(author.handle, ev.Arrival)}
+	p := agents.Posting{Message: m, Held: !admitted, Source: sourceOf(author.handle, t.Arrival)}
 	if !admitted {
 		p.FirstContacts = l.deps.Quotas().FirstContacts
-		p.Handshake, err = l.handshake(ctx, author, agent.Handle, ev.Text(), now)
+		p.Handshake, err = l.handshake(ctx, author, agent.Handle, t.Body, now)
 	}
 	return []agents.Posting{p}, err
 }
@@ -149,34 +148,34 @@ func (l *Link) text(ctx context.Context, d federation.Delivery) ([]agents.Postin
 // remoteText is the message of a participant of another network to an agent of another registry,
 // which applies the consent of the agent. It is queued for that registry, and the sender is told
 // what becomes of it.
-func (l *Link) remoteText(ctx context.Context, ev federation.Event, from, to string) ([]agents.Posting, error) {
+func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to string) ([]agents.Posting, error) {
 	if reason, unverified := writeInstead(to); unverified {
-		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.InvalidTarget, reason)
+		return nil, t.Refuse(federation.InvalidTarget, reason)
 	}
 	domain, _ := splitAddress(to)
 	if _, federated := l.peerConfig(domain); !federated {
-		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.PolicyDenied, "no messages are exchanged with "+domain)
+		return nil, t.Refuse(federation.PolicyDenied, "no messages are exchanged with "+domain)
 	}
-	if utf8.RuneCountInString(ev.Text()) > maxTextChars {
-		return nil, federation.Refuse(federation.Event{ID: ev.ID}, federation.InvalidTag, fmt.Sprintf("a text for another registry has at most %d characters", maxTextChars))
+	if utf8.RuneCountInString(t.Body) > maxTextChars {
+		return nil, t.Refuse(federation.InvalidTag, fmt.Sprintf("a text for another registry has at most %d characters", maxTextChars))
 	}
-	m, err := l.sealText(ctx, ev, from, to, time.Now())
+	m, err := l.sealText(ctx, t, from, to, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	p := agents.Posting{Message: m}
-	p.Relay, err = l.relayTo(to, m, ev.Text(), mention(ev))
+	p.Relay, err = l.relayTo(to, m, t.Body, mention(t))
 	return []agents.Posting{p}, err
 }
 
 // sealText returns the text of a participant of another network as an agent reads it, signed by
 // the registry.
-func (l *Link) sealText(ctx context.Context, ev federation.Event, from, to string, now time.Time) (agents.Message, error) {
+func (l *Link) sealText(ctx context.Context, t federation.Text, from, to string, now time.Time) (agents.Message, error) {
 	m, err := l.seal(ctx, outgoing{
-		From: from, To: to, Body: ev.Text(), Payload: orNone(mention(ev)),
-		Evidence: &proofOfText{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])},
+		From: from, To: to, Body: t.Body, Payload: orNone(mention(t)),
+		Evidence: &proofOfText{URL: t.Evidence.URL, SHA256: hex.EncodeToString(t.Evidence.Digest[:])},
 	}, now)
-	m.Event, m.Handoff = ev.ID, ev.Handoff
+	m.Event, m.Handoff = t.ID, t.Order
 	return m, err
 }
 
@@ -187,10 +186,9 @@ type proofOfText struct {
 }
 
 // mention returns the payload of a message that names a handoff, nil for any other.
-func mention(ev federation.Event) json.RawMessage {
-	about := ev.About()
-	if about.IsZero() {
+func mention(t federation.Text) json.RawMessage {
+	if t.About.IsZero() {
 		return nil
 	}
-	return aircmsg.Mention(about)
+	return aircmsg.Mention(t.About)
 }

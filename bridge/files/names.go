@@ -156,7 +156,7 @@ func ending(view federation.View, note string) *voicefile.Error {
 		return &voicefile.Error{Code: voicefile.Cancelled, Detail: cmp.Or(note, "the offerer took it back")}
 	case federation.Expired:
 		return &voicefile.Error{Code: voicefile.Expired, Detail: cmp.Or(note, "it was not taken in time")}
-	case federation.None, federation.Offered, federation.Open, federation.Assigned, federation.Completed, federation.MessageState:
+	case federation.None, federation.Offered, federation.Open, federation.Assigned, federation.Completed:
 	}
 	return nil
 }

@@ -96,9 +96,9 @@ func manner(command, text string) (plain, manner string) {
 }
 
 // ChatLine returns the command and the text with which a network shows a line of a channel.
-func ChatLine(ev federation.Event) (command, text string) {
-	text = Text(ev.Text())
-	switch ev.Fields[federation.Manner] {
+func ChatLine(t federation.Text) (command, text string) {
+	text = Text(t.Body)
+	switch t.Fields[federation.Manner] {
 	case federation.Action:
 		return "PRIVMSG", ctcp + "ACTION " + text + ctcp
 	case federation.NoticeText:
@@ -109,13 +109,13 @@ func ChatLine(ev federation.Event) (command, text string) {
 
 // NamedChatLine returns the same for a line that the gateway's own user says in the place of
 // its author.
-func NamedChatLine(ev federation.Event) (command, text string) {
-	name := "<" + ev.Arrival.Name + "@" + ev.Arrival.Link + "> "
-	if ev.Fields[federation.Manner] == federation.Action {
-		return "PRIVMSG", ctcp + "ACTION " + Text(name+ev.Text()) + ctcp
+func NamedChatLine(t federation.Text) (command, text string) {
+	name := "<" + t.Arrival.Name + "@" + t.Arrival.Link + "> "
+	if t.Fields[federation.Manner] == federation.Action {
+		return "PRIVMSG", ctcp + "ACTION " + Text(name+t.Body) + ctcp
 	}
-	command, _ = ChatLine(ev)
-	return command, Text(name + ev.Text())
+	command, _ = ChatLine(t)
+	return command, Text(name + t.Body)
 }
 
 // Relayed returns the venues of the channels that relay_chat lists, each by its name in this
@@ -197,31 +197,31 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 
 // TextLines returns the lines of a message for its reader. A line that introduces the sender precedes
 // the sender's first message. The names belong to the sender and to the gateway's own user.
-func TextLines(ev federation.Event, sender, self string) []string {
-	lines := federation.SplitText(ev.Text(), MaxTextBytes)
+func TextLines(t federation.Text, sender, self string) []string {
+	lines := federation.SplitText(t.Body, MaxTextBytes)
 	for i := range lines {
 		lines[i] = Text(lines[i])
 	}
-	if ev.Fields[federation.Introduces] == "" {
+	if t.Fields[federation.Introduces] == "" {
 		return lines
 	}
 	return append([]string{Text(fmt.Sprintf("[%s] is %s on %s, and writes to you for the first time. Say /msg %s allow %s or /msg %s block %s",
-		sender, ev.Actor(), ev.Arrival.Network, self, sender, self, sender))}, lines...)
+		sender, t.Author, t.Arrival.Network, self, sender, self, sender))}, lines...)
 }
 
 // TextID returns the message id of a line of a message: the same one however often it is written.
-func TextID(ev federation.Event, line int) string {
+func TextID(t federation.Text, line int) string {
 	if line == 0 {
-		return ev.ID.String()
+		return t.ID.String()
 	}
-	return ev.ID.String() + "." + strconv.Itoa(line)
+	return t.ID.String() + "." + strconv.Itoa(line)
 }
 
 // TextTags returns the tags of a line of a message.
-func TextTags(ev federation.Event, line int) map[string]string {
-	tags := map[string]string{"msgid": TextID(ev, line)}
-	if ev.ReplyTo != "" {
-		tags[RefTag] = ev.ReplyTo
+func TextTags(t federation.Text, line int) map[string]string {
+	tags := map[string]string{"msgid": TextID(t, line)}
+	if !t.About.IsZero() {
+		tags[RefTag] = t.About.String()
 	}
 	return tags
 }

@@ -144,12 +144,12 @@ func TestALineNamesTheHandoffOfTheMessageThatItAnswers(t *testing.T) {
 
 func TestALineInThePlaceOfItsAuthorFitsALine(t *testing.T) {
 	t.Parallel()
-	ev := federation.Event{Note: "waves", Arrival: federation.Arrival{Name: "alice", Link: "lab"}, Fields: map[string]string{federation.Manner: federation.Action}}
-	if command, text := irc.NamedChatLine(ev); command != "PRIVMSG" || text != "\x01ACTION <alice@lab> waves\x01" {
+	line := federation.Text{Body: "waves", Arrival: federation.Arrival{Name: "alice", Link: "lab"}, Fields: map[string]string{federation.Manner: federation.Action}}
+	if command, text := irc.NamedChatLine(line); command != "PRIVMSG" || text != "\x01ACTION <alice@lab> waves\x01" {
 		t.Errorf("%s %q", command, text)
 	}
-	ev.Fields[federation.Manner] = federation.NoticeText
-	if command, text := irc.NamedChatLine(ev); command != "NOTICE" || text != "<alice@lab> waves" {
+	line.Fields[federation.Manner] = federation.NoticeText
+	if command, text := irc.NamedChatLine(line); command != "NOTICE" || text != "<alice@lab> waves" {
 		t.Errorf("%s %q", command, text)
 	}
 }

@@ -48,7 +48,7 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 		ev, losses, err := signing.SealFitted(ctx, p.Signer.Own(), ev, write, p.Evidence.Refer)
 		return ev, append(cut, losses...), err
 	}
-	evidence, err := p.EvidenceOf(ctx, signing.OriginalOf(signed), ev.Venue)
+	evidence, err := p.EvidenceOf(ctx, signing.OriginalOf(signed.Signature, signed.Arrival), ev.Venue)
 	if err != nil {
 		return signed, nil, err
 	}

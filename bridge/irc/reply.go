@@ -80,8 +80,8 @@ func (r Replies) LogRefusal(ctx context.Context, err error) {
 
 // noticeRef returns the handoff of a step, or that which a message names.
 func noticeRef(n federation.Notice) string {
-	if n.Event.IsMessage() {
-		return n.Event.ReplyTo
+	if n.Text != nil {
+		return n.Text.About.String()
 	}
 	return n.Event.Handoff.String()
 }
@@ -94,7 +94,7 @@ func Notify(link string, n federation.Notice, tell func(r Reply) (there bool, er
 		return nil
 	}
 	there, err := tell(Reply{
-		Code: strings.ToUpper(string(n.Kind)), Subject: n.Event.ID.String(), Sentence: n.Sentence(), Ref: noticeRef(n),
+		Code: strings.ToUpper(string(n.Kind)), Subject: n.About().String(), Sentence: n.Sentence(), Ref: noticeRef(n),
 	})
 	if err == nil && !there {
 		err = Unavailable(link, errAbsent)

@@ -98,7 +98,7 @@ func clause(step translate.Step) string {
 		return who + " cancels"
 	case federation.Expire:
 		return "expired" // the home says so, and no DID did it
-	case federation.Confirm, federation.Message: // have no such line: nothing moved by them
+	case federation.Confirm: // has no such line: nothing moved by it
 	}
 	if step.Event.From == step.View.Home.DID() {
 		return string(step.Event.Verb) // likewise

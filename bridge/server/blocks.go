@@ -76,28 +76,30 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 	return s, nil
 }
 
-// stepSource returns the source of a step, without its address.
-func stepSource(ev federation.Event) federation.Source {
-	s := federation.Source{
-		Network: ev.Arrival.Network, Link: ev.Arrival.Link, Name: ev.Arrival.Name, User: ev.Arrival.User, DIDs: []federation.DID{ev.Actor(), ev.From},
-	}
-	if ev.For != "" {
-		s.DIDs = append(s.DIDs, ev.For)
-	}
-	return s
-}
-
 // refuseBlocked returns the refusal of a step whose source is blocked. Blocks do not apply to the steps of
 // operators.
 func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
-	if ev.Arrival.Link == OperatorLink {
+	dids := []federation.DID{ev.Actor(), ev.From}
+	if ev.For != "" {
+		dids = append(dids, ev.For)
+	}
+	return g.refuseSource(ctx, ev.Arrival, dids, federation.Refuse(ev, federation.PolicyDenied, blockedDetail))
+}
+
+// refuseAuthor is refuseBlocked for text.
+func (g *Gateway) refuseAuthor(ctx context.Context, t federation.Text) error {
+	return g.refuseSource(ctx, t.Arrival, []federation.DID{t.Author}, t.Refuse(federation.PolicyDenied, blockedDetail))
+}
+
+func (g *Gateway) refuseSource(ctx context.Context, at federation.Arrival, dids []federation.DID, refused *federation.RefusalError) error {
+	if at.Link == OperatorLink {
 		return nil
 	}
-	from := stepSource(ev)
-	from.Address = bridge.SubnetFrom(ctx)
-	err := g.Blocked(ctx, from)
+	err := g.Blocked(ctx, federation.Source{
+		Network: at.Network, Link: at.Link, Name: at.Name, User: at.User, DIDs: dids, Address: bridge.SubnetFrom(ctx),
+	})
 	if _, blocked := errors.AsType[*federation.RefusalError](err); blocked {
-		return federation.Refuse(ev, federation.PolicyDenied, blockedDetail)
+		return refused
 	}
 	return err
 }

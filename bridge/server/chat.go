@@ -47,70 +47,67 @@ func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
 		return err
 	}
 	defer leave()
-	ev := federation.Event{
-		ID: c.ID, Handoff: federation.ChatOrder(c.Arrival.Link, c.Venue), Verb: federation.Message, Kind: federation.Kind(federation.Message),
-		For: c.From, Venue: c.Venue, Note: c.Text, ReplyTo: c.About.String(), Provenance: federation.Vouched, Arrival: c.Arrival,
+	line := federation.Text{
+		ID: c.ID, Order: federation.ChatOrder(c.Arrival.Link, c.Venue), Author: c.From, Venue: c.Venue, Body: c.Text, About: c.About, Arrival: c.Arrival,
 	}
 	if c.Manner != "" {
-		ev.Fields = map[string]string{federation.Manner: c.Manner}
+		line.Fields = map[string]string{federation.Manner: c.Manner}
 	}
-	if err := g.refuseBlocked(ctx, ev); err != nil {
+	if err := g.refuseAuthor(ctx, line); err != nil {
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-			g.noteChat(ctx, ev, chatRefused, err)
+			g.noteChat(ctx, line, chatRefused, err)
 		}
-		return withoutHandoff(err)
+		return err
 	}
-	to, full, err := g.relays(ctx, ev)
+	to, full, err := g.relays(ctx, line)
 	if err != nil {
 		return err
 	}
 	if len(to) > 0 {
-		outcome, err := g.fileChat(ctx, ev, c, to)
+		outcome, err := g.fileChat(ctx, line, c, to)
 		if err != nil {
 			return err
 		}
-		g.noteChat(ctx, ev, outcome, nil)
+		g.noteChat(ctx, line, outcome, nil)
 	}
-	return withoutHandoff(full)
+	return full
 }
 
 // relays returns the links that a line of a channel goes to. The second result is the refusal
 // by the first of the links that has just run out of space.
-func (g *Gateway) relays(ctx context.Context, ev federation.Event) (to []string, full, err error) {
+func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string, full, err error) {
 	most := g.home.Load().Limits.Inbox.Events
 	for link := range able[bridge.Relayer](g.links) {
 		name := link.Name()
-		if name == ev.Arrival.Link || !slices.Contains(link.Relays(), ev.Venue) {
+		if name == line.Arrival.Link || !slices.Contains(link.Relays(), line.Venue) {
 			continue
 		}
-		has, err := g.deps.Record.HasSpace(ctx, name, ev.Handoff, most)
+		has, err := g.deps.Record.HasSpace(ctx, name, line.Order, most)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case has:
-			g.full.note(name, ev.Handoff, false)
+			g.full.note(name, line.Order, false)
 			to = append(to, name)
 			continue
 		}
 		var why error // told once, until there is space again
-		if g.full.note(name, ev.Handoff, true) {
-			why = federation.Refuse(ev, federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
+		if g.full.note(name, line.Order, true) {
+			why = line.Refuse(federation.InboxFull, fmt.Sprintf("%d lines wait for link %s, which takes no more until it is up", most, name))
 			full = why
 		}
-		g.noteChat(ctx, ev, chatFull, why)
+		g.noteChat(ctx, line, chatFull, why)
 	}
 	return to, full, nil
 }
 
 // fileChat files a line for some links, and returns what came of it. A known ID is a line that
 // returned over another gateway, or that a link brought again.
-func (g *Gateway) fileChat(ctx context.Context, ev federation.Event, c bridge.Chat, to []string) (outcome string, err error) {
-	if ev, err = g.sealMessage(ctx, ev, g.deps.Kept(chatKey), c.Original); err != nil {
+func (g *Gateway) fileChat(ctx context.Context, line federation.Text, c bridge.Chat, to []string) (outcome string, err error) {
+	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), c.Original); err != nil {
 		return "", err
 	}
-	f := federation.MessageFiling{Filing: federation.Filing{Event: ev, View: federation.MessageView(ev), Filed: time.Now()}}
-	f.Links = to
-	_, known, err := g.deps.Record.FileMessage(ctx, f)
+	_, known, err := g.deps.Record.FileText(ctx, federation.TextFiling{Fanout: federation.Fanout{Links: to}, Text: line, Filed: time.Now()})
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Code == federation.EventIDInUse {
 		known, err = true, nil
 	}
@@ -128,19 +125,11 @@ func (g *Gateway) fileChat(ctx context.Context, ev federation.Event, c bridge.Ch
 
 // noteChat counts a line of a channel, and logs a refused one. A log of all lines would be a log
 // of what people say.
-func (g *Gateway) noteChat(ctx context.Context, ev federation.Event, outcome string, err error) {
-	g.deps.Metrics.Chat.WithLabelValues(ev.Arrival.Network, ev.Arrival.Link, outcome).Inc()
+func (g *Gateway) noteChat(ctx context.Context, line federation.Text, outcome string, err error) {
+	g.deps.Metrics.Chat.WithLabelValues(line.Arrival.Network, line.Arrival.Link, outcome).Inc()
 	if err == nil {
 		return
 	}
-	g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "line of a channel is not relayed", append(stepAttrs(ev),
-		slog.String("channel", ev.Venue), slog.String("outcome", outcome), slog.String("reason", err.Error()))...)
-}
-
-// withoutHandoff returns an error about text, which is in no handoff.
-func withoutHandoff(err error) error {
-	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		refused.Handoff = federation.HandoffID{}
-	}
-	return err
+	g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "line of a channel is not relayed", append(stepAttrs(line.Row()),
+		slog.String("channel", line.Venue), slog.String("outcome", outcome), slog.String("reason", err.Error()))...)
 }

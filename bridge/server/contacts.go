@@ -14,19 +14,19 @@ import (
 // introduce refuses a message to a participant that blocked its sender. The first message of a
 // sender is marked: the recipient is told with it how to allow and to block the sender. A network
 // with rules of its own judges the messages to its agents itself.
-func (g *Gateway) introduce(ctx context.Context, ev *federation.Event) (federation.Contact, error) {
-	own, err := g.consenter(ctx, ev.To, ev.For)
+func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation.Contact, error) {
+	own, err := g.consenter(ctx, t.To, t.Author)
 	if own != nil || err != nil {
 		return federation.Contact{}, err
 	}
-	c, err := g.contact(ctx, ev.To, ev.For)
+	c, err := g.contact(ctx, t.To, t.Author)
 	switch {
 	case err != nil:
 		return federation.Contact{}, err
 	case c.State == federation.ContactBlocked:
-		return federation.Contact{}, federation.Refuse(*ev, federation.PolicyDenied, "the recipient takes no messages from you")
+		return federation.Contact{}, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	case c.State == federation.ContactUnknown:
-		ev.Fields = map[string]string{federation.Introduces: "1"}
+		t.Fields = map[string]string{federation.Introduces: "1"}
 		c.State = federation.ContactIntroduced
 		return c, nil
 	}
@@ -81,18 +81,18 @@ func (g *Gateway) firstDID(ctx context.Context, did federation.DID) (federation.
 // answerContact notes that a sender takes messages of the DID that it writes to, unless it blocked
 // that DID. A sender with too many contacts writes all the same, and the other stays unknown. The
 // home of a sender of another home notes that.
-func (g *Gateway) answerContact(ctx context.Context, ev federation.Event, now time.Time) error {
-	if ev.Arrival.Home != "" {
+func (g *Gateway) answerContact(ctx context.Context, t federation.Text, now time.Time) error {
+	if t.Arrival.Home != "" {
 		return nil
 	}
-	own, err := g.consenter(ctx, ev.For, ev.To)
+	own, err := g.consenter(ctx, t.Author, t.To)
 	if err != nil {
 		return err
 	}
 	if own != nil {
-		return own.Answer(ctx, ev.For, ev.To, now)
+		return own.Answer(ctx, t.Author, t.To, now)
 	}
-	c, err := g.contact(ctx, ev.For, ev.To)
+	c, err := g.contact(ctx, t.Author, t.To)
 	if err != nil || c.State == federation.ContactBlocked || c.State == federation.ContactAllowed {
 		return err
 	}

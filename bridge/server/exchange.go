@@ -70,8 +70,8 @@ func (h *homes) deps() relay.Deps {
 		Gateway: h,
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked, Traces: h.tracesBetweenHomes(),
-		ReadText: func(document, signature string) (federation.Event, error) {
-			return signing.ReadMessage(document, signature, identity.ParseKeyDID)
+		ReadText: func(document, signature string) (federation.Text, error) {
+			return signing.ReadText(document, signature, identity.ParseKeyDID)
 		},
 		MaxHops: func() int { return int(h.maxHops.Load()) },
 		Caught:  h.caughtAt("hub"),

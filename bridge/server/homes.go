@@ -20,6 +20,7 @@ import (
 // HomeLink is a link to another home. Its name is that of the home.
 type HomeLink interface {
 	bridge.PeerHome
+	bridge.TextLink
 	// Known returns how the home is reached. It does not block.
 	Known() federation.KnownHome
 	// Blocked reports whether an operator blocked the home. It does not block.
@@ -94,6 +95,15 @@ func (h HomeLinks) Deliver(ctx context.Context, home federation.HomeID, d federa
 	return link.Deliver(ctx, d)
 }
 
+// DeliverText implements [routing.Peers].
+func (h HomeLinks) DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error {
+	link, err := h.linked(home)
+	if err != nil {
+		return err
+	}
+	return link.DeliverText(ctx, t)
+}
+
 // ReportOffence implements [routing.Peers].
 func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
 	if link, err := h.linked(home); err == nil {
@@ -104,13 +114,13 @@ func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, ki
 // Submit judges a step of another home in a handoff of this home, with the errors of [Gateway.Submit]. It
 // learns the mailbox location of the author from the step.
 func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	ev, err := h.locator.LocalName(ctx, ev)
-	if err != nil {
+	var err error
+	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
 		return federation.Judgement{}, err
 	}
 	judged, err := h.Gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
-		h.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
+		h.locator.LearnFromStep(ctx, ev.Actor(), ev.Provenance, ev.Arrival.Home, time.Now())
 	}
 	return judged, err
 }
@@ -118,13 +128,13 @@ func (h *homes) Submit(ctx context.Context, ev federation.Event) (federation.Jud
 // Ruled files a step that its home has ruled on, with the errors of [Gateway.Ruled]. It answers the
 // canary of another home.
 func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	ev, err := h.locator.LocalName(ctx, ev)
-	if err != nil {
+	var err error
+	if ev.Arrival.Name, err = h.locator.LocalName(ctx, ev.Actor(), ev.Arrival.Name); err != nil {
 		return federation.Judgement{}, err
 	}
 	judged, err := h.Gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != h.homeID() {
-		h.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
+		h.locator.LearnFromStep(ctx, ev.Actor(), ev.Provenance, r.Home, time.Now())
 		if err := h.canary.Answer(ctx, ev, r.Home); err != nil {
 			h.log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
 		}
@@ -134,18 +144,19 @@ func (h *homes) Ruled(ctx context.Context, ev federation.Event, r federation.Rul
 
 // Say files the text of a participant of another home, signed again with the text as that home
 // signed it for evidence. The text goes to no third home.
-func (h *homes) Say(ctx context.Context, ev federation.Event) (known bool, err error) {
-	if ev, err = h.locator.LocalName(ctx, ev); err != nil {
+func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err error) {
+	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
 		return false, err
 	}
 	said, err := h.Gateway.Say(ctx, bridge.Message{
-		ID: ev.ID, From: ev.For, To: bridge.Recipient{DID: ev.To}, Text: ev.Note, About: ev.About(), Arrival: ev.Arrival, Original: signing.OriginalOf(ev),
+		ID: t.ID, From: t.Author, To: bridge.Recipient{DID: t.To}, Text: t.Body, About: t.About, Arrival: t.Arrival,
+		Original: signing.OriginalOf(t.Signature, t.Arrival),
 	})
 	if errors.Is(err, federation.ErrNotFound) {
-		err = federation.Refuse(ev, federation.InvalidTarget, "no participant of this home has this DID")
+		err = t.Refuse(federation.InvalidTarget, "no participant of this home has this DID")
 	}
 	if err == nil && !said.Known {
-		h.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
+		h.locator.LearnFromStep(ctx, t.Author, federation.Vouched, t.Arrival.Home, time.Now())
 	}
 	return said.Known, err
 }
@@ -189,6 +200,11 @@ func (Unrouted) Run(ctx context.Context, up func()) error {
 // Deliver implements [bridge.Link].
 func (u Unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
 	return u.Locator.Deliver(ctx, d, time.Now())
+}
+
+// DeliverText implements [bridge.TextLink].
+func (u Unrouted) DeliverText(ctx context.Context, t federation.Text) error {
+	return u.Locator.DeliverText(ctx, t, time.Now())
 }
 
 // join returns the links of a configuration with those to the added homes. A home in both is left

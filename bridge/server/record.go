@@ -72,6 +72,11 @@ func (Examination) Verify(ctx context.Context, ev federation.Event) error {
 	return signing.VerifyAgain(ctx, ev, identity.ParseKeyDID)
 }
 
+// VerifyText implements [offline.Rules].
+func (Examination) VerifyText(t federation.Text) error {
+	return signing.VerifyText(t, identity.ParseKeyDID)
+}
+
 // BackupSource returns the files of a configuration that a backup is made of.
 func BackupSource(file *configs.File) backup.Source {
 	s := backup.Source{Home: file.Home.Name, Record: file.Path(file.Store.Path), Config: file.Name(), Keys: KeyFolder(file).Dir}

@@ -183,7 +183,7 @@ func noticeAttrs(n federation.Notice) []slog.Attr {
 	if n.Kind == federation.NoticeDisabled {
 		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
 	}
-	return stepAttrs(n.Event)
+	return stepAttrs(n.Row())
 }
 
 // readyPoll is how often the start looks whether all is up yet.

@@ -152,7 +152,7 @@ func (h *benchHome) Ruled(ctx context.Context, ev federation.Event, r federation
 }
 
 // Say implements relay.Gateway.
-func (*benchHome) Say(context.Context, federation.Event) (bool, error) { return false, nil }
+func (*benchHome) Say(context.Context, federation.Text) (bool, error) { return false, nil }
 
 // GiveUp implements [relay.Gateway].
 func (*benchHome) GiveUp(context.Context, federation.Pending, federation.RefusalCode, string) error {

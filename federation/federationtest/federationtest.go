@@ -141,7 +141,7 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 		after.Clock, after.Since, after.Over = federation.UnansweredClock, after.Moved, false
 	case federation.Assigned:
 		after.Clock, after.Since, after.Over = federation.AbandonedClock, after.Moved, false
-	case federation.None, federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired, federation.MessageState:
+	case federation.None, federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
 	}
 	return federation.Filing{
 		Event: ev, After: before.Version, View: after, Inboxes: after.Others(ev.From), Filed: ev.Arrival.Received,
@@ -168,7 +168,7 @@ func stateAfter(ev federation.Event, before federation.State) federation.State {
 		return federation.Cancelled
 	case federation.Expire:
 		return federation.Expired
-	case federation.Progress, federation.Confirm, federation.Message:
+	case federation.Progress, federation.Confirm:
 	}
 	return before
 }

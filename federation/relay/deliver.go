@@ -16,13 +16,11 @@ import (
 // [*federation.GivenUpError] for a home that an operator blocked.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
-	switch isText := d.Entry.Event.IsMessage(); {
-	case d.Entry.Version == 0 && !isText:
+	switch {
+	case d.Entry.Version == 0:
 		return nil // a receipt: homes get the ruling instead
 	case p.Mode() == Block:
-		return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
-	case isText:
-		return p.deliverText(ctx, d.Entry.Event)
+		return p.blocked()
 	case slices.Contains(path, p.cfg.Home):
 		return nil // the step came through that home
 	}
@@ -38,7 +36,12 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 		return err
 	}
 	p.learn(ctx, r.Moved)
-	return p.deliveryError(d.Entry.Event, r)
+	return p.deliveryError(d.Entry.Event.ID, r)
+}
+
+// blocked is the end of a delivery to a home that an operator blocked.
+func (p *Peer) blocked() error {
+	return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 }
 
 // refill sends the steps of a handoff that the other home lacks, up to a step, and returns the
@@ -67,12 +70,12 @@ func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation
 }
 
 // deliveryError returns nil for a delivered step, a refusal, or why the delivery is retried.
-func (p *Peer) deliveryError(ev federation.Event, r result) error {
+func (p *Peer) deliveryError(id federation.EventID, r result) error {
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
 		return nil
 	case outcomeRefused, outcomeConflict:
-		return federation.Refuse(ev, federation.RefusalCode(r.Code), r.Detail)
+		return &federation.RefusalError{Code: federation.RefusalCode(r.Code), Event: id, Detail: r.Detail}
 	case outcomeGap, outcomeLater:
 	}
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
@@ -133,36 +136,39 @@ type textDocument struct {
 	Message string               `json:"message"` // as the home of its author signed it
 }
 
-// textItem returns private text in its wire form.
-func textItem(ev federation.Event) (item, error) {
-	document, err := json.Marshal(textDocument{From: ev.From, Venue: ev.Venue, Handoff: ev.Handoff, Verb: textVerb, Message: ev.Signature.Document})
+// textItem returns private text in its wire form. Its evidence stays at the home of the author.
+func textItem(t federation.Text) (item, error) {
+	document, err := json.Marshal(textDocument{From: t.From, Venue: t.Venue, Handoff: t.Order, Verb: textVerb, Message: t.Signature.Document})
 	if err != nil {
-		return item{}, fmt.Errorf("write text %s: %w", ev.ID, err)
+		return item{}, fmt.Errorf("write text %s: %w", t.ID, err)
 	}
-	ev.Evidence = nil // it stays at the home of the author
-	step := carry(ev, nil)
-	step.Document = string(document)
-	return item{Step: step}, nil
+	return item{Step: carried{
+		Document: string(document), Signature: t.Signature.Text, ID: t.ID, Provenance: federation.Vouched,
+		Name: t.Arrival.Name, MessageID: t.Arrival.MessageID, Received: t.Arrival.Received.UTC(),
+	}}, nil
 }
 
-// read returns the step, or the private text, of an item.
-func (d Deps) read(c carried) (federation.Event, error) {
+// readText returns the private text of an item, and whether the item is text.
+func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 	var text textDocument
 	if !strings.Contains(c.Document, textVerb) || parse([]byte(c.Document), &text) != nil || text.Verb != textVerb {
-		return c.decode(d.Read)
+		return t, false, nil
 	}
-	ev, err := d.ReadText(text.Message, c.Signature)
-	if err == nil && (ev.ID != c.ID || ev.From != text.From) {
-		err = federation.Refuse(ev, federation.InvalidEventID, "it is signed under another one")
+	t, err = d.ReadText(text.Message, c.Signature)
+	if err == nil && (t.ID != c.ID || t.From != text.From) {
+		err = t.Refuse(federation.InvalidEventID, "it is signed under another one")
 	}
-	ev.Arrival.Name = c.Name
-	return ev, err
+	t.Arrival.Name = c.Name
+	return t, true, err
 }
 
-// deliverText sends private text to the mailbox home of its recipient, as [Peer.Deliver] sends a
+// DeliverText sends private text to the mailbox home of its recipient, as [Peer.Deliver] sends a
 // step: nil means that the other home signed that the text is on its disk.
-func (p *Peer) deliverText(ctx context.Context, ev federation.Event) error {
-	it, err := textItem(ev)
+func (p *Peer) DeliverText(ctx context.Context, t federation.Text) error {
+	if p.Mode() == Block {
+		return p.blocked()
+	}
+	it, err := textItem(t)
 	if err != nil {
 		return err
 	}
@@ -171,18 +177,18 @@ func (p *Peer) deliverText(ctx context.Context, ev federation.Event) error {
 		return err
 	}
 	if r.Outcome == outcomeRefused && federation.RefusalCode(r.Code) == federation.UnknownVerb {
-		return federation.Refuse(ev, federation.UnknownVerb, "messages are not supported by home "+p.Name()+": it runs an earlier version")
+		return t.Refuse(federation.UnknownVerb, "messages are not supported by home "+p.Name()+": it runs an earlier version")
 	}
-	return p.deliveryError(ev, r)
+	return p.deliveryError(t.ID, r)
 }
 
 // judgeText files private text of a participant of the other home for one of this home.
-func (p *Peer) judgeText(ctx context.Context, ev federation.Event, it item, r *result) {
-	ev = p.arrive(ev, it)
-	err := p.vouched(ctx, ev, p.cfg.Home)
-	known := false
-	if err == nil {
-		known, err = p.deps.Gateway.Say(ctx, ev)
+func (p *Peer) judgeText(ctx context.Context, t federation.Text, it item, r *result) {
+	t.Arrival = p.arrive(t.Arrival, false, it)
+	if p.trustedParty(ctx, t.Author, p.cfg.Home) == "" {
+		r.fail(p.foreignVoice(ctx, federation.TextVerb, t.ID, t.Author))
+		return
 	}
+	known, err := p.deps.Gateway.Say(ctx, t)
 	r.note(federation.Judgement{Duplicate: known}, err)
 }

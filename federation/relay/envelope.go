@@ -84,12 +84,12 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 }
 
 // checkPath refuses a step that was here before, or came through too many homes.
-func (d Deps) checkPath(ev federation.Event, path []federation.HomeID) error {
+func (d Deps) checkPath(id federation.EventID, path []federation.HomeID) error {
 	switch most := d.MaxHops(); {
 	case slices.Contains(path, d.Home):
-		return federation.Refuse(ev, federation.PolicyDenied, "it goes in circles: it has been here")
+		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: "it goes in circles: it has been here"}
 	case most > 0 && len(path) > most:
-		return federation.Refuse(ev, federation.PolicyDenied, fmt.Sprintf("it came through more than %d homes", most))
+		return &federation.RefusalError{Code: federation.PolicyDenied, Event: id, Detail: fmt.Sprintf("it came through more than %d homes", most)}
 	}
 	return nil
 }

@@ -127,8 +127,13 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 	if ev.Provenance != federation.Vouched || ev.For == "" || p.trustedParty(ctx, ev.For, homes...) != "" {
 		return nil
 	}
-	p.ReportOffence(ctx, federation.OffenceVoice, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.For))
-	return federation.Refuse(ev, federation.WrongSender, "it stands for a DID whose mailbox is at another home")
+	return p.foreignVoice(ctx, ev.Verb, ev.ID, ev.For)
+}
+
+// foreignVoice reports and refuses a step, or text, for a DID that the other home may not speak for.
+func (p *Peer) foreignVoice(ctx context.Context, verb federation.Verb, id federation.EventID, did federation.DID) error {
+	p.ReportOffence(ctx, federation.OffenceVoice, string(verb)+" "+id.String()+" in the name of "+string(did))
+	return &federation.RefusalError{Code: federation.WrongSender, Event: id, Detail: "it stands for a DID whose mailbox is at another home"}
 }
 
 // reportInvalid reports the offence of a home that sent a step with an invalid signature: each home

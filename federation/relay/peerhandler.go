@@ -176,41 +176,45 @@ func (h *PeerHandler) sign(ctx context.Context, document any) (answer Envelope, 
 // judge judges the steps of a batch that came on a path. It keeps the order of each handoff, and
 // judges all handoffs at the same time, so that few commits hold the batch: it has [maxItems] at most.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
-	byHandoff, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
-	events, results := make([]federation.Event, len(items)), make([]result, len(items))
+	inOrder, results := map[federation.HandoffID][]func(){}, make([]result, len(items))
 	for i, it := range items {
-		results[i] = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
-		ev, err := p.deps.read(it.Step)
+		r := &results[i]
+		*r = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
+		order, judge, err := p.open(ctx, it, path, r)
 		if err == nil {
-			err = p.deps.checkPath(ev, path)
+			err = p.deps.checkPath(it.Step.ID, path)
 		}
 		if err != nil {
-			results[i].fail(err)
+			r.fail(err)
 			continue
 		}
-		ev.Arrival.Path = path
-		if events[i] = ev; byHandoff[ev.Handoff] == nil {
-			order = append(order, ev.Handoff)
-		}
-		byHandoff[ev.Handoff] = append(byHandoff[ev.Handoff], i)
+		inOrder[order] = append(inOrder[order], judge)
 	}
 	var handoffs fault.Group
-	for _, id := range order {
+	for _, each := range inOrder {
 		handoffs.Go(func() {
-			for _, i := range byHandoff[id] {
-				switch {
-				case events[i].IsMessage():
-					p.judgeText(ctx, events[i], items[i], &results[i])
-				case items[i].Ruling != nil:
-					p.judgeRuled(ctx, events[i], items[i], &results[i])
-				default:
-					p.judgeAsked(ctx, events[i], items[i], &results[i])
-				}
+			for _, judge := range each {
+				judge()
 			}
 		})
 	}
 	handoffs.Wait()
 	return results
+}
+
+// open reads an item. It returns the ID whose items are judged in order, and the judgement.
+func (p *Peer) open(ctx context.Context, it item, path []federation.HomeID, r *result) (order federation.HandoffID, judge func(), err error) {
+	t, isText, err := p.deps.readText(it.Step)
+	if err != nil || isText {
+		t.Arrival.Path = path
+		return t.Order, func() { p.judgeText(ctx, t, it, r) }, err
+	}
+	ev, err := it.Step.decode(p.deps.Read)
+	ev.Arrival.Path = path
+	if it.Ruling != nil {
+		return ev.Handoff, func() { p.judgeRuled(ctx, ev, it, r) }, err
+	}
+	return ev.Handoff, func() { p.judgeAsked(ctx, ev, it, r) }, err
 }
 
 // takeRuled files a step with the ruling of the other home.
@@ -258,7 +262,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		r.fail(err)
 		return
 	}
-	ev = p.arrive(ev, it)
+	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
 	ev.Arrival.Home = ruled.Home
 	if ev, err = p.attributed(ctx, ev, it.Step.Document, ruled); err != nil {
 		r.fail(err)
@@ -293,7 +297,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		r.fail(federation.Refuse(ev, federation.UnknownHandoff, ""))
 		return
 	}
-	ev = p.arrive(ev, it)
+	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
 	if ev, err = p.attested(ctx, ev, it.Step.Document); err != nil {
 		r.fail(err)
 		return
@@ -332,14 +336,14 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 	return steps, nil
 }
 
-// arrive adds the arrival to a step.
-func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
+// arrive completes the arrival of a step, which may be stamped with a time, or of text.
+func (p *Peer) arrive(at federation.Arrival, stamped bool, it item) federation.Arrival {
 	now := p.deps.Now()
-	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Home, ev.Arrival.Abroad = Network, p.Name(), p.cfg.Home, true
-	if ev.Arrival.Received = now; !ev.Stamped && it.Step.Received.Before(now) {
-		ev.Arrival.Received = it.Step.Received // the step itself names no time
+	at.Network, at.Link, at.Home, at.Abroad = Network, p.Name(), p.cfg.Home, true
+	if at.Received = now; !stamped && it.Step.Received.Before(now) {
+		at.Received = it.Step.Received // the step itself names no time
 	}
-	return ev
+	return at
 }
 
 // trustedParty returns a party if one of these homes may speak for it, else "".
@@ -399,7 +403,7 @@ func (p *Peer) judgeOwn(ctx context.Context, ev federation.Event, it item, ruled
 		r.fail(err)
 		return
 	}
-	ev = p.arrive(ev, it)
+	ev.Arrival = p.arrive(ev.Arrival, ev.Stamped, it)
 	ev.Arrival.Home, ev.Arrival.Abroad, ev.Arrival.Party = ruled.Via, ruled.Via != "", ruled.Party
 	ev.Arrival.Name = "" // the other home does not name the signers of this home
 	if ev.Verb == federation.Offer {

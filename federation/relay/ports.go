@@ -49,7 +49,7 @@ type Gateway interface {
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// Say files private text for a participant of this home, once: known says that it was on file
 	// before. Its errors are refusals and outages.
-	Say(ctx context.Context, ev federation.Event) (known bool, err error)
+	Say(ctx context.Context, t federation.Text) (known bool, err error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Place returns where a new offer of another home is written on IRC here.
@@ -129,7 +129,7 @@ type Deps struct {
 	Read func(document string) (federation.Event, error)
 	// ReadText returns the private text in a document that a home signed for its author. The error
 	// is a [*federation.RefusalError], also for a signature that does not match.
-	ReadText func(document, signature string) (federation.Event, error)
+	ReadText func(document, signature string) (federation.Text, error)
 	// Topic returns the topic of the steps that wait for the ruling of a home.
 	Topic func(home federation.HomeID) string
 	// MaxHops returns how many homes a step may come through; 0 for any number.

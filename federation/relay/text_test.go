@@ -17,43 +17,41 @@ import (
 )
 
 // readText reads private text as a gateway does.
-func readText(document, signature string) (federation.Event, error) {
-	return signing.ReadMessage(document, signature, identity.ParseKeyDID)
+func readText(document, signature string) (federation.Text, error) {
+	return signing.ReadText(document, signature, identity.ParseKeyDID)
 }
 
 // Say implements relay.Gateway.
-func (g *gate) Say(_ context.Context, ev federation.Event) (bool, error) {
+func (g *gate) Say(_ context.Context, t federation.Text) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.unaware {
-		return false, federation.Refuse(ev, federation.UnknownVerb, "")
+		return false, t.Refuse(federation.UnknownVerb, "")
 	}
 	if g.deaf {
-		return false, federation.Refuse(ev, federation.PolicyDenied, "the recipient takes no messages from you")
+		return false, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	}
-	known := slices.ContainsFunc(g.said, func(each federation.Event) bool { return each.ID == ev.ID })
+	known := slices.ContainsFunc(g.said, func(each federation.Text) bool { return each.ID == t.ID })
 	if !known {
-		g.said = append(g.said, ev)
+		g.said = append(g.said, t)
 	}
 	return known, nil
 }
 
 // text returns private text of one person to another, as the home of the first one keeps it.
-func text(t *testing.T, n int, from, to, body string) federation.Delivery {
+func text(t *testing.T, n int, from, to, body string) federation.Text {
 	t.Helper()
-	ev := federation.Event{
-		ID: federationtest.ID(n), Verb: federation.Message, For: keyOf(from).DID, To: keyOf(to).DID, Note: body, ReplyTo: federationtest.ID(99).String(),
-		Handoff: federation.Conversation(keyOf(from).DID, keyOf(to).DID), Venue: federation.PrivateVenue(keyOf(from).DID, keyOf(to).DID),
-		Provenance: federation.Vouched, Arrival: federation.Arrival{Network: "rest", Link: "rest", Name: from, Received: time.Now()},
-		Evidence: &federation.Evidence{URL: "https://a.test/evidence/1"},
-	}
 	key := keyOf("kept for " + from)
-	ev.From = key.DID
-	ev, err := signing.SealMessage(t.Context(), key, ev)
+	sealed, err := signing.SealText(t.Context(), key, federation.Text{
+		ID: federationtest.ID(n), From: key.DID, Author: keyOf(from).DID, To: keyOf(to).DID, Body: body, About: federationtest.ID(99),
+		Order: federation.Conversation(keyOf(from).DID, keyOf(to).DID), Venue: federation.PrivateVenue(keyOf(from).DID, keyOf(to).DID),
+		Arrival:  federation.Arrival{Network: "rest", Link: "rest", Name: from, Received: time.Now()},
+		Evidence: &federation.Evidence{URL: "https://a.test/evidence/1"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return federation.Delivery{Entry: federation.Entry{Event: ev, State: federation.MessageState, Filed: time.Now()}, View: federation.MessageView(ev)}
+	return sealed
 }
 
 func TestTextGoesToTheHomeOfItsRecipientOnce(t *testing.T) {
@@ -61,18 +59,18 @@ func TestTextGoesToTheHomeOfItsRecipientOnce(t *testing.T) {
 	a, b := all[0], all[1]
 	a.run(b)
 	a.lose = 1 // the answer; the text arrives
-	d := text(t, 1, "alice", "bob", "hello\n\"bob\"")
-	if err := a.peers["b.test"].Deliver(t.Context(), d); !errors.As(err, new(*federation.UnavailableError)) {
+	sent := text(t, 1, "alice", "bob", "hello\n\"bob\"")
+	if err := a.peers["b.test"].DeliverText(t.Context(), sent); !errors.As(err, new(*federation.UnavailableError)) {
 		t.Fatalf("a lost answer: %v", err)
 	}
 	for range 2 { // as from an outbox, until there is a receipt
-		await(t, func() bool { return a.peers["b.test"].Deliver(t.Context(), d) == nil })
+		await(t, func() bool { return a.peers["b.test"].DeliverText(t.Context(), sent) == nil })
 	}
 	if len(b.said) != 1 {
 		t.Fatalf("b.test has the text %d times", len(b.said))
 	}
-	got, want := b.said[0], d.Entry.Event
-	if got.Note != want.Note || got.For != want.For || got.To != want.To || got.About() != want.About() || got.Handoff != want.Handoff ||
+	got, want := b.said[0], sent
+	if got.Body != want.Body || got.Author != want.Author || got.To != want.To || got.About != want.About || got.Order != want.Order ||
 		got.Signature.Document != want.Signature.Document || got.Arrival.Name != "alice" || got.Arrival.Home != "a.test" || got.Arrival.Link != "a.test" {
 		t.Errorf("b.test has %+v, want %+v", got, want)
 	}
@@ -83,10 +81,10 @@ func TestTextIsRefusedByTheHomeOfItsRecipient(t *testing.T) {
 	a, b := all[0], all[1]
 	a.run(b)
 	forged := text(t, 3, "alice", "bob", "hello")
-	forged.Entry.Event.Signature.Text = text(t, 3, "alice", "bob", "other").Entry.Event.Signature.Text
+	forged.Signature.Text = text(t, 3, "alice", "bob", "other").Signature.Text
 	for _, tt := range []struct {
 		name string
-		d    federation.Delivery
+		text federation.Text
 		deaf bool
 		want federation.RefusalCode
 	}{
@@ -97,7 +95,7 @@ func TestTextIsRefusedByTheHomeOfItsRecipient(t *testing.T) {
 		b.mu.Lock()
 		b.deaf = tt.deaf
 		b.mu.Unlock()
-		err := a.peers["b.test"].Deliver(t.Context(), tt.d)
+		err := a.peers["b.test"].DeliverText(t.Context(), tt.text)
 		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}
@@ -111,7 +109,7 @@ func TestAHomeThatKnowsNoTextRefusesIt(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	a.run(b)
-	if err := a.peers["b.test"].Deliver(t.Context(), text(t, 1, "alice", "bob", "hello")); err != nil {
+	if err := a.peers["b.test"].DeliverText(t.Context(), text(t, 1, "alice", "bob", "hello")); err != nil {
 		t.Fatal(err)
 	}
 	var sent struct {
@@ -128,7 +126,7 @@ func TestAHomeThatKnowsNoTextRefusesIt(t *testing.T) {
 	b.mu.Lock()
 	b.unaware = true
 	b.mu.Unlock()
-	err = a.peers["b.test"].Deliver(t.Context(), text(t, 2, "alice", "bob", "hello"))
+	err = a.peers["b.test"].DeliverText(t.Context(), text(t, 2, "alice", "bob", "hello"))
 	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.UnknownVerb || !strings.Contains(refused.Detail, "not supported") {
 		t.Errorf("the sender is told %v", err)
 	}

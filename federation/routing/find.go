@@ -37,14 +37,11 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 		if err != nil {
 			return err
 		}
-		if ev := d.Entry.Event; ev.IsMessage() && did == ev.To && home == l.home {
-			return federation.Refuse(ev, federation.InvalidTarget, "the recipient is at this home now: write again")
-		}
 		if done[home] {
 			continue
 		}
 		if l.lost(home) {
-			return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
+			return noRoute(did, home)
 		}
 		if err := l.peers.Deliver(ctx, home, d); err != nil {
 			return err
@@ -52,6 +49,25 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 		done[home] = true
 	}
 	return nil
+}
+
+// DeliverText sends text of the outbox [Unrouted] to the mailbox home of its recipient, as Deliver
+// sends a step. A recipient that is at this home by now is a [*federation.RefusalError].
+func (l *Locator) DeliverText(ctx context.Context, t federation.Text, now time.Time) error {
+	home, err := l.find(ctx, t.To, now)
+	switch {
+	case err != nil:
+		return err
+	case home == l.home:
+		return t.Refuse(federation.InvalidTarget, "the recipient is at this home now: write again")
+	case l.lost(home):
+		return noRoute(t.To, home)
+	}
+	return l.peers.DeliverText(ctx, home, t)
+}
+
+func noRoute(did federation.DID, home federation.HomeID) error {
+	return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 }
 
 // find returns the mailbox home of a DID. Where no location is known, or its route is lost, it

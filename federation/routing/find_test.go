@@ -125,8 +125,7 @@ func TestAnUnroutedMessageToADIDThatIsHereNowIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.agents[alice], w.agents[bob] = true, true
-	ev := federation.Event{ID: eventID(1), From: alice, For: alice, To: bob, Verb: federation.Message}
-	err := w.locator().Deliver(t.Context(), federation.Delivery{Entry: federation.Entry{Event: ev}, View: federation.MessageView(ev)}, now)
+	err := w.locator().DeliverText(t.Context(), federation.Text{ID: eventID(1), From: alice, Author: alice, To: bob}, now)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InvalidTarget || len(w.sent) != 0 {
 		t.Errorf("sent to %v, %v", w.sent, err)
 	}

@@ -192,15 +192,15 @@ func (l *Locator) alone() bool {
 	return true
 }
 
-// LocalName returns a step of another home with the name of its signer there. It drops that name for
-// a signer that was seen here, which keeps its local name.
-func (l *Locator) LocalName(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	at := Address{MailboxLocation: federation.MailboxLocation{DID: ev.Actor()}}
+// LocalName returns the name that a DID has at another home, "" for a DID that was seen here, which
+// keeps its local name.
+func (l *Locator) LocalName(ctx context.Context, did federation.DID, name string) (string, error) {
+	at := Address{MailboxLocation: federation.MailboxLocation{DID: did}}
 	err := l.see(ctx, &at)
 	if at.Home == l.home {
-		ev.Arrival.Name = ""
+		name = ""
 	}
-	return ev, err
+	return name, err
 }
 
 // maxKept bounds the keys between a DID and its owner, because a gateway may keep a key for the DID
@@ -263,16 +263,15 @@ func (o Owners) Owner(ctx context.Context, did federation.DID) (federation.DID, 
 	return did, nil
 }
 
-// LearnFromStep notes that a home sent a step: the mailbox of the signer is there, unless another
+// LearnFromStep notes that a home sent a step, or text, of a DID: its mailbox is there, unless another
 // location is known. A signed step also overrules an earlier login here, and the claim of another home
 // to have the mailbox, which is an offence of that home. The log has a location that cannot be
 // kept; the next step teaches it again.
-func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
-	did := ev.Actor()
+func (l *Locator) LearnFromStep(ctx context.Context, did federation.DID, by federation.Provenance, home federation.HomeID, now time.Time) {
 	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
 	weak := kept.Source == federation.LocatedByAnswer || kept.Source == federation.LocatedByLogin
-	if err != nil || !weak || kept.Home == home || ev.Provenance != federation.Signed {
+	if err != nil || !weak || kept.Home == home || by != federation.Signed {
 		l.learn(ctx, did, home, federation.LocatedByStep, now)
 		return
 	}

@@ -131,7 +131,6 @@ func TestAHomeSpeaksForItsOwnMailboxesAndForUnknownOnes(t *testing.T) {
 
 func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 	t.Parallel()
-	step := federation.Event{From: bob, Provenance: federation.Signed}
 	for name, test := range map[string]struct {
 		kept       federation.MailboxLocation
 		provenance federation.Provenance
@@ -147,8 +146,7 @@ func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 		if test.kept.DID = bob; test.kept.Home != "" {
 			w.locations[bob] = test.kept
 		}
-		step.Provenance = test.provenance
-		w.locator().LearnFromStep(t.Context(), step, "b.test", now)
+		w.locator().LearnFromStep(t.Context(), bob, test.provenance, "b.test", now)
 		if got := w.locations[bob].Home; got != test.want || len(w.offences) != test.offences {
 			t.Errorf("%s: bob is at %q, offences of %v", name, got, w.offences)
 		}
@@ -158,13 +156,12 @@ func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 func TestASignerWhoIsHereKeepsTheNameOfHere(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	ev := federation.Event{From: bob, Arrival: federation.Arrival{Name: "bobby"}}
-	if got, err := w.locator().LocalName(t.Context(), ev); err != nil || got.Arrival.Name != "bobby" {
-		t.Errorf("a stranger is called %q (%v)", got.Arrival.Name, err)
+	if got, err := w.locator().LocalName(t.Context(), bob, "bobby"); err != nil || got != "bobby" {
+		t.Errorf("a stranger is called %q (%v)", got, err)
 	}
 	w.bindings[bob] = federation.Binding{DID: bob, Link: "lab", Seen: now}
-	if got, err := w.locator().LocalName(t.Context(), ev); err != nil || got.Arrival.Name != "" {
-		t.Errorf("a user of this home is called %q (%v)", got.Arrival.Name, err)
+	if got, err := w.locator().LocalName(t.Context(), bob, "bobby"); err != nil || got != "" {
+		t.Errorf("a user of this home is called %q (%v)", got, err)
 	}
 }
 

@@ -157,7 +157,9 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 			}
 		}
 		last = page[len(page)-1].Row
-		addressed := slices.DeleteFunc(page, func(d federation.Delivery) bool { return d.View.Offeree == "" && d.View.Assignee == "" })
+		addressed := slices.DeleteFunc(page, func(d federation.Delivery) bool {
+			return d.Entry.Text == nil && d.View.Offeree == "" && d.View.Assignee == ""
+		})
 		if len(addressed) == 0 {
 			continue
 		}
@@ -177,7 +179,11 @@ func (l *Locator) rerouteOutbox(ctx context.Context, name string) (moved int, er
 // deliveries is located there, or the DID of a party is below the name of the home.
 func (l *Locator) wasHome(ctx context.Context, name string, page []federation.Delivery) (bool, error) {
 	for _, d := range page {
-		for _, did := range d.View.Others("") {
+		dids := d.View.Others("")
+		if text := d.Entry.Text; text != nil {
+			dids = []federation.DID{text.Author, text.To}
+		}
+		for _, did := range dids {
 			at, err := l.Locate(ctx, did)
 			if err != nil {
 				return false, err

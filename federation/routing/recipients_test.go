@@ -101,7 +101,7 @@ func TestAStepForALostRouteGoesWhereItsRecipientIsSeenNext(t *testing.T) {
 	}{
 		"here": {func(_ *world, l *routing.Locator) { l.LearnFromLogin(context.Background(), bob, now.Add(time.Hour)) }, nil},
 		"by a step from c": {func(_ *world, l *routing.Locator) {
-			l.LearnFromStep(context.Background(), federation.Event{From: bob, Provenance: federation.Signed}, "c.test", now.Add(time.Hour))
+			l.LearnFromStep(context.Background(), bob, federation.Signed, "c.test", now.Add(time.Hour))
 		}, []federation.HomeID{"c.test"}},
 		"by c, which says so": {func(w *world, _ *routing.Locator) { w.housed["c.test"] = true }, []federation.HomeID{"c.test"}},
 	} {

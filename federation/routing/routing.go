@@ -95,6 +95,8 @@ type Peers interface {
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
+	// DeliverText sends private text to a home, as Deliver sends a step.
+	DeliverText(ctx context.Context, home federation.HomeID, t federation.Text) error
 	// ReportOffence notes that a home signed a claim that this gateway does not believe.
 	ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string)
 }

@@ -152,6 +152,11 @@ func (w *world) Deliver(_ context.Context, home federation.HomeID, d federation.
 	return nil
 }
 
+func (w *world) DeliverText(_ context.Context, home federation.HomeID, _ federation.Text) error {
+	w.sent = append(w.sent, home)
+	return nil
+}
+
 func (w *world) ReportOffence(_ context.Context, home federation.HomeID, kind federation.OffenceKind, _ string) {
 	if kind == federation.OffenceMailbox {
 		w.offences = append(w.offences, home)

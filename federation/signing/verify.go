@@ -121,13 +121,6 @@ func verified(key ed25519.PublicKey, document, sig []byte) bool {
 // key of a did:key, which didKey returns, else the key in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	key := filedKey{ev, didKey}
-	if ev.IsMessage() {
-		keys, err := key.Keys(ctx, federation.KeyQuery{DID: ev.From})
-		if err != nil {
-			return err
-		}
-		return verifyMessage(ev, keys[0])
-	}
 	again, _, err := Verify(ctx, key, ev)
 	switch {
 	case err != nil:

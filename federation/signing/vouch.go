@@ -67,11 +67,10 @@ type Original struct {
 // SHA-256.
 const EvidencePath federation.URLPath = "/evidence"
 
-// OriginalOf returns a signed step as the original of a rendition.
-func OriginalOf(ev federation.Event) Original {
+// OriginalOf returns a signed step, or text, as the original of a rendition.
+func OriginalOf(signed federation.Signature, at federation.Arrival) Original {
 	return Original{
-		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
-		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,
+		Network: at.Network, Received: at.Received, Document: signed.Document, Signature: signed.Text, KeyID: signed.KeyID, Key: signed.Key,
 	}
 }
 
@@ -139,36 +138,35 @@ func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key feder
 	return base64.RawURLEncoding.EncodeToString(signature[:capabilityBytes]), nil
 }
 
-// SealMessage returns a message that the gateway signs with the key that it keeps for its
-// sender. The document has the message's fields and its ID. The evidence counts for this
-// message alone: a sender may write the same line twice.
-func SealMessage(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
-	document, err := messageDocument(ev)
+// SealText returns a text that the gateway signs with the key that it keeps for the author. The
+// evidence counts for this text alone: an author may write the same line twice.
+func SealText(ctx context.Context, key federation.SigningKey, t federation.Text) (federation.Text, error) {
+	document, err := textDocument(t)
 	if err != nil {
-		return ev, fmt.Errorf("write message %s: %w", ev.ID, err)
+		return t, fmt.Errorf("write text %s: %w", t.ID, err)
 	}
 	sig, err := key.Sign(ctx, []byte(document))
 	if err != nil {
-		return ev, fmt.Errorf("sign message %s: %w", ev.ID, err)
+		return t, fmt.Errorf("sign text %s: %w", t.ID, err)
 	}
 	kid := federation.KeyID(key.Public)
-	ev.Signature = federation.Signature{KeyID: kid, Bytes: sig, Document: document, Key: key.Public, Text: inTag().Write(kid, sig)}
-	if ev.Evidence != nil {
-		evidence := *ev.Evidence
-		evidence.Source = sha256.Sum256(slices.Concat(evidence.Source[:], ev.ID[:]))
-		ev.Evidence = &evidence
+	t.Signature = federation.Signature{KeyID: kid, Bytes: sig, Document: document, Key: key.Public, Text: inTag().Write(kid, sig)}
+	if t.Evidence != nil {
+		evidence := *t.Evidence
+		evidence.Source = sha256.Sum256(slices.Concat(evidence.Source[:], t.ID[:]))
+		t.Evidence = &evidence
 	}
-	return ev, nil
+	return t, nil
 }
 
-// messageDocument returns the canonical JSON of what a message says.
-func messageDocument(ev federation.Event) (string, error) {
-	members := maps.Clone(ev.Fields)
+// textDocument returns the canonical JSON of a text.
+func textDocument(t federation.Text) (string, error) {
+	members := maps.Clone(t.Fields)
 	if members == nil {
 		members = map[string]string{}
 	}
-	members["message"], members["from"], members["for"], members["to"] = ev.ID.String(), string(ev.From), string(ev.For), string(ev.To)
-	members["text"], members["about"] = ev.Note, ev.ReplyTo
+	members["message"], members["from"], members["for"], members["to"] = t.ID.String(), string(t.From), string(t.Author), string(t.To)
+	members["text"], members["about"] = t.Body, t.About.String()
 	text, err := json.Marshal(members)
 	if err != nil {
 		return "", err
@@ -177,55 +175,64 @@ func messageDocument(ev federation.Event) (string, error) {
 	return string(canonical), err
 }
 
-// ReadMessage returns the message of a document that [SealMessage] made, with the signature as
+// ReadText returns the private text of a document that [SealText] made, with the signature as
 // [federation.Signature] has its text. The function didKey returns the key of a did:key. The error is
 // a [*federation.RefusalError], also for a signature that the key of From did not make.
-func ReadMessage(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Event, error) {
+func ReadText(document, signature string, didKey func(federation.DID) (ed25519.PublicKey, error)) (federation.Text, error) {
 	var members map[string]string
 	err := federation.ExactJSON([]byte(document))
 	if err == nil {
 		err = federation.DecodeJSON([]byte(document), &members)
 	}
 	if err != nil {
-		return federation.Event{}, &federation.RefusalError{Code: federation.InvalidTag, Detail: "the message cannot be read"}
+		return federation.Text{}, &federation.RefusalError{Code: federation.InvalidTag, Detail: "the message cannot be read"}
 	}
-	ev := federation.Event{
-		Verb: federation.Message, Kind: federation.Kind(federation.Message), From: federation.DID(members["from"]), For: federation.DID(members["for"]),
-		To: federation.DID(members["to"]), Note: members["text"], ReplyTo: members["about"], Provenance: federation.Vouched,
+	t := federation.Text{
+		From: federation.DID(members["from"]), Author: federation.DID(members["for"]), To: federation.DID(members["to"]), Body: members["text"],
 	}
-	if ev.ID, err = federation.ParseEventID(members["message"]); err != nil {
-		return ev, federation.Refuse(ev, federation.InvalidEventID, "want a ULID in upper case")
+	if t.ID, err = federation.ParseEventID(members["message"]); err != nil {
+		return t, t.Refuse(federation.InvalidEventID, "want a ULID in upper case")
 	}
-	for _, did := range []federation.DID{ev.From, ev.For, ev.To} {
+	for _, did := range []federation.DID{t.From, t.Author, t.To} {
 		if _, err := federation.ParseDID(string(did)); err != nil {
-			return ev, federation.Refuse(ev, federation.InvalidTarget, err.Error())
+			return t, t.Refuse(federation.InvalidTarget, err.Error())
 		}
 	}
-	ev.Handoff, ev.Venue = federation.Conversation(ev.For, ev.To), federation.PrivateVenue(ev.For, ev.To)
+	t.About, _ = federation.ParseEventID(members["about"]) // zero for none
+	t.Order, t.Venue = federation.Conversation(t.Author, t.To), federation.PrivateVenue(t.Author, t.To)
 	for _, name := range []string{"message", "from", "for", "to", "text", "about"} {
 		delete(members, name)
 	}
-	ev.Fields = members
+	t.Fields = members
 	kid, sig, ours := parse(signature)
-	key, err := didKey(ev.From)
-	ev.Signature = federation.Signature{KeyID: kid, Bytes: sig, Document: document, Key: key, Text: signature}
-	if err != nil || !ours || verifyMessage(ev, key) != nil {
-		return ev, federation.Refuse(ev, federation.SignatureInvalid, "")
+	key, err := didKey(t.From)
+	t.Signature = federation.Signature{KeyID: kid, Bytes: sig, Document: document, Key: key, Text: signature}
+	if err != nil || !ours || verifyText(t, key) != nil {
+		return t, t.Refuse(federation.SignatureInvalid, "")
 	}
-	return ev, nil
+	return t, nil
 }
 
-// errMessage says that a message is not as it was signed.
-var errMessage = errors.New("signing: the message is not what was signed")
+// errText says that a text is not as it was signed.
+var errText = errors.New("signing: the text is not what was signed")
 
-// verifyMessage returns nil for a message that is as [SealMessage] signed it with a key.
-func verifyMessage(ev federation.Event, key ed25519.PublicKey) error {
-	document, err := messageDocument(ev)
+// VerifyText returns nil for a filed text that is as [SealText] signed it. The key is that of
+// [VerifyAgain].
+func VerifyText(t federation.Text, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
+	key, err := didKey(t.From)
+	if err != nil {
+		key = t.Signature.Key
+	}
+	return verifyText(t, key)
+}
+
+func verifyText(t federation.Text, key ed25519.PublicKey) error {
+	document, err := textDocument(t)
 	if err != nil {
 		return err
 	}
-	if document != ev.Signature.Document || !verified(key, []byte(document), ev.Signature.Bytes) {
-		return errMessage
+	if document != t.Signature.Document || !verified(key, []byte(document), t.Signature.Bytes) {
+		return errText
 	}
 	return nil
 }

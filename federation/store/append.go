@@ -121,7 +121,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	if err := f.rule(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
-	if err := f.fileArrivals(ctx, q); err != nil {
+	if err := f.fileArrivals(ctx, q, federation.RankOf(ev, f.View)); err != nil {
 		return federation.Entry{}, err
 	}
 	if err := handoffs.ClaimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
@@ -195,7 +195,7 @@ func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 
 // fileArrivals puts the step into the inboxes, and with its receipt into the outboxes. See
 // askBefore for the comparison of signers.
-func (f filing) fileArrivals(ctx context.Context, q engine.Tx) error {
+func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.Rank) error {
 	for _, did := range f.Inboxes {
 		err := q.Put(ctx, `INSERT INTO inbox (did, event, waiting, number)
 			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE id = ?4 AND signer || '' = ?3`,
@@ -204,23 +204,23 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx) error {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
-	if err := f.deliver(ctx, q, f.Event); err != nil || f.Receipt == nil {
+	if err := f.deliver(ctx, q, f.Event, rank); err != nil || f.Receipt == nil {
 		return err
 	}
 	if err := f.insert(ctx, q, *f.Receipt, f.receipt, place{}); err != nil {
 		return fmt.Errorf("insert receipt: %w", err)
 	}
-	return f.deliver(ctx, q, *f.Receipt)
+	return f.deliver(ctx, q, *f.Receipt, federation.RankOf(*f.Receipt, f.View))
 }
 
-func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event) error {
+func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, rank federation.Rank) error {
 	for _, link := range f.Links {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
 		err := outboxes.Put(ctx, q, outboxes.Row{
-			Link: link, Signer: string(ev.From), ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: federation.RankOf(ev, f.View), Filed: engine.Stamp(f.Filed),
+			Link: link, Signer: string(ev.From), ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: rank, Filed: engine.Stamp(f.Filed),
 		})
 		if err != nil {
 			return fmt.Errorf("write outbox: %w", err)

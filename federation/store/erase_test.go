@@ -41,10 +41,10 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	receipt := federationtest.Confirm(3, step)
 	declined.Links, declined.Receipt = []string{"oftc"}, &receipt
 	private := said(5, ada, bob, "oftc", ev.Handoff)
-	private.Event.Note = marker
-	private.Event.Signature.Document = marker
+	private.Text.Body = marker
+	private.Text.Signature.Document = marker
 	about := said(6, "did:web:amy.example", "did:web:ben.example", "", ev.Handoff)
-	about.Event.Note = marker
+	about.Text.Body = marker
 	unrelated := federationtest.File(federationtest.Offer(7, ada, "did:web:ben.example"), federation.View{})
 	posted := federationtest.Message(8, "scout", "judge")
 	posted.Envelope, posted.Handoff = []byte(`{"body":"`+marker+`"}`), ev.Handoff
@@ -56,8 +56,8 @@ func plant(t *testing.T, record *registry.Record) (mine, other federation.Handof
 	_, kept := record.KeepBlob(ctx, blob, ev.Handoff, 0)
 	_, first := record.Append(ctx, opened)
 	_, second := record.Append(ctx, declined)
-	_, _, third := record.FileMessage(ctx, private)
-	_, _, fourth := record.FileMessage(ctx, about)
+	_, _, third := record.FileText(ctx, private)
+	_, _, fourth := record.FileText(ctx, about)
 	_, fifth := record.Append(ctx, unrelated)
 	_, sixth := record.Post(ctx, agents.Posting{Message: posted})
 	_, seventh := record.Post(ctx, agents.Posting{Message: relayed, Relay: &relay})

@@ -12,27 +12,31 @@ import (
 	"baton/federation/store/handoffs"
 )
 
-// FileMessage files a message in one transaction with its entry in the recipient's inbox, its
-// pending deliveries and its effects. It returns the entry that the message has, and whether
-// the message was on file before: a repeated one changes nothing.
-func (s *Record) FileMessage(ctx context.Context, m federation.MessageFiling) (entry federation.Entry, known bool, err error) {
-	ready := filing{Filing: m.Filing, record: s}
-	if ready.step, err = handoffs.Prepare(m.Event); err != nil {
-		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
+// FileText files a text in one transaction with its entry in the recipient's inbox, its pending
+// deliveries and its effects. It returns the text that is on file, and whether it was there before:
+// a repeated one changes nothing.
+func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed federation.Text, known bool, err error) {
+	ready := filing{record: s, Filing: federation.Filing{
+		Fanout: f.Fanout, Event: f.Text.Row(), View: federation.View{ID: f.Text.Order, State: handoffs.TextState},
+		Inboxes: f.Inboxes, Filed: f.Filed, Newcomer: f.Newcomer,
+	}}
+	if ready.step, err = handoffs.Prepare(ready.Event); err != nil {
+		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
+	var entry federation.Entry
 	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var err error
-		entry, err = handoffs.FindStep(ctx, q, m.Event.From, m.Event.ID, ready.step.Digest)
+		entry, err = handoffs.FindStep(ctx, q, f.Text.From, f.Text.ID, ready.step.Digest)
 		if known = err == nil; known || !errors.Is(err, federation.ErrNotFound) {
 			return err
 		}
 		entry = ready.entry()
-		return ready.fileMessage(ctx, q, m.Contact)
+		return ready.fileText(ctx, q, f)
 	})
 	if err != nil {
-		return federation.Entry{}, false, fmt.Errorf("file message %s: %w", m.Event.ID, err)
+		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
-	return entry, known, nil
+	return *federation.TextOf(entry.Row()), known, nil
 }
 
 // HasSpace reports whether fewer than most deliveries of one order wait for a link; 0 is any
@@ -50,24 +54,23 @@ func (s *Record) HasSpace(ctx context.Context, link string, order federation.Han
 	return waiting < most, nil
 }
 
-// fileMessage writes a message and everything that goes with it.
-func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation.Contact) error {
-	ev := f.Event
-	if err := f.insert(ctx, q, ev, f.step, place{}); err != nil {
-		return fmt.Errorf("insert message: %w", err)
+// fileText writes a text and everything that goes with it.
+func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFiling) error {
+	if err := f.insert(ctx, q, f.Event, f.step, place{}); err != nil {
+		return fmt.Errorf("insert text: %w", err)
 	}
-	if err := f.fileArrivals(ctx, q); err != nil {
+	if err := f.fileArrivals(ctx, q, federation.RankMessage); err != nil {
 		return err
 	}
-	if about := ev.About(); !about.IsZero() {
+	if t := of.Text; !t.About.IsZero() {
 		err := q.Put(ctx, `INSERT INTO mention (handoff, event) SELECT ?1, e.seq FROM event e WHERE e.id = ?2 AND e.signer || '' = ?3`,
-			about.String(), ev.ID.String(), ev.From)
+			t.About.String(), t.ID.String(), t.From)
 		if err != nil {
 			return fmt.Errorf("note mention: %w", err)
 		}
 	}
-	if contact.State != "" {
-		if err := introduce(ctx, q, contact, f.Filed); err != nil {
+	if of.Contact.State != "" {
+		if err := introduce(ctx, q, of.Contact, f.Filed); err != nil {
 			return err
 		}
 	}
@@ -82,19 +85,20 @@ func (f filing) fileMessage(ctx context.Context, q engine.Tx, contact federation
 	return f.remember(ctx, q)
 }
 
-// MessagesAbout returns up to limit messages that name a handoff, oldest first.
-func (s *Record) MessagesAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Entry, error) {
-	scan := func(row engine.Scanner) (federation.Entry, error) {
+// TextAbout returns up to limit texts that name a handoff, oldest first.
+func (s *Record) TextAbout(ctx context.Context, id federation.HandoffID, limit int) ([]federation.Text, error) {
+	scan := func(row engine.Scanner) (federation.Text, error) {
 		var e handoffs.EntryScan
 		if err := row.Scan(e.Dest()...); err != nil {
-			return federation.Entry{}, err
+			return federation.Text{}, err
 		}
-		return e.Read()
+		entry, err := e.Read()
+		return *federation.TextOf(entry.Row()), err
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+handoffs.EntryColumns+` FROM mention m JOIN event e ON e.seq = m.event
 		WHERE m.handoff = ? ORDER BY m.event`+engine.AtMost, id.String(), max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read messages about %s: %w", id, err)
+		return nil, fmt.Errorf("read text about %s: %w", id, err)
 	}
 	return found, nil
 }
@@ -181,16 +185,16 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 // WithMessageID returns the step or the message whose own ID, or the ID on its network, is
 // messageID, or begins it before a dot: lines of one message differ behind the dot. It returns
 // [federation.ErrNotFound] where there is none.
-func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Event, error) {
+func (s *Record) WithMessageID(ctx context.Context, messageID string) (federation.Entry, error) {
 	own, _, _ := strings.Cut(messageID, ".")
 	if id, err := federation.ParseEventID(own); err == nil {
 		own = id.String()
 	}
-	var body []byte
-	err := s.db.Reads().Row(ctx, `SELECT body FROM (SELECT 0 AS given, seq, body FROM event WHERE id = ?1 UNION ALL SELECT 1, seq, body FROM event WHERE message = ?2) AS found
-		ORDER BY given, seq LIMIT 1`, []any{own, messageID}, &body)
+	var e handoffs.EntryScan
+	err := s.db.Reads().Row(ctx, `SELECT `+handoffs.EntryColumns+` FROM (SELECT 0 AS given, * FROM event WHERE id = ?1 UNION ALL SELECT 1, * FROM event WHERE message = ?2) AS e
+		ORDER BY given, seq LIMIT 1`, []any{own, messageID}, e.Dest()...)
 	if err != nil {
-		return federation.Event{}, fmt.Errorf("read message %s: %w", messageID, err)
+		return federation.Entry{}, fmt.Errorf("read message %s: %w", messageID, err)
 	}
-	return handoffs.DecodeEvent(body)
+	return e.Read()
 }

@@ -24,10 +24,10 @@ func TestAMessageThatWasReadStaysSo(t *testing.T) {
 	record := open(t, dir, prometheus.NewRegistry())
 	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
 	m := said(1, amy, ben, "lab", federation.EventID{})
-	if _, _, err := record.FileMessage(t.Context(), m); err != nil {
+	if _, _, err := record.FileText(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if err := record.Read(t.Context(), ben, []federation.EventID{m.Event.ID}, federationtest.At(5)); err != nil {
+	if err := record.Read(t.Context(), ben, []federation.EventID{m.Text.ID}, federationtest.At(5)); err != nil {
 		t.Fatal(err)
 	}
 	owed, err := record.Outbox(t.Context(), "lab", 0, 1)
@@ -77,7 +77,7 @@ func TestContactsAreBounded(t *testing.T) {
 	}
 	m := said(1, "did:web:new.example", ben, "", federationtest.ID(99))
 	m.Contact = federation.Contact{Person: ben, Sender: "did:web:new.example", State: federation.ContactIntroduced}
-	if _, _, err := record.FileMessage(t.Context(), m); err != nil {
+	if _, _, err := record.FileText(t.Context(), m); err != nil {
 		t.Errorf("a message of one stranger more: %v", err)
 	}
 	if state, err := record.Contact(t.Context(), ben, "did:web:new.example"); state != federation.ContactUnknown || err != nil {
@@ -86,14 +86,13 @@ func TestContactsAreBounded(t *testing.T) {
 }
 
 // said returns a message as the gateway files it.
-func said(n int, from, to federation.DID, link string, about federation.HandoffID) federation.MessageFiling {
-	ev := federation.Event{
-		ID: federationtest.ID(n), Handoff: federation.Conversation(from, to), Verb: federation.Message, From: from, To: to,
-		Venue: federation.PrivateVenue(from, to), Note: "text " + federationtest.ID(n).String(), ReplyTo: about.String(), Provenance: federation.Vouched,
+func said(n int, from, to federation.DID, link string, about federation.HandoffID) federation.TextFiling {
+	body := "text " + federationtest.ID(n).String()
+	f := federation.TextFiling{Inboxes: []federation.DID{to}, Filed: federationtest.At(n), Text: federation.Text{
+		ID: federationtest.ID(n), Order: federation.Conversation(from, to), From: from, Author: from, To: to,
+		Venue: federation.PrivateVenue(from, to), Body: body, About: about, Signature: federation.Signature{Document: body},
 		Arrival: federation.Arrival{Network: "rest", Link: "rest", ReadsInbox: true, Received: federationtest.At(n), Place: federation.Place{Link: link, Venue: "bob"}},
-	}
-	ev.Signature.Document = ev.Note
-	f := federation.MessageFiling{Filing: federation.Filing{Event: ev, View: federation.MessageView(ev), Inboxes: []federation.DID{to}, Filed: federationtest.At(n)}}
+	}}
 	if link != "" {
 		f.Links = []string{link}
 	}
@@ -113,31 +112,36 @@ func messages(t *testing.T, record *registry.Record) {
 		}
 		m := said(n, amy, ben, link, about)
 		for _, want := range []bool{false, true} { // the second one is a repetition
-			entry, known, err := record.FileMessage(ctx, m)
-			if err != nil || known != want || entry.Event.ID != m.Event.ID {
-				t.Fatalf("FileMessage %d: %v, %t, %v; want known %t", n, entry.Event.ID, known, err, want)
+			filed, known, err := record.FileText(ctx, m)
+			if err != nil || known != want || filed.ID != m.Text.ID {
+				t.Fatalf("FileText %d: %v, %t, %v; want known %t", n, filed.ID, known, err, want)
 			}
 		}
 	}
-	texts := func(entries []federation.Entry, err error) (all []string) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			all = append(all, e.Event.Text())
-		}
-		return all
-	}
 	want := []string{"text " + federationtest.ID(1).String(), "text " + federationtest.ID(2).String(), "text " + federationtest.ID(3).String()}
-	if diff := cmp.Diff(want, texts(record.Replay(ctx, ben, "", 10))); diff != "" {
+	entries, err := record.Replay(ctx, ben, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inbox, named []string
+	for _, e := range entries {
+		inbox = append(inbox, e.Text.Body)
+	}
+	if diff := cmp.Diff(want, inbox); diff != "" {
 		t.Errorf("the inbox (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, texts(record.MessagesAbout(ctx, about, 10))); diff != "" {
-		t.Errorf("the messages about a handoff (-want +got):\n%s", diff)
+	found, err := record.TextAbout(ctx, about, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range found {
+		named = append(named, text.Body)
+	}
+	if diff := cmp.Diff(want, named); diff != "" {
+		t.Errorf("the text about a handoff (-want +got):\n%s", diff)
 	}
 	pending, err := record.PendingOf(ctx, "lab", federation.Conversation(amy, ben), 10)
-	if err != nil || len(pending) != 2 || pending[0].Broken != "" || pending[0].View.Offeree != ben || pending[0].Entry.Event.Text() != want[0] {
+	if err != nil || len(pending) != 2 || pending[0].Broken != "" || pending[0].Entry.Text.To != ben || pending[0].Entry.Text.Body != want[0] {
 		t.Fatalf("the outbox: %+v, %v", pending, err)
 	}
 	delivered(ctx, t, record, pending[0])
@@ -155,7 +159,7 @@ func delivered(ctx context.Context, t *testing.T, record *registry.Record, d fed
 	if n, err := record.HurryMessages(ctx, "lab", "did:web:other.example"); n != 0 || err != nil {
 		t.Errorf("HurryMessages of another DID: %d, %v", n, err)
 	}
-	if n, err := record.HurryMessages(ctx, "lab", d.Entry.Event.To); n != 1 || err != nil {
+	if n, err := record.HurryMessages(ctx, "lab", d.Entry.Text.To); n != 1 || err != nil {
 		t.Errorf("HurryMessages: %d, %v", n, err)
 	}
 	if due, err := record.Heads(ctx, "lab", federationtest.At(5), 10); len(due) != 1 || err != nil {
@@ -164,7 +168,7 @@ func delivered(ctx context.Context, t *testing.T, record *registry.Record, d fed
 	if err := record.Settle(ctx, "lab", []int64{d.Row}, federation.Settlement{Shown: true, At: federationtest.At(5)}); err != nil {
 		t.Fatal(err)
 	}
-	if entries, _, err := record.Waiting(ctx, d.Entry.Event.To); entries != 2 || err != nil {
+	if entries, _, err := record.Waiting(ctx, d.Entry.Text.To); entries != 2 || err != nil {
 		t.Errorf("%d entries wait after one was shown, %v; want 2", entries, err)
 	}
 }
@@ -206,7 +210,7 @@ func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, be
 	} {
 		c, m := federation.Contact{Person: ben, Sender: amy, State: step.state}, said(20+n, amy, ben, "", federation.HandoffID{})
 		if m.Contact = c; step.state == federation.ContactIntroduced {
-			if _, _, err := record.FileMessage(ctx, m); err != nil {
+			if _, _, err := record.FileText(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := record.SetContact(ctx, c, time.Unix(1, 0)); err != nil {
@@ -229,11 +233,11 @@ func decides(ctx context.Context, t *testing.T, record *registry.Record, amy, be
 }
 
 // chatLine returns text of a channel as the gateway files it.
-func chatLine(n int, about federation.HandoffID, links []string) federation.MessageFiling {
+func chatLine(n int, about federation.HandoffID, links []string) federation.TextFiling {
 	m := said(n, "did:web:gw.example", "", "", about)
-	m.Event.Handoff, m.Event.For, m.Event.Venue = federation.ChatOrder("lab", "#ops"), "did:web:amy.example", "#ops"
-	m.Event.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "amy", MessageID: "1LA~" + federationtest.ID(n).String(), Received: federationtest.At(n)}
-	m.View, m.Inboxes, m.Links = federation.MessageView(m.Event), nil, links
+	m.Text.Order, m.Text.Author, m.Text.Venue = federation.ChatOrder("lab", "#ops"), "did:web:amy.example", "#ops"
+	m.Text.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "amy", MessageID: "1LA~" + federationtest.ID(n).String(), Received: federationtest.At(n)}
+	m.Inboxes, m.Links = nil, links
 	return m
 }
 
@@ -245,8 +249,8 @@ func chat(t *testing.T, record *registry.Record) {
 	about := federationtest.ID(99)
 	for n := 1; n <= 3; n++ {
 		for _, want := range []bool{false, true} {
-			if _, known, err := record.FileMessage(ctx, chatLine(n, about, []string{"lib", "client"})); err != nil || known != want {
-				t.Fatalf("FileMessage %d: %t, %v; want known %t", n, known, err, want)
+			if _, known, err := record.FileText(ctx, chatLine(n, about, []string{"lib", "client"})); err != nil || known != want {
+				t.Fatalf("FileText %d: %t, %v; want known %t", n, known, err, want)
 			}
 		}
 	}
@@ -260,15 +264,16 @@ func chat(t *testing.T, record *registry.Record) {
 	}
 	second := federationtest.ID(2).String()
 	for _, id := range []string{second, second + ".1", second + ".line", "1LA~" + second} {
-		if ev, err := record.WithMessageID(ctx, id); err != nil || ev.ID != federationtest.ID(2) || ev.About() != about || !ev.IsChat() {
-			t.Errorf("WithMessageID %s: %v, %v", id, ev.ID, err)
+		e, err := record.WithMessageID(ctx, id)
+		if err != nil || e.Text == nil || e.Text.ID != federationtest.ID(2) || e.Text.About != about || !e.Text.InChannel() {
+			t.Errorf("WithMessageID %s: %+v, %v", id, e, err)
 		}
 	}
 	if _, err := record.WithMessageID(ctx, "1LA~9"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("WithMessageID of none: %v", err)
 	}
 	pending, err := record.PendingOf(ctx, "lib", order, 10)
-	if err != nil || len(pending) != 3 || pending[0].Entry.Event.ID != federationtest.ID(1) || pending[0].Entry.Event.Arrival.Name != "amy" {
+	if err != nil || len(pending) != 3 || pending[0].Entry.Text.ID != federationtest.ID(1) || pending[0].Entry.Text.Arrival.Name != "amy" {
 		t.Fatalf("the outbox: %+v, %v", pending, err)
 	}
 	if n, err := record.Delay(ctx, federationtest.At(50), federationtest.At(60), 10); n != 6 || err != nil {
@@ -278,15 +283,15 @@ func chat(t *testing.T, record *registry.Record) {
 		t.Errorf("ExpireMessages: %d, %v", n, err)
 	}
 	private := said(9, "did:web:amy.example", "did:web:ben.example", "", federation.HandoffID{})
-	if _, _, err := record.FileMessage(ctx, private); err != nil {
+	if _, _, err := record.FileText(ctx, private); err != nil {
 		t.Fatal(err)
 	}
 	plain := chatLine(8, federation.HandoffID{}, nil)
-	if _, _, err := record.FileMessage(ctx, plain); err != nil {
+	if _, _, err := record.FileText(ctx, plain); err != nil {
 		t.Fatal(err)
 	}
 	newest := chatLine(10, federation.HandoffID{}, nil)
-	if _, _, err := record.FileMessage(ctx, newest); err != nil {
+	if _, _, err := record.FileText(ctx, newest); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := record.PruneChat(ctx, federationtest.At(50), 10); n != 1 || err != nil { // the others name a handoff, are private or the newest

@@ -71,7 +71,7 @@ func payloadType(ev federation.Event) string {
 		return typeAck
 	case federation.Progress, federation.Complete, federation.Fail:
 		return typeResult
-	case federation.Cancel, federation.Expire, federation.Confirm, federation.Message:
+	case federation.Cancel, federation.Expire, federation.Confirm:
 	}
 	return TypeHandoff
 }
@@ -98,7 +98,7 @@ func writeData(data map[string]any, s translate.Step, o Out) []federation.Loss {
 		data["requestId"], data["status"], data["result"] = o.OfferMessage, statusCompleted, noted(ev.Note)
 	case federation.Fail:
 		data["requestId"], data["status"], data["error"] = o.OfferMessage, statusFailed, ev.Note
-	case federation.Cancel, federation.Expire, federation.Confirm, federation.Message:
+	case federation.Cancel, federation.Expire, federation.Confirm:
 	}
 	return append(writeContext(data, ev), lost(ev)...)
 }
@@ -241,7 +241,7 @@ func sentence(s translate.Step) string {
 		return say("cancels")
 	case federation.Expire:
 		return "expired: " + v.Title
-	case federation.Confirm, federation.Message: // never told so
+	case federation.Confirm: // never told so
 	}
 	if ev.From == v.Home.DID() {
 		return string(ev.Verb) + ": " + v.Title // an expiry has no author either

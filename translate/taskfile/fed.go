@@ -53,7 +53,7 @@ func StatusOf(state federation.State, was Status) Status {
 			return Failed
 		}
 		return Rejected
-	case federation.None, federation.MessageState:
+	case federation.None:
 	}
 	return was
 }

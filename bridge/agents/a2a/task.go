@@ -84,7 +84,7 @@ func stateOf(s federation.State, over bool) wire.TaskState {
 		return wire.TaskStateCanceled
 	case federation.Failed, federation.Expired, bountyForfeited:
 		return wire.TaskStateFailed
-	case federation.Assigned, federation.MessageState, federation.None:
+	case federation.Assigned, federation.None:
 	}
 	if over {
 		return wire.TaskStateFailed

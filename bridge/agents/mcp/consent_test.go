@@ -17,10 +17,10 @@ import (
 type strangers struct{ participant.Account }
 
 func (strangers) Inbox(context.Context, participant.InboxQuery) (participant.InboxPage, error) {
-	ev := federation.Event{
-		ID: federationtest.ID(1), Verb: federation.Message, From: "did:web:a.example", Note: "hello", Fields: map[string]string{federation.Introduces: "1"},
+	text := federation.Text{
+		ID: federationtest.ID(1), Author: "did:web:a.example", Body: "hello", Fields: map[string]string{federation.Introduces: "1"},
 	}
-	return participant.InboxPage{Items: []participant.Named{{Entry: federation.Entry{Event: ev, Cursor: "c1"}}}, Next: "c1"}, nil
+	return participant.InboxPage{Items: []participant.Named{{Entry: federation.Entry{Text: &text, Cursor: "c1"}}}, Next: "c1"}, nil
 }
 
 // answered returns the next answer as JSON.

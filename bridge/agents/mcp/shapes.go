@@ -131,25 +131,24 @@ func shapeStep(n participant.Named) step {
 
 func shapeEntry(n participant.Named) entry {
 	e := entry{Cursor: string(n.Cursor), Waits: n.Waits, Now: string(n.Now)}
-	if n.Entry.Event.IsMessage() {
-		e.Message = new(shapeMessage(n))
+	if n.Entry.Text != nil {
+		e.Message = new(shapeMessage(*n.Entry.Text, n.Name))
 	} else {
 		e.Step = new(shapeStep(n))
 	}
 	return e
 }
 
-func shapeMessage(n participant.Named) privateText {
-	ev := n.Entry.Event
+func shapeMessage(t federation.Text, name string) privateText {
 	m := privateText{
-		ID: ev.ID.String(), From: string(ev.Actor()), Network: ev.Arrival.Network, Handoff: ev.About().String(), Time: moment(ev.Time()),
-		Unknown: ev.Fields[federation.Introduces] != "", Untrusted: untrusted{},
+		ID: t.ID.String(), From: string(t.Author), Network: t.Arrival.Network, Handoff: t.About.String(), Time: moment(t.Arrival.Received),
+		Unknown: t.Fields[federation.Introduces] != "", Untrusted: untrusted{},
 	}
-	if ev.Evidence != nil {
-		m.Evidence = &evidence{ev.Evidence.URL, hex.EncodeToString(ev.Evidence.Digest[:])}
+	if t.Evidence != nil {
+		m.Evidence = &evidence{t.Evidence.URL, hex.EncodeToString(t.Evidence.Digest[:])}
 	}
-	m.Untrusted.add("name", n.Name)
-	m.Untrusted.add("text", ev.Text())
+	m.Untrusted.add("name", name)
+	m.Untrusted.add("text", t.Body)
 	return m
 }
 

@@ -101,7 +101,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	if err != nil {
 		return Sent{}, err
 	}
-	sent := Sent{ID: done.Entry.Event.ID.String(), Status: StatusSent, To: string(done.Entry.Event.To), Replayed: done.Known}
+	sent := Sent{ID: done.Text.ID.String(), Status: StatusSent, To: string(done.Text.To), Replayed: done.Known}
 	if done.Away {
 		sent.Status = StatusHeld
 	}
@@ -180,7 +180,7 @@ func (a *Access) Acknowledge(ctx context.Context, did federation.DID, device str
 	return a.deps.Inbox.Advance(ctx, did, device, upTo, time.Now())
 }
 
-// Named is a step of a log or an inbox with the name of its author.
+// Named is a step of a log, or a step or text of an inbox, with the name of its author.
 type Named struct {
 	Entry  federation.Entry  `json:"entry"`
 	Name   string            `json:"name"`
@@ -191,7 +191,7 @@ type Named struct {
 
 // named returns a step with the name of its author.
 func (a *Access) named(ctx context.Context, e federation.Entry) Named {
-	return Named{Entry: e, Name: a.Name(ctx, e.Event.Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
+	return Named{Entry: e, Name: a.Name(ctx, e.Row().Actor()), Cursor: e.Cursor, Waits: e.Waits, Now: e.Now}
 }
 
 // place is a position in an inbox, and how many entries are read from there.
@@ -215,7 +215,7 @@ func (p *page) Empty() bool { return len(p.items) == 0 }
 // Size implements [Page].
 func (p *page) Size() (total int) {
 	for _, item := range p.items {
-		ev := item.Entry.Event
+		ev := item.Entry.Row()
 		total += len(ev.Title) + len(ev.Note) + len(ev.Context) + len(ev.Signature.Document)
 	}
 	return total

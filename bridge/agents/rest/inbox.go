@@ -60,8 +60,8 @@ func (l *Link) listInbox(ctx context.Context, w http.ResponseWriter, req contrac
 
 func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entry {
 	shown := contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Type: typeOf(e), StateNow: string(e.Now)}
-	if e.Event.IsMessage() {
-		shown.Message = l.shapeMessage(ctx, e)
+	if e.Text != nil {
+		shown.Message = l.shapeMessage(ctx, *e.Text, e.Filed)
 	} else {
 		shown.Step = l.shapeStep(ctx, e)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/agents/participant"
@@ -29,21 +30,20 @@ const (
 
 // typeOf returns the type of an entry.
 func typeOf(e federation.Entry) string {
-	if e.Event.IsMessage() {
+	if e.Text != nil {
 		return typeMessage
 	}
 	return typeStep
 }
 
-func (l *Link) shapeMessage(ctx context.Context, e federation.Entry) contract.Message {
-	ev := e.Event
+func (l *Link) shapeMessage(ctx context.Context, t federation.Text, filed time.Time) contract.Message {
 	m := contract.Message{
-		ID: ev.ID.String(), From: string(ev.Actor()), Name: l.access.Name(ctx, ev.Actor()), To: string(ev.To), Text: ev.Text(), Handoff: ev.About().String(),
-		Network: ev.Arrival.Network, Time: moment(ev.Time()), Filed: moment(e.Filed),
-		Introduction: introduction(ev),
+		ID: t.ID.String(), From: string(t.Author), Name: l.access.Name(ctx, t.Author), To: string(t.To), Text: t.Body, Handoff: t.About.String(),
+		Network: t.Arrival.Network, Time: moment(t.Arrival.Received), Filed: moment(filed),
+		Introduction: introduction(t),
 	}
-	if ev.Evidence != nil {
-		m.Evidence = contract.Evidence{URL: ev.Evidence.URL, Sha256: hex.EncodeToString(ev.Evidence.Digest[:])}
+	if t.Evidence != nil {
+		m.Evidence = contract.Evidence{URL: t.Evidence.URL, Sha256: hex.EncodeToString(t.Evidence.Digest[:])}
 	}
 	return m
 }
@@ -78,14 +78,14 @@ func shapeContact(c participant.Contact) contract.Contact {
 
 // introduction returns what a recipient is told with the first message of an unknown sender, and
 // the zero Introduction with any other message.
-func introduction(ev federation.Event) contract.Introduction {
-	if ev.Fields[federation.Introduces] == "" {
+func introduction(t federation.Text) contract.Introduction {
+	if t.Fields[federation.Introduces] == "" {
 		return contract.Introduction{}
 	}
-	contact := contactsPath + url.PathEscape(string(ev.Actor()))
+	contact := contactsPath + url.PathEscape(string(t.Author))
 	return contract.Introduction{Contact: contact, Text: fmt.Sprintf(
 		`%s writes to you for the first time. PUT {"state":"blocked"} to %s to refuse its messages on every network; {"state":"allowed"}, or an answer, allows it.`,
-		ev.Actor(), contact)}
+		t.Author, contact)}
 }
 
 var _ bridge.Notifier = (*Link)(nil)
@@ -124,10 +124,11 @@ func shapeNotice(n federation.Notice) contract.Notice {
 		shaped.WebhookID, shaped.URL = n.Webhook.ID.String(), n.Webhook.URL
 		return shaped
 	}
-	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)
-	if n.Event.IsMessage() {
-		shaped.HandoffID = n.Event.ReplyTo
+	if t := n.Text; t != nil {
+		shaped.EventID, shaped.HandoffID, shaped.Verb = t.ID.String(), t.About.String(), federation.TextVerb
+		return shaped
 	}
+	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)
 	return shaped
 }
 

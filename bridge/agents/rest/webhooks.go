@@ -29,7 +29,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 		return "notice." + string(p.Notice.Kind), data, err
 	}
 	data, err = json.Marshal(l.shapeEntry(ctx, p.Entry))
-	if p.Entry.Event.IsMessage() {
+	if p.Entry.Text != nil {
 		return typeMessage, data, err
 	}
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
@@ -198,7 +198,7 @@ func (l *Link) listWebhookDeliveries(ctx context.Context, req contract.WebhookDe
 	page = contract.WebhookDeliveryPage{Items: make([]contract.WebhookDelivery, len(pushes))}
 	for i, p := range pushes {
 		page.Items[i] = contract.WebhookDelivery{
-			WebhookID: webhook.ID(h, p), Of: p.Ref(), HandoffID: p.Handoff().String(), Verb: string(p.Entry.Event.Verb), State: string(p.State),
+			WebhookID: webhook.ID(h, p), Of: p.Ref(), HandoffID: p.Handoff().String(), Verb: string(p.Entry.Row().Verb), State: string(p.State),
 			Attempt: p.Attempt, Queued: moment(p.Queued), Next: moment(p.Next), Ended: moment(p.Ended), LastError: p.Reason,
 		}
 	}

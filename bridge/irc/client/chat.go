@@ -87,28 +87,28 @@ func (s *server) fileChat(ctx context.Context) {
 
 // deliverChat writes text of another link to the members of a channel. Nil means that it was
 // written.
-func (l *Link) deliverChat(ev federation.Event) error {
+func (l *Link) deliverChat(t federation.Text) error {
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	if !s.ask(func() { s.showChat(ev) }) {
+	if !s.ask(func() { s.showChat(t) }) {
 		return l.unavailable(errNotListening)
 	}
 	return nil
 }
 
 // showChat writes text to the members of a channel.
-func (s *server) showChat(ev federation.Event) {
-	c := s.channels[ev.Venue]
+func (s *server) showChat(t federation.Text) {
+	c := s.channels[t.Venue]
 	if c == nil {
 		return
 	}
-	command, text := irc.ChatLine(ev)
-	m := says(s.speaker(ev.Actor(), ev.Arrival.Name), command, c.name, text)
-	m.msgid, m.at, m.account = ev.ID.String(), ev.Arrival.Received, string(ev.Actor())
-	if ev.ReplyTo != "" {
-		m.tags = map[string]string{irc.RefTag: ev.ReplyTo}
+	command, text := irc.ChatLine(t)
+	m := says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text)
+	m.msgid, m.at, m.account = t.ID.String(), t.Arrival.Received, string(t.Author)
+	if !t.About.IsZero() {
+		m.tags = map[string]string{irc.RefTag: t.About.String()}
 	}
 	s.spread(m, c.everyone)
 }
@@ -223,29 +223,32 @@ func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 }
 
 // lines returns a message of a participant of another network as a client is sent it.
-func (s *server) lines(u *user, ev federation.Event, name string) []message {
+func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
-	for i, text := range irc.TextLines(ev, name, selfNick) {
-		m := says(s.speaker(ev.Actor(), name), "PRIVMSG", u.nick, text)
-		m.msgid, m.at, m.account = irc.TextID(ev, i), ev.Said(), string(ev.Actor())
-		if ev.ReplyTo != "" {
-			m.tags = map[string]string{irc.RefTag: ev.ReplyTo}
+	for i, text := range irc.TextLines(t, name, selfNick) {
+		m := says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text)
+		m.msgid, m.at, m.account = irc.TextID(t, i), t.Arrival.Received, string(t.Author)
+		if !t.About.IsZero() {
+			m.tags = map[string]string{irc.RefTag: t.About.String()}
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// deliverText writes a message to a client without a DID, and returns nil after the client
-// answered the PING behind it.
-func (l *Link) deliverText(ctx context.Context, ev federation.Event) error {
+// DeliverText implements [bridge.TextLink]. It writes a message to a client without a DID, and
+// returns nil after the client answered the PING behind it.
+func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
+	if t.InChannel() {
+		return l.deliverChat(t)
+	}
 	s := l.live.Load()
 	if s == nil {
 		return l.unavailable(errNotListening)
 	}
-	name := l.ports.Gateway.Name(ctx, ev.Actor())
+	name := l.ports.Gateway.Name(ctx, t.Author)
 	shown := make(chan error, 1)
-	if !s.ask(func() { s.showText(ev, name, shown) }) {
+	if !s.ask(func() { s.showText(t, name, shown) }) {
 		return l.unavailable(errNotListening)
 	}
 	select {
@@ -264,22 +267,22 @@ var (
 )
 
 // showText writes a message and a PING, whose answer is the proof that the client has it.
-func (s *server) showText(ev federation.Event, name string, shown chan<- error) {
-	nick := fold(ev.Arrival.Place.Venue)
+func (s *server) showText(t federation.Text, name string, shown chan<- error) {
+	nick := fold(t.Arrival.Place.Venue)
 	u := s.nicks[nick]
 	if u == nil || !u.welcome || u.over {
 		if len(s.missed) < maxMissed {
-			s.missed[nick] = ev.To
+			s.missed[nick] = t.To
 		}
 		shown <- s.link.unavailable(errAway)
 		return
 	}
-	for _, m := range s.lines(u, ev, name) {
+	for _, m := range s.lines(u, t, name) {
 		if u.seen.Add(m.msgid) {
 			s.put(u, m, "")
 		}
 	}
-	token := "text-" + ev.ID.String()
+	token := "text-" + t.ID.String()
 	if u.proofs == nil {
 		u.proofs = map[string]chan<- error{}
 	}

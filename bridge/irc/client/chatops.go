@@ -99,7 +99,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // Notify implements [bridge.Notifier] for messages, by a NOTICE to a client with the author's DID or
 // nick. Clients read what became of steps from their inbox.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
-	if !n.Event.IsMessage() {
+	if n.Text == nil {
 		return nil
 	}
 	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) {
@@ -109,7 +109,7 @@ func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 		}
 		there := make(chan bool, 1)
 		posted := s.ask(func() {
-			authors := s.authors(n.Event)
+			authors := s.authors(*n.Text)
 			for _, u := range authors {
 				s.send(u, says(s.self(), "NOTICE", u.nick, reply.Text()))
 			}
@@ -120,13 +120,13 @@ func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 }
 
 // authors returns the clients of the author of a message.
-func (s *server) authors(ev federation.Event) []*user {
+func (s *server) authors(t federation.Text) []*user {
 	var all []*user
-	for u := range s.accounts[ev.Actor()] {
+	for u := range s.accounts[t.Author] {
 		all = append(all, u)
 	}
-	u := s.nicks[fold(ev.Arrival.Name)]
-	isGuest := ev.Actor() == s.link.ports.Messages.Guest(s.link.Name(), ev.Arrival.Name)
+	u := s.nicks[fold(t.Arrival.Name)]
+	isGuest := t.Author == s.link.ports.Messages.Guest(s.link.Name(), t.Arrival.Name)
 	if len(all) == 0 && u != nil && u.welcome && isGuest {
 		all = append(all, u)
 	}

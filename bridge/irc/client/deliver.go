@@ -29,12 +29,6 @@ type row struct {
 // It leaves out the parties of the handoff that take steps, as their inbox brings the step
 // to them in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	if d.Entry.Event.IsChat() {
-		return l.deliverChat(d.Entry.Event)
-	}
-	if d.Entry.Event.IsMessage() {
-		return l.deliverText(ctx, d.Entry.Event)
-	}
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
 	}

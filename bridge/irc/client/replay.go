@@ -213,8 +213,8 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	var page []step
 	names := s.names(ctx)
 	for _, e := range entries {
-		each := step{entry: e, name: names(e.Event.Actor())}
-		if e.Event.IsMessage() {
+		each := step{entry: e, name: names(e.Row().Actor())}
+		if e.Text != nil {
 			page = append(page, each)
 			continue
 		}
@@ -273,7 +273,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	}
 	for _, e := range page {
 		ev := e.entry.Event
-		if ev.IsMessage() {
+		if e.entry.Text != nil {
 			s.sendText(u, e, ref)
 			continue
 		}
@@ -298,7 +298,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 
 // sendText writes the lines of a message that the client was not sent before.
 func (s *server) sendText(u *user, e step, ref string) {
-	for _, m := range s.lines(u, e.entry.Event, e.name) {
+	for _, m := range s.lines(u, *e.entry.Text, e.name) {
 		if m.batch = ref; u.seen.Add(m.msgid) {
 			s.put(u, m, "")
 		}
@@ -398,7 +398,8 @@ func (s *server) onAck(u *user, m ircmsg.Message) bool {
 	}
 	if r := u.replay; r != nil {
 		at := slices.IndexFunc(r.page, func(e step) bool {
-			return e.entry.Event.WireID() == id || e.entry.Event.ID.String() == id
+			row := e.entry.Row()
+			return row.WireID() == id || row.ID.String() == id
 		})
 		if at >= 0 {
 			r.ack(at)

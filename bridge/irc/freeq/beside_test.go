@@ -77,7 +77,7 @@ func TestTextOnFileBeforeARestartIsDelivered(t *testing.T) {
 	words, line := h.words(t, "alice"), h.ruled(t)
 	h.deliver(t, words)
 	h.deliver(t, line)
-	if err := h.server.AwaitFiled(patient(t), words.Entry.Event.ID.String()); err != nil {
+	if err := h.server.AwaitFiled(patient(t), words.Entry.Text.ID.String()); err != nil {
 		t.Fatal(err)
 	}
 	h.server.Spread(1)

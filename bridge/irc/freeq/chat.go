@@ -102,9 +102,9 @@ func (s *session) relay(ctx context.Context, in *inbound) (note func()) {
 }
 
 // chatRow makes the row of text in a channel.
-func (l *Link) chatRow(ctx context.Context, ev federation.Event) (*row, error) {
-	shown, err := l.signer(ctx, ev.Actor())
-	return &row{step: ev.ID, did: ev.Actor(), shown: shown, name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), text: &ev, done: make(chan error, 1)}, err
+func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
+	shown, err := l.signer(ctx, t.Author)
+	return &row{step: t.ID, did: t.Author, shown: shown, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), text: &t, done: make(chan error, 1)}, err
 }
 
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each
@@ -119,8 +119,8 @@ func (s *session) deliverChat(r *row) {
 		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: text,
 		Account: string(from.Shown), MsgID: r.step.String(), Tags: map[string]string{},
 	}
-	if r.text.ReplyTo != "" {
-		m.Tags[irc.RefTag] = r.text.ReplyTo
+	if !r.text.About.IsZero() {
+		m.Tags[irc.RefTag] = r.text.About.String()
 	}
 	s.queueProved(lines, &proof{id: m.MsgID, message: m, row: r}, "")
 	if r.unproven == 0 {
@@ -192,11 +192,11 @@ func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
 }
 
 // textRow makes the row of private text.
-func (l *Link) textRow(ctx context.Context, ev federation.Event) (*row, error) {
-	shown, err := l.signer(ctx, ev.Actor())
-	r := &row{step: ev.ID, did: ev.Actor(), shown: shown, name: l.deps.Gateway.Name(ctx, ev.Actor()), text: &ev, to: ev.To, done: make(chan error, 1)}
-	if ev.To == l.deps.Messages.Guest(l.cfg.Name, ev.Arrival.Place.Venue) {
-		r.to, r.guest = "", ev.Arrival.Place.Venue
+func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
+	shown, err := l.signer(ctx, t.Author)
+	r := &row{step: t.ID, did: t.Author, shown: shown, name: l.deps.Gateway.Name(ctx, t.Author), text: &t, to: t.To, done: make(chan error, 1)}
+	if t.To == l.deps.Messages.Guest(l.cfg.Name, t.Arrival.Place.Venue) {
+		r.to, r.guest = "", t.Arrival.Place.Venue
 	}
 	return r, err
 }
@@ -221,8 +221,8 @@ func (s *session) deliverText(r *row) {
 	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick) {
 		id := textID(*r.text, i)
 		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: map[string]string{}}
-		if r.text.ReplyTo != "" {
-			m.Tags[irc.RefTag] = r.text.ReplyTo
+		if !r.text.About.IsZero() {
+			m.Tags[irc.RefTag] = r.text.About.String()
 		}
 		if r.guest != "" {
 			s.put(control, m) // before the question
@@ -276,12 +276,12 @@ func (s *session) back(did federation.DID) {
 
 // textID returns the message ID of a line of private text, the same one each time: a server drops
 // a line whose ID it has.
-func textID(ev federation.Event, line int) string {
+func textID(t federation.Text, line int) string {
 	if line == 0 {
-		return ev.ID.String()
+		return t.ID.String()
 	}
-	id := federation.Conversation(federation.DID(irc.TextID(ev, line)), ev.To)
-	copy(id[:clockBytes], ev.ID[:clockBytes])
+	id := federation.Conversation(federation.DID(irc.TextID(t, line)), t.To)
+	copy(id[:clockBytes], t.ID[:clockBytes])
 	return id.String()
 }
 

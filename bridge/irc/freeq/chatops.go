@@ -72,7 +72,7 @@ var _ bridge.Notifier = (*Link)(nil)
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (told bool, err error) {
 		if s := l.live.Load(); s != nil {
-			s.Post(ctx, func() { told = s.tell(n.Event.Actor(), reply) })
+			s.Post(ctx, func() { told = s.tell(n.Reader(), reply) })
 		}
 		return told, nil
 	})

@@ -23,13 +23,13 @@ type row struct {
 	shown federation.DID // DID that users there address; empty likewise
 	name  string         // what its user is called when it is new
 	venue string
-	said  []said            // steps, in order, without the nick that says them
-	line  string            // for people in a channel; "" for none
-	told  *translate.Step   // of which a private line tells; nil for none
-	to    federation.DID    // the recipient of that line
-	text  *federation.Event // private text, or text in a channel; nil for a step
-	guest string            // the nick of its recipient, where that has no DID
-	about string            // of a line that a later one makes needless
+	said  []said           // steps, in order, without the nick that says them
+	line  string           // for people in a channel; "" for none
+	told  *translate.Step  // of which a private line tells; nil for none
+	to    federation.DID   // the recipient of that line
+	text  *federation.Text // private text, or text in a channel; nil for a step
+	guest string           // the nick of its recipient, where that has no DID
+	about string           // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
@@ -59,20 +59,6 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
-	if ev := d.Entry.Event; ev.IsChat() {
-		r, err := l.chatRow(ctx, ev)
-		if err != nil {
-			return err
-		}
-		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
-	}
-	if d.Entry.Event.IsMessage() {
-		r, err := l.textRow(ctx, d.Entry.Event)
-		if err != nil {
-			return err
-		}
-		return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
-	}
 	has, err := l.has(ctx, s, d.Entry.Event)
 	if err != nil {
 		return err
@@ -87,7 +73,24 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row makes all of a delivery that needs no state of the connection. The server may have the
+// DeliverText implements [bridge.TextLink].
+func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
+	s := l.live.Load()
+	if s == nil {
+		return irc.Disconnected(l.cfg.Name)
+	}
+	row := l.textRow
+	if t.InChannel() {
+		row = l.chatRow
+	}
+	r, err := row(ctx, t)
+	if err != nil {
+		return err
+	}
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
+}
+
+// row makes all of a delivered step that needs no state of the connection. The server may have the
 // step from another freeq server. Its error is a refusal where the step can never be written
 // here.
 func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
@@ -365,7 +368,7 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 // has none, its line.
 func (s *session) deliver(r *row) {
 	switch {
-	case r.text != nil && r.text.IsChat():
+	case r.text != nil && r.text.InChannel():
 		s.deliverChat(r)
 		return
 	case r.text != nil:

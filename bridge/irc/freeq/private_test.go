@@ -73,7 +73,7 @@ func TestAPrivateStepWaitsForItsReader(t *testing.T) {
 			h.run(t)
 			said.awaits(t, "")
 			d := row(h)
-			err := h.link.Deliver(patient(t), d)
+			err := h.attempt(t, d)
 			if _, waits := errors.AsType[*federation.UnavailableError](err); !waits {
 				t.Fatalf("Deliver returns %v while alice is away, want a not-now", err)
 			}

@@ -67,16 +67,16 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 }
 
 // chatRow makes the row of text in a channel.
-func (l *Link) chatRow(ev federation.Event) *row {
+func (l *Link) chatRow(t federation.Text) *row {
 	r := &row{
-		from: ev.Actor(), name: ev.Arrival.Name, venue: l.channels.Out(ev.Venue), msgid: ev.ID.String(), event: ev.ID, done: make(chan error, 1),
+		from: t.Author, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), msgid: t.ID.String(), event: t.ID, done: make(chan error, 1),
 	}
 	line := func(command, text string) []ircmsg.Message {
-		m := ircmsg.MakeMessage(irc.TextTags(ev, 0), "", command, "", text)
+		m := ircmsg.MakeMessage(irc.TextTags(t, 0), "", command, "", text)
 		m.ForceTrailing()
 		return []ircmsg.Message{m}
 	}
-	r.lines, r.named = line(irc.ChatLine(ev)), line(irc.NamedChatLine(ev))
+	r.lines, r.named = line(irc.ChatLine(t)), line(irc.NamedChatLine(t))
 	return r
 }
 
@@ -116,15 +116,15 @@ func (s *session) heardOut(ctx context.Context, in *inbound, err error) {
 }
 
 // textRow makes the row of private text.
-func (l *Link) textRow(ctx context.Context, ev federation.Event) (*row, error) {
-	to, err := l.reader(ctx, bridge.Recipient{DID: ev.To, Place: ev.Arrival.Place})
+func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
+	to, err := l.reader(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
 	if err != nil {
 		return nil, err
 	}
-	name := l.ports.Gateway.Name(ctx, ev.Actor())
-	r := &row{from: ev.Actor(), name: name, to: []party{to}, msgid: ev.ID.String(), done: make(chan error, 1)}
-	for i, text := range irc.TextLines(ev, name, l.cfg.Nick) {
-		line := ircmsg.MakeMessage(irc.TextTags(ev, i), "", "PRIVMSG", "", text)
+	name := l.ports.Gateway.Name(ctx, t.Author)
+	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), done: make(chan error, 1)}
+	for i, text := range irc.TextLines(t, name, l.cfg.Nick) {
+		line := ircmsg.MakeMessage(irc.TextTags(t, i), "", "PRIVMSG", "", text)
 		line.ForceTrailing()
 		r.lines = append(r.lines, line)
 	}

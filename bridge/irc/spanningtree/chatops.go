@@ -200,24 +200,25 @@ var (
 // Tell implements [bridge.Teller]: a NOTICE to the user that signed last as the DID,
 // else to the one with the nick that did.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	_, err := l.tellLater(ctx, ev, func(s *session, user string) { s.tell(ctx, user, refused) })
+	_, err := l.tellLater(ctx, ev.Actor(), ev.Arrival.Name, func(s *session, user string) { s.tell(ctx, user, refused) })
 	return err
 }
 
 // Notify implements [bridge.Notifier], in the words of a refusal.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (bool, error) {
-		return l.tellLater(ctx, n.Event, func(s *session, user string) { s.notice(ctx, user, reply.Text(), reply.Ref) })
+		return l.tellLater(ctx, n.Reader(), n.Row().Arrival.Name, func(s *session, user string) { s.notice(ctx, user, reply.Text(), reply.Ref) })
 	})
 }
 
-// tellLater has the session tell the signer of a step, and reports whether that is there.
-func (l *Link) tellLater(ctx context.Context, ev federation.Event, tell func(s *session, user string)) (there bool, err error) {
+// tellLater has the session tell the user that stands for a DID, or has a nick, and reports whether
+// that user is there.
+func (l *Link) tellLater(ctx context.Context, did federation.DID, nick string, tell func(s *session, user string)) (there bool, err error) {
 	s := l.live.Load()
 	if s == nil {
 		return false, nil
 	}
-	signer, err := l.party(ctx, ev.Actor(), ev.Arrival.Name)
+	signer, err := l.party(ctx, did, nick)
 	if err != nil {
 		return false, err
 	}

@@ -136,11 +136,11 @@ func TestLongTextFitsLinesAndIsCutBetweenCharacters(t *testing.T) {
 	const guest = federation.DID("did:example:guest")
 	h, peer := linked(t, nil, func(p *bridge.Ports) { p.Messages = guests{did: guest} })
 	text := strings.Repeat("ž", 1000)
-	ev := federation.Event{
-		ID: mustID(t, acceptID), Verb: federation.Message, From: scholar, To: guest, Note: text,
+	err := h.link.DeliverText(waiting(t), federation.Text{
+		ID: mustID(t, acceptID), Author: scholar, To: guest, Body: text,
 		Arrival: federation.Arrival{Network: "airc", Link: "airc", Place: federation.Place{Link: linkName, Venue: "alice"}},
-	}
-	if err := h.link.Deliver(waiting(t), federation.Delivery{Entry: federation.Entry{Event: ev}, View: federation.MessageView(ev)}); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	var read strings.Builder

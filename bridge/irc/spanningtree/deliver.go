@@ -84,6 +84,22 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil || r.tags == nil && r.line == "" && r.lines == nil && len(r.owed) == 0 {
 		return err
 	}
+	return l.pass(ctx, r)
+}
+
+// DeliverText implements [bridge.TextLink].
+func (l *Link) DeliverText(ctx context.Context, t federation.Text) error {
+	if t.InChannel() {
+		return l.pass(ctx, l.chatRow(t))
+	}
+	r, err := l.textRow(ctx, t)
+	if err != nil {
+		return err
+	}
+	return l.pass(ctx, r)
+}
+
+func (l *Link) pass(ctx context.Context, r *row) error {
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
@@ -100,16 +116,10 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.cfg.Name, err)
 }
 
-// row makes all of a delivery that needs no state of the connection. Its error is
+// row makes all of a delivered step that needs no state of the connection. Its error is
 // a refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
-	if ev.IsChat() {
-		return l.chatRow(ev), nil
-	}
-	if ev.IsMessage() {
-		return l.textRow(ctx, ev)
-	}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}

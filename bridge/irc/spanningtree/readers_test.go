@@ -9,13 +9,12 @@ import (
 	"baton/federation"
 )
 
-// chatRow is a line of alice on another link.
-func chatRow(t *testing.T, text string) federation.Delivery {
-	t.Helper()
-	return federation.Delivery{Row: 2, Entry: federation.Entry{Event: federation.Event{
-		ID: federation.ChatID(text), Verb: federation.Message, From: alice, Venue: "#ops", Note: text,
+// chatLine is a line of alice on another link.
+func chatLine(text string) federation.Text {
+	return federation.Text{
+		ID: federation.ChatID(text), Author: alice, Venue: "#ops", Body: text,
 		Arrival: federation.Arrival{Network: "spanningtree", Link: "lib", Name: "alice"},
-	}}}
+	}
 }
 
 func TestTextAndStepsOfAChannelWaitForUsersAfterARestart(t *testing.T) {
@@ -23,7 +22,7 @@ func TestTextAndStepsOfAChannelWaitForUsersAfterARestart(t *testing.T) {
 		cfg.RelayChat, peer.Channels = []string{"#ops"}, nil
 	})
 	text, step := make(chan error, 1), make(chan error, 1)
-	go func() { text <- h.link.Deliver(waiting(t), chatRow(t, "while you were away")) }()
+	go func() { text <- h.link.DeliverText(waiting(t), chatLine("while you were away")) }()
 	go func() { step <- h.link.Deliver(waiting(t), acceptRow(t)) }()
 	if err := h.link.Deliver(waiting(t), privateRow(t)); err != nil {
 		t.Fatal(err)

@@ -131,6 +131,9 @@ func keepsText(ev federation.Event) bool {
 // whole, so that no connection is held while the caller looks at it.
 const logPage = 128
 
+// TextState is the state of an event that is the [federation.Text.Row] of text.
+const TextState = "said"
+
 // EntryColumns are what scanEntry reads, of an event e.
 const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, e.body`
 
@@ -151,6 +154,9 @@ func (e *EntryScan) Read() (entry federation.Entry, err error) {
 	entry = e.Entry
 	entry.Filed = engine.Moment(e.filed)
 	entry.Event, err = DecodeEvent(e.Body)
+	if err == nil && entry.State == TextState {
+		entry.Event, entry.Text = federation.Event{}, federation.TextOf(entry.Event)
+	}
 	return entry, err
 }
 

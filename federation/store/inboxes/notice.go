@@ -54,7 +54,7 @@ func signerOf(n federation.Notice) federation.DID {
 	if n.Kind == federation.NoticeDisabled {
 		return n.Webhook.DID
 	}
-	return n.Event.From
+	return n.Row().From
 }
 
 // NoticePositions returns the positions in the notices to a reader.
@@ -155,10 +155,10 @@ func NoteStep(ctx context.Context, q engine.Tx, row int64, n federation.Notice) 
 	if err != nil {
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
-	if entry.Event.IsChat() {
+	if entry.Text != nil && entry.Text.InChannel() {
 		return nil // a line of a channel has no recipient that its author counts on
 	}
-	n.Event = entry.Event
+	n.Event, n.Text = entry.Event, entry.Text
 	body, err := encodeNotice(n)
 	if err != nil {
 		return err

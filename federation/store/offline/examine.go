@@ -27,6 +27,8 @@ type Rules interface {
 	// Verify returns an error for a step whose signature does not verify. It blocks on
 	// nothing: the key is in the step.
 	Verify(ctx context.Context, ev federation.Event) error
+	// VerifyText is Verify for text.
+	VerifyText(t federation.Text) error
 	// Replay returns the view after a step, and an error for one that cannot follow.
 	// The home is that of the view on record, which no step names.
 	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)

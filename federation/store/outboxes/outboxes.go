@@ -45,11 +45,7 @@ func scanDelivery(row engine.Scanner) (federation.Delivery, error) {
 	}
 	d.Next, d.Personal = engine.Moment(next), rank == federation.RankPersonal
 	entry, err := e.Read()
-	switch {
-	case err != nil:
-	case entry.Event.IsMessage():
-		d.View = federation.MessageView(entry.Event)
-	default:
+	if err == nil && entry.Text == nil {
 		d.View, err = handoffs.DecodeView(view)
 	}
 	if err == nil {
