@@ -12,17 +12,19 @@ import (
 // Messages carries private text between participants, and text between channels. A message is not a step. Its methods
 // block on the record; their other errors wrap [*federation.UnavailableError].
 type Messages interface {
-	// Say files a message. When Say returns nil the message is on disk. A repeated message,
-	// with the ID of an earlier one, is answered as that and changes nothing. The error is a
-	// [*federation.RefusalError] for a message that is refused, and wraps
-	// [federation.ErrNotFound] where no link reaches the recipient.
-	Say(ctx context.Context, m Message) (Said, error)
-	// Relay files a line of a channel for the other links that relay the channel. When Relay
+	// Say files a message, of which the caller sets ID (zero for a new one), Author, To, Body, About
+	// and Arrival. The Place of the Arrival is that of a [Recipient]. When Say returns nil the message
+	// is on disk. A repeated message, with the ID of an earlier one, is answered as that and changes
+	// nothing. The error is a [*federation.RefusalError] for a message that is refused, and wraps
+	// [federation.ErrNotFound] if no link reaches the recipient.
+	Say(ctx context.Context, t federation.Text, original signing.Original) (Said, error)
+	// Relay files a line of a channel for the other links that relay the channel. The caller sets ID,
+	// of [federation.ChatID], Author, Venue, Body, About, Fields and Arrival. When Relay
 	// returns nil the line is on disk. A line with the ID of an earlier one changes nothing, so
 	// that text that returns over another gateway ends there. The error is a
 	// [*federation.RefusalError] for a line that is refused, and for the first of the lines that
 	// a link has no space for: all other links have that line.
-	Relay(ctx context.Context, c Chat) error
+	Relay(ctx context.Context, line federation.Text, original signing.Original) error
 	// Addressee returns the recipient that NICK@LINK names. It returns [federation.ErrNotFound]
 	// where there is no such link, or no user of it can have the nick.
 	Addressee(ctx context.Context, address string) (Recipient, error)
@@ -57,30 +59,6 @@ type Recipient struct {
 	// Place names the link and the nick of a user without a DID of its own; zero for a DID,
 	// which the gateway looks up.
 	Place federation.Place
-}
-
-// Message is private text on its way in.
-type Message struct {
-	ID       federation.EventID // the same one each time a sender repeats it; zero for a new one
-	From     federation.DID
-	To       Recipient
-	Text     string
-	About    federation.HandoffID // the handoff that it names; zero for none
-	Arrival  federation.Arrival
-	Original signing.Original // as the sender wrote it
-}
-
-// Chat is one line of a channel on its way in.
-type Chat struct {
-	ID      federation.EventID // of [federation.ChatID]
-	From    federation.DID
-	Venue   string // the channel, as this federation calls it
-	Text    string
-	Manner  string // [federation.Action], [federation.NoticeText], or "" for a plain line
-	About   federation.HandoffID
-	Arrival federation.Arrival
-
-	Original signing.Original // as the author wrote it
 }
 
 // Said is the answer to a message.

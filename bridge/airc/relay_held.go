@@ -118,11 +118,10 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents
 func (l *Link) announce(ctx context.Context, from string, to contact, now time.Time) error {
 	text := fmt.Sprintf("%s wants to write to you. Nothing proves who that is, so the message is held. To read it, allow %s; to refuse it, block %[2]s."+
 		" On IRC say that to me; over REST, PUT {\"state\":\"allowed\"} to /api/v1/contacts/%s", strings.TrimPrefix(from, agents.Unverified), from, strings.Replace(from, "?", "%3F", 1))
-	_, err := l.deps.Messages.Say(ctx, bridge.Message{
-		From: l.deps.Home.DID(), To: bridge.Recipient{DID: to.did()}, Text: text,
-		Arrival:  federation.Arrival{Network: network, Link: network, Name: l.domain, Received: now},
-		Original: signing.Original{Network: network, Received: now, Document: text},
-	})
+	_, err := l.deps.Messages.Say(ctx, federation.Text{
+		Author: l.deps.Home.DID(), To: to.did(), Body: text,
+		Arrival: federation.Arrival{Network: network, Link: network, Name: l.domain, Received: now},
+	}, signing.Original{Network: network, Received: now, Document: text})
 	return err
 }
 
@@ -142,10 +141,9 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	if err != nil {
 		return err
 	}
-	_, err = l.deps.Messages.Say(ctx, bridge.Message{
-		ID: id, From: sender.DID, To: bridge.Recipient{DID: to.did()}, Text: l.unverifiedText(m), Arrival: arrivalOf(d),
-		Original: signing.Original{Network: network, Received: m.Received, Document: string(m.Envelope), KeyID: d.key.ID, Key: d.key.Public},
-	})
+	_, err = l.deps.Messages.Say(ctx, federation.Text{
+		ID: id, Author: sender.DID, To: to.did(), Body: l.unverifiedText(m), Arrival: arrivalOf(d),
+	}, signing.Original{Network: network, Received: m.Received, Document: string(m.Envelope), KeyID: d.key.ID, Key: d.key.Public})
 	return err
 }
 

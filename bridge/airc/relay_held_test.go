@@ -16,13 +16,14 @@ import (
 	"baton/bridge/airc"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/signing"
 )
 
 // desk files text to participants of other networks.
 type desk struct {
 	bridge.Messages // nil: nothing else is called
 
-	said []bridge.Message
+	said []federation.Text
 	err  error
 }
 
@@ -32,7 +33,7 @@ func (*desk) Addressee(context.Context, string) (bridge.Recipient, error) {
 }
 
 // Say implements [bridge.Messages].
-func (d *desk) Say(_ context.Context, m bridge.Message) (bridge.Said, error) {
+func (d *desk) Say(_ context.Context, m federation.Text, _ signing.Original) (bridge.Said, error) {
 	for _, before := range d.said {
 		if !m.ID.IsZero() && before.ID == m.ID {
 			return bridge.Said{Known: true}, d.err
@@ -48,8 +49,8 @@ func (d *desk) Say(_ context.Context, m bridge.Message) (bridge.Said, error) {
 func (d *desk) texts() []string {
 	texts := []string{}
 	for _, m := range d.said {
-		if m.From != federation.HomeID("gw.example").DID() {
-			texts = append(texts, m.Text)
+		if m.Author != federation.HomeID("gw.example").DID() {
+			texts = append(texts, m.Body)
 		}
 	}
 	return texts
@@ -100,7 +101,7 @@ func TestUnsignedRelayToPersonIsHeldAndAnnouncedOnce(t *testing.T) {
 			t.Errorf("relay %d: %d %v", n, status, answer)
 		}
 	}
-	if len(told.said) != 1 || !strings.HasPrefix(told.said[0].Text, "amy_1@a.test wants to write to you.") || strings.Contains(told.said[0].Text, "hello") {
+	if len(told.said) != 1 || !strings.HasPrefix(told.said[0].Body, "amy_1@a.test wants to write to you.") || strings.Contains(told.said[0].Body, "hello") {
 		t.Fatalf("the person is told %+v", told.said)
 	}
 
@@ -133,7 +134,7 @@ func TestUnsignedRelayToPersonIsHeldAndAnnouncedOnce(t *testing.T) {
 		t.Errorf("the person reads (-want +got):\n%s", diff)
 	}
 	for _, m := range told.said[1:] {
-		if m.From != did || m.To.DID != person || m.Arrival.Name != "?amy_1@a.test" {
+		if m.Author != did || m.To != person || m.Arrival.Name != "?amy_1@a.test" {
 			t.Errorf("said: %+v", m)
 		}
 	}

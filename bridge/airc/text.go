@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"baton/bridge"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -48,10 +47,11 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		return answer{}, err
 	}
 	d.charged = true // by the gateway
-	said, err := l.deps.Messages.Say(ctx, bridge.Message{
-		ID: id, From: d.sender.DID, To: bridge.Recipient{DID: d.recipient.did(), Place: d.recipient.place}, Text: d.body, About: about, Arrival: arrivalOf(d),
-		Original: signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public},
-	})
+	at := arrivalOf(d)
+	at.Place = d.recipient.place
+	said, err := l.deps.Messages.Say(ctx, federation.Text{
+		ID: id, Author: d.sender.DID, To: d.recipient.did(), Body: d.body, About: about, Arrival: at,
+	}, signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public})
 	if err != nil {
 		return answer{}, unreached(fmt.Errorf("say to %s: %w", d.recipient.handle, err))
 	}

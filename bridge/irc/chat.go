@@ -52,19 +52,25 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 	if err != nil {
 		return err
 	}
+	line := federation.Text{Author: c.From, Venue: c.Venue, About: about, Arrival: c.Arrival}
+	if manner != "" {
+		line.Fields = map[string]string{federation.Manner: manner}
+	}
 	var refused error // by one link that is full, while others have the line
 	for i, part := range federation.SplitText(text, federation.MaxChatBytes) {
-		err := p.Messages.Relay(ctx, bridge.Chat{
-			ID: federation.ChatID(partID(c.Arrival.MessageID, i)), From: c.From, Venue: c.Venue, Text: part, Manner: manner, About: about,
-			Arrival:  c.Arrival,
-			Original: signing.Original{Network: c.Arrival.Network, Received: c.Arrival.Received, Document: c.Line},
-		})
+		line.ID, line.Body = federation.ChatID(partID(c.Arrival.MessageID, i)), part
+		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
 		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
 			return err
 		}
 		refused = errors.Join(refused, err)
 	}
 	return refused
+}
+
+// originalOf returns a line of a user as evidence.
+func originalOf(at federation.Arrival, line string) signing.Original {
+	return signing.Original{Network: at.Network, Received: at.Received, Document: line}
 }
 
 // partID returns the message ID of a part of a line.
@@ -185,10 +191,8 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Messages.Say(ctx, bridge.Message{
-		From: w.From, To: bridge.Recipient{DID: w.To, Place: w.At}, Text: text, About: about, Arrival: w.Arrival,
-		Original: signing.Original{Network: w.Arrival.Network, Received: w.Arrival.Received, Document: w.Line},
-	})
+	w.Arrival.Place = w.At
+	_, err = p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: text, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	if errors.Is(err, federation.ErrNotFound) {
 		return &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
 	}

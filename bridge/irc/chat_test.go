@@ -10,6 +10,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // heard is a [bridge.Messages] that keeps what is relayed. The record knows one message.
@@ -17,7 +18,7 @@ type heard struct {
 	bridge.Messages
 
 	known   map[string]federation.HandoffID
-	lines   []bridge.Chat
+	lines   []federation.Text
 	refusal error // of each line
 }
 
@@ -25,8 +26,8 @@ func (h *heard) Guest(link, nick string) federation.DID {
 	return federation.DID("did:key:" + link + "-" + nick)
 }
 
-func (h *heard) Relay(_ context.Context, c bridge.Chat) error {
-	h.lines = append(h.lines, c)
+func (h *heard) Relay(_ context.Context, t federation.Text, _ signing.Original) error {
+	h.lines = append(h.lines, t)
 	return h.refusal
 }
 
@@ -63,7 +64,7 @@ func TestALineIsRelayedAsItWasSaid(t *testing.T) {
 		}
 		var got []line
 		for _, each := range h.lines {
-			got = append(got, line{each.Manner, each.Text})
+			got = append(got, line{each.Fields[federation.Manner], each.Body})
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
@@ -85,7 +86,7 @@ func TestEachPartOfALineHasAnIDThatEveryGatewayGivesIt(t *testing.T) {
 			t.Errorf("%s becomes %s", each.ID, again)
 		}
 	}
-	if from := h.lines[0].From; from != "did:key:lab-alice" {
+	if from := h.lines[0].Author; from != "did:key:lab-alice" {
 		t.Errorf("the author is %s", from)
 	}
 }

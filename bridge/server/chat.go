@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // chatKey is the name of the key that signs channel text. One key signs all text, so that the
@@ -41,18 +42,13 @@ func (f *fullQueues) note(link string, order federation.HandoffID, full bool) bo
 }
 
 // Relay implements [bridge.Messages].
-func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
-	leave, err := g.links.enter(ctx, c.Arrival.Link)
+func (g *Gateway) Relay(ctx context.Context, line federation.Text, original signing.Original) error {
+	leave, err := g.links.enter(ctx, line.Arrival.Link)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	line := federation.Text{
-		ID: c.ID, Order: federation.ChatOrder(c.Arrival.Link, c.Venue), Author: c.From, Venue: c.Venue, Body: c.Text, About: c.About, Arrival: c.Arrival,
-	}
-	if c.Manner != "" {
-		line.Fields = map[string]string{federation.Manner: c.Manner}
-	}
+	line.Order = federation.ChatOrder(line.Arrival.Link, line.Venue)
 	if err := g.refuseAuthor(ctx, line); err != nil {
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 			g.noteChat(ctx, line, chatRefused, err)
@@ -64,7 +60,7 @@ func (g *Gateway) Relay(ctx context.Context, c bridge.Chat) error {
 		return err
 	}
 	if len(to) > 0 {
-		outcome, err := g.fileChat(ctx, line, c, to)
+		outcome, err := g.fileChat(ctx, line, original, to)
 		if err != nil {
 			return err
 		}
@@ -103,8 +99,8 @@ func (g *Gateway) relays(ctx context.Context, line federation.Text) (to []string
 
 // fileChat files a line for some links, and returns what came of it. A known ID is a line that
 // returned over another gateway, or that a link brought again.
-func (g *Gateway) fileChat(ctx context.Context, line federation.Text, c bridge.Chat, to []string) (outcome string, err error) {
-	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), c.Original); err != nil {
+func (g *Gateway) fileChat(ctx context.Context, line federation.Text, original signing.Original, to []string) (outcome string, err error) {
+	if line, err = g.sealText(ctx, line, g.deps.Kept(chatKey), original); err != nil {
 		return "", err
 	}
 	_, known, err := g.deps.Record.FileText(ctx, federation.TextFiling{Fanout: federation.Fanout{Links: to}, Text: line, Filed: time.Now()})

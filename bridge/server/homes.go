@@ -148,10 +148,8 @@ func (h *homes) Say(ctx context.Context, t federation.Text) (known bool, err err
 	if t.Arrival.Name, err = h.locator.LocalName(ctx, t.Author, t.Arrival.Name); err != nil {
 		return false, err
 	}
-	said, err := h.Gateway.Say(ctx, bridge.Message{
-		ID: t.ID, From: t.Author, To: bridge.Recipient{DID: t.To}, Text: t.Body, About: t.About, Arrival: t.Arrival,
-		Original: signing.OriginalOf(t.Signature, t.Arrival),
-	})
+	said, err := h.Gateway.Say(ctx, federation.Text{ID: t.ID, Author: t.Author, To: t.To, Body: t.Body, About: t.About, Arrival: t.Arrival},
+		signing.OriginalOf(t.Signature, t.Arrival))
 	if errors.Is(err, federation.ErrNotFound) {
 		err = t.Refuse(federation.InvalidTarget, "no participant of this home has this DID")
 	}

@@ -22,13 +22,13 @@ const maxMentions = 200
 var _ bridge.Messages = (*Gateway)(nil)
 
 // Say implements [bridge.Messages].
-func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error) {
-	leave, err := g.links.enter(ctx, m.Arrival.Link)
+func (g *Gateway) Say(ctx context.Context, t federation.Text, original signing.Original) (bridge.Said, error) {
+	leave, err := g.links.enter(ctx, t.Arrival.Link)
 	if err != nil {
 		return bridge.Said{}, err
 	}
 	defer leave()
-	said, t, err := g.say(ctx, m, time.Now())
+	said, err := g.say(ctx, &t, original, time.Now())
 	g.noteMessage(ctx, t, said, err)
 	if err != nil || said.Known {
 		return said, err
@@ -37,66 +37,80 @@ func (g *Gateway) Say(ctx context.Context, m bridge.Message) (bridge.Said, error
 	return said, nil
 }
 
-func (g *Gateway) say(ctx context.Context, m bridge.Message, now time.Time) (said bridge.Said, t federation.Text, err error) {
-	if m.To.DID, err = g.Owner(ctx, m.To.DID); err != nil {
-		return said, t, err
+// say completes and files a message.
+func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.Original, now time.Time) (said bridge.Said, err error) {
+	if t.To, err = g.Owner(ctx, t.To); err != nil {
+		return said, err
 	}
-	if t, err = g.write(m, now); err != nil {
-		return said, t, err
+	t.Order, t.Venue = federation.Conversation(t.Author, t.To), federation.PrivateVenue(t.Author, t.To)
+	if t.Arrival.Received.IsZero() {
+		t.Arrival.Received = now
 	}
-	if err := g.mayWrite(ctx, t, now); err != nil {
-		return said, t, err
+	switch {
+	case t.Author == t.To:
+		return said, t.Refuse(federation.InvalidTarget, "a message needs another recipient than its author")
+	case strings.TrimSpace(t.Body) == "":
+		return said, t.Refuse(federation.MissingRequirement, "a message needs text")
+	case utf8.RuneCountInString(t.Body) > federation.MaxMessageChars:
+		return said, t.Refuse(federation.InvalidTag, fmt.Sprintf("a message has at most %d characters", federation.MaxMessageChars))
 	}
-	if said, err = g.saidBefore(ctx, m, t); said.Known || err != nil {
-		return said, t, err
+	repeatable := !t.ID.IsZero()
+	if !repeatable {
+		if t.ID, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return said, err
+		}
 	}
-	if shown, err := g.mayMention(ctx, t); err != nil {
-		return said, t, err
+	if err := g.mayWrite(ctx, *t, now); err != nil {
+		return said, err
+	}
+	if repeatable {
+		if said, err = g.saidBefore(ctx, *t); said.Known || err != nil {
+			return said, err
+		}
+	}
+	if shown, err := g.mayMention(ctx, *t); err != nil {
+		return said, err
 	} else if !shown && t.Arrival.ReadsInbox { // the author named it without having access
-		return said, t, t.Refuse(federation.UnknownHandoff, "")
+		return said, t.Refuse(federation.UnknownHandoff, "")
 	} else if !shown {
 		t.About = federation.HandoffID{} // the answer still goes to the author of the line
 	}
-	way, err := g.reach(ctx, m.To)
-	if err == nil && way.home != "" && m.Arrival.Home != "" {
+	way, err := g.reach(ctx, bridge.Recipient{DID: t.To, Place: t.Arrival.Place})
+	if err == nil && way.home != "" && t.Arrival.Home != "" {
 		err = t.Refuse(federation.InvalidTarget, "the mailbox of the recipient is at another home")
 	}
 	if err != nil {
-		return said, t, err
+		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
 	said.Away = way.home != "" || way.messenger != nil && !way.messenger.Here(ctx, way.to)
 	if t.Arrival.Place = way.to.Place; way.home == "" {
-		if f.Contact, err = g.introduce(ctx, &t); err != nil {
-			return said, t, err
+		if f.Contact, err = g.introduce(ctx, t); err != nil {
+			return said, err
 		}
 	}
-	if f.Text, err = g.sealText(ctx, t, g.deps.Kept("person:"+string(t.Author)), m.Original); err != nil {
-		return said, t, err
+	if f.Text, err = g.sealText(ctx, *t, g.deps.Kept("person:"+string(t.Author)), original); err != nil {
+		return said, err
 	}
 	f.Kept = []federation.KeptKey{g.deps.Owners.KeptFor(t.Author)}
-	if f.Newcomer, err = g.newcomer(ctx, t, now); err != nil {
-		return said, t, err
+	if f.Newcomer, err = g.newcomer(ctx, *t, now); err != nil {
+		return said, err
 	}
 	if err := g.routeMessage(ctx, &f, way); err != nil {
-		return said, t, err
+		return said, err
 	}
-	said.Text, said.Known, err = g.deps.Record.FileText(ctx, f)
-	if err != nil {
-		return said, t, err
+	if said.Text, said.Known, err = g.deps.Record.FileText(ctx, f); err != nil {
+		return said, err
 	}
 	said.Away = said.Away || slices.Contains(f.Topics, bridge.RelayTopic) // another registry has still to take it
 	g.deps.Wakes.Wake(f.Topics...)
-	return said, t, g.answerContact(ctx, t, now)
+	return said, g.answerContact(ctx, *t, now)
 }
 
 // saidBefore returns the answer to a message that was filed before, and notes again what its first
 // time may not have noted: that the sender takes an answer.
-func (g *Gateway) saidBefore(ctx context.Context, m bridge.Message, t federation.Text) (said bridge.Said, err error) {
-	if m.ID.IsZero() {
-		return said, nil
-	}
-	found, err := g.deps.Record.WithMessageID(ctx, m.ID.String())
+func (g *Gateway) saidBefore(ctx context.Context, t federation.Text) (said bridge.Said, err error) {
+	found, err := g.deps.Record.WithMessageID(ctx, t.ID.String())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return said, nil
@@ -107,33 +121,6 @@ func (g *Gateway) saidBefore(ctx context.Context, m bridge.Message, t federation
 	}
 	said.Known, said.Text = true, *found.Text
 	return said, g.answerContact(ctx, t, time.Now())
-}
-
-// write returns a message without a signature.
-func (g *Gateway) write(m bridge.Message, now time.Time) (federation.Text, error) {
-	t := federation.Text{
-		ID: m.ID, Order: federation.Conversation(m.From, m.To.DID), Author: m.From, To: m.To.DID, Venue: federation.PrivateVenue(m.From, m.To.DID),
-		Body: m.Text, About: m.About, Arrival: m.Arrival,
-	}
-	if t.Arrival.Received.IsZero() {
-		t.Arrival.Received = now
-	}
-	switch {
-	case m.From == m.To.DID:
-		return t, t.Refuse(federation.InvalidTarget, "a message needs another recipient than its author")
-	case strings.TrimSpace(m.Text) == "":
-		return t, t.Refuse(federation.MissingRequirement, "a message needs text")
-	case utf8.RuneCountInString(m.Text) > federation.MaxMessageChars:
-		return t, t.Refuse(federation.InvalidTag, fmt.Sprintf("a message has at most %d characters", federation.MaxMessageChars))
-	}
-	if t.ID.IsZero() {
-		id, err := federation.NewEventID(now, rand.Reader)
-		if err != nil {
-			return t, err
-		}
-		t.ID = id
-	}
-	return t, nil
 }
 
 // mayWrite refuses a message of a blocked source, and one beyond the rate of its address or of

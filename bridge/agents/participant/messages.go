@@ -69,8 +69,8 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 			return Sent{}, err
 		}
 	}
-	said := bridge.Message{
-		From: from, Text: m.Text,
+	said := federation.Text{
+		Author: from, Body: m.Text,
 		Arrival: federation.Arrival{Network: a.network, Link: a.network, ReadsInbox: true, Name: a.nameIn(ctx, from), Received: time.Now()},
 	}
 	if m.Handoff != "" {
@@ -82,9 +82,11 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 		sum := sha256.Sum256([]byte("message " + string(from) + " " + key))
 		copy(said.ID[:], sum[:])
 	}
-	if said.To, err = a.recipient(ctx, m.To); err != nil {
+	to, err := a.recipient(ctx, m.To)
+	if err != nil {
 		return Sent{}, err
 	}
+	said.To, said.Arrival.Place = to.DID, to.Place
 	text, err := json.Marshal(struct {
 		DID     federation.DID `json:"did"`
 		Request string         `json:"request"`
@@ -93,8 +95,7 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	if err != nil {
 		return Sent{}, err
 	}
-	said.Original = signing.Original{Network: a.network, Received: said.Arrival.Received, Document: string(text)}
-	done, err := a.deps.Messages.Say(ctx, said)
+	done, err := a.deps.Messages.Say(ctx, said, signing.Original{Network: a.network, Received: said.Arrival.Received, Document: string(text)})
 	if errors.Is(err, federation.ErrNotFound) {
 		return Sent{}, errUnreached(m.To)
 	}

@@ -11,6 +11,7 @@ import (
 	"baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/signing"
 )
 
 // relayed is a [bridge.Messages] that keeps the lines of channels.
@@ -22,8 +23,8 @@ type relayed struct {
 
 func (relayed) Guest(link, nick string) federation.DID { return federation.DID(link + " " + nick) }
 
-func (r relayed) Relay(_ context.Context, c bridge.Chat) error {
-	r.lines <- fmt.Sprintf("%s %s: %s", c.Venue, c.Arrival.Name, c.Text)
+func (r relayed) Relay(_ context.Context, t federation.Text, _ signing.Original) error {
+	r.lines <- fmt.Sprintf("%s %s: %s", t.Venue, t.Arrival.Name, t.Body)
 	return nil
 }
 
