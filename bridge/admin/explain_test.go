@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -54,7 +54,7 @@ func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 		t.Error(diff)
 	}
 	var out strings.Builder
-	if err := text.DID(&out, got); err != nil || !strings.Contains(out.String(), "did:web:ada.example#u: want a key in base58btc, which starts with z") {
+	if err := render.DID(&out, got); err != nil || !strings.Contains(out.String(), "did:web:ada.example#u: want a key in base58btc, which starts with z") {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 	none := explained("did:web:none.example")

@@ -10,8 +10,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/terminal"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/configs"
 )
@@ -53,8 +52,8 @@ func (c *cli) token() (string, error) {
 }
 
 // terminal returns where the command prints, with --json for a machine.
-func (c *cli) terminal(streams std) terminal.Terminal {
-	return terminal.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON}
+func (c *cli) terminal(streams std) render.Terminal {
+	return render.Terminal{Out: streams.out, Err: streams.err, JSON: c.JSON}
 }
 
 // show asks the gateway for one document and prints it: with --json as it is, else by write.
@@ -63,39 +62,39 @@ func show[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In,
 	if err != nil {
 		return err
 	}
-	return terminal.Show(ctx, c.terminal(streams), gateway, r, in, write)
+	return render.Show(ctx, c.terminal(streams), gateway, r, in, write)
 }
 
 // printDocument prints a document: with --json as it is, else by write.
 func printDocument[T any](c *cli, streams std, document T, write func(out io.Writer, document T) error) error {
-	return terminal.Print(c.terminal(streams), document, write)
+	return render.Print(c.terminal(streams), document, write)
 }
 
 // printLine is printDocument for a document that is one line.
 func printLine[T any](c *cli, streams std, document T, line string) error {
-	return printDocument(c, streams, document, terminal.Line(func(T) string { return line }))
+	return printDocument(c, streams, document, render.Line(func(T) string { return line }))
 }
 
 // report is show for a document that is one line.
 func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[In, T], in In, line func(document T) string) error {
-	return show(ctx, c, streams, r, in, terminal.Line(line))
+	return show(ctx, c, streams, r, in, render.Line(line))
 }
 
 // list prints one page of a list, or with watch the page and then each change.
-func list[In contract.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, contract.Page[T]], in In, t text.Table[T]) error {
+func list[In contract.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, contract.Page[T]], in In, t render.Table[T]) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
 	if _, watch := in.List(); watch {
-		return terminal.Watch(ctx, c.terminal(streams), gateway, r, in, t)
+		return render.Watch(ctx, c.terminal(streams), gateway, r, in, t)
 	}
-	return terminal.List(ctx, c.terminal(streams), gateway, r, in, t)
+	return render.List(ctx, c.terminal(streams), gateway, r, in, t)
 }
 
 // printJSON writes one document for a machine.
 func printJSON(streams std, document any) error {
-	return terminal.Terminal{Out: streams.out}.WriteJSON(document)
+	return render.Terminal{Out: streams.out}.WriteJSON(document)
 }
 
 // listFlags are the flags of every list.
@@ -175,7 +174,7 @@ type yesFlag struct {
 
 // ask asks on the terminal whether to go on, unless --yes says so or nothing is destroyed.
 func (f yesFlag) ask(streams std, dry bool, question string) error {
-	if f.Yes || dry || (terminal.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
+	if f.Yes || dry || (render.Terminal{Err: streams.err}).Confirm(os.Stdin, question) {
 		return nil
 	}
 	return &usageError{errors.New("nothing was done: say --yes")}

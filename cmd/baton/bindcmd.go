@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
 
@@ -21,7 +21,7 @@ type bindList struct{ listFlags }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBindings, cmd.page(), text.Bindings())
+	return list(ctx, c, streams, contract.ListBindings, cmd.page(), render.Bindings())
 }
 
 // boundName is the name that a binding is about.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
 
@@ -38,7 +38,7 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 		ask.For = cmd.For.String()
 	}
 	return report(ctx, c, streams, contract.AddBlock, route.JSON(ask), func(done contract.Blocked) string {
-		return cmd.said(text.Blocked(done))
+		return cmd.said(render.Blocked(done))
 	})
 }
 
@@ -61,7 +61,7 @@ type blockList struct{ listFlags }
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), text.Blocks())
+	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), render.Blocks())
 }
 
 // topCommand lists the senders with the most steps.
@@ -76,5 +76,5 @@ type topCommand struct {
 // Run prints the list.
 func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
 	page := contract.Paging{Limit: &cmd.Limit}
-	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, text.Senders())
+	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, render.Senders())
 }

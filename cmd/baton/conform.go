@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/conform"
 	"baton/bridge/conform/irc"
 	"baton/bridge/conform/rest"
@@ -42,7 +42,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	results, err := v.run(ctx, key, func(r conform.Result) {
 		if !c.JSON {
-			fmt.Fprintln(streams.out, text.Printable(r.String()))
+			fmt.Fprintln(streams.out, render.Printable(r.String()))
 		}
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 // deadCommands see and settle deliveries that were given up.
@@ -30,7 +30,7 @@ type deadList struct {
 
 // Run prints the list.
 func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, text.DeadLetters())
+	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters())
 }
 
 // deadShow shows one dead letter.
@@ -40,7 +40,7 @@ type deadShow struct {
 
 // Run prints it.
 func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetDead, contract.ByID{ID: cmd.ID}, text.DeadLetter)
+	return show(ctx, c, streams, contract.GetDead, contract.ByID{ID: cmd.ID}, render.DeadLetter)
 }
 
 // deadIDs are the arguments of the commands that change dead letters.
@@ -127,5 +127,5 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, text.Changes())
+	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, render.Changes())
 }

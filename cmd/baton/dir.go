@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/files/directory"
 	"baton/translate/taskfile"
 )
@@ -53,7 +53,7 @@ func (cmd dirList) Run(c *cli, streams std) error {
 		return err
 	}
 	for _, file := range odd {
-		fmt.Fprintf(streams.err, "baton: dir list: %s: %s\n", text.Printable(file.Name), text.Printable(bridge.OneLine(file.Err)))
+		fmt.Fprintf(streams.err, "baton: dir list: %s: %s\n", render.Printable(file.Name), render.Printable(bridge.OneLine(file.Err)))
 	}
 	raw := []json.RawMessage{}
 	for _, item := range items {
@@ -62,8 +62,8 @@ func (cmd dirList) Run(c *cli, streams std) error {
 		}
 		raw = append(raw, item.Raw)
 		if !c.JSON {
-			fmt.Fprintf(streams.out, "%-36s  %-9s  %s -> %s  %s\n", text.Printable(item.ID), item.Status,
-				text.Printable(item.From), text.Printable(orAnyone(item.To)), text.Printable(item.Description))
+			fmt.Fprintf(streams.out, "%-36s  %-9s  %s -> %s  %s\n", render.Printable(item.ID), item.Status,
+				render.Printable(item.From), render.Printable(orAnyone(item.To)), render.Printable(item.Description))
 		}
 	}
 	if c.JSON {
@@ -103,7 +103,7 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, json.RawMessage(item.Raw))
 	}
-	fmt.Fprintln(streams.out, text.Printable(item.ID))
+	fmt.Fprintln(streams.out, render.Printable(item.ID))
 	for _, line := range [][2]string{
 		{"status", string(item.Status)},
 		{"from", item.From},
@@ -113,7 +113,7 @@ func (cmd dirShow) Run(c *cli, streams std) error {
 		{"created", item.Created.Format(time.RFC3339)},
 		{"updated", item.Updated.Format(time.RFC3339)},
 	} {
-		fmt.Fprintf(streams.out, "  %-12s %s\n", line[0], text.Printable(line[1]))
+		fmt.Fprintf(streams.out, "  %-12s %s\n", line[0], render.Printable(line[1]))
 	}
 	return nil
 }

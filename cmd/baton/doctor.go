@@ -8,7 +8,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 // doctorCommand checks a running gateway.
@@ -31,7 +31,7 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Diagnosis]) error {
-		return text.Diagnoses(out, page.Items)
+		return render.Diagnoses(out, page.Items)
 	})
 	return errors.Join(err, failedDiagnosis(page.Items))
 }
@@ -60,5 +60,5 @@ type policyShow struct{}
 
 // Run prints the rules, then the limits.
 func (policyShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetPolicy, struct{}{}, text.Policy)
+	return show(ctx, c, streams, contract.GetPolicy, struct{}{}, render.Policy)
 }

@@ -9,7 +9,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
 
@@ -60,7 +60,7 @@ func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	return printDocument(c, streams, done, func(out io.Writer, done contract.Erased) error {
-		_, err := fmt.Fprintln(out, cmd.said(strings.Join(text.Erased(done), "\n")))
+		_, err := fmt.Fprintln(out, cmd.said(strings.Join(render.Erased(done), "\n")))
 		return err
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 // feedCommands see and steer pending deliveries.
@@ -36,7 +36,7 @@ func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Older > 0 {
 		query.Older = cmd.Older.String()
 	}
-	return list(ctx, c, streams, contract.ListFeeds, query, text.Deliveries(time.Now))
+	return list(ctx, c, streams, contract.ListFeeds, query, render.Deliveries(time.Now))
 }
 
 // feedShape counts pending deliveries.
@@ -44,7 +44,7 @@ type feedShape struct{}
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, text.Shapes(time.Now))
+	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, render.Shapes(time.Now))
 }
 
 // feedSwitch is what the commands about a hold share.

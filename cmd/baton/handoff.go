@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/federation"
 )
 
@@ -66,7 +66,7 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since, Search: cmd.Search,
 		Watching: cmd.of(cmd.page()),
 	}
-	return list(ctx, c, streams, contract.ListHandoffs, query, text.Handoffs())
+	return list(ctx, c, streams, contract.ListHandoffs, query, render.Handoffs())
 }
 
 // parseSince reads a time, or a duration before now.
@@ -98,7 +98,7 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, h, text.Handoff)
+	return printDocument(c, streams, h, render.Handoff)
 }
 
 // handoffExport writes a passport.
@@ -157,13 +157,13 @@ Example:
 // Run prints the explanation.
 func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Event == "did" {
-		return show(ctx, c, streams, contract.ExplainDID, contract.ByDID{DID: cmd.DID}, text.DID)
+		return show(ctx, c, streams, contract.ExplainDID, contract.ByDID{DID: cmd.DID}, render.DID)
 	}
 	if cmd.DID != "" {
 		return &usageError{errors.New("want one event, or did and a DID")}
 	}
 	return show(ctx, c, streams, contract.ExplainEvent, contract.ByID{ID: cmd.Event}, func(out io.Writer, e contract.Explanation) error {
-		return text.Explanation(out, e, time.Now())
+		return render.Explanation(out, e, time.Now())
 	})
 }
 

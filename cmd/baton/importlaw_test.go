@@ -45,9 +45,8 @@ var law = []struct {
 	{"bridge/admin/client", []string{
 		"bridge", "bridge/admin/contract", "bridge/agents/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
-	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/contract", "bridge/admin/text", "bridge/route", "federation", "federation/store/operators"}},
-	{"bridge/admin/terminal", []string{"bridge/admin/client", "bridge/admin/contract", "bridge/admin/text", "bridge/route", "federation"}},
-	{"bridge/admin/text", []string{"bridge", "bridge/admin/contract", "federation", "federation/agents"}},
+	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/contract", "bridge/admin/render", "bridge/route", "federation", "federation/store/operators"}},
+	{"bridge/admin/render", []string{"bridge", "bridge/admin/client", "bridge/admin/contract", "bridge/route", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},

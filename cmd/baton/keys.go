@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/bridge/server"
 	"baton/configs"
@@ -41,7 +41,7 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 		page.Items = append(page.Items, server.ShowKey(key, file, now))
 	}
 	return printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Key]) error {
-		return text.Keys().Print(out, true, page.Items...)
+		return render.Keys().Print(out, true, page.Items...)
 	})
 }
 
@@ -76,7 +76,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		if err != nil {
 			return err
 		}
-		return printDocument(c, streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"}, text.WriteKey)
+		return printDocument(c, streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"}, render.WriteKey)
 	}
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, server.ShowKey(key, file, now), text.WriteKey)
+	return printDocument(c, streams, server.ShowKey(key, file, now), render.WriteKey)
 }
 
 // keysShow shows one key.
@@ -112,7 +112,7 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, server.ShowKey(key, file, time.Now()), text.WriteKey)
+	return printDocument(c, streams, server.ShowKey(key, file, time.Now()), render.WriteKey)
 }
 
 // keysRotate asks a running gateway for another key.
@@ -126,7 +126,7 @@ type keysRotate struct {
 // Run prints what show prints of the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	rotation := route.JSON(contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
-	return show(ctx, c, streams, contract.RotateKey, contract.KeyRotation{Name: cmd.Name, Body: rotation}, text.WriteKey)
+	return show(ctx, c, streams, contract.RotateKey, contract.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)
 }
 
 // namedKey reads the argument of a command about one key, and the configuration.

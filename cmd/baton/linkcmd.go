@@ -12,7 +12,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/server"
 	"baton/configs"
 	"baton/federation"
@@ -39,7 +39,7 @@ type linkList struct {
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), text.Links(time.Now))
+	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), render.Links(time.Now))
 }
 
 // linkShow shows one link.
@@ -50,7 +50,7 @@ type linkShow struct {
 // Run prints the link.
 func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, contract.GetLink, contract.ByName{Name: cmd.Name}, func(out io.Writer, l contract.Link) error {
-		return text.Link(out, l, time.Now())
+		return render.Link(out, l, time.Now())
 	})
 }
 

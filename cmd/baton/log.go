@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/configs"
 )
@@ -43,6 +43,6 @@ func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
 		ask.Package = cmd.Args[0]
 	}
 	return report(ctx, c, streams, contract.SetLogLevel, route.JSON(ask), func(levels contract.LogLevels) string {
-		return cmd.said(text.LogLevels(levels))
+		return cmd.said(render.LogLevels(levels))
 	})
 }

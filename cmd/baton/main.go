@@ -21,7 +21,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/conform"
 	"baton/bridge/files/directory"
 	"baton/bridge/route"
@@ -176,7 +176,7 @@ func tell(streams std, asJSON bool, command string, err error) int {
 		return code
 	}
 	if !asJSON {
-		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, text.Printable(bridge.OneLine(err)))
+		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, render.Printable(bridge.OneLine(err)))
 		return code
 	}
 	answer := map[string]any{"error": map[string]any{"code": word, "detail": bridge.OneLine(err), "retry_after": retry}}

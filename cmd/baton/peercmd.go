@@ -10,7 +10,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -33,7 +33,7 @@ type peerList struct{ listFlags }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListPeers, cmd.page(), text.Peers(time.Now))
+	return list(ctx, c, streams, contract.ListPeers, cmd.page(), render.Peers(time.Now))
 }
 
 // peerShow shows one home or registry.
@@ -44,7 +44,7 @@ type peerShow struct {
 // Run prints it.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, contract.GetPeer, contract.ByName{Name: cmd.Name}, func(out io.Writer, p contract.Peer) error {
-		return text.Peer(out, p, time.Now())
+		return render.Peer(out, p, time.Now())
 	})
 }
 
@@ -107,8 +107,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return printJSON(streams, plan)
 	}
 	if !c.JSON {
-		fmt.Fprintf(streams.out, "home %s at %s\n", text.Cell(plan.Peer.Name), text.Cell(plan.Peer.URL))
-		if err := text.Checks(streams.out, plan.Checks); err != nil {
+		fmt.Fprintf(streams.out, "home %s at %s\n", render.Cell(plan.Peer.Name), render.Cell(plan.Peer.URL))
+		if err := render.Checks(streams.out, plan.Checks); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func failedCheck(checks []contract.Check) error {
 
 // tell prints the result. A canary that is not green is an error.
 func (peerAdd) tell(c *cli, streams std, done contract.Peered) error {
-	err := printLine(c, streams, done, text.Added(done))
+	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
 		err = &federation.UnavailableError{What: "canary", Err: errors.New(done.Canary.Reason)}
 	}
@@ -192,7 +192,7 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DryRun {
 		return printLine(c, streams, done, cmd.said("histories are compared with "+cmd.Name))
 	}
-	return printDocument(c, streams, done, func(out io.Writer, done contract.Compared) error { return text.Compared(out, cmd.Name, done) })
+	return printDocument(c, streams, done, func(out io.Writer, done contract.Compared) error { return render.Compared(out, cmd.Name, done) })
 }
 
 // peerImport sets the modes of the peers of a list.

@@ -7,7 +7,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/federation/relay"
 )
 
@@ -30,7 +30,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Check]) error { return text.Checks(out, page.Items) })
+	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Check]) error { return render.Checks(out, page.Items) })
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -44,7 +44,7 @@ type tokenList struct{ listFlags }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListTokens, cmd.page(), text.Tokens(time.Now))
+	return list(ctx, c, streams, contract.ListTokens, cmd.page(), render.Tokens(time.Now))
 }
 
 // tokenRevoke ends a token.

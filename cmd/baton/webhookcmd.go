@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 // webhookCommands see and repeat what is posted to addresses of agents.
@@ -25,7 +25,7 @@ type webhookList struct {
 
 // Run prints the list.
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, text.Webhooks())
+	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks())
 }
 
 // webhookShow shows one webhook.
@@ -35,7 +35,7 @@ type webhookShow struct {
 
 // Run prints it.
 func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetWebhook, contract.IDPage{ID: cmd.ID}, text.Webhook)
+	return show(ctx, c, streams, contract.GetWebhook, contract.IDPage{ID: cmd.ID}, render.Webhook)
 }
 
 // webhookChange is what every change of a webhook is told.

@@ -13,7 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 	"baton/federation"
 )
 
@@ -168,9 +168,9 @@ func momentOf(m contract.Moment, now time.Time) *moment {
 		return nil
 	}
 	t := time.Time(m).UTC()
-	age := text.Age(m, now) + " ago"
+	age := render.Age(m, now) + " ago"
 	if t.After(now) {
-		age = "in " + text.Until(m, now)
+		age = "in " + render.Until(m, now)
 	}
 	return &moment{Full: m.String(), Short: t.Format("2006-01-02 15:04:05"), Age: age}
 }

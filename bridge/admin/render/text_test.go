@@ -1,4 +1,4 @@
-package text_test
+package render_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -28,7 +28,7 @@ func lines(out string) []string {
 func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	table := text.Links(func() time.Time { return now })
+	table := render.Links(func() time.Time { return now })
 	err := table.Print(&out, true, contract.Link{
 		Name: "lab", Network: "spanningtree", State: "up", LastHeard: ago(3 * time.Second), Oldest: ago(90 * time.Minute), Waiting: 2,
 		NextDial: contract.Moment(now.Add(5 * time.Second)),
@@ -43,7 +43,7 @@ func TestNothingInAnAnswerActsOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	letter := contract.DeadLetter{ID: 7, Link: "lab", LastError: "\x1b[31mred\nnext\tcell"}
-	if err := text.DeadLetter(&out, letter); err != nil {
+	if err := render.DeadLetter(&out, letter); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(out.String(), "\x1b\t") || !strings.Contains(out.String(), "?[31mred?next?cell\n") {
@@ -63,7 +63,7 @@ func TestAnExplanationSaysWhatIsNext(t *testing.T) {
 		"it is in the inbox of did:key:z6MkA, and delivered once they read it there":                {What: "deliver", Via: "inbox", Who: "did:key:z6MkA"},
 	} {
 		var out strings.Builder
-		if err := text.Explanation(&out, contract.Explanation{Next: []contract.Next{next}}, now); err != nil {
+		if err := render.Explanation(&out, contract.Explanation{Next: []contract.Next{next}}, now); err != nil {
 			t.Fatal(err)
 		}
 		if got := lines(out.String()); got[len(got)-1] != "next "+want {

@@ -1,7 +1,8 @@
-// Package text writes answers of the operator API for a terminal: lists as tables, single things
-// as one line for each detail. Nothing in its output can act on the terminal, whatever the answer
-// contains.
-package text
+// Package render writes answers of the operator API for a terminal: lists as tables, single things
+// as one line for each detail, and for a machine as one JSON document. Nothing in its text can act
+// on the terminal, whatever the answer contains. A list is one page, or a page followed by each
+// change.
+package render
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package terminal_test
+package render_test
 
 import (
 	"net/http"
@@ -10,8 +10,7 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/terminal"
-	"baton/bridge/admin/text"
+	"baton/bridge/admin/render"
 )
 
 // answering returns a client of a gateway that gives one answer to all requests.
@@ -22,15 +21,15 @@ func answering(t *testing.T, answer string) *client.Client {
 	return client.New(server.URL, "", nil)
 }
 
-func names() text.Table[contract.Peer] {
-	return text.Table[contract.Peer]{Header: "NAME", Row: func(p contract.Peer) []string { return []string{p.Name} }}
+func names() render.Table[contract.Peer] {
+	return render.Table[contract.Peer]{Header: "NAME", Row: func(p contract.Peer) []string { return []string{p.Name} }}
 }
 
 func TestAListIsATableOrADocument(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
 	var out, told strings.Builder
-	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nthere are more: --cursor AAA\n", out.String()+told.String()); diff != "" {
@@ -38,7 +37,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	}
 	out.Reset()
 	told.Reset()
-	if err := terminal.List(t.Context(), terminal.Terminal{Out: &out, Err: &told, JSON: true}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told, JSON: true}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), `{"items":[{"name":"b.example"`) || told.Len() > 0 {
@@ -50,7 +49,7 @@ func TestAWatchedListHasOneHeader(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, "{\"name\":\"b.example\"}\n{\"name\":\"c.example\"}\n")
 	var out strings.Builder
-	if err := terminal.Watch(t.Context(), terminal.Terminal{Out: &out}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.Watch(t.Context(), render.Terminal{Out: &out}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nc.example\n", out.String()); diff != "" {
@@ -62,7 +61,7 @@ func TestOnlyYesConfirms(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"y\n": true, " YES \n": true, "no\n": false, "\n": false, "yes": false, "": false} {
 		var told strings.Builder
-		if got := (terminal.Terminal{Err: &told}).Confirm(strings.NewReader(answer), "drop\x1b it?"); got != want {
+		if got := (render.Terminal{Err: &told}).Confirm(strings.NewReader(answer), "drop\x1b it?"); got != want {
 			t.Errorf("%q: %v", answer, got)
 		}
 		if told.String() != "drop? it? [y/N] " {

@@ -1,6 +1,4 @@
-// Package terminal prints what the operator API answers, as a command does: one JSON document for a
-// machine, else text for a person. A list is one page, or a page followed by each change.
-package terminal
+package render
 
 import (
 	"bufio"
@@ -12,7 +10,6 @@ import (
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
-	"baton/bridge/admin/text"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -56,7 +53,7 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 }
 
 // List asks the gateway for one page of a list and prints it. On Err it says how to get the next page.
-func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table text.Table[T]) error {
+func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
 		return err
@@ -69,7 +66,7 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 }
 
 // Watch prints each line of a watched list as it comes, until ctx or the gateway ends.
-func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table text.Table[T]) error {
+func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table Table[T]) error {
 	header := true
 	return client.Watch(ctx, gateway, r, in, func(line []byte) error {
 		if t.JSON {
@@ -87,7 +84,7 @@ func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r
 
 // Confirm asks a question, and reports whether the answer is yes. The end of the input is no.
 func (t Terminal) Confirm(input io.Reader, question string) bool {
-	fmt.Fprintf(t.Err, "%s [y/N] ", text.Printable(question))
+	fmt.Fprintf(t.Err, "%s [y/N] ", Printable(question))
 	line, err := bufio.NewReader(input).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return err == nil && (answer == "y" || answer == "yes")
