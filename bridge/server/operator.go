@@ -15,7 +15,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/checkup"
 	"baton/bridge/admin/contract"
 	"baton/bridge/admin/page"
 	"baton/bridge/agents/participant"
@@ -144,10 +143,10 @@ func (s *Server) parts() []admin.Part {
 // to each peer. It blocks on the disk and the network, for less than thirty seconds.
 func (s *Server) Examine(ctx context.Context, online bool) []contract.Diagnosis {
 	file := s.file
-	c := checkup.Checkup{
+	c := admin.Checkup{
 		Home: s.homeID(), Key: string(identity.KeyDID(s.serverKey().Public)),
 		Folder: file.Path("."), RecordFiles: recordFiles(file), ClockDoubt: s.clock.Doubt(), Secrets: file.SecretFiles(), Keys: KeyFolder(file).Dir,
-		Record: s.Record, Relay: s.relay, Links: s.Gateway.Links().Statuses(), Peers: s.Peers(),
+		Record: s.Record, Relay: s.relay.Ready, Links: s.Gateway.Links().Statuses(), Peers: s.Peers(),
 		Fetch: s.client.Get, Canary: s.homes.canary,
 	}
 	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
@@ -158,7 +157,7 @@ func (s *Server) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 		c.Proxies = new(s.public.Unforwarded())
 	}
 	if s.hub != nil {
-		c.Hub = s.hub
+		c.Hub = s.hub.Ready
 	}
 	return c.Examine(ctx, online)
 }

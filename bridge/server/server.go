@@ -33,7 +33,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/checkup"
 	"baton/bridge/admin/contract"
 	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
@@ -273,7 +272,7 @@ func (s *Server) openClock(ctx context.Context) error {
 // warn logs problems in data_dir that require an operator.
 func (s *Server) warn(ctx context.Context) error {
 	for _, path := range recordFiles(s.file) {
-		if mode, loose := checkup.Loose(path); loose {
+		if mode, loose := admin.Loose(path); loose {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "other users can access the record: restrict its mode", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
 		}
 	}

@@ -41,7 +41,7 @@ var law = []struct {
 	{"bridge/route", []string{"bridge", "federation"}},
 	{"bridge/route/openapi", kit},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
-	{"bridge/admin/checkup", []string{"bridge", "bridge/admin/contract", "federation", "federation/fault", "federation/peering", "federation/store/registry"}},
+	{"bridge/admin", append([]string{"federation/peering"}, networks...)},
 	{"bridge/admin/client", []string{
 		"bridge", "bridge/admin/contract", "bridge/agents/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},

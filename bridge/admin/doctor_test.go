@@ -1,4 +1,4 @@
-package checkup_test
+package admin_test
 
 import (
 	"context"
@@ -10,16 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"baton/bridge"
-	"baton/bridge/admin/checkup"
+	"baton/bridge/admin"
 	"baton/bridge/admin/contract"
 	"baton/federation/store/storetest"
 )
 
 // reached is a reachable relay.
-type reached struct{}
-
-// Ready implements [checkup.Server].
-func (reached) Ready() error { return nil }
+func reached() error { return nil }
 
 // nothing is a web without documents.
 func nothing(context.Context, string) ([]byte, error) { return nil, context.Canceled }
@@ -37,7 +34,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
-		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached{}, Fetch: nothing}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing}
 		return c.Examine(t.Context(), false)[0]
 	}
 	if got := check(before.Cur); got.State != contract.DiagnosisOK {
@@ -59,7 +56,7 @@ func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},
 	} {
-		c := checkup.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached{}, Fetch: nothing, Proxies: proxies}
+		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: storetest.Open(t), Relay: reached, Fetch: nothing, Proxies: proxies}
 		if all := c.Examine(t.Context(), false); !slices.Contains(all, want) {
 			t.Errorf("%+v lack %+v", all, want)
 		}

@@ -1,5 +1,4 @@
-// Package checkup examines a running gateway and its machine for baton doctor.
-package checkup
+package admin
 
 import (
 	"bytes"
@@ -28,7 +27,7 @@ import (
 // The bounds of the checks.
 const (
 	checkupTime   = 25 * time.Second // all of them
-	lookTime      = 5 * time.Second  // one document
+	documentTime  = 5 * time.Second  // one document
 	fsyncs        = 20
 	slowFsync     = 50 * time.Millisecond
 	lowDisk       = 10 // percent
@@ -36,12 +35,7 @@ const (
 	shortValidity = 14 * 24 * time.Hour
 )
 
-// Server is a connection to a server: Ready returns why it is not there now, and waits for nothing.
-type Server interface {
-	Ready() error
-}
-
-// Checkup is a gateway as it is configured now.
+// Checkup is a gateway as it is configured now, for baton doctor.
 type Checkup struct {
 	Home        federation.HomeID
 	Key         string   // the did:key that signs now
@@ -58,10 +52,10 @@ type Checkup struct {
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
 	Record *registry.Record
-	Relay  Server
-	Hub    Server // nil without one
-	Links  []bridge.LinkStatus
-	Peers  []contract.Peer
+	// Relay and Hub return at once why their server is away. Hub is nil without one.
+	Relay, Hub func() error
+	Links      []bridge.LinkStatus
+	Peers      []contract.Peer
 	// Fetch returns the document at an address as other homes read it.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
 	Canary *peering.Canary
@@ -299,7 +293,7 @@ func (c Checkup) wellKnown(ctx context.Context) contract.Diagnosis {
 
 // ownDocument fetches a document of this home as its peers do.
 func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (address string, body []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
 	if address, err = federation.JoinURL(federation.BaseURL(string(c.Home)), path, nil); err != nil {
 		return "", nil, err
@@ -311,13 +305,13 @@ func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (addr
 }
 
 func (c Checkup) relay() contract.Diagnosis {
-	if err := c.Relay.Ready(); err != nil {
+	if err := c.Relay(); err != nil {
 		return fails("relay", bridge.OneLine(err), "look at [relay] and its server")
 	}
 	if c.Hub == nil {
 		return fine("relay", "reached; no hub is configured")
 	}
-	if err := c.Hub.Ready(); err != nil {
+	if err := c.Hub(); err != nil {
 		return fails("relay", "hub: "+bridge.OneLine(err), "run baton relay check")
 	}
 	return fine("relay", "reached, and the hub too")
