@@ -42,7 +42,7 @@ type aircHeld struct {
 
 // Run prints the list.
 func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListHeld, contract.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, render.HeldRelays())
+	return list(ctx, c, streams, contract.ListHeld, contract.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, render.HeldRelays)
 }
 
 // heldIDs are the arguments of the commands that settle held messages.

@@ -21,7 +21,7 @@ type bindList struct{ listFlags }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBindings, cmd.page(), render.Bindings())
+	return list(ctx, c, streams, contract.ListBindings, cmd.page(), render.Bindings)
 }
 
 // boundName is the name that a binding is about.

@@ -61,7 +61,7 @@ type blockList struct{ listFlags }
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), render.Blocks())
+	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), render.Blocks)
 }
 
 // topCommand lists the senders with the most steps.
@@ -76,5 +76,5 @@ type topCommand struct {
 // Run prints the list.
 func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
 	page := contract.Paging{Limit: &cmd.Limit}
-	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, render.Senders())
+	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, render.Senders)
 }

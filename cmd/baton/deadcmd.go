@@ -30,7 +30,7 @@ type deadList struct {
 
 // Run prints the list.
 func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters())
+	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters)
 }
 
 // deadShow shows one dead letter.
@@ -127,5 +127,5 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, render.Changes())
+	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, render.Changes)
 }

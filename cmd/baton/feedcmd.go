@@ -36,7 +36,7 @@ func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Older > 0 {
 		query.Older = cmd.Older.String()
 	}
-	return list(ctx, c, streams, contract.ListFeeds, query, render.Deliveries(time.Now))
+	return list(ctx, c, streams, contract.ListFeeds, query, render.Deliveries)
 }
 
 // feedShape counts pending deliveries.
@@ -44,7 +44,7 @@ type feedShape struct{}
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, render.Shapes(time.Now))
+	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, render.Shapes)
 }
 
 // feedSwitch is what the commands about a hold share.

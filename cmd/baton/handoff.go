@@ -66,7 +66,7 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since, Search: cmd.Search,
 		Watching: cmd.of(cmd.page()),
 	}
-	return list(ctx, c, streams, contract.ListHandoffs, query, render.Handoffs())
+	return list(ctx, c, streams, contract.ListHandoffs, query, render.Handoffs)
 }
 
 // parseSince reads a time, or a duration before now.

@@ -29,7 +29,7 @@ type inboxShow struct {
 // Run prints the inbox.
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 	page := contract.Paging{Limit: &cmd.Limit, Cursor: cmd.After}
-	return list(ctx, c, streams, contract.ListInbox, contract.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals())
+	return list(ctx, c, streams, contract.ListInbox, contract.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals)
 }
 
 // inboxAck acknowledges.

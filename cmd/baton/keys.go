@@ -41,7 +41,7 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 		page.Items = append(page.Items, server.ShowKey(key, file, now))
 	}
 	return printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Key]) error {
-		return render.Keys().Print(out, true, page.Items...)
+		return render.Keys.Print(out, true, time.Now(), page.Items...)
 	})
 }
 

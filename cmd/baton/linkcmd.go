@@ -39,7 +39,7 @@ type linkList struct {
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), render.Links(time.Now))
+	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), render.Links)
 }
 
 // linkShow shows one link.

@@ -33,7 +33,7 @@ type peerList struct{ listFlags }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListPeers, cmd.page(), render.Peers(time.Now))
+	return list(ctx, c, streams, contract.ListPeers, cmd.page(), render.Peers)
 }
 
 // peerShow shows one home or registry.

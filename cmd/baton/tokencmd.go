@@ -44,7 +44,7 @@ type tokenList struct{ listFlags }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListTokens, cmd.page(), render.Tokens(time.Now))
+	return list(ctx, c, streams, contract.ListTokens, cmd.page(), render.Tokens)
 }
 
 // tokenRevoke ends a token.

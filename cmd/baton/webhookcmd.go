@@ -25,7 +25,7 @@ type webhookList struct {
 
 // Run prints the list.
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks())
+	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks)
 }
 
 // webhookShow shows one webhook.

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"baton/bridge/admin"
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
+	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -72,24 +72,20 @@ func (r request) page() contract.Paging { return contract.Paging{Cursor: r.query
 // watching is page for a list that can be watched.
 func (r request) watching() contract.Watching { return contract.Watching{Paging: r.page()} }
 
-// older returns the address of the next page of a list, "" after the last.
-func (r request) older(list, cursor string) string {
+// older returns the address of the page with the next part of a list, "" after the last. The
+// parameter has the position in the list.
+func (r request) older(parameter, cursor string) string {
 	if cursor == "" {
 		return ""
 	}
-	query := url.Values{}
+	query := url.Values{parameter: {cursor}}
 	for _, name := range []string{"search", "state"} {
 		if value := r.query.Get(name); value != "" {
 			query.Set(name, value)
 		}
 	}
-	query.Set("cursor", cursor)
-	return prefix + list + "?" + query.Encode()
-}
-
-// command returns a command line that prints a list as the page shows it.
-func (r request) command(words ...string) string {
-	return shell(append([]string{"baton"}, append(words, r.flag("cursor")...)...)...)
+	address, _, _ := strings.Cut(r.address, "?")
+	return address + "?" + query.Encode()
 }
 
 // flag returns a flag of a command for a parameter of the page, nothing where it is not set.
@@ -120,74 +116,23 @@ func plainWord(word string) bool {
 // loadKeys shows the keys of the gateway.
 func loadKeys(r request) (view, error) {
 	page, err := call(r, contract.ListKeys, r.page())
-	t := &table{Caption: "Keys", Columns: []string{"Name", "State", "Key ID", "Identity", "Since", "Until"}, Empty: "There are no keys."}
-	for _, k := range page.Items {
-		identity := k.PublicKey
-		switch {
-		case k.DID != "":
-			identity = string(k.DID) + " " + string(k.DIDKey)
-		case k.EndpointID != "":
-			identity = k.EndpointID
-		}
-		t.Rows = append(t.Rows, row{k.Name + k.KeyID, []cell{words(k.Name), state(k.State), words(k.KeyID), long(identity), r.atText(k.Since), r.atText(k.Until)}})
-	}
-	return view{Title: "Keys", Sections: []section{{ID: "keys", Table: t, Command: r.command("keys", "list")}}}, err
-}
-
-// atText returns a cell of a time that is RFC 3339, empty for none.
-func (r request) atText(s string) cell {
-	var m contract.Moment
-	if err := m.UnmarshalJSON([]byte(strconv.Quote(s))); err != nil {
-		return words(s)
-	}
-	return at(m, r.now)
+	return view{Title: "Keys", Sections: []section{list[contract.Key]{Table: render.Keys, id: "keys", page: page, cursor: "cursor"}.section(r)}}, err
 }
 
 // loadPolicy shows the rules and limits.
 func loadPolicy(r request) (view, error) {
 	policy, err := call(r, contract.GetPolicy, struct{}{})
-	rules := &table{Caption: "Rules", Columns: []string{"#", "Verbs", "Peers", "Senders", "Recipients", "Require", "From"}}
-	for i, each := range policy.Rules {
-		rules.Rows = append(rules.Rows, row{strconv.Itoa(i), []cell{
-			number(i + 1), anyOf(each.Verbs), anyOf(each.Peers), anyOf(each.Senders), anyOf(each.Recipients), state(each.Require), place(each.File, each.Line),
-		}})
-	}
-	limits := &table{Caption: "Limits", Columns: []string{"Key", "Value", "From"}}
-	for _, each := range policy.Limits {
-		limits.Rows = append(limits.Rows, row{each.Key, []cell{words(each.Key), {Text: plain(each.Value), Class: "num"}, place(each.File, each.Line)}})
-	}
+	rules, limits := contract.Page[render.Rule]{Items: render.NumberRules(policy)}, contract.Page[contract.PolicyLimit]{Items: policy.Limits}
 	return view{Title: "Policy", Sections: []section{
-		{ID: "rules", Table: rules, Command: "baton policy show"}, {ID: "limits", Table: limits, Command: "baton policy show"},
+		list[render.Rule]{Table: render.Rules, id: "rules", page: rules}.section(r),
+		list[contract.PolicyLimit]{Table: render.Limits, id: "limits", page: limits}.section(r),
 	}}, err
-}
-
-// anyOf returns a cell of a list in which no item means any.
-func anyOf(items []string) cell {
-	if len(items) == 0 {
-		return words("any")
-	}
-	return long(strings.Join(items, ", "))
-}
-
-// place returns a cell of the line that a key comes from.
-func place(file string, line int) cell {
-	if line == 0 {
-		return words("default")
-	}
-	return long(file + ":" + strconv.Itoa(line))
 }
 
 // loadAudit shows what operators changed.
 func loadAudit(r request) (view, error) {
 	page, err := call(r, contract.ListAudit, contract.AuditQuery{Watching: r.watching()})
-	t := &table{
-		Caption: "Changes", Columns: []string{"Time", "Actor", "Action", "Subject", "Reason"}, Empty: "No operator has changed anything.",
-		Older: r.older("audit", page.NextCursor),
-	}
-	for _, c := range page.Items {
-		t.Rows = append(t.Rows, row{c.Time.String() + c.What + c.Subject, []cell{at(c.Time, r.now), words(c.Actor), words(c.What), long(c.Subject), long(c.Reason)}})
-	}
-	return view{Title: "Audit", Sections: []section{{ID: "audit", Table: t, Command: r.command("audit", "list")}}}, err
+	return view{Title: "Audit", Sections: []section{list[contract.Change]{Table: render.Changes, id: "audit", page: page, cursor: "cursor"}.section(r)}}, err
 }
 
 // contextKey is the type of the keys of this package in contexts.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -127,39 +126,57 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// words returns a cell of text.
-func words[T ~string](s T) cell { return cell{Text: plain(string(s))} }
-
-// long returns a cell of text that may take several lines.
-func long(s string) cell { return cell{Text: plain(s), Class: "long"} }
-
-// linked returns a cell of text that leads to another page.
-func linked(s, href string) cell { return cell{Text: plain(s), Href: href} }
-
-// number returns a cell of a count.
-func number[T int | int64 | uint64](n T) cell { return cell{Text: fmt.Sprint(n), Class: "num"} }
-
-// state returns a cell of a state, whose word the style sheet may colour.
-func state[T ~string](s T) cell {
-	return cell{Text: plain(string(s)), Class: "state s-" + classWord(string(s))}
+// cell returns a value as the page shows it.
+func (r request) cell(v render.Value) cell {
+	c := cell{Text: plain(v.Text), Class: v.Class, At: momentOf(v.At, r.now)}
+	if v.Link != "" {
+		c.Href = prefix + v.Link
+	}
+	return c
 }
 
-// classWord returns a word as part of the name of a class.
-func classWord(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r == '-' {
-			return r
+// list is a list on a page.
+type list[T any] struct {
+	render.Table[T]
+
+	id   string
+	page contract.Page[T]
+	// cursor is the parameter of the address with the position in the list; "" for a list of one page.
+	cursor string
+	flags  []string // of the command
+	needs  federation.Scope
+	acts   func(item T) []link // nil for none; shown if the session has the scope
+}
+
+// section returns the list as a part of its page.
+func (l list[T]) section(r request) section {
+	shown := &table{Caption: l.Caption, Empty: l.Empty, Older: r.older(l.cursor, l.page.NextCursor)}
+	for _, c := range l.Columns {
+		if c.Page != "" {
+			shown.Columns = append(shown.Columns, c.Page)
 		}
-		return -1
-	}, strings.ToLower(s))
-}
-
-// acts returns a cell of actions.
-func acts(all ...link) cell { return cell{Class: "acts", Acts: all} }
-
-// at returns a cell of a time, empty for none.
-func at(m contract.Moment, now time.Time) cell {
-	return cell{At: momentOf(m, now), Class: "at"}
+	}
+	mayAct := l.acts != nil && r.may(l.needs)
+	if mayAct {
+		shown.Columns = append(shown.Columns, "Actions")
+	}
+	for _, item := range l.page.Items {
+		one := row{Key: l.Key(item)}
+		for _, c := range l.Columns {
+			if c.Page != "" {
+				one.Cells = append(one.Cells, r.cell(c.Value(item)))
+			}
+		}
+		if mayAct {
+			one.Cells = append(one.Cells, cell{Class: "acts", Acts: l.acts(item)})
+		}
+		shown.Rows = append(shown.Rows, one)
+	}
+	words := slices.Concat([]string{"baton"}, strings.Fields(l.Command), l.flags)
+	if position := r.query.Get(l.cursor); l.cursor != "" && position != "" {
+		words = append(words, "--cursor", position)
+	}
+	return section{ID: l.id, Table: shown, Command: shell(words...)}
 }
 
 // momentOf returns a time with its distance from now, nil for none.
@@ -176,7 +193,12 @@ func momentOf(m contract.Moment, now time.Time) *moment {
 }
 
 // about returns a detail.
-func about(name string, value cell) detail { return detail{Name: name, Value: value} }
+func (r request) about(name string, v render.Value) detail { return detail{name, r.cell(v)} }
+
+// given returns the details that have a value.
+func given(all ...detail) []detail {
+	return slices.DeleteFunc(all, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
+}
 
 // states returns the states that a list may be narrowed to.
 func states() []string {
@@ -193,50 +215,11 @@ func states() []string {
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
 	page, err := call(r, contract.ListHandoffs, contract.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
-	t := &table{
-		Caption: "Handoffs", Columns: []string{"ID", "Kind", "State", "Title", "Channel", "Offerer", "With", "Moved"}, Empty: "There is no such handoff.",
-		Older: r.older("handoffs", page.NextCursor),
-	}
+	l := list[contract.Handoff]{Table: render.Handoffs, id: "handoffs", page: page, cursor: "cursor", flags: slices.Concat(r.flag("search"), r.flag("state"))}
 	if page.NextCursor != "" {
-		t.Empty = "None so far: Older looks at older handoffs."
+		l.Empty = "None so far: Older looks at older handoffs."
 	}
-	for _, h := range page.Items {
-		with := h.Assignee
-		if with == "" {
-			with = h.Offeree
-		}
-		t.Rows = append(t.Rows, row{h.ID.String(), []cell{
-			handoffCell(h.ID), words(h.Kind), stateOf(h), long(h.ShownTitle()), words(venueOf(h)), words(h.Offerer.Short()), words(with.Short()), at(h.Moved, r.now),
-		}})
-	}
-	command := slices.Concat([]string{"handoff", "list"}, r.flag("search"), r.flag("state"))
-	return view{
-		Title: "Handoffs", Search: &searchView{Text: search, State: wanted, States: states()},
-		Sections: []section{{ID: "handoffs", Table: t, Command: r.command(command...)}},
-	}, err
-}
-
-// handoffCell returns a cell with the ID of a handoff that leads to its page.
-func handoffCell(id federation.HandoffID) cell {
-	if id.IsZero() {
-		return cell{}
-	}
-	return linked(id.String(), prefix+"handoffs/"+id.String())
-}
-
-func stateOf(h contract.Handoff) cell {
-	c := state(h.State)
-	if h.Orphaned {
-		c.Text += " (orphaned)"
-	}
-	return c
-}
-
-func venueOf(h contract.Handoff) string {
-	if federation.Private(h.Venue) {
-		return "private"
-	}
-	return h.Venue
+	return view{Title: "Handoffs", Search: &searchView{Text: search, State: wanted, States: states()}, Sections: []section{l.section(r)}}, err
 }
 
 // loadHandoff shows a handoff with its timeline.
@@ -246,14 +229,14 @@ func loadHandoff(r request, id string) (view, error) {
 		return view{}, err
 	}
 	full := h.ID.String()
-	details := []detail{
-		about("ID", words(full)), about("Kind", words(h.Kind)), about("State", stateOf(h)), about("Home", words(h.Home)), about("Channel", words(venueOf(h))),
-		about("Dialect", words(h.Dialect)), about("Offerer", long(string(h.Offerer))), about("Offeree", long(string(h.Offeree))), about("Assignee", long(string(h.Assignee))),
-		about("Capabilities", words(strings.Join(h.Caps, ", "))), about("Deadline", at(h.Deadline, r.now)), about("Opened", at(h.Opened, r.now)), about("Moved", at(h.Moved, r.now)),
-		about("Orphaned", long(h.OrphanReason)),
-	}
-	details = slices.DeleteFunc(details, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
-	details = slices.Insert(details, 1, about("Title", long(h.ShownTitle())))
+	details := given(
+		r.about("ID", render.Text(full)), r.about("Kind", render.Text(h.Kind)), r.about("State", render.HandoffState(h)), r.about("Home", render.Text(h.Home)),
+		r.about("Channel", render.Text(render.Venue(h.Venue))), r.about("Dialect", render.Text(h.Dialect)),
+		r.about("Offerer", render.Long(h.Offerer)), r.about("Offeree", render.Long(h.Offeree)), r.about("Assignee", render.Long(h.Assignee)),
+		r.about("Capabilities", render.Text(strings.Join(h.Caps, ", "))), r.about("Deadline", render.Time(h.Deadline)),
+		r.about("Opened", render.Time(h.Opened)), r.about("Moved", render.Time(h.Moved)), r.about("Orphaned", render.Long(h.OrphanReason)),
+	)
+	details = slices.Insert(details, 1, r.about("Title", render.Long(h.ShownTitle())))
 	steps := &timeline{}
 	for _, s := range h.Steps {
 		shown, err := shapeStep(r, s)
@@ -285,10 +268,10 @@ func shapeStep(r request, s contract.Step) (step, error) {
 		shown.Evidence = s.Evidence.URL
 	}
 	for _, d := range s.Delivered {
-		c := state(d.State)
-		c.Text = plain(strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code}, func(s string) bool { return s == "" }), " "))
-		c.At = momentOf(d.Time, r.now)
-		shown.Deliveries = append(shown.Deliveries, c)
+		v := render.State(d.State)
+		v.Text = strings.Join(slices.DeleteFunc([]string{string(d.State), d.Via, d.To, d.Code}, func(s string) bool { return s == "" }), " ")
+		v.At = d.Time
+		shown.Deliveries = append(shown.Deliveries, r.cell(v))
 	}
 	e, err := call(r, contract.ExplainEvent, contract.ByID{ID: shown.Key})
 	if p, ok := errors.AsType[*bridge.ProblemError](err); ok && p.Status == http.StatusNotFound {
@@ -298,8 +281,9 @@ func shapeStep(r request, s contract.Step) (step, error) {
 		return step{}, err
 	}
 	shown.Signed = []detail{
-		about("Event", words(shown.Key)), about("Signed bytes", cell{Text: plain(e.Document), Class: "raw"}), about("Signature", cell{Text: plain(e.Signature), Class: "raw"}),
-		about("Signed by", long(string(s.From))), about("Key", long(e.Key.KeyID+" "+e.Key.Public)), about("Key from", long(e.Key.Source)), about("Why it holds", long(e.Why)),
+		r.about("Event", render.Text(shown.Key)), r.about("Signed bytes", render.Raw(e.Document)), r.about("Signature", render.Raw(e.Signature)),
+		r.about("Signed by", render.Long(s.From)), r.about("Key", render.Long(e.Key.KeyID+" "+e.Key.Public)), r.about("Key from", render.Long(e.Key.Source)),
+		r.about("Why it holds", render.Long(e.Why)),
 	}
 	return shown, nil
 }
@@ -319,53 +303,33 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 
 // loadPeers shows the other homes and registries.
 func loadPeers(r request) (view, error) {
-	changes := contract.SetPeerMode.Scope
 	page, err := call(r, contract.ListPeers, r.page())
 	if err != nil {
 		return view{}, err
 	}
-	t := &table{
-		Caption: "Peers", Columns: []string{"Name", "Network", "Mode", "State", "Path", "Heard", "Waiting", "Oldest", "Dead", "Clock ahead by", "Forks", "Doubts", "Last error"},
-		Empty: "No other home or registry is known.", Older: r.older("peers", page.NextCursor),
-	}
-	r.addActions(t, changes)
-	forks := &table{Caption: "Forks", Columns: []string{"Peer", "Handoff", "From step", "Found"}}
-	doubts := &table{Caption: "Doubts", Columns: []string{"Peer", "Kind", "Times", "First", "Last", "Why"}}
+	var forks contract.Page[render.PeerFork]
+	var doubts contract.Page[render.PeerDoubt]
 	for _, p := range page.Items {
-		mode := p.Mode
-		if p.Held {
-			mode += " (held)"
+		if p.PeerHome == nil {
+			continue
 		}
-		home := p.PeerHome
-		if home == nil {
-			home = &contract.PeerHome{}
+		for _, f := range p.Forks {
+			forks.Items = append(forks.Items, render.PeerFork{Peer: p.Name, Fork: f})
 		}
-		cells := []cell{
-			words(p.Name), words(p.Network), state(mode), state(home.State), words(home.Path), at(home.LastHeard, r.now), number(p.Waiting), at(p.Oldest, r.now), number(p.Dead),
-			skew(p), number(len(home.Forks)), number(len(home.Doubts)), long(p.LastError),
-		}
-		t.Rows = append(t.Rows, row{p.Name + " " + p.Network, r.withActions(cells, changes, r.act("peers", p.Name, "mode"))})
-		for _, f := range home.Forks {
-			forks.Rows = append(forks.Rows, row{p.Name + f.Handoff.String(), []cell{words(p.Name), handoffCell(f.Handoff), number(uint64(f.Version)), at(f.Found, r.now)}})
-		}
-		for _, d := range home.Doubts {
-			doubts.Rows = append(doubts.Rows, row{p.Name + string(d.Kind), []cell{words(p.Name), words(d.Kind), number(d.Times), at(d.First, r.now), at(d.Last, r.now), long(d.Why)}})
+		for _, d := range p.Doubts {
+			doubts.Items = append(doubts.Items, render.PeerDoubt{Peer: p.Name, Doubt: d})
 		}
 	}
-	v := view{Title: "Peers", Sections: []section{{ID: "peers", Table: t, Command: r.command("peer", "list")}}}
-	for _, each := range []section{{ID: "forks", Table: forks}, {ID: "doubts", Table: doubts}} {
-		if len(each.Table.Rows) > 0 {
-			each.Command = "baton peer list --json"
-			v.Sections = append(v.Sections, each)
-		}
+	peers := list[contract.Peer]{
+		Table: render.Peers, id: "peers", page: page, cursor: "cursor",
+		needs: contract.SetPeerMode.Scope, acts: func(p contract.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
+	}
+	v := view{Title: "Peers", Sections: []section{peers.section(r)}}
+	if len(forks.Items) > 0 {
+		v.Sections = append(v.Sections, list[render.PeerFork]{Table: render.Forks, id: "forks", page: forks}.section(r))
+	}
+	if len(doubts.Items) > 0 {
+		v.Sections = append(v.Sections, list[render.PeerDoubt]{Table: render.Doubts, id: "doubts", page: doubts}.section(r))
 	}
 	return v, nil
-}
-
-// skew returns a cell of how far our clock is ahead of the clock of a home.
-func skew(p contract.Peer) cell {
-	if p.PeerHome == nil {
-		return cell{}
-	}
-	return cell{Text: strconv.FormatFloat(p.SkewSeconds, 'f', 1, 64) + " s", Class: "num"}
 }

@@ -50,14 +50,9 @@ func DeadLetter(out io.Writer, letter contract.DeadLetter) error {
 // Link writes a link with what was negotiated on it.
 func Link(out io.Writer, l contract.Link, now time.Time) error {
 	var d details
-	d.say("name", l.Name)
-	d.say("network", l.Network)
-	d.say("state", l.State)
-	d.say("heard", Age(l.LastHeard, now))
-	d.say("waiting", strconv.Itoa(l.Waiting))
-	d.say("oldest", Age(l.Oldest, now))
-	d.say("next dial", Until(l.NextDial, now))
-	d.say("last error", l.LastError)
+	for _, c := range Links.Columns {
+		d.say(strings.ToLower(c.Page), c.Value(l).terminal(now))
+	}
 	if l.LinkDetail == nil {
 		return d.print(out)
 	}
@@ -125,22 +120,13 @@ func Webhook(out io.Writer, h contract.Webhook) error {
 	if err := d.print(out); err != nil || h.WebhookDetail == nil || len(h.Deliveries) == 0 {
 		return err
 	}
-	return Table[contract.WebhookDelivery]{
-		Header: "QUEUED | OF | VERB | STATE | ATTEMPTS | NEXT OR ENDED | LAST ERROR",
-		Row: func(d contract.WebhookDelivery) []string {
-			when := d.Ended
-			if when.IsZero() {
-				when = d.Next
-			}
-			return []string{d.Queued.String(), d.Of, string(d.Verb), string(d.State), strconv.Itoa(d.Attempt), when.String(), d.LastError}
-		},
-	}.Print(out, true, h.Deliveries...)
+	return webhookDeliveries.Print(out, true, time.Time{}, h.Deliveries...)
 }
 
 // Handoff writes a handoff: what it is, and a line for each step.
 func Handoff(out io.Writer, h contract.Handoff) error {
 	columns := newColumns(out)
-	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, state(h), h.Home, Cell(venue(h.Venue)))
+	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, HandoffState(h).Text, h.Home, Cell(Venue(h.Venue)))
 	fmt.Fprintf(columns, "  offer   %s", Cell(h.ShownTitle()))
 	if !h.Deadline.IsZero() {
 		fmt.Fprintf(columns, "   deadline %s", h.Deadline)
@@ -166,22 +152,6 @@ func Handoff(out io.Writer, h contract.Handoff) error {
 		fmt.Fprintln(columns, Printable(line))
 	}
 	return columns.Flush()
-}
-
-// state returns the state of a handoff, with a mark where its home is away.
-func state(h contract.Handoff) string {
-	if h.Orphaned {
-		return string(h.State) + " (orphaned)"
-	}
-	return string(h.State)
-}
-
-// venue returns the name of a venue.
-func venue(venue string) string {
-	if federation.Private(venue) {
-		return "private"
-	}
-	return venue
 }
 
 // deliveries returns the state of each delivery of a step.

@@ -1,232 +1,401 @@
 package render
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"baton/bridge/admin/contract"
+	"baton/federation"
 )
 
-// A table with ages takes the clock: the rows of a watched list come later than its header.
-
-// Handoffs returns the table of handoffs.
-func Handoffs() Table[contract.Handoff] {
-	return Table[contract.Handoff]{
-		Header: "ID | KIND | STATE | CHANNEL | OFFERER | WITH | MOVED | TITLE",
-		Row: func(h contract.Handoff) []string {
-			with := h.Assignee
-			if with == "" {
-				with = h.Offeree
-			}
-			return []string{
-				h.ID.String(), string(h.Kind), state(h), venue(h.Venue), h.Offerer.Short(), with.Short(), h.Moved.String(), h.ShownTitle(),
-			}
+// The lists that a terminal and the operator page show.
+var (
+	Links = Table[contract.Link]{
+		Caption: "Links", Command: "link list", Empty: "The configuration has no link.",
+		Key: func(l contract.Link) string { return l.Name },
+		Columns: []Column[contract.Link]{
+			{"Name", "NAME", func(l contract.Link) Value { return Linked(l.Name, "links", l.Name) }},
+			{"Network", "NETWORK", func(l contract.Link) Value { return Text(l.Network) }},
+			{"State", "STATE", func(l contract.Link) Value { return State(l.State) }},
+			{"Heard", "HEARD", func(l contract.Link) Value { return since(l.LastHeard) }},
+			{"Waiting", "WAITING", func(l contract.Link) Value { return Number(l.Waiting) }},
+			{"Oldest", "OLDEST", func(l contract.Link) Value { return since(l.Oldest) }},
+			{"Next dial", "NEXT", func(l contract.Link) Value { return until(l.NextDial) }},
+			{"Last error", "LAST ERROR", func(l contract.Link) Value { return Long(l.LastError) }},
 		},
 	}
-}
-
-// Arrivals returns the table of what reached a DID.
-func Arrivals() Table[contract.Arrived] {
-	return Table[contract.Arrived]{
-		Header: "FILED | HANDOFF | VERB | FROM | NAME | STATE | CURSOR",
-		Row: func(a contract.Arrived) []string {
-			return []string{
-				a.Filed.String(), a.HandoffID.String(), string(a.Verb), a.From.Short(), a.Name, string(a.State), string(a.Cursor),
-			}
+	Shapes = Table[contract.Shape]{
+		Caption: "By destination", Command: "feed shape", Empty: "Nothing waits.",
+		Key: func(s contract.Shape) string { return s.Link + s.Peer },
+		Columns: []Column[contract.Shape]{
+			{"To", "TO", func(s contract.Shape) Value { return Text(s.Link + s.Peer) }},
+			{"Rows", "ROWS", func(s contract.Shape) Value { return Number(s.Rows) }},
+			{"<1m", "<1m", aged(0)},
+			{"<5m", "<5m", aged(1)},
+			{"<1h", "<1h", aged(2)},
+			{"<24h", "<24h", aged(3)},
+			{"Older", "OLDER", aged(4)},
+			{"Oldest", "OLDEST", func(s contract.Shape) Value { return since(s.Oldest) }},
+			{"Held", "HELD", func(s contract.Shape) Value {
+				if !s.Held {
+					return Value{Text: "no", Terminal: none}
+				}
+				return Value{Text: strings.TrimSpace("held: " + s.Reason), Terminal: "held " + s.Reason, Class: long}
+			}},
 		},
 	}
-}
-
-// Links returns the table of links.
-func Links(now func() time.Time) Table[contract.Link] {
-	return Table[contract.Link]{
-		Header: "NAME | NETWORK | STATE | HEARD | WAITING | OLDEST | NEXT | LAST ERROR",
-		Row: func(l contract.Link) []string {
-			now := now()
-			return []string{
-				l.Name, l.Network, l.State, Age(l.LastHeard, now), strconv.Itoa(l.Waiting), Age(l.Oldest, now), Until(l.NextDial, now), l.LastError,
-			}
+	Deliveries = Table[contract.Waiting]{
+		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
+		Key: func(w contract.Waiting) string { return w.ID + w.Link + w.Peer },
+		Columns: []Column[contract.Waiting]{
+			{"ID", "ID", func(w contract.Waiting) Value { return Text(w.ID) }},
+			{"Handoff", "", func(w contract.Waiting) Value { return HandoffID(w.HandoffID) }},
+			{"Verb", "VERB", func(w contract.Waiting) Value { return Text(w.Verb) }},
+			{"To", "TO", func(w contract.Waiting) Value { return Text(w.Link + w.Peer) }},
+			{"Queued", "AGE", func(w contract.Waiting) Value { return since(w.Queued) }},
+			{"Attempt", "ATTEMPT", func(w contract.Waiting) Value { return Number(w.Attempt) }},
+			{"Next", "NEXT", func(w contract.Waiting) Value {
+				switch {
+				case w.Held:
+					return Text("held")
+				case w.Behind:
+					return Value{Text: "after another of its handoff", Terminal: "behind"}
+				case w.Next.IsZero():
+					return Value{Text: "now", Terminal: none}
+				}
+				return until(w.Next)
+			}},
+			{"Last error", "LAST ERROR", func(w contract.Waiting) Value { return Long(w.LastError) }},
 		},
 	}
-}
-
-// Peers returns the table of homes and registries.
-func Peers(now func() time.Time) Table[contract.Peer] {
-	return Table[contract.Peer]{
-		Header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | CLOCK | LAST ERROR",
-		Row: func(p contract.Peer) []string {
-			now, mode, state, heard, forks, doubts, clock := now(), p.Mode, "", "", "", "", ""
-			if p.Held {
-				mode += " (held)"
-			}
-			if p.PeerHome != nil {
-				state, heard, forks, doubts = p.State, Age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
-				clock = clockOf(p)
-			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), Age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
+	Handoffs = Table[contract.Handoff]{
+		Caption: "Handoffs", Command: "handoff list", Empty: "There is no such handoff.",
+		Key: func(h contract.Handoff) string { return h.ID.String() },
+		Columns: []Column[contract.Handoff]{
+			{"ID", "ID", func(h contract.Handoff) Value { return HandoffID(h.ID) }},
+			{"Kind", "KIND", func(h contract.Handoff) Value { return Text(h.Kind) }},
+			{"State", "STATE", HandoffState},
+			{"Channel", "CHANNEL", func(h contract.Handoff) Value { return Text(Venue(h.Venue)) }},
+			{"Offerer", "OFFERER", func(h contract.Handoff) Value { return Text(h.Offerer.Short()) }},
+			{"With", "WITH", func(h contract.Handoff) Value { return Text(cmp.Or(h.Assignee, h.Offeree).Short()) }},
+			{"Moved", "MOVED", func(h contract.Handoff) Value { return Time(h.Moved) }},
+			{"Title", "TITLE", func(h contract.Handoff) Value { return Long(h.ShownTitle()) }},
 		},
 	}
-}
-
-// clockOf says how far the clock of a home is from the one here: "ok" up to thirty seconds,
-// from which on the log warns too.
-func clockOf(p contract.Peer) string {
-	skew := time.Duration(p.SkewSeconds * float64(time.Second)).Round(time.Second)
-	switch {
-	case skew > 30*time.Second:
-		return skew.String() + " behind"
-	case skew < -30*time.Second:
-		return (-skew).String() + " ahead"
-	}
-	return "ok"
-}
-
-// Deliveries returns the table of pending deliveries.
-func Deliveries(now func() time.Time) Table[contract.Waiting] {
-	return Table[contract.Waiting]{
-		Header: "ID | VERB | TO | AGE | ATTEMPT | NEXT | LAST ERROR",
-		Row: func(w contract.Waiting) []string {
-			now := now()
-			return []string{w.ID, string(w.Verb), w.Link + w.Peer, Age(w.Queued, now), strconv.Itoa(w.Attempt), nextTry(w, now), w.LastError}
+	DeadLetters = Table[contract.DeadLetter]{
+		Caption: "Dead letters", Command: "dead list", Empty: "There is no dead letter.",
+		Key: func(d contract.DeadLetter) string { return strconv.FormatInt(d.ID, 10) },
+		Columns: []Column[contract.DeadLetter]{
+			{"Number", "ID", func(d contract.DeadLetter) Value {
+				id := strconv.FormatInt(d.ID, 10)
+				return Linked(id, "dead", id)
+			}},
+			{"Died", "DIED", func(d contract.DeadLetter) Value { return Time(d.Died) }},
+			{"To", "TO", func(d contract.DeadLetter) Value { return Text(d.Link + d.Peer) }},
+			{"Verb", "VERB", func(d contract.DeadLetter) Value { return Text(d.Verb) }},
+			{"Handoff", "HANDOFF", func(d contract.DeadLetter) Value {
+				v := HandoffID(d.HandoffID)
+				v.Terminal = d.HandoffID.Short()
+				return v
+			}},
+			{"Attempts", "ATTEMPTS", func(d contract.DeadLetter) Value { return Number(d.Attempt) }},
+			{"Reason", "REASON", func(d contract.DeadLetter) Value { return State(d.Reason) }},
+			{"Replayed", "", func(d contract.DeadLetter) Value { return Time(d.Replayed) }},
+			{"Last error", "LAST ERROR", func(d contract.DeadLetter) Value { return Long(d.LastError) }},
 		},
 	}
-}
-
-// nextTry says when a pending delivery is tried.
-func nextTry(w contract.Waiting, now time.Time) string {
-	switch {
-	case w.Held:
-		return "held"
-	case w.Behind:
-		return "behind"
-	}
-	return Until(w.Next, now)
-}
-
-// Shapes returns the table of destinations with pending deliveries.
-func Shapes(now func() time.Time) Table[contract.Shape] {
-	return Table[contract.Shape]{
-		Header: "TO | ROWS | <1m | <5m | <1h | <24h | OLDER | OLDEST | HELD",
-		Row: func(s contract.Shape) []string {
-			cells := []string{s.Link + s.Peer, strconv.Itoa(s.Rows)}
-			for _, n := range s.Ages {
-				cells = append(cells, strconv.Itoa(n))
-			}
-			held := ""
-			if s.Held {
-				held = "held " + s.Reason
-			}
-			return append(cells, Age(s.Oldest, now()), held)
+	Attempts = Table[contract.Try]{
+		Caption: "Attempts", Command: "dead show", Empty: "No attempt is recorded.",
+		Key: func(t contract.Try) string { return strconv.Itoa(t.Number) },
+		Columns: []Column[contract.Try]{
+			{"Attempt", "", func(t contract.Try) Value { return Number(t.Number) }},
+			{"Time", "", func(t contract.Try) Value { return Time(t.Time) }},
+			{"Error", "", func(t contract.Try) Value { return Long(t.Error) }},
 		},
 	}
-}
-
-// DeadLetters returns the table of dead letters.
-func DeadLetters() Table[contract.DeadLetter] {
-	return Table[contract.DeadLetter]{
-		Header: "ID | DIED | TO | VERB | HANDOFF | ATTEMPTS | REASON | LAST ERROR",
-		Row: func(d contract.DeadLetter) []string {
-			return []string{
-				strconv.FormatInt(d.ID, 10), d.Died.String(), d.Link + d.Peer, string(d.Verb), d.HandoffID.Short(),
-				strconv.Itoa(d.Attempt), string(d.Reason), d.LastError,
-			}
+	Peers = Table[contract.Peer]{
+		Caption: "Peers", Command: "peer list", Empty: "No other home or registry is known.",
+		Key: func(p contract.Peer) string { return p.Name + " " + p.Network },
+		Columns: []Column[contract.Peer]{
+			{"Name", "NAME", func(p contract.Peer) Value { return Text(p.Name) }},
+			{"Network", "NETWORK", func(p contract.Peer) Value { return Text(p.Network) }},
+			{"Mode", "MODE", func(p contract.Peer) Value { return marked(State(p.Mode), p.Held, "held") }},
+			{"State", "STATE", ofHome(func(h contract.PeerHome) Value { return State(h.State) })},
+			{"Path", "", ofHome(func(h contract.PeerHome) Value { return Text(h.Path) })},
+			{"Heard", "HEARD", ofHome(func(h contract.PeerHome) Value { return since(h.LastHeard) })},
+			{"Waiting", "WAITING", func(p contract.Peer) Value { return Number(p.Waiting) }},
+			{"Oldest", "OLDEST", func(p contract.Peer) Value { return since(p.Oldest) }},
+			{"Dead", "DEAD", func(p contract.Peer) Value { return Number(p.Dead) }},
+			{"Forks", "FORKS", ofHome(func(h contract.PeerHome) Value { return Number(len(h.Forks)) })},
+			{"Doubts", "DOUBTS", ofHome(func(h contract.PeerHome) Value { return Number(len(h.Doubts)) })},
+			{"Clock ahead by", "CLOCK", ofHome(skew)},
+			{"Last error", "LAST ERROR", func(p contract.Peer) Value { return Long(p.LastError) }},
 		},
 	}
-}
-
-// HeldRelays returns the table of held messages of unverified senders.
-func HeldRelays() Table[contract.Held] {
-	return Table[contract.Held]{
-		Header: "ID | RECEIVED | FROM | TO | TEXT",
-		Row: func(h contract.Held) []string {
-			return []string{strconv.FormatInt(h.ID, 10), h.Received.String(), h.From, h.To, h.Text}
+	Forks = Table[PeerFork]{
+		Caption: "Forks", Command: "peer list --json",
+		Key: func(f PeerFork) string { return f.Peer + f.Handoff.String() },
+		Columns: []Column[PeerFork]{
+			{"Peer", "", func(f PeerFork) Value { return Text(f.Peer) }},
+			{"Handoff", "", func(f PeerFork) Value { return HandoffID(f.Handoff) }},
+			{"From step", "", func(f PeerFork) Value { return Number(f.Version) }},
+			{"Found", "", func(f PeerFork) Value { return Time(f.Found) }},
 		},
 	}
-}
-
-// Webhooks returns the table of webhooks.
-func Webhooks() Table[contract.Webhook] {
-	return Table[contract.Webhook]{
-		Header: "ID | DID | AGENT | WAITING | OLDEST | DEAD | DISABLED | URL",
-		Row: func(h contract.Webhook) []string {
-			return []string{h.ID, h.DID, h.Agent, strconv.Itoa(h.Waiting), h.Oldest.String(), strconv.Itoa(h.Dead), h.Disabled.String(), h.URL}
+	Doubts = Table[PeerDoubt]{
+		Caption: "Doubts", Command: "peer list --json",
+		Key: func(d PeerDoubt) string { return d.Peer + string(d.Kind) },
+		Columns: []Column[PeerDoubt]{
+			{"Peer", "", func(d PeerDoubt) Value { return Text(d.Peer) }},
+			{"Kind", "", func(d PeerDoubt) Value { return Text(d.Kind) }},
+			{"Times", "", func(d PeerDoubt) Value { return Number(d.Times) }},
+			{"First", "", func(d PeerDoubt) Value { return Time(d.First) }},
+			{"Last", "", func(d PeerDoubt) Value { return Time(d.Last) }},
+			{"Why", "", func(d PeerDoubt) Value { return Long(d.Why) }},
 		},
 	}
-}
+	Keys = Table[contract.Key]{
+		Caption: "Keys", Command: "keys list", Empty: "There are no keys.",
+		Key: func(k contract.Key) string { return k.Name + k.KeyID },
+		Columns: []Column[contract.Key]{
+			{"Name", "NAME", func(k contract.Key) Value { return Text(k.Name) }},
+			{"Identity", "ID", func(k contract.Key) Value {
+				if k.DID != "" {
+					return Value{Text: string(k.DID + " " + k.DIDKey), Terminal: string(k.DID), Class: long}
+				}
+				return Long(cmp.Or(k.EndpointID, k.PublicKey))
+			}},
+			{"Key ID", "KEY", func(k contract.Key) Value { return Text(k.KeyID) }},
+			{"Since", "SINCE", func(k contract.Key) Value { return written(k.Since) }},
+			{"State", "STATE", func(k contract.Key) Value { return State(k.State) }},
+			{"Until", "", func(k contract.Key) Value { return written(k.Until) }},
+		},
+	}
+	Rules = Table[Rule]{
+		Caption: "Rules", Command: "policy show",
+		Key: func(r Rule) string { return strconv.Itoa(r.Number) },
+		Columns: []Column[Rule]{
+			{"#", "", func(r Rule) Value { return Number(r.Number) }},
+			{"Verbs", "VERBS", func(r Rule) Value { return anyOf(r.Verbs) }},
+			{"Peers", "PEERS", func(r Rule) Value { return anyOf(r.Peers) }},
+			{"Senders", "SENDERS", func(r Rule) Value { return anyOf(r.Senders) }},
+			{"Recipients", "RECIPIENTS", func(r Rule) Value { return anyOf(r.Recipients) }},
+			{"Require", "REQUIRE", func(r Rule) Value { return State(r.Require) }},
+			{"From", "FROM", func(r Rule) Value { return Long(place(r.File, r.Line)) }},
+		},
+	}
+	Limits = Table[contract.PolicyLimit]{
+		Caption: "Limits", Command: "policy show",
+		Key: func(l contract.PolicyLimit) string { return l.Key },
+		Columns: []Column[contract.PolicyLimit]{
+			{"Key", "LIMIT", func(l contract.PolicyLimit) Value { return Text(l.Key) }},
+			{"Value", "VALUE", func(l contract.PolicyLimit) Value { return Value{Text: l.Value, Class: number} }},
+			{"From", "FROM", func(l contract.PolicyLimit) Value { return Long(place(l.File, l.Line)) }},
+		},
+	}
+	Changes = Table[contract.Change]{
+		Caption: "Changes", Command: "audit list", Empty: "No operator has changed anything.",
+		Key: func(c contract.Change) string { return c.Time.String() + c.What + c.Subject },
+		Columns: []Column[contract.Change]{
+			{"Time", "TIME", func(c contract.Change) Value { return Time(c.Time) }},
+			{"Actor", "ACTOR", func(c contract.Change) Value { return Text(c.Actor) }},
+			{"Action", "WHAT", func(c contract.Change) Value { return Text(c.What) }},
+			{"Subject", "SUBJECT", func(c contract.Change) Value { return Long(c.Subject) }},
+			{"Reason", "REASON", func(c contract.Change) Value { return Long(c.Reason) }},
+		},
+	}
+)
 
-// Bindings returns the table of bindings.
-func Bindings() Table[contract.Binding] {
-	return Table[contract.Binding]{
-		Header: "NETWORK | NAME | DID | VOUCH | ORIGIN | SINCE",
-		Row: func(b contract.Binding) []string {
-			vouch := "no"
+// The lists that only a terminal shows.
+var (
+	Arrivals = Table[contract.Arrived]{Columns: []Column[contract.Arrived]{
+		{"Filed", "FILED", func(a contract.Arrived) Value { return Time(a.Filed) }},
+		{"Handoff", "HANDOFF", func(a contract.Arrived) Value { return HandoffID(a.HandoffID) }},
+		{"Verb", "VERB", func(a contract.Arrived) Value { return Text(a.Verb) }},
+		{"From", "FROM", func(a contract.Arrived) Value { return Text(a.From.Short()) }},
+		{"Name", "NAME", func(a contract.Arrived) Value { return Text(a.Name) }},
+		{"State", "STATE", func(a contract.Arrived) Value { return State(a.State) }},
+		{"Cursor", "CURSOR", func(a contract.Arrived) Value { return Text(a.Cursor) }},
+	}}
+	HeldRelays = Table[contract.Held]{Columns: []Column[contract.Held]{
+		{"Number", "ID", func(h contract.Held) Value { return Text(strconv.FormatInt(h.ID, 10)) }},
+		{"Received", "RECEIVED", func(h contract.Held) Value { return Time(h.Received) }},
+		{"From", "FROM", func(h contract.Held) Value { return Text(h.From) }},
+		{"To", "TO", func(h contract.Held) Value { return Text(h.To) }},
+		{"Text", "TEXT", func(h contract.Held) Value { return Long(h.Text) }},
+	}}
+	Webhooks = Table[contract.Webhook]{Columns: []Column[contract.Webhook]{
+		{"ID", "ID", func(h contract.Webhook) Value { return Text(h.ID) }},
+		{"DID", "DID", func(h contract.Webhook) Value { return Text(h.DID) }},
+		{"Agent", "AGENT", func(h contract.Webhook) Value { return Text(h.Agent) }},
+		{"Waiting", "WAITING", func(h contract.Webhook) Value { return Number(h.Waiting) }},
+		{"Oldest", "OLDEST", func(h contract.Webhook) Value { return Time(h.Oldest) }},
+		{"Dead", "DEAD", func(h contract.Webhook) Value { return Number(h.Dead) }},
+		{"Disabled", "DISABLED", func(h contract.Webhook) Value { return Time(h.Disabled) }},
+		{"URL", "URL", func(h contract.Webhook) Value { return Text(h.URL) }},
+	}}
+	webhookDeliveries = Table[contract.WebhookDelivery]{Columns: []Column[contract.WebhookDelivery]{
+		{"Queued", "QUEUED", func(d contract.WebhookDelivery) Value { return Time(d.Queued) }},
+		{"Of", "OF", func(d contract.WebhookDelivery) Value { return Text(d.Of) }},
+		{"Verb", "VERB", func(d contract.WebhookDelivery) Value { return Text(d.Verb) }},
+		{"State", "STATE", func(d contract.WebhookDelivery) Value { return State(d.State) }},
+		{"Attempts", "ATTEMPTS", func(d contract.WebhookDelivery) Value { return Number(d.Attempt) }},
+		{"Next or ended", "NEXT OR ENDED", func(d contract.WebhookDelivery) Value { return Time(cmp.Or(d.Ended, d.Next)) }},
+		{"Last error", "LAST ERROR", func(d contract.WebhookDelivery) Value { return Long(d.LastError) }},
+	}}
+	Bindings = Table[contract.Binding]{Columns: []Column[contract.Binding]{
+		{"Network", "NETWORK", func(b contract.Binding) Value { return Text(b.Network) }},
+		{"Name", "NAME", func(b contract.Binding) Value { return Text(b.Name) }},
+		{"DID", "DID", func(b contract.Binding) Value { return Text(b.DID) }},
+		{"Vouch", "VOUCH", func(b contract.Binding) Value {
 			if b.Vouch {
-				vouch = "yes"
+				return Text("yes")
 			}
-			return []string{b.Network, b.Name, string(b.DID), vouch, b.Origin, b.Since.String()}
-		},
+			return Text("no")
+		}},
+		{"Origin", "ORIGIN", func(b contract.Binding) Value { return Text(b.Origin) }},
+		{"Since", "SINCE", func(b contract.Binding) Value { return Time(b.Since) }},
+	}}
+	Blocks = Table[contract.Block]{Columns: []Column[contract.Block]{
+		{"What", "WHAT", func(b contract.Block) Value { return Text(b.What) }},
+		{"Kind", "KIND", func(b contract.Block) Value { return Text(b.Kind) }},
+		{"Since", "SINCE", func(b contract.Block) Value { return Time(b.Since) }},
+		{"Until", "UNTIL", func(b contract.Block) Value { return Time(b.Expires) }},
+		{"Reason", "REASON", func(b contract.Block) Value { return Long(b.Reason) }},
+	}}
+	Senders = Table[contract.Sender]{Columns: []Column[contract.Sender]{
+		{"Sender", "SENDER", func(s contract.Sender) Value { return Text(s.Name) }},
+		{"Steps", "STEPS", func(s contract.Sender) Value { return Number(s.Steps) }},
+		{"Refused", "REFUSED", func(s contract.Sender) Value { return Number(s.Refused) }},
+		{"Limited", "LIMITED", func(s contract.Sender) Value { return Number(s.Limited) }},
+		{"Blocked", "BLOCKED", func(s contract.Sender) Value { return Number(s.Blocked) }},
+		{"Bytes", "BYTES", func(s contract.Sender) Value { return Number(s.Bytes) }},
+	}}
+	Tokens = Table[contract.Token]{Columns: []Column[contract.Token]{
+		{"Name", "NAME", func(t contract.Token) Value { return Text(t.Name) }},
+		{"Scope", "SCOPE", func(t contract.Token) Value { return Text(t.Scope) }},
+		{"Created", "CREATED", func(t contract.Token) Value { return Time(t.Created) }},
+		{"Expires", "EXPIRES", func(t contract.Token) Value { return Time(t.Expires) }},
+		{"Left", "LEFT", func(t contract.Token) Value { return Value{At: t.Expires, print: left} }},
+	}}
+)
+
+// PeerFork is a fork with the name of its home.
+type PeerFork struct {
+	Peer string
+	contract.Fork
+}
+
+// PeerDoubt is a doubt with the name of its home.
+type PeerDoubt struct {
+	Peer string
+	contract.Doubt
+}
+
+// Rule is a rule with its number in the order in which rules are tried.
+type Rule struct {
+	Number int
+	contract.PolicyRule
+}
+
+// NumberRules returns the rules of a policy with their numbers.
+func NumberRules(policy contract.Policy) []Rule {
+	var rules []Rule
+	for i, each := range policy.Rules {
+		rules = append(rules, Rule{i + 1, each})
+	}
+	return rules
+}
+
+// aged returns the value of the column of an age, which the page shades.
+func aged(i int) func(s contract.Shape) Value {
+	return func(s contract.Shape) Value {
+		if i >= len(s.Ages) {
+			return Value{}
+		}
+		v := Number(s.Ages[i])
+		if s.Ages[i] > 0 {
+			v.Class += " heat" + strconv.Itoa(i)
+		}
+		return v
 	}
 }
 
-// Blocks returns the table of blocks.
-func Blocks() Table[contract.Block] {
-	return Table[contract.Block]{
-		Header: "WHAT | KIND | SINCE | UNTIL | REASON",
-		Row: func(b contract.Block) []string {
-			return []string{b.What, string(b.Kind), b.Since.String(), b.Expires.String(), b.Reason}
-		},
+// HandoffState returns the state of a handoff, with a mark if its home is away.
+func HandoffState(h contract.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
+
+// marked returns a value with a mark after its text on a condition.
+func marked(v Value, condition bool, mark string) Value {
+	if condition {
+		v.Text += " (" + mark + ")"
+	}
+	return v
+}
+
+// Venue returns the name of a venue.
+func Venue(venue string) string {
+	if federation.Private(venue) {
+		return "private"
+	}
+	return venue
+}
+
+// ofHome returns the value of a column that is empty for a registry.
+func ofHome(value func(h contract.PeerHome) Value) func(p contract.Peer) Value {
+	return func(p contract.Peer) Value {
+		if p.PeerHome == nil {
+			return Value{}
+		}
+		return value(*p.PeerHome)
 	}
 }
 
-// Senders returns the table of the senders with the most steps.
-func Senders() Table[contract.Sender] {
-	return Table[contract.Sender]{
-		Header: "SENDER | STEPS | REFUSED | LIMITED | BLOCKED | BYTES",
-		Row: func(s contract.Sender) []string {
-			return []string{
-				s.Name, strconv.Itoa(s.Steps), strconv.Itoa(s.Refused), strconv.Itoa(s.Limited), strconv.Itoa(s.Blocked), strconv.FormatInt(s.Bytes, 10),
-			}
-		},
+// skew returns by how much our clock is ahead of the clock of a home. A terminal prints "ok" for up
+// to thirty seconds, as the log does.
+func skew(h contract.PeerHome) Value {
+	v := Value{Text: fmt.Sprintf("%.1f s", h.SkewSeconds), Terminal: "ok", Class: number}
+	ahead := time.Duration(h.SkewSeconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case ahead > 30*time.Second:
+		v.Terminal = ahead.String() + " behind"
+	case ahead < -30*time.Second:
+		v.Terminal = (-ahead).String() + " ahead"
 	}
+	return v
 }
 
-// Tokens returns the table of tokens.
-func Tokens(now func() time.Time) Table[contract.Token] {
-	return Table[contract.Token]{
-		Header: "NAME | SCOPE | CREATED | EXPIRES | LEFT",
-		Row: func(t contract.Token) []string {
-			now, left := now(), "over"
-			if time.Time(t.Expires).After(now) {
-				left = Until(t.Expires, now)
-			}
-			return []string{t.Name, string(t.Scope), t.Created.String(), t.Expires.String(), left}
-		},
+// written returns a time that is already RFC 3339, or "".
+func written(text string) Value {
+	var m contract.Moment
+	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
+		return Text(text)
 	}
+	return Value{Terminal: text, At: m, Class: at}
 }
 
-// Changes returns the table of the audit log.
-func Changes() Table[contract.Change] {
-	return Table[contract.Change]{
-		Header: "TIME | ACTOR | WHAT | SUBJECT | REASON",
-		Row: func(c contract.Change) []string {
-			return []string{c.Time.String(), c.Actor, c.What, c.Subject, c.Reason}
-		},
+// left returns the time until the end of a token.
+func left(end contract.Moment, now time.Time) string {
+	if !time.Time(end).After(now) {
+		return "over"
 	}
+	return Until(end, now)
 }
 
-// Keys returns the table of the keys of a gateway.
-func Keys() Table[contract.Key] {
-	return Table[contract.Key]{
-		Header: "NAME | ID | KEY | SINCE | STATE",
-		Row: func(k contract.Key) []string {
-			id := k.PublicKey
-			switch {
-			case k.DID != "":
-				id = string(k.DID)
-			case k.EndpointID != "":
-				id = k.EndpointID
-			}
-			return []string{k.Name, id, k.KeyID, k.Since, k.State}
-		},
+// anyOf returns a list in which no item means any.
+func anyOf(items []string) Value {
+	if len(items) == 0 {
+		return Text("any")
 	}
+	return Value{Text: strings.Join(items, ", "), Terminal: strings.Join(items, ","), Class: long}
+}
+
+// place returns the line that a key comes from.
+func place(file string, line int) string {
+	if line == 0 {
+		return "default"
+	}
+	return file + ":" + strconv.Itoa(line)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"baton/bridge/admin/client"
 	"baton/bridge/admin/contract"
@@ -58,7 +59,9 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 	if err != nil {
 		return err
 	}
-	err = Print(t, page, func(out io.Writer, page contract.Page[T]) error { return table.Print(out, true, page.Items...) })
+	err = Print(t, page, func(out io.Writer, page contract.Page[T]) error {
+		return table.Print(out, true, time.Now(), page.Items...)
+	})
 	if err == nil && !t.JSON && page.NextCursor != "" {
 		fmt.Fprintf(t.Err, "there are more: --cursor %s\n", page.NextCursor)
 	}
@@ -78,7 +81,7 @@ func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r
 			return fmt.Errorf("read answer: %w", err)
 		}
 		defer func() { header = false }()
-		return table.Print(t.Out, header, item)
+		return table.Print(t.Out, header, time.Now(), item)
 	})
 }
 

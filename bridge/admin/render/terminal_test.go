@@ -22,7 +22,9 @@ func answering(t *testing.T, answer string) *client.Client {
 }
 
 func names() render.Table[contract.Peer] {
-	return render.Table[contract.Peer]{Header: "NAME", Row: func(p contract.Peer) []string { return []string{p.Name} }}
+	return render.Table[contract.Peer]{Columns: []render.Column[contract.Peer]{
+		{Page: "Name", Terminal: "NAME", Value: func(p contract.Peer) render.Value { return render.Text(p.Name) }},
+	}}
 }
 
 func TestAListIsATableOrADocument(t *testing.T) {

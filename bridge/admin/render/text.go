@@ -1,7 +1,6 @@
-// Package render writes answers of the operator API for a terminal: lists as tables, single things
-// as one line for each detail, and for a machine as one JSON document. Nothing in its text can act
-// on the terminal, whatever the answer contains. A list is one page, or a page followed by each
-// change.
+// Package render shows answers of the operator API to people. A [Table] declares a list once, for a
+// terminal and for the operator page. On a terminal a command prints a list, one line for each
+// detail of a thing, or one JSON document for a machine. No text of an answer can act on the terminal.
 package render
 
 import (
@@ -12,39 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"baton/bridge/admin/contract"
 )
-
-// Table writes items of one kind, a line each.
-type Table[T any] struct {
-	Header string // the names of the columns, with " | " between them
-	Row    func(T) []string
-}
-
-// Print writes items in columns, with or without the header.
-func (t Table[T]) Print(out io.Writer, header bool, items ...T) error {
-	columns := newColumns(out)
-	if header {
-		fmt.Fprintln(columns, strings.ReplaceAll(t.Header, " | ", "\t"))
-	}
-	for _, item := range items {
-		fmt.Fprintln(columns, row(t.Row(item)...))
-	}
-	return columns.Flush()
-}
-
-func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
-
-// row returns cells as a line of columns.
-func row(cells ...string) string {
-	for i, cell := range cells {
-		cells[i] = Cell(cell)
-	}
-	return strings.Join(cells, "\t")
-}
 
 // details collects what there is to know of one thing.
 type details [][2]string
@@ -115,7 +85,7 @@ func Until(at contract.Moment, now time.Time) string {
 func Checks(out io.Writer, checks []contract.Check) error {
 	columns := newColumns(out)
 	for _, each := range checks {
-		fmt.Fprintln(columns, row(each.State, each.Check, each.Detail))
+		fmt.Fprintf(columns, "%s\t%s\t%s\n", Cell(each.State), Cell(each.Check), Cell(each.Detail))
 	}
 	return columns.Flush()
 }
@@ -192,37 +162,11 @@ func Diagnoses(out io.Writer, items []contract.Diagnosis) error {
 
 // Policy writes the rules in the order in which they are tried, then the limits.
 func Policy(out io.Writer, policy contract.Policy) error {
-	rules := Table[contract.PolicyRule]{
-		Header: "VERBS | PEERS | SENDERS | RECIPIENTS | REQUIRE | FROM",
-		Row: func(r contract.PolicyRule) []string {
-			return []string{anyOf(r.Verbs), anyOf(r.Peers), anyOf(r.Senders), anyOf(r.Recipients), r.Require, place(r.File, r.Line)}
-		},
-	}
-	if err := rules.Print(out, true, policy.Rules...); err != nil {
+	if err := Rules.Print(out, true, time.Time{}, NumberRules(policy)...); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	limits := Table[contract.PolicyLimit]{
-		Header: "LIMIT | VALUE | FROM",
-		Row:    func(l contract.PolicyLimit) []string { return []string{l.Key, l.Value, place(l.File, l.Line)} },
-	}
-	return limits.Print(out, true, policy.Limits...)
-}
-
-// anyOf returns a list in which no item means any.
-func anyOf(items []string) string {
-	if len(items) == 0 {
-		return "any"
-	}
-	return strings.Join(items, ",")
-}
-
-// place returns the line that a key comes from.
-func place(file string, line int) string {
-	if line == 0 {
-		return "default"
-	}
-	return file + ":" + strconv.Itoa(line)
+	return Limits.Print(out, true, time.Time{}, policy.Limits...)
 }
 
 // Settings returns a line for each key that a reload of the configuration changed.

@@ -28,8 +28,7 @@ func lines(out string) []string {
 func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	table := render.Links(func() time.Time { return now })
-	err := table.Print(&out, true, contract.Link{
+	err := render.Links.Print(&out, true, now, contract.Link{
 		Name: "lab", Network: "spanningtree", State: "up", LastHeard: ago(3 * time.Second), Oldest: ago(90 * time.Minute), Waiting: 2,
 		NextDial: contract.Moment(now.Add(5 * time.Second)),
 	})
