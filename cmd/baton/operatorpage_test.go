@@ -1,12 +1,15 @@
 package main_test
 
 import (
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,7 +260,7 @@ func TestAnOperatorThatMayReadSeesNoAction(t *testing.T) {
 			t.Errorf("%s has an action", path)
 		}
 	}
-	for _, path := range []string{"/ui/act/feeds/lab/hold", "/ui/act/dead/1/replay", "/ui/act/dead/1/drop", "/ui/act/links/lab/dial", "/ui/act/peers/x.test/mode"} {
+	for _, path := range []string{"/ui/act/feeds/lab/hold", "/ui/act/dead/1/replay", "/ui/act/dead/1/drop", "/ui/act/links/lab/dial", "/ui/act/peers/x.test/mode", "/ui/act/held/1/allow", "/ui/act/held/1/drop"} {
 		b.wants(t, http.StatusForbidden, path, nil)
 		b.wants(t, http.StatusForbidden, path, url.Values{"csrf": {b.csrf(t)}, "reason": {"a test"}, "mode": {"block"}})
 	}
@@ -318,7 +321,7 @@ func TestEachPageHasItsTableAndItsCommand(t *testing.T) {
 		},
 		"dead":   {"Dead letters", ">Dead letters</caption>", ">baton dead list</code>", `href="/ui/dead/1"`},
 		"dead/1": {"Dead letters", "Raw bytes", "Verdict", "What to do", ">Attempts</caption>", ">Replay 1</a>", ">Drop 1</a>", ">baton dead show 1</code>"},
-		"peers":  {"Peers", ">Peers</caption>", ">baton peer list</code>"},
+		"peers":  {"Peers", ">Peers</caption>", ">baton peer list</code>", ">Held relays</caption>", ">baton airc held</code>", "No message waits for consent."},
 		"keys":   {"Keys", ">Keys</caption>", ">baton keys list</code>", "did:web:gw.test"},
 		"policy": {"Policy", ">Rules</caption>", ">Limits</caption>", "vouched", "clock_skew"},
 		"audit":  {"Audit", ">Changes</caption>", ">baton audit list</code>", "their server moves"},
@@ -402,4 +405,99 @@ channels = ["#ops"]
 			t.Errorf("the page lacks %q", part)
 		}
 	}
+}
+
+// posts posts a document to the public listener.
+func (h *house) posts(t *testing.T, path, document string, want int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+path, strings.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != want {
+		t.Fatalf("%s is answered %d %s, want %d", path, response.StatusCode, text, want)
+	}
+}
+
+func TestOperatorPageAllowsAndDropsHeldRelays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[[airc.peers]]\ndomain = \"peer.test\"\n")
+	h.start(t)
+	h.ready(t)
+	h.posts(t, "/api/presence", `{"action":"register","username":"scout_7"}`, http.StatusCreated)
+	for i := range 4 {
+		document := fmt.Sprintf(`{"origin_registry":"peer.test","from":"amy_1","to":"scout_7","body":"<b>number %d</b>","message_id":"message-%d"}`, i+1, i+1)
+		h.posts(t, "/federation/relay", document, http.StatusAccepted)
+	}
+	ids := h.held(t)
+	if len(ids) != 4 {
+		t.Fatalf("held: %v", ids)
+	}
+	b := loggedIn(t, h, h.operatorToken(t, "operate"))
+	page := b.wants(t, http.StatusOK, "/ui/peers", nil).text
+	for _, part := range []string{
+		">Held relays</caption>", "?amy_1@peer.test", "&lt;b&gt;number 1&lt;/b&gt;", `Allow<span class="hidden"> ` + ids[0] + "</span>", `Drop<span class="hidden"> ` + ids[1] + "</span>",
+	} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %s", part)
+		}
+	}
+	allow, drop := "/ui/act/held/"+ids[0]+"/allow", "/ui/act/held/"+ids[1]+"/drop"
+	shown := b.wants(t, http.StatusOK, allow, nil).text
+	for _, part := range []string{"<h1>Allow " + ids[0] + "</h1>", "<p>Dry run: 1 would change.</p>", "baton airc allow " + ids[0] + " --reason", ">Allow</button>"} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("the form lacks %s", part)
+		}
+	}
+	form := url.Values{"csrf": {b.csrf(t)}, "reason": {"I know her"}}
+	b.wants(t, http.StatusForbidden, allow, url.Values{"reason": {"I know her"}})
+	b.wants(t, http.StatusUnprocessableEntity, allow, url.Values{"csrf": form["csrf"]})
+	if got := h.held(t); !slices.Equal(got, ids) {
+		t.Fatalf("a refused form changed what is held: %v", got)
+	}
+	for path, said := range map[string]string{allow: ids[0] + " is delivered.", drop: ids[1] + " is dropped."} {
+		done := b.wants(t, http.StatusSeeOther, path, form)
+		if to := done.Header.Get("Location"); to != "/ui/peers" {
+			t.Errorf("%s leads to %s", path, to)
+		}
+		if page := b.sends(t, "/ui/peers", nil).text; !strings.Contains(page, `<p role="status" class="notice">`+said+`</p>`) {
+			t.Errorf("after %s the page says\n%s", path, page)
+		}
+	}
+	if got := h.held(t); !slices.Equal(got, ids[2:]) {
+		t.Errorf("held afterwards: %v", got)
+	}
+	b.wants(t, http.StatusNotFound, allow, form)
+	b.wants(t, http.StatusNotFound, "/ui/act/held/"+ids[2]+"/forget", form)
+	var audit struct {
+		Items []struct{ Actor, What, Subject, Reason string }
+	}
+	h.asks(t, &audit, "audit", "list")
+	told := map[string]string{}
+	for _, each := range audit.Items {
+		if strings.HasPrefix(each.What, "airc ") && strings.HasPrefix(each.Actor, "token:operate-") && each.Reason == "I know her" {
+			told[each.What] = each.Subject
+		}
+	}
+	want := map[string]string{"airc allow": "?amy_1@peer.test to scout_7 message-1", "airc drop": "?amy_1@peer.test to scout_7 message-2"}
+	if !maps.Equal(told, want) {
+		t.Errorf("the audit log has %+v", audit.Items)
+	}
+}
+
+// held returns the numbers of the held messages.
+func (h *house) held(t *testing.T) (numbers []string) {
+	t.Helper()
+	var page struct{ Items []struct{ ID int64 } }
+	h.asks(t, &page, "airc", "held")
+	for _, each := range page.Items {
+		numbers = append(numbers, fmt.Sprint(each.ID))
+	}
+	return numbers
 }

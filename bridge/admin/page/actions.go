@@ -12,17 +12,15 @@ import (
 
 // action is a change that an operator may make.
 type action struct {
+	back  string           // the page with its list, unless the form names another
+	noun  string           // of the command that does the same
 	needs federation.Scope // of its route in the API
-	back  string           // its own page, unless the form names one
-	// command returns the words of the command that does the same.
-	command func(f form) []string
-	// effect says what the change does to a name.
-	effect string
-	done   string // how the name is afterwards
 	// send asks the API for the change, and returns how many things it changes.
 	send func(r request, f form, act contract.Act) (int, error)
 	// choices are the values of the field that the form has beside the reason; nil for no field.
 	choices []string
+	effect  string // of the change on a name
+	done    string // how the name is afterwards
 }
 
 // form is what the form of an action was asked with.
@@ -35,39 +33,44 @@ type form struct {
 // actionOf returns an action of a list.
 func actionOf(list, verb string) (action, bool) {
 	a, ok := map[string]action{
+		"links": {back: "links", noun: "link", needs: contract.ChangeLink.Scope, send: changeLink},
+		"feeds": {back: "feeds", noun: "feed", needs: contract.ChangeFeed.Scope, send: changeFeed},
+		"dead":  {back: "dead", noun: "dead", needs: contract.SettleDead.Scope, send: settle(contract.SettleDead)},
+		"peers": {back: "peers", noun: "peer", needs: contract.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
+		"held":  {back: "peers", noun: "airc", needs: contract.SettleHeld.Scope, send: settle(contract.SettleHeld)},
+	}[list]
+	texts, known := map[string][2]string{
 		"links/dial": {
-			effect: "The link dials now instead of later. A link that is up stays as it is. A link that an operator disconnected is connected again.",
-			done:   "dials now", send: changeLink,
+			"The link dials now instead of later. A link that is up stays as it is. A link that an operator disconnected is connected again.", "dials now",
 		},
 		"feeds/hold": {
-			effect: "No delivery is made to this destination until it is released. What is filed for it waits on disk. Its link stays connected.",
-			done:   "is held", send: changeFeed,
+			"No delivery is made to this destination until it is released. What is filed for it waits on disk. Its link stays connected.", "is held",
 		},
-		"feeds/release": {effect: "Deliveries to this destination go on, the oldest first.", done: "is released", send: changeFeed},
-		"feeds/retry":   {effect: "The delivery is tried now instead of later.", done: "is tried now", send: changeFeed},
-		"dead/replay":   {effect: "The delivery is scheduled for now. Replaying twice is harmless.", done: "is replayed", send: settleDead},
-		"dead/drop":     {effect: "The dead letter is deleted for good, and its signer is told.", done: "is dropped", send: settleDead},
-		"peers/mode":    {effect: "The mode says what is taken from this peer and delivered to it.", done: "has another mode", send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
+		"feeds/release": {"Deliveries to this destination go on, the oldest first.", "is released"},
+		"feeds/retry":   {"The delivery is tried now instead of later.", "is tried now"},
+		"dead/replay":   {"The delivery is scheduled for now. Replaying twice is harmless.", "is replayed"},
+		"dead/drop":     {"The dead letter is deleted for good, and its signer is told.", "is dropped"},
+		"peers/mode":    {"The mode says what is taken from this peer and delivered to it."},
+		"held/allow":    {"The message is delivered. Later messages of the same sender are held again.", "is delivered"},
+		"held/drop":     {"The message is deleted for good.", "is dropped"},
 	}[list+"/"+verb]
-	if !ok {
-		return a, false
+	a.back, a.effect, a.done = prefix+a.back, texts[0], texts[1]
+	return a, ok && known
+}
+
+// command returns the words of the command that does the same.
+func (a action) command(f form) []string {
+	words := []string{"baton", a.noun, f.verb, f.name}
+	if a.choices != nil {
+		words = append(words, orWord(f.choice, "MODE"))
 	}
-	a.back = prefix + list
-	a.needs = map[string]federation.Scope{"links": contract.ChangeLink.Scope, "feeds": contract.ChangeFeed.Scope, "dead": contract.SettleDead.Scope, "peers": contract.SetPeerMode.Scope}[list]
-	noun := map[string]string{"links": "link", "feeds": "feed", "dead": "dead", "peers": "peer"}[list]
-	a.command = func(f form) []string {
-		words := []string{"baton", noun, f.verb, f.name}
-		if a.choices != nil {
-			words = append(words, orWord(f.choice, "MODE"))
-		}
-		for name, value := range map[string]string{"--link": f.link, "--peer": f.peer} {
-			if value != "" {
-				words = append(words, name, value)
-			}
-		}
-		return words
+	if f.link != "" {
+		words = append(words, "--link", f.link)
 	}
-	return a, true
+	if f.peer != "" {
+		words = append(words, "--peer", f.peer)
+	}
+	return words
 }
 
 func changeLink(r request, f form, act contract.Act) (int, error) {
@@ -80,9 +83,12 @@ func changeFeed(r request, f form, act contract.Act) (int, error) {
 	return done.Changed, err
 }
 
-func settleDead(r request, f form, act contract.Act) (int, error) {
-	done, err := call(r, contract.SettleDead, contract.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
-	return done.Changed, err
+// settle settles one thing of a list by its ID.
+func settle(to route.Route[contract.IDChange, contract.Acted]) func(r request, f form, act contract.Act) (int, error) {
+	return func(r request, f form, act contract.Act) (int, error) {
+		done, err := call(r, to, contract.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+		return done.Changed, err
+	}
 }
 
 // setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -301,9 +302,14 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 	_, _ = w.Write(document) // the client is gone
 }
 
-// loadPeers shows the other homes and registries.
+// loadPeers shows the other homes and registries, and the messages of registries that wait for
+// consent.
 func loadPeers(r request) (view, error) {
 	page, err := call(r, contract.ListPeers, r.page())
+	if err != nil {
+		return view{}, err
+	}
+	heldPage, err := call(r, contract.ListHeld, contract.HeldQuery{Watching: contract.Watching{Paging: contract.Paging{Cursor: r.query.Get("held")}}})
 	if err != nil {
 		return view{}, err
 	}
@@ -324,7 +330,14 @@ func loadPeers(r request) (view, error) {
 		Table: render.Peers, id: "peers", page: page, cursor: "cursor",
 		needs: contract.SetPeerMode.Scope, acts: func(p contract.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
 	}
-	v := view{Title: "Peers", Sections: []section{peers.section(r)}}
+	held := list[contract.Held]{
+		Table: render.HeldRelays, id: "held", page: heldPage, cursor: "held", needs: contract.SettleHeld.Scope,
+		acts: func(h contract.Held) []link {
+			id := strconv.FormatInt(h.ID, 10)
+			return []link{r.act("held", id, "allow"), r.act("held", id, "drop")}
+		},
+	}
+	v := view{Title: "Peers", Sections: []section{peers.section(r), held.section(r)}}
 	if len(forks.Items) > 0 {
 		v.Sections = append(v.Sections, list[render.PeerFork]{Table: render.Forks, id: "forks", page: forks}.section(r))
 	}

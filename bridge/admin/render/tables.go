@@ -157,6 +157,17 @@ var (
 			{"Why", "", func(d PeerDoubt) Value { return Long(d.Why) }},
 		},
 	}
+	HeldRelays = Table[contract.Held]{
+		Caption: "Held relays", Command: "airc held", Empty: "No message waits for consent.",
+		Key: func(h contract.Held) string { return strconv.FormatInt(h.ID, 10) },
+		Columns: []Column[contract.Held]{
+			{"Number", "ID", func(h contract.Held) Value { return Text(strconv.FormatInt(h.ID, 10)) }},
+			{"Received", "RECEIVED", func(h contract.Held) Value { return Time(h.Received) }},
+			{"From", "FROM", func(h contract.Held) Value { return Text(h.From) }},
+			{"To", "TO", func(h contract.Held) Value { return Text(h.To) }},
+			{"Text", "TEXT", func(h contract.Held) Value { return Long(h.Text) }},
+		},
+	}
 	Keys = Table[contract.Key]{
 		Caption: "Keys", Command: "keys list", Empty: "There are no keys.",
 		Key: func(k contract.Key) string { return k.Name + k.KeyID },
@@ -219,13 +230,6 @@ var (
 		{"Name", "NAME", func(a contract.Arrived) Value { return Text(a.Name) }},
 		{"State", "STATE", func(a contract.Arrived) Value { return State(a.State) }},
 		{"Cursor", "CURSOR", func(a contract.Arrived) Value { return Text(a.Cursor) }},
-	}}
-	HeldRelays = Table[contract.Held]{Columns: []Column[contract.Held]{
-		{"Number", "ID", func(h contract.Held) Value { return Text(strconv.FormatInt(h.ID, 10)) }},
-		{"Received", "RECEIVED", func(h contract.Held) Value { return Time(h.Received) }},
-		{"From", "FROM", func(h contract.Held) Value { return Text(h.From) }},
-		{"To", "TO", func(h contract.Held) Value { return Text(h.To) }},
-		{"Text", "TEXT", func(h contract.Held) Value { return Long(h.Text) }},
 	}}
 	Webhooks = Table[contract.Webhook]{Columns: []Column[contract.Webhook]{
 		{"ID", "ID", func(h contract.Webhook) Value { return Text(h.ID) }},
