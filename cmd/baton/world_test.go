@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // newWiredWorld starts all of it, with a wire between gateway and network.
-func newWiredWorld(t *testing.T) (*world, *wire) {
+func newWiredWorld(t *testing.T) (*world, *cable) {
 	t.Helper()
 	h := newHouse(t)
 	w := &world{house: h, net: newNetwork(t, h, "lab", "1LA"), key: newPerson(t)}

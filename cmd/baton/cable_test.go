@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// wire is the cable between a gateway and a network. It can be cut, and it can be
+// cable runs between a gateway and a network. It can be cut, and it can be
 // made to carry nothing back: then the gateway never learns what arrived. It keeps
 // what the gateway wrote.
-type wire struct {
+type cable struct {
 	addr string // where the gateway dials
 
 	mu    sync.Mutex
@@ -24,9 +24,9 @@ type wire struct {
 }
 
 // newWire lays a cable to an address.
-func newWire(t *testing.T, to string) *wire {
+func newWire(t *testing.T, to string) *cable {
 	t.Helper()
-	w := &wire{}
+	w := &cable{}
 	w.addr = takeCalls(t, func(ctx context.Context, near net.Conn) { w.carry(ctx, near, to) })
 	return w
 }
@@ -60,7 +60,7 @@ func takeCalls(t *testing.T, take func(ctx context.Context, call net.Conn)) (add
 }
 
 // carry connects one call of the gateway, until either side ends it.
-func (w *wire) carry(ctx context.Context, near net.Conn, to string) {
+func (w *cable) carry(ctx context.Context, near net.Conn, to string) {
 	defer near.Close()
 	if w.is(&w.cut) {
 		return
@@ -79,28 +79,28 @@ func (w *wire) carry(ctx context.Context, near net.Conn, to string) {
 	copying.Wait()
 }
 
-// set changes what the wire does.
-func (w *wire) set(what *bool, to bool) {
+// set changes what the cable does.
+func (w *cable) set(what *bool, to bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	*what = to
 }
 
-func (w *wire) is(what *bool) bool {
+func (w *cable) is(what *bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return *what
 }
 
 // said returns all that gateways wrote.
-func (w *wire) said() string {
+func (w *cable) said() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.wrote.String()
 }
 
 // listening keeps what passes.
-type listening struct{ *wire }
+type listening struct{ *cable }
 
 func (l listening) Write(p []byte) (int, error) {
 	l.mu.Lock()
@@ -110,7 +110,7 @@ func (l listening) Write(p []byte) (int, error) {
 
 // hearing passes on what the gateway may hear.
 type hearing struct {
-	*wire
+	*cable
 	near io.Writer
 }
 
