@@ -130,7 +130,7 @@ const protocolVersion = "0.2.0"
 
 // getDeployedGuide answers GET /api/register: it explains how to register.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
-	endpoint, err := federation.JoinURL(l.deps.PublicURL, defaultPresencePath, nil)
+	endpoint, err := federation.JoinURL(l.deps.PublicURL, "/api/presence", nil)
 	if err != nil {
 		return answer{}, err
 	}

@@ -27,7 +27,8 @@ const (
 	foundLife          = 5 * time.Minute
 	maxFound           = 1024 // identities in memory, a few KiB each
 	maxPresenceEntries = 500
-	maxWordChars       = 64 // of a status, a kind, a time
+	maxWordChars       = 64  // of a status, a kind, a time
+	maxWorkChars       = 280 // of what an agent works on
 )
 
 // identityElsewhere is what this registry reads of an agent of another registry. It passes
@@ -231,7 +232,7 @@ func parseElsewhere(text []byte, of remote) (identityElsewhere, error) {
 	}
 	id := identityElsewhere{
 		Handle: of.handle, FederatedID: of.String(), Registry: of.domain, Keys: []identityKey{}, Kind: cut(o.first("kind"), maxWordChars),
-		Status: cut(o.first("presence", "status"), maxWordChars), WorkingOn: cut(o.first("working_on", "workingOn"), maxContextChars),
+		Status: cut(o.first("presence", "status"), maxWordChars), WorkingOn: cut(o.first("working_on", "workingOn"), maxWorkChars),
 		CreatedAt: cut(o.first("created_at", "since"), maxWordChars),
 	}
 	if did, err := federation.ParseDID(o.first("did")); err == nil {
@@ -275,7 +276,7 @@ func parsePresenceElsewhere(text []byte, registry string) []presenceElsewhere {
 			if handle := plainHandle(agent.first("handle", "username")); wellFormed(handle) {
 				seen = append(seen, presenceElsewhere{
 					Handle: handle, FederatedID: remote{handle, registry}.String(), Status: cut(agent.first("status"), maxWordChars),
-					Context: cut(agent.first("context", "working_on", "workingOn"), maxContextChars), LastSeen: cut(agent.first("last_seen", "lastSeen"), maxWordChars),
+					Context: cut(agent.first("context", "working_on", "workingOn"), maxWorkChars), LastSeen: cut(agent.first("last_seen", "lastSeen"), maxWordChars),
 				})
 			}
 		}

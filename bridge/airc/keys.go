@@ -117,7 +117,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 		return answer{}, err
 	}
 	text := change.text("newPublicKey")
-	key := agents.Key{Created: change.now, Expires: change.expiry(change.now)}
+	key := agents.Key{Created: change.now, Expires: expiry(change.object, change.now)}
 	if change.has("newKid") {
 		key.ID = change.text("newKid")
 	}
@@ -141,7 +141,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if key.DID, err = l.provedDID(c.Context(), change, key.Public, document); err != nil {
 		return answer{}, err
 	}
-	if change.isBound() {
+	if isBound(change.object) {
 		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
 			return answer{}, err
 		}
@@ -168,7 +168,7 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 		return "", nil
 	}
 	signature, covered, scheme := change.text("newKeySignature"), document, signing.BoundRotation()
-	if !change.isBound() {
+	if !isBound(change.object) {
 		covered, scheme = change.body, signing.Rotation()
 	}
 	if change.err != nil {
@@ -177,7 +177,7 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	if verdict, err := scheme.Verify(covered, signature, public); err != nil || verdict != federation.Valid {
 		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
 	}
-	if err := l.checkRevoked(ctx, public, change.now); err != nil || !change.isBound() {
+	if err := l.checkRevoked(ctx, public, change.now); err != nil || !isBound(change.object) {
 		return "", err
 	}
 	return identity.KeyDID(public), nil
@@ -200,7 +200,7 @@ func (*Link) keyRefusal(err error, what string) error {
 // where it gives none.
 //
 // spec: airc-v0.1.1 §5.3
-func (o *object) expiry(now time.Time) time.Time {
+func expiry(o *object, now time.Time) time.Time {
 	if !o.has("keyExpiresAt") {
 		return time.Time{}
 	}
@@ -237,7 +237,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if change.isBound() {
+	if isBound(change.object) {
 		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
 			return answer{}, err
 		}

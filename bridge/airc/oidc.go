@@ -35,6 +35,9 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 	}
 }
 
+// issuerLife is how long is remembered what the issuer says of itself.
+const issuerLife = time.Hour
+
 // issuer is what the configured issuer says of itself.
 type issuer struct {
 	keys    oidc.KeySet // nil where nothing is known yet
@@ -164,7 +167,7 @@ func checkTimes(token string) error {
 func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
 	known := <-a.known
 	a.known <- known
-	if known.keys != nil && now.Before(known.fetched.Add(wellKnownLife)) {
+	if known.keys != nil && now.Before(known.fetched.Add(issuerLife)) {
 		return known, nil
 	}
 	ctx = oidc.ClientContext(ctx, &http.Client{Transport: reading{a.fetch}})

@@ -230,14 +230,14 @@ func (l *Link) postPresence(c *call) (answer, error) {
 
 func parsePresence(o *object, agent agents.Agent, now time.Time) (present, error) {
 	who := present{handle: agent.Handle, shows: agent.Shows, human: isHuman(agent), beat: now, status: parseStatus(o.text("status"))}
-	who.context, who.mood = o.short("context", maxContextChars), o.short("mood", maxMoodChars)
-	o.visibility("visibility", &who.shows.Presence)
-	o.visibility("contextVisibility", &who.shows.Context)
+	who.context, who.mood = shortText(o, "context", maxContextChars), shortText(o, "mood", maxMoodChars)
+	visibility(o, "visibility", &who.shows.Presence)
+	visibility(o, "contextVisibility", &who.shows.Context)
 	return who, o.err
 }
 
-// short returns a member that is a short text where it is there.
-func (o *object) short(name string, maxChars int) string {
+// shortText returns a member that is a short text where it is there.
+func shortText(o *object, name string, maxChars int) string {
 	if !o.has(name) {
 		return ""
 	}
@@ -249,7 +249,7 @@ func (o *object) short(name string, maxChars int) string {
 }
 
 // visibility reads a member that is a level where it is there.
-func (o *object) visibility(name string, level *agents.Visibility) {
+func visibility(o *object, name string, level *agents.Visibility) {
 	if !o.has(name) {
 		return
 	}

@@ -41,7 +41,7 @@ type registration struct {
 
 func parseRegistration(o *object, now time.Time) (registration, error) {
 	reg := registration{
-		expires: o.expiry(now), bound: o.isBound(),
+		expires: expiry(o, now), bound: isBound(o),
 		handle: o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
 		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"), oidc: o.nested("oidc"),
 	}
@@ -334,7 +334,7 @@ const (
 )
 
 // isBound reports whether a request claims to carry a proof that names this gateway.
-func (o *object) isBound() bool { return o.has("aud") || o.has("purpose") }
+func isBound(o *object) bool { return o.has("aud") || o.has("purpose") }
 
 // checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
 // outside the allowed skew.
@@ -395,7 +395,7 @@ func (l *Link) authorized(change keyChange, purpose, covered string, document []
 	switch {
 	case change.err != nil:
 		return agents.Key{}, change.err
-	case !change.isBound():
+	case !isBound(change.object):
 		key, err := authority(change.agent, change.body, signature, change.now, bare...)
 		if err == nil && !change.session.Bound {
 			err = needBound(codeInvalidSignature, covered)

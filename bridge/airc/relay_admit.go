@@ -69,42 +69,31 @@ func (l *Link) vouched(r *http.Request, p PeerConfig) bool {
 	return p.Unsigned == ModeAllow && p.Mode != ModeHold && proved && p.within(r) && (p.ClientCA == "" || l.certified(r, p.ClientCA, p.Domain))
 }
 
-// perMinute returns how many signed relays a registry may send.
-func (p PeerConfig) perMinute() int {
-	if p.Mode == ModeLimit {
-		return limitedPerMinute
-	}
-	return defaultPerMinute
-}
-
 // admitOrigin refuses a registry that messages are not exchanged with, and a caller that
 // does not show the certificate of the registry that it names.
-func (l *Link) admitOrigin(c *call, origin string) (PeerConfig, error) {
+func (l *Link) admitOrigin(r *http.Request, origin string) (PeerConfig, error) {
 	cfg, federated := l.peerConfig(origin)
 	if !federated {
 		return cfg, errBlocked()
 	}
-	return cfg, l.checkCertified(c.Request, origin)
+	return cfg, l.checkCertified(r, origin)
 }
 
 // admitRelay finds out how sure the origin of a relay is, and refuses one that is too many
 // or that contradicts itself.
 func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
-	cfg, err := l.admitOrigin(c, m.origin)
+	cfg, err := l.admitOrigin(c.Request, m.origin)
 	if err != nil {
 		return err
 	}
 	if o.first(signatureMember) != "" {
 		return l.admitSigned(c, o, m, cfg, now)
 	}
-	vouched := l.vouched(c.Request, cfg)
-	if err := l.unproven.charge(cfg, vouched, credential.AddressOf(c.Request), now); err != nil {
+	vouched, err := l.admitUnsigned(c.Request, cfg, now)
+	if err != nil {
 		return err
 	}
-	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate does not replace a signature
-		return refuse(codeInvalidRegistrySignature, "a registry must sign its relays here, in addition to its certificate")
-	}
-	m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
+	m.assurance = assuranceUnverified
 	if vouched {
 		m.assurance = assuranceVouched
 	}
@@ -118,22 +107,24 @@ func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
 	return err
 }
 
-// admitSigned verifies the signature of a registry, and only then counts the message in
-// the rate of that registry. A registry whose key cannot be read now is no evidence: the
-// caller sends the message again.
+// admitUnsigned counts an unsigned relay, and reports whether the operator trusts it.
+func (l *Link) admitUnsigned(r *http.Request, cfg PeerConfig, now time.Time) (vouched bool, err error) {
+	vouched = l.vouched(r, cfg)
+	if err := l.unproven.charge(cfg, vouched, credential.AddressOf(r), now); err != nil {
+		return vouched, err
+	}
+	if l.cfg.MTLS.CAFile != "" && !vouched { // a certificate does not replace a signature
+		return vouched, refuse(codeInvalidRegistrySignature, "a registry must sign its relays here, in addition to its certificate")
+	}
+	return vouched, nil
+}
+
+// admitSigned finds out whether a registry signed a message for this registry, and how sure
+// that makes its author.
 func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now time.Time) error {
-	ctx := c.Context()
 	var err error
-	if m.peer, err = l.verifyPeer(ctx, cfg, m.raw, o.first(signatureMember), credential.AddressOf(c.Request), now); err != nil {
+	if m.peer, err = l.admitMessage(c.Context(), cfg, m.raw, o.first(signatureMember), credential.AddressOf(c.Request), now); err != nil {
 		return err
-	}
-	if !l.configured(m.origin) { // the owner of one domain has any number of names below it
-		if err := take(l.unproven.unnamed, defaultPerMinute, credential.AddressOf(c.Request), now); err != nil {
-			return err
-		}
-	}
-	if perMinute := cfg.perMinute(); !l.peers.limiter("from "+m.origin, perMinute).AllowN(now, 1) {
-		return tooMany(time.Minute / time.Duration(perMinute))
 	}
 	if err := l.checkAttempt(o, now); err != nil {
 		return err
@@ -142,7 +133,30 @@ func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now t
 	if cfg.Mode == ModeHold {
 		m.assurance = assuranceUnverified // whatever the signature says, the operator wants it so
 	}
-	return l.verifyEnvelope(ctx, *m)
+	return l.verifyEnvelope(c.Context(), *m)
+}
+
+// admitMessage verifies the signature of a registry, and only then counts the message in
+// the rate of that registry. A registry whose key cannot be read now is no evidence: the
+// caller sends the message again.
+func (l *Link) admitMessage(
+	ctx context.Context, cfg PeerConfig, message []byte, signature string, from netip.Prefix, now time.Time,
+) (peer, error) {
+	p, err := l.verifyPeer(ctx, cfg, message, signature, from, now)
+	if err == nil && !l.configured(cfg.Domain) { // the owner of one domain has any number of names below it
+		err = take(l.unproven.unnamed, defaultPerMinute, from, now)
+	}
+	if err != nil {
+		return p, err
+	}
+	perMinute := defaultPerMinute
+	if cfg.Mode == ModeLimit {
+		perMinute = limitedPerMinute
+	}
+	if !l.peers.limiter("from "+cfg.Domain, perMinute).AllowN(now, 1) {
+		return p, tooMany(time.Minute / time.Duration(perMinute))
+	}
+	return p, nil
 }
 
 // verifyPeer checks the signature of a registry in a message. Without a pinned key it fetches the

@@ -295,7 +295,7 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if err := l.checkBlocked(c.Context(), remote{from.handle, from.domain}.String()); err != nil {
 		return answer{}, err
 	}
-	cfg, err := l.admitOrigin(c, from.domain)
+	cfg, err := l.admitOrigin(c.Request, from.domain)
 	if err != nil {
 		return answer{}, err
 	}
