@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -26,8 +27,8 @@ type stage struct {
 func relays(t *testing.T, unsigned string) *stage {
 	t.Helper()
 	net := newInternet()
-	net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-	s := &stage{scout: "scout_7@a.test", world: net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Unsigned: unsigned, Networks: []string{"192.0.2.0/24"}})}
+	net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
+	s := &stage{scout: "scout_7@a.test", world: net.join(t, "b.test", 0x0b, peers.Config{Domain: "a.test", Unsigned: unsigned, Networks: []string{"192.0.2.0/24"}})}
 	peer := &client{world: s.world}
 	s.say = func(t *testing.T, sure bool, payload map[string]any) map[string]any {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -15,7 +15,7 @@ func TestAgentsBidForABountyAndOneDoesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.meet(t)
-	from, native := airc.Handle(alice.DID), "at.freeq:handoff"
+	from, native := wire.Handle(alice.DID), "at.freeq:handoff"
 	worker, rival, watcher := w.able(t, "worker", 0x01, "go"), w.able(t, "rival", 0x02, "go"), w.able(t, "watcher", 0x03, "go")
 	befriend(t, from, worker, rival, watcher)
 	step := func(verb federation.Verb, accepts federation.EventID, id federation.HandoffID) {

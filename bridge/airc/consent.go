@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -71,9 +72,9 @@ func (l *Link) postConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	handle, action := o.text("handle"), o.text("action")
-	if o.err != nil {
-		return answer{}, o.err
+	handle, action := o.Text("handle"), o.Text("action")
+	if o.Err != nil {
+		return answer{}, o.Err
 	}
 	if err := checkAction(action); err != nil {
 		return answer{}, err
@@ -86,7 +87,7 @@ func (l *Link) postConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.shareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
+	if err := l.peers.ShareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
@@ -97,7 +98,7 @@ func checkAction(action string) error {
 	case actionAccept, actionBlock, actionUnblock:
 		return nil
 	}
-	return refuse(codeBadRequest, "action is none of accept, block and unblock")
+	return wire.Refuse(wire.CodeBadRequest, "action is none of accept, block and unblock")
 }
 
 // decide applies one of the actions to the edge from → to, on the word of to.
@@ -149,7 +150,7 @@ type consent struct {
 }
 
 func describeEdge(edge agents.Consent) consent {
-	return consent{edge.From, edge.To, edge.State, unixTime(edge.Updated), edge.Version}
+	return consent{edge.From, edge.To, edge.State, wire.UnixTime(edge.Updated), edge.Version}
 }
 
 // getConsent answers GET /consent: the state of the edge from the caller to a handle. A
@@ -163,7 +164,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	}
 	handle := c.URL.Query().Get("handle")
 	if handle == "" {
-		return answer{}, refuse(codeBadRequest, "handle is missing")
+		return answer{}, wire.Refuse(wire.CodeBadRequest, "handle is missing")
 	}
 	to, err := known(l.find(c.Context(), handle))
 	if err != nil {
@@ -204,7 +205,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 // accepted reports whether a consent lets messages in, and refuses a blocked sender.
 func accepted(edge agents.Consent, from string) (bool, error) {
 	if edge.State == agents.ConsentBlocked {
-		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
+		return false, wire.Refuse(wire.CodeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}
 	return edge.State == agents.ConsentAccepted, nil
 }
@@ -212,7 +213,7 @@ func accepted(edge agents.Consent, from string) (bool, error) {
 // sourceOf returns the source by which first contacts share the limit: the registry of a handle,
 // else the site of its client, else the home or link that the message came through.
 func sourceOf(handle string, a federation.Arrival) string {
-	if domain, isRemote := splitAddress(handle); isRemote {
+	if domain, isRemote := wire.SplitAddress(handle); isRemote {
 		return "@" + domain
 	}
 	return cmp.Or(federation.Site(a.Address), string(a.Home), a.Link)
@@ -265,7 +266,7 @@ func (l *Link) Decide(ctx context.Context, c federation.Contact, now time.Time) 
 	if err != nil || person.agent == nil {
 		return err
 	}
-	return l.shareDecision(ctx, action, edge, *person.agent, now)
+	return l.peers.ShareDecision(ctx, action, edge, *person.agent, now)
 }
 
 // Answer implements [bridge.Consenter].

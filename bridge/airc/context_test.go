@@ -12,6 +12,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/translate"
@@ -72,7 +73,7 @@ func TestAContextReachesIRCWholeOrByReference(t *testing.T) {
 		references := 0
 		for _, size := range []int{5, 6, 64, 1000, 2000, 2600, 2700, 2800, 2900, 3000, 3200, 3900, 4095, 4096, 4097, 8000, 30000, 65000} {
 			context := listOf(size)
-			id, _ := start(t, scout, airc.Handle(alice.DID), request("Cite three sources on X", "context", json.RawMessage(context)))
+			id, _ := start(t, scout, wire.Handle(alice.DID), request("Cite three sources on X", "context", json.RawMessage(context)))
 			ev := w.steps(t, id)[0]
 			if got := w.whole(t, ev.Context, ev.ContextHash); got != context {
 				t.Errorf("%s: %d bytes: %d bytes arrive", tags, size, len(got))
@@ -113,7 +114,7 @@ func TestAContextOfAMegabyteIsUploadedAndReferredTo(t *testing.T) {
 		t.Fatal(status, answer)
 	}
 	hash := "sha256:" + answer["sha256"].(string)
-	id, _ := start(t, scout, airc.Handle(alice.DID), payload("task:request", map[string]any{
+	id, _ := start(t, scout, wire.Handle(alice.DID), payload("task:request", map[string]any{
 		"description": "Read it all", "handoff": map[string]any{"context_ref": url},
 	}))
 	ev := w.steps(t, id)[0]

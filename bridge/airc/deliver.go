@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/translate"
@@ -106,7 +107,7 @@ func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (c
 	case !errors.Is(err, federation.ErrNotFound):
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
-	return contact{handle: Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
+	return contact{handle: wire.Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
 // tell writes the message about a step for one agent, as far as the agent consents:
@@ -124,7 +125,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		guarded = offerer.handle // the end of an offer goes with the offer
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
-	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Code == wire.CodeConsentBlocked {
 		// The agent does not want to know, and the author is not told: the record keeps
 		// that the agent was not shown it, and nothing else.
 		admitted, err = false, nil
@@ -145,7 +146,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		return nil, err
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
-	if _, isRemote := splitAddress(to.handle); isRemote {
+	if _, isRemote := wire.SplitAddress(to.handle); isRemote {
 		p := &agents.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
@@ -185,7 +186,7 @@ func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
 // welcomes reports whether an agent takes the message of a step now. Its error is
 // that of admits.
 func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
-	if _, isRemote := splitAddress(to.handle); to.loser || isRemote { // its own registry asks it
+	if _, isRemote := wire.SplitAddress(to.handle); to.loser || isRemote { // its own registry asks it
 		return true, nil
 	}
 	admitted, err := l.admits(ctx, guarded, to.handle)
@@ -245,7 +246,7 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 func (l *Link) logLosses(ctx context.Context, ev federation.Event, losses []federation.Loss) {
 	for _, loss := range losses {
 		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "message carries a step in part",
-			slog.String("network", network), slog.String("link", network),
+			slog.String("network", wire.Network), slog.String("link", wire.Network),
 			slog.String("handoff_id", ev.Handoff.String()), slog.String("event_id", ev.ID.String()),
 			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 	}

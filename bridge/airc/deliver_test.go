@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/agents"
@@ -20,7 +21,7 @@ import (
 
 func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
 	t.Parallel()
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	const knock = "system system:handshake_request"
 	for name, test := range map[string]struct {
 		offers string
@@ -53,7 +54,7 @@ func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
 
 func TestAnAgentThatWritesToADIDHasAcceptedItUnlessItBlockedIt(t *testing.T) {
 	t.Parallel()
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
 		block bool
 		want  []string
@@ -71,7 +72,7 @@ func TestAnAgentThatWritesToADIDHasAcceptedItUnlessItBlockedIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, to := range []string{from, airc.Alias(alice.DID, "alice")} { // the alias goes in as well
+			for _, to := range []string{from, wire.Alias(alice.DID, "alice")} { // the alias goes in as well
 				p := result(id.String(), "partial")
 				if to == from {
 					p = ack(id.String(), "received")
@@ -97,7 +98,7 @@ func TestACancelAndTheNativeType(t *testing.T) {
 	native := w.agent(t, "native", 0x04, func(a *bridgetest.Agent) {
 		a.Capabilities = map[string]any{"payloads": []string{"at.freeq:handoff"}}
 	})
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	for _, a := range []*bridgetest.Agent{scout, native} {
 		id := w.offer(t, alice, a.DID)
 		w.fromIRC(t, alice, federation.Event{Handoff: id, Verb: federation.Cancel}, map[string]string{})

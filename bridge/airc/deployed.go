@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -68,36 +69,6 @@ func (l *Link) mountDeployed(mux *http.ServeMux) {
 	})
 }
 
-// members are the members of an answer of which each client reads some.
-type members map[string]any
-
-// plainHandle normalizes a handle as clients write it, with "@", capitals and hyphens. In the form
-// "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are kept
-// too, so that no handle has two spellings that look alike.
-func plainHandle(text string) string {
-	name, host, remote := strings.Cut(strings.TrimPrefix(lowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
-	name = strings.ReplaceAll(name, "-", "_")
-	if remote {
-		return name + "@" + host
-	}
-	return name
-}
-
-// first returns the first of some members that is a string with something in it.
-func (o *object) first(names ...string) string {
-	for _, name := range names {
-		var s string
-		if federation.DecodeJSON(o.members[name], &s) == nil && strings.TrimSpace(s) != "" {
-			return s
-		}
-	}
-	return ""
-}
-
-// isoTime writes a time with as many characters as any other: clients compare them as
-// texts.
-func isoTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
 // shownHandle returns how a handle is told to these clients: one of another registry
 // with an "@" before it, which is what survives all that they strip.
 func shownHandle(handle string) string {
@@ -118,15 +89,12 @@ func (l *Link) federatedID(handle string) string {
 // getHealth answers GET /api/health and /health.
 func (l *Link) getHealth(*call) (answer, error) {
 	now := time.Now()
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"status": "ok", "version": envelopeVersion, "registry": l.domain, "registry_name": l.cfg.Name,
-		"protocol_version": protocolVersion, "timestamp": isoTime(now),
+		"protocol_version": wire.ProtocolVersion, "timestamp": wire.ISOTime(now),
 		"agents_online": len(l.presences.list(now, func(present) bool { return true })),
 	}}, nil
 }
-
-// protocolVersion is the version of the well-known documents.
-const protocolVersion = "0.2.0"
 
 // getDeployedGuide answers GET /api/register: it explains how to register.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
@@ -138,11 +106,11 @@ func (l *Link) getDeployedGuide(*call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "protocol": "airc", "version": envelopeVersion,
-		"registration": members{
+		"registration": wire.Members{
 			"endpoint": endpoint, "method": http.MethodPost,
-			"body": members{"action": "register", "username": "your_handle", "workingOn": "what you do", "publicKey": "ed25519:…"},
+			"body": wire.Members{"action": "register", "username": "your_handle", "workingOn": "what you do", "publicKey": "ed25519:…"},
 		},
 		"signed_registration": signed,
 	}}, nil
@@ -154,16 +122,16 @@ func (c *call) self(named string) (agents.Agent, error) {
 	if err != nil {
 		return agent, authenticationRequired(err)
 	}
-	if named != "" && plainHandle(named) != agent.Handle {
-		return agent, refuse(codeNotYourHandle, "the token is of another handle")
+	if named != "" && wire.PlainHandle(named) != agent.Handle {
+		return agent, wire.Refuse(wire.CodeNotYourHandle, "the token is of another handle")
 	}
 	return agent, nil
 }
 
 // authenticationRequired says a missing token in the words that clients look for.
 func authenticationRequired(err error) error {
-	if p, ok := err.(*problem); ok && p.code == codeUnauthorized { //nolint:errorlint // as it came from the token
-		return refuse(codeUnauthorized, "Authentication required: "+p.message)
+	if p, ok := err.(*wire.Problem); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
+		return wire.Refuse(wire.CodeUnauthorized, "Authentication required: "+p.Message)
 	}
 	return err
 }
@@ -223,7 +191,7 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	action := strings.TrimPrefix(o.first("action", "type"), "consent:")
+	action := strings.TrimPrefix(o.First("action", "type"), "consent:")
 	if action != actionRequest {
 		if err := checkAction(action); err != nil {
 			return answer{}, err
@@ -231,7 +199,7 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	}
 	other := counterpart(o, agent.Handle)
 	if other == "" {
-		return answer{status: http.StatusOK, body: members{
+		return answer{status: http.StatusOK, body: wire.Members{
 			"success": true, "action": action, "from": agent.Handle, "to": agent.Handle, "message": "nothing to decide",
 		}}, nil
 	}
@@ -239,16 +207,16 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := l.decideDeployed(c.Context(), agent, who, action, o.first("message"), time.Now())
+	edge, err := l.decideDeployed(c.Context(), agent, who, action, o.First("message"), time.Now())
 	if err != nil {
 		return answer{}, err
 	}
 	if action != actionRequest { // a message makes one
-		if err := l.shareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
+		if err := l.peers.ShareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
 			return answer{}, err
 		}
 	}
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "action": action, "from": shownHandle(edge.From), "to": shownHandle(edge.To), "status": edge.State, "state": edge.State,
 		"version": edge.Version, "message": "consent is " + string(edge.State),
 	}}, nil
@@ -256,9 +224,9 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 
 // counterpart returns the handle in a request that is not the caller's, "" where there
 // is none.
-func counterpart(o *object, caller string) string {
+func counterpart(o *wire.Object, caller string) string {
 	for _, name := range []string{"handle", "to", "from"} {
-		if handle := plainHandle(o.first(name)); handle != "" && handle != caller {
+		if handle := wire.PlainHandle(o.First(name)); handle != "" && handle != caller {
 			return handle
 		}
 	}
@@ -283,7 +251,7 @@ func (l *Link) decideDeployed(
 	if message == "" {
 		message = "asks for consent"
 	}
-	_, err = l.postDraft(ctx, agent, draft{to: other.handle, text: cut(message, maxTextChars), scheme: schemeNone}, now)
+	_, err = l.postDraft(ctx, agent, draft{to: other.handle, text: wire.Cut(message, wire.MaxTextChars), scheme: schemeNone}, now)
 	if err != nil {
 		return agents.Consent{}, err
 	}
@@ -298,18 +266,18 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	from, to := plainHandle(query.Get("from")), plainHandle(query.Get("to"))
+	from, to := wire.PlainHandle(query.Get("from")), wire.PlainHandle(query.Get("to"))
 	if from == "" && to == "" {
 		return l.answerPending(c.Context(), agent)
 	}
 	if from != agent.Handle && to != agent.Handle {
-		return answer{}, refuse(codeNotYourHandle, "neither side is the handle of the token")
+		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "neither side is the handle of the token")
 	}
 	edge, err := l.deps.Record.Consent(c.Context(), from, to)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "from": shownHandle(from), "to": shownHandle(to), "status": edge.State, "state": edge.State, "version": edge.Version,
 	}}, nil
 }
@@ -322,12 +290,12 @@ func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, e
 	if err != nil {
 		return answer{}, fmt.Errorf("read requests: %w", err)
 	}
-	pending, requests := []string{}, []members{}
+	pending, requests := []string{}, []wire.Members{}
 	for _, edge := range edges {
 		pending = append(pending, "@"+edge.From)
-		requests = append(requests, members{"from": shownHandle(edge.From), "created_at": isoTime(edge.Updated)})
+		requests = append(requests, wire.Members{"from": shownHandle(edge.From), "created_at": wire.ISOTime(edge.Updated)})
 	}
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "user": agent.Handle, "pending": pending, "requests": requests, "count": len(pending),
 	}}, nil
 }
@@ -335,22 +303,22 @@ func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, e
 // getDeployedIdentity answers GET /api/identity/{handle} and what is below it.
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	now := time.Now()
-	who, err := l.find(c.Context(), plainHandle(c.PathValue("handle")))
+	who, err := l.find(c.Context(), wire.PlainHandle(c.PathValue("handle")))
 	if errors.Is(err, federation.ErrNotFound) || err == nil && (!who.met() || who.did() == "") {
-		return answer{}, refuse(codeIdentityNotFound, "Agent not found")
+		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "Agent not found")
 	}
 	if err != nil {
 		return answer{}, err
 	}
 	id := l.identifyDeployed(who, now)
-	said := members{"success": true, "identity": id}
+	said := wire.Members{"success": true, "identity": id}
 	maps.Copy(said, id)
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
 // identifyDeployed returns the members of an identity that these clients read. The presence
 // is included where it is public.
-func (l *Link) identifyDeployed(who contact, now time.Time) members {
+func (l *Link) identifyDeployed(who contact, now time.Time) wire.Members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)
 	standing, work := "absent", ""
@@ -361,7 +329,7 @@ func (l *Link) identifyDeployed(who contact, now time.Time) members {
 			standing = "away"
 		}
 	}
-	id := members{
+	id := wire.Members{
 		"handle": who.handle, "federated_id": l.federatedID(who.handle), "registry": l.domain, "did": full.DID, "keys": full.Keys,
 		"public_key": nil, "publicKey": full.PublicKey, "status": standing, "presence": standing, "working_on": work,
 		"kind": "agent", "operator": nil, "runtime": nil, "capabilities": full.Capabilities, "verification": nil,
@@ -372,9 +340,9 @@ func (l *Link) identifyDeployed(who contact, now time.Time) members {
 			human = isHuman(*who.agent)
 		}
 		id["kind"] = kind(human)
-		id["created_at"], id["since"] = isoTime(who.agent.Registered), isoTime(who.agent.Registered)
+		id["created_at"], id["since"] = wire.ISOTime(who.agent.Registered), wire.ISOTime(who.agent.Registered)
 		if key := who.agent.Primary(now); key.ID != "" && key.Signs(now) {
-			id["public_key"] = registryKeyText(key.Public)
+			id["public_key"] = wire.KeyText(key.Public)
 		}
 	}
 	return id

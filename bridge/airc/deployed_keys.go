@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -17,11 +18,11 @@ import (
 // keyProof is a request below /api that changes the keys of an agent. Its signed part has a
 // different place in each client.
 type keyProof struct {
-	*object // the whole request
+	*wire.Object // the whole request
 
 	agent     agents.Agent
 	session   federation.Session // of the token; zero for a request without one
-	signed    *object            // the document that the signature covers; nil if unsigned
+	signed    *wire.Object       // the document that the signature covers; nil if unsigned
 	signature string
 	now       time.Time
 }
@@ -36,23 +37,23 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		body = []byte("{}") // one client sends none
 	}
-	if p.object, err = parseObject(body); err != nil {
+	if p.Object, err = wire.ParseObject(body); err != nil {
 		return keyProof{}, err
 	}
-	switch proof := p.members["proof"]; {
+	switch proof := p.Members["proof"]; {
 	case len(proof) > 0 && proof[0] == '{':
-		if p.signed, err = parseObject(proof); err != nil {
+		if p.signed, err = wire.ParseObject(proof); err != nil {
 			return keyProof{}, err
 		}
-		p.signature = p.signed.first("signature")
-	case p.first("proof") != "":
-		p.signed, p.signature = p.object, p.first("proof")
+		p.signature = p.signed.First("signature")
+	case p.First("proof") != "":
+		p.signed, p.signature = p.Object, p.First("proof")
 	}
 	if err := l.keyHolder(c, &p); err != nil {
 		return keyProof{}, err
 	}
 	if named := p.signedHandle(); named != "" && named != p.agent.Handle {
-		return keyProof{}, refuse(codeNotYourHandle, "the proof names another handle")
+		return keyProof{}, wire.Refuse(wire.CodeNotYourHandle, "the proof names another handle")
 	}
 	return p, l.pace(p.agent, p.now)
 }
@@ -62,7 +63,7 @@ func (p keyProof) signedHandle() string {
 	if p.signed == nil {
 		return ""
 	}
-	return plainHandle(p.signed.first("handle"))
+	return wire.PlainHandle(p.signed.First("handle"))
 }
 
 // keyHolder finds the agent of a request: the agent of its token, or without a token the agent
@@ -76,7 +77,7 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 		p.session = c.session
 		return err
 	}
-	handle := plainHandle(named)
+	handle := wire.PlainHandle(named)
 	if handle == "" {
 		handle = p.signedHandle()
 	}
@@ -104,12 +105,12 @@ func (l *Link) keyHolder(c *call, p *keyProof) error {
 // spec: airc-shapes "Sessions and proofs"
 func (p keyProof) check() (agents.Key, error) {
 	if p.signed == nil {
-		return agents.Key{}, refuse(codeInvalidSignature, "a proof by the active key or by the recovery key is needed")
+		return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "a proof by the active key or by the recovery key is needed")
 	}
-	if p.now.Sub(p.signed.time("timestamp")).Abs() > clockSkew {
-		return agents.Key{}, refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	if p.now.Sub(p.signed.Time("timestamp")).Abs() > wire.ClockSkew {
+		return agents.Key{}, wire.Refuse(wire.CodeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
-	rest := maps.Clone(p.signed.members)
+	rest := maps.Clone(p.signed.Members)
 	delete(rest, "proof") // in one form it is the signature itself
 	text, err := json.Marshal(rest)
 	if err != nil {
@@ -127,22 +128,11 @@ func (p keyProof) check() (agents.Key, error) {
 			continue
 		}
 		if !p.session.Bound {
-			return agents.Key{}, refuse(codeInvalidSignature, "a signature by the active key names no registry: sign with the recovery key, or use POST /identity/rotate or /identity/revoke")
+			return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "a signature by the active key names no registry: sign with the recovery key, or use POST /identity/rotate or /identity/revoke")
 		}
 		return key, nil
 	}
-	return agents.Key{}, refuse(codeInvalidSignature, "no active key of yours and no recovery key signed this")
-}
-
-// time returns a member that is a time, in unix seconds or as text; the zero time
-// where it is none.
-func (o *object) time(name string) time.Time {
-	var seconds int64
-	if federation.DecodeJSON(o.members[name], &seconds) == nil {
-		return time.Unix(seconds, 0)
-	}
-	at, _ := time.Parse(time.RFC3339, o.first(name))
-	return at
+	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no active key of yours and no recovery key signed this")
 }
 
 // postDeployedRotate answers POST /api/identity/{handle}/rotate. The recovery key or the active key
@@ -161,16 +151,16 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	named := p.object
+	named := p.Object
 	if p.signed != nil {
 		named = p.signed // covered by the signature
 	}
-	public, err := parsePublicKey(named.first("new_public_key", "new_key", "publicKey", "newPublicKey"))
+	public, err := wire.ParsePublicKey(named.First("new_public_key", "new_key", "publicKey", "newPublicKey"))
 	if err != nil {
 		return answer{}, err
 	}
-	if does := named.first("action", "operation"); p.signed != nil && does != "" && does != "rotate" {
-		return answer{}, refuse(codeInvalidSignature, "the proof is not for a rotation")
+	if does := named.First("action", "operation"); p.signed != nil && does != "" && does != "rotate" {
+		return answer{}, wire.Refuse(wire.CodeInvalidSignature, "the proof is not for a rotation")
 	}
 	if err := l.checkRevoked(c.Context(), public, p.now); err != nil {
 		return answer{}, err
@@ -183,8 +173,8 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
-	body := members{
-		"success": true, "handle": p.agent.Handle, "public_key": registryKeyText(public), "kid": key.ID, "key_rotated_at": isoTime(p.now),
+	body := wire.Members{
+		"success": true, "handle": p.agent.Handle, "public_key": wire.KeyText(public), "kid": key.ID, "key_rotated_at": wire.ISOTime(p.now),
 	}
 	if recovers {
 		if err := l.recovered(c, after, body, p.now); err != nil {
@@ -197,7 +187,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 
 // recovered ends the sessions of an agent after its recovery key replaced its key, and adds the
 // token of a new session to the answer.
-func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Time) error {
+func (l *Link) recovered(c *call, agent agents.Agent, body wire.Members, now time.Time) error {
 	if _, err := l.deps.Record.EndSessions(c.Context(), participantsOf(agent), "", false, now); err != nil {
 		return err
 	}
@@ -209,7 +199,7 @@ func (l *Link) recovered(c *call, agent agents.Agent, body members, now time.Tim
 	if err != nil {
 		return err
 	}
-	body["token"], body["session_token"], body["expires_at"] = token, token, isoTime(session.Expires)
+	body["token"], body["session_token"], body["expires_at"] = token, token, wire.ISOTime(session.Expires)
 	return nil
 }
 
@@ -224,15 +214,15 @@ func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if by.ID == "" && p.signed.first("action", "operation") != "revoke" {
-		return answer{}, refuse(codeInvalidSignature, "the recovery key signed no revocation")
+	if by.ID == "" && p.signed.First("action", "operation") != "revoke" {
+		return answer{}, wire.Refuse(wire.CodeInvalidSignature, "the recovery key signed no revocation")
 	}
-	reason := cut(p.first("reason"), maxReasonChars)
+	reason := wire.Cut(p.First("reason"), maxReasonChars)
 	if err := l.deps.Record.RevokeAgent(c.Context(), p.agent.Handle, by.ID, reason, p.now); err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+p.agent.Handle)
 	}
 	l.wakeEnded(p.agent)
-	return answer{status: http.StatusOK, body: members{
-		"success": true, "handle": p.agent.Handle, "status": "revoked", "revoked_at": isoTime(p.now),
+	return answer{status: http.StatusOK, body: wire.Members{
+		"success": true, "handle": p.agent.Handle, "status": "revoked", "revoked_at": wire.ISOTime(p.now),
 	}}, nil
 }

@@ -14,14 +14,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
 	"baton/translate/aircmsg"
 )
-
-// maxTextChars bounds the text of a message: the most that deployed registries take.
-const maxTextChars = 4000
 
 // How much one answer holds. A conversation is read as a whole, by clients that skip
 // what is older than the newest they saw.
@@ -42,32 +40,32 @@ type draft struct {
 }
 
 // parseDraft reads a message as any of the clients writes it.
-func parseDraft(o *object, body []byte, header http.Header, agent agents.Agent, now time.Time) (draft, error) {
+func parseDraft(o *wire.Object, body []byte, header http.Header, agent agents.Agent, now time.Time) (draft, error) {
 	d := draft{
-		id: o.first("id", "idempotency_key", "idempotencyKey", "client_id"), to: plainHandle(o.first("to", "handle")),
-		text: o.first("body", "text", "content"), replyTo: o.first("reply_to", "replyTo"),
-		payload: o.nested("payload"), scheme: findScheme(body, header, goodKeys(agent, now)),
+		id: o.First("id", "idempotency_key", "idempotencyKey", "client_id"), to: wire.PlainHandle(o.First("to", "handle")),
+		text: o.First("body", "text", "content"), replyTo: o.First("reply_to", "replyTo"),
+		payload: o.Nested("payload"), scheme: findScheme(body, header, goodKeys(agent, now)),
 	}
-	kind := o.first("type")
-	if err := d.readPayload(kind); err != nil && o.err == nil {
+	kind := o.First("type")
+	if err := d.readPayload(kind); err != nil && o.Err == nil {
 		return d, err
 	}
 	if kind != "" && kind != "text" && d.payload == nil {
-		d.payload = json.RawMessage(`{"type":` + string(jsonString(kind)) + `,"data":{"text":` + string(jsonString(d.text)) + `}}`)
+		d.payload = json.RawMessage(`{"type":` + string(wire.JSONString(kind)) + `,"data":{"text":` + string(wire.JSONString(d.text)) + `}}`)
 	}
 	switch {
-	case o.err != nil:
-		return d, o.err
+	case o.Err != nil:
+		return d, o.Err
 	case d.to == "":
-		return d, refuse(codeBadRequest, `Missing "to" field`)
+		return d, wire.Refuse(wire.CodeBadRequest, `Missing "to" field`)
 	case d.text == "" && d.payload == nil:
-		return d, refuse(codeBadRequest, `Missing "body" field`)
-	case utf8.RuneCountInString(d.text) > maxTextChars:
-		return d, refuse(codeBadRequest, "the text is at most 4000 characters")
-	case d.id != "" && (len(d.id) < 8 || len(d.id) > 128 || strings.Trim(d.id, idChars) != ""):
-		return d, refuse(codeBadRequest, "id is not 8 to 128 characters of A-Z a-z 0-9 _ . : -")
-	case o.has("approved_sha256"):
-		return d, checkApproved(o.first("approved_sha256"), o.first("to", "handle"), d.text)
+		return d, wire.Refuse(wire.CodeBadRequest, `Missing "body" field`)
+	case utf8.RuneCountInString(d.text) > wire.MaxTextChars:
+		return d, wire.Refuse(wire.CodeBadRequest, "the text is at most 4000 characters")
+	case d.id != "" && (len(d.id) < 8 || len(d.id) > 128 || strings.Trim(d.id, wire.IDChars) != ""):
+		return d, wire.Refuse(wire.CodeBadRequest, "id is not 8 to 128 characters of A-Z a-z 0-9 _ . : -")
+	case o.Has("approved_sha256"):
+		return d, checkApproved(o.First("approved_sha256"), o.First("to", "handle"), d.text)
 	}
 	return d, nil
 }
@@ -79,15 +77,15 @@ func parseDraft(o *object, body []byte, header http.Header, agent agents.Agent, 
 func checkApproved(digest, to, text string) error {
 	approved, err := hex.DecodeString(digest)
 	if err != nil || len(approved) != sha256.Size {
-		return refuse(codeApprovedMalformed, "approved_sha256 is not the SHA-256 of a recipient and a text, in hexadecimal")
+		return wire.Refuse(wire.CodeApprovedMalformed, "approved_sha256 is not the SHA-256 of a recipient and a text, in hexadecimal")
 	}
-	kept := sha256.Sum256([]byte(strings.TrimPrefix(lowerASCII(to), "@") + "\n" + text))
+	kept := sha256.Sum256([]byte(strings.TrimPrefix(wire.LowerASCII(to), "@") + "\n" + text))
 	if bytes.Equal(approved, kept[:]) {
 		return nil
 	}
-	return &problem{
-		code: codeApprovedMismatch, message: "approved_sha256 does not match the recipient and text: nothing was sent",
-		approval: &approval{Reason: "content_differs", Text: text, SHA256: hex.EncodeToString(kept[:])},
+	return &wire.Problem{
+		Code: wire.CodeApprovedMismatch, Message: "approved_sha256 does not match the recipient and text: nothing was sent",
+		Approval: &wire.Approval{Reason: "content_differs", Text: text, SHA256: hex.EncodeToString(kept[:])},
 	}
 }
 
@@ -98,16 +96,16 @@ func (d *draft) readPayload(kind string) error {
 	if d.payload == nil {
 		return nil
 	}
-	content, err := parseObject(d.payload)
+	content, err := wire.ParseObject(d.payload)
 	if err != nil {
 		return err
 	}
-	said := content.first("content", "text")
+	said := content.First("content", "text")
 	if d.text == "" {
 		d.text = said
 	}
-	if kind == "" && said == "" && content.first("type") == "" {
-		return refuse(codeBadRequest, `Missing "type" in "payload"`)
+	if kind == "" && said == "" && content.First("type") == "" {
+		return wire.Refuse(wire.CodeBadRequest, `Missing "type" in "payload"`)
 	}
 	return nil
 }
@@ -119,11 +117,11 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := parseObject(body)
+	o, err := wire.ParseObject(body)
 	if err != nil {
 		return answer{}, err
 	}
-	agent, err := c.self(o.first("from", "username"))
+	agent, err := c.self(o.First("from", "username"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,8 +163,8 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 
 // sameJSON reports whether two texts have the same canonical form.
 func sameJSON(a, b json.RawMessage) bool {
-	first, errA := signing.JCS(orJSONNull(a))
-	second, errB := signing.JCS(orJSONNull(b))
+	first, errA := signing.JCS(wire.OrNull(a))
+	second, errB := signing.JCS(wire.OrNull(b))
 	return errA == nil && errB == nil && bytes.Equal(first, second)
 }
 
@@ -178,17 +176,10 @@ func orNone(payload json.RawMessage) any {
 	return payload
 }
 
-func orJSONNull(text json.RawMessage) json.RawMessage {
-	if len(text) == 0 {
-		return json.RawMessage("null")
-	}
-	return text
-}
-
 // postDraft signs a message, judges it and files it.
 func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
-		m.id = newMessageID("msg_")
+		m.id = wire.NewMessageID("msg_")
 	}
 	sealed, err := l.seal(ctx, outgoing{
 		ID: m.id, From: agent.Handle, To: m.to, Body: m.text, Payload: orNone(m.payload), ReplyTo: m.replyTo,
@@ -232,8 +223,8 @@ func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, do
 }
 
 // describeSent is what the sender of a message is told.
-func (l *Link) describeSent(m agents.Message, step *filed) members {
-	said := members{
+func (l *Link) describeSent(m agents.Message, step *filed) wire.Members {
+	said := wire.Members{
 		"success": true, "message": l.describeMessage(m, m.From, false), "messageId": m.ID, "id": m.ID,
 		"consent": agents.ConsentAccepted, "storage": "record",
 	}
@@ -281,7 +272,7 @@ func (*Link) readStored(m agents.Message) stored {
 }
 
 // describeMessage returns a message as one of its two sides reads it.
-func (l *Link) describeMessage(m agents.Message, reader string, read bool) members {
+func (l *Link) describeMessage(m agents.Message, reader string, read bool) wire.Members {
 	s := l.readStored(m)
 	direction := "received"
 	if m.From == reader && m.To != reader {
@@ -291,16 +282,16 @@ func (l *Link) describeMessage(m agents.Message, reader string, read bool) membe
 	if told.IsZero() { // held
 		told = m.Received
 	}
-	at := isoTime(told)
-	entry := members{
+	at := wire.ISOTime(told)
+	entry := wire.Members{
 		"id": m.ID, "messageId": m.ID, "from": shownHandle(m.From), "to": shownHandle(m.To),
 		"from_handle": shownHandle(m.From), "to_handle": shownHandle(m.To),
-		"body": s.Body, "text": s.Body, "content": s.Body, "type": s.Type, "payload": orJSONNull(s.Payload),
+		"body": s.Body, "text": s.Body, "content": s.Body, "type": s.Type, "payload": wire.OrNull(s.Payload),
 		"thread_id": threadID(m.From, m.To), "seq": m.Seq, "reply_to": nil, "created_at": at, "createdAt": at,
 		"timestamp": told.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
 	}
 	if s.ReplyTo != "" {
-		entry["reply_to"] = members{"id": s.ReplyTo}
+		entry["reply_to"] = wire.Members{"id": s.ReplyTo}
 	}
 	if s.Assurance != "" {
 		entry["assurance"] = s.Assurance
@@ -324,7 +315,7 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 		peer = query.Get("with")
 	}
 	if peer != "" {
-		return l.readConversation(c.Context(), agent, plainHandle(peer))
+		return l.readConversation(c.Context(), agent, wire.PlainHandle(peer))
 	}
 	limit, err := pageSize(query.Get("limit"))
 	if err != nil {
@@ -346,7 +337,7 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)
 		if err != nil || seconds < 0 {
-			return nil, refuse(codeBadRequest, "since is no time in unix seconds")
+			return nil, wire.Refuse(wire.CodeBadRequest, "since is no time in unix seconds")
 		}
 		return l.deps.Record.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
 	}
@@ -363,7 +354,7 @@ func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []a
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversations: %w", err)
 	}
-	inbox, threads, bySender, unread := []members{}, []members{}, map[string]int{}, 0
+	inbox, threads, bySender, unread := []wire.Members{}, []wire.Members{}, map[string]int{}, 0
 	for _, m := range messages {
 		inbox = append(inbox, l.describeMessage(m, agent.Handle, false))
 	}
@@ -374,21 +365,21 @@ func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []a
 			bySender[shownHandle(conversation.With)] = conversation.Unread
 		}
 	}
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "user": agent.Handle, "messages": inbox, "inbox": inbox, "threads": threads,
 		"bySender": bySender, "unread": unread, "total": len(threads), "count": len(threads),
 	}}, nil
 }
 
 // describeConversation returns one conversation as the lists of all clients have it.
-func (l *Link) describeConversation(conversation agents.Conversation, reader string) members {
+func (l *Link) describeConversation(conversation agents.Conversation, reader string) wire.Members {
 	last := l.describeMessage(conversation.Last, reader, conversation.Unread == 0)
 	body, _ := last["body"].(string)
 	id, with := threadID(reader, conversation.With), shownHandle(conversation.With)
-	return members{
+	return wire.Members{
 		"id": id, "thread_id": id, "with": with, "handle": with, "unread": conversation.Unread,
 		"message_count": conversation.Count, "last_message_at": last["created_at"], "last_seen": last["created_at"],
-		"last_message": last, "latest": members{"timestamp": conversation.Last.Told.UnixMilli(), "body": body}, "preview": body,
+		"last_message": last, "latest": wire.Members{"timestamp": conversation.Last.Told.UnixMilli(), "body": body}, "preview": body,
 	}
 }
 
@@ -403,12 +394,12 @@ func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with st
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversation: %w", err)
 	}
-	thread := []members{}
+	thread := []wire.Members{}
 	for _, m := range messages {
 		thread = append(thread, l.describeMessage(m, agent.Handle, true))
 	}
 	seen := l.shown(agent, page{messages: messages})
-	return answer{status: http.StatusOK, body: members{
+	return answer{status: http.StatusOK, body: wire.Members{
 		"success": true, "user": agent.Handle, "with": shownHandle(peer), "thread_id": threadID(agent.Handle, peer),
 		"messages": thread, "thread": thread, "count": len(thread),
 	}, after: func(ctx context.Context) error {
@@ -453,20 +444,20 @@ func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	agent, err := c.self(o.first("user"))
+	agent, err := c.self(o.First("user"))
 	if err != nil {
 		return answer{}, err
 	}
-	id := o.text("messageId")
-	if o.err != nil {
-		return answer{}, o.err
+	id := o.Text("messageId")
+	if o.Err != nil {
+		return answer{}, o.Err
 	}
 	err = l.deps.Record.Delete(c.Context(), agent.Handle, id)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return answer{}, refuse(codeNotFound, "you have no message with this id")
+		return answer{}, wire.Refuse(wire.CodeNotFound, "you have no message with this id")
 	case err != nil:
 		return answer{}, fmt.Errorf("delete message: %w", err)
 	}
-	return answer{status: http.StatusOK, body: members{"success": true, "deleted": id}}, nil
+	return answer{status: http.StatusOK, body: wire.Members{"success": true, "deleted": id}}, nil
 }

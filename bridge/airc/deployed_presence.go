@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -42,7 +43,7 @@ const mintHeader = "X-Agent-Mint"
 
 // arrival is a heartbeat or a registration below /api.
 type arrival struct {
-	*object
+	*wire.Object
 
 	body   []byte
 	handle string            // as named; may be empty in a heartbeat
@@ -58,17 +59,17 @@ func (l *Link) readArrival(c *call) (arrival, error) {
 		return arrival{}, err
 	}
 	a := arrival{body: body, now: time.Now()}
-	if a.object, err = parseObject(body); err != nil {
+	if a.Object, err = wire.ParseObject(body); err != nil {
 		return arrival{}, err
 	}
-	a.handle = plainHandle(a.first("username", "handle", "name"))
-	if key := a.first("publicKey", "public_key"); key != "" {
-		if a.public, err = parsePublicKey(key); err != nil {
+	a.handle = wire.PlainHandle(a.First("username", "handle", "name"))
+	if key := a.First("publicKey", "public_key"); key != "" {
+		if a.public, err = wire.ParsePublicKey(key); err != nil {
 			return arrival{}, err
 		}
 	}
-	if key := a.first("recoveryKey", "recovery_key"); key != "" {
-		if a.recovery, err = parsePublicKey(key); err != nil {
+	if key := a.First("recoveryKey", "recovery_key"); key != "" {
+		if a.recovery, err = wire.ParsePublicKey(key); err != nil {
 			return arrival{}, err
 		}
 	}
@@ -81,8 +82,8 @@ func (l *Link) readArrival(c *call) (arrival, error) {
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed25519.PublicKey) bool {
 	signer := c.Header.Get("X-AIRC-Identity")
-	return l.cfg.HeaderRegistration == HeaderOwn && a.first("action") == "register" && plainHandle(a.first("username")) == handle &&
-		(signer == "" || plainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
+	return l.cfg.HeaderRegistration == HeaderOwn && a.First("action") == "register" && wire.PlainHandle(a.First("username")) == handle &&
+		(signer == "" || wire.PlainHandle(signer) == handle) && findScheme(a.body, c.Header, keys) == schemeHeader
 }
 
 // postDeployedPresence answers the requests that register an agent and its heartbeats:
@@ -106,12 +107,12 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 		}
 		return l.welcome(c.Context(), c.agent, a, session, false)
 	}
-	action := a.first("action")
+	action := a.First("action")
 	if c.denied != nil && (a.handle == "" || action == "heartbeat") {
 		return answer{}, authenticationRequired(c.denied)
 	}
 	if c.denied == nil && action != "register" {
-		return answer{}, refuse(codeNotYourHandle, "the token is of another handle")
+		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "the token is of another handle")
 	}
 	existing, err := l.owner(c.Context(), a.handle)
 	switch {
@@ -166,7 +167,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 		return answer{}, err
 	}
 	if !l.minted(c.Request) && !l.registrations.Take(credential.AddressOf(c.Request), a.now) {
-		return answer{}, tooMany(time.Hour)
+		return answer{}, wire.TooMany(time.Hour)
 	}
 	kept := l.kept(a.handle)
 	agent := agents.Agent{
@@ -183,9 +184,9 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if human, _ := a.isHuman(); human {
 		agent.Metadata = json.RawMessage(humanMetadata)
 	}
-	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
-		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
-			_, agent.Capabilities, _ = splitWebhook(a.members["capabilities"]) // none that could not be read
+	if a.Has("capabilities") && a.Members["capabilities"][0] == '{' && len(a.Members["capabilities"]) <= maxProfileBytes {
+		if _, err := parseCapabilities(a.Members["capabilities"]); err == nil {
+			_, agent.Capabilities, _ = splitWebhook(a.Members["capabilities"]) // none that could not be read
 		}
 	}
 	session := l.deployedSession(c, agent, agent.Began, a.now)
@@ -247,8 +248,8 @@ func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 // welcome processes the heartbeat in a request and answers with a token of a session.
 func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, session federation.Session, isNew bool) (answer, error) {
 	who := present{
-		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
-		context: cut(a.first("workingOn", "working_on", "building", "context"), maxContextChars), mood: cut(a.first("mood"), maxMoodChars),
+		handle: agent.Handle, status: parseStatus(a.First("status")), shows: agent.Shows, beat: a.now,
+		context: wire.Cut(a.First("workingOn", "working_on", "building", "context"), maxContextChars), mood: wire.Cut(a.First("mood"), maxMoodChars),
 	}
 	before := l.presences.of(agent.Handle, a.now)
 	if who.context == "" {
@@ -279,9 +280,9 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 		status, said = http.StatusCreated, "registered as "+agent.Handle
 	}
 	entry := l.describePresent(who, viewer{handle: agent.Handle}, a.now)
-	return answer{status: status, body: members{
+	return answer{status: status, body: wire.Members{
 		"success": true, "registered": true, "isNew": isNew, "handle": agent.Handle, "did": agent.DID, "status": "active",
-		"working_on": who.context, "token": token, "sessionId": "s_" + agent.Handle, "expires_at": isoTime(session.Expires),
+		"working_on": who.context, "token": token, "sessionId": "s_" + agent.Handle, "expires_at": wire.ISOTime(session.Expires),
 		"recovery": agent.Recovery != nil,
 		"registry": l.domain, "federated_id": l.federatedID(agent.Handle), "message": said,
 		"presence": entry, "user": entry, "identity": entry, "unread": unread, "storage": "record", "authMethod": "token",
@@ -291,7 +292,7 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 // isHuman reads "isAgent" of a request, and reports whether it is present.
 func (a arrival) isHuman() (human, said bool) {
 	var agent bool
-	said = a.has("isAgent") && federation.DecodeJSON(a.members["isAgent"], &agent) == nil
+	said = a.Has("isAgent") && federation.DecodeJSON(a.Members["isAgent"], &agent) == nil
 	return said && !agent, said
 }
 
@@ -315,16 +316,8 @@ func kind(human bool) string {
 	return "agent"
 }
 
-// cut shortens a text to so many characters.
-func cut(text string, maxChars int) string {
-	if runes := []rune(text); len(runes) > maxChars {
-		return string(runes[:maxChars])
-	}
-	return text
-}
-
 // describePresent returns an agent that is here as the lists of /api do.
-func (l *Link) describePresent(who present, v viewer, now time.Time) members {
+func (l *Link) describePresent(who present, v viewer, now time.Time) wire.Members {
 	seen := who.describe(v)
 	standing := "active" // the word that clients look for
 	switch who.status {
@@ -334,10 +327,10 @@ func (l *Link) describePresent(who present, v viewer, now time.Time) members {
 		standing = "offline"
 	case statusOnline, statusDND:
 	}
-	return members{
+	return wire.Members{
 		"handle": who.handle, "username": who.handle, "displayName": who.handle, "federated_id": l.federatedID(who.handle),
 		"registry": l.domain, "status": standing, "workingOn": seen.Context, "working_on": seen.Context, "mood": seen.Mood,
-		"ago": ago(now.Sub(who.beat)), "firstSeen": isoTime(who.first), "lastSeen": isoTime(who.beat), "last_seen": isoTime(who.beat),
+		"ago": ago(now.Sub(who.beat)), "firstSeen": wire.ISOTime(who.first), "lastSeen": wire.ISOTime(who.beat), "last_seen": wire.ISOTime(who.beat),
 		"isAgent": !who.human, "agentType": kind(who.human), "type": kind(who.human),
 	}
 }
@@ -377,16 +370,16 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	}
 	query := c.URL.Query()
 	if query.Has("typing") {
-		return answer{status: http.StatusOK, body: members{"success": true, "typingUsers": []string{}}}, nil
+		return answer{status: http.StatusOK, body: wire.Members{"success": true, "typingUsers": []string{}}}, nil
 	}
-	if user := plainHandle(query.Get("user")); user != "" {
+	if user := wire.PlainHandle(query.Get("user")); user != "" {
 		i := slices.IndexFunc(here, func(who present) bool { return who.handle == user })
 		if i < 0 {
-			return answer{}, refuse(codeIdentityNotFound, "no agent with this handle is present")
+			return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent with this handle is present")
 		}
-		return answer{status: http.StatusOK, body: members{"success": true, "presence": l.describePresent(here[i], v, now)}}, nil
+		return answer{status: http.StatusOK, body: wire.Members{"success": true, "presence": l.describePresent(here[i], v, now)}}, nil
 	}
-	all, active, away := []members{}, []members{}, []members{}
+	all, active, away := []wire.Members{}, []wire.Members{}, []wire.Members{}
 	for _, who := range here {
 		entry := l.describePresent(who, v, now)
 		all = append(all, entry)
@@ -396,10 +389,10 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 			active = append(active, entry)
 		}
 	}
-	return answer{status: http.StatusOK, body: members{
-		"success": true, "registry": l.domain, "active": active, "away": away, "offline": []members{}, "recent": []members{},
-		"agents": all, "users": all, "yourMatches": []members{}, "count": len(all), "storage": "record",
-		"counts": members{"active": len(active), "away": len(away), "total": len(all)},
+	return answer{status: http.StatusOK, body: wire.Members{
+		"success": true, "registry": l.domain, "active": active, "away": away, "offline": []wire.Members{}, "recent": []wire.Members{},
+		"agents": all, "users": all, "yourMatches": []wire.Members{}, "count": len(all), "storage": "record",
+		"counts": wire.Members{"active": len(active), "away": len(away), "total": len(all)},
 	}}, nil
 }
 
@@ -415,7 +408,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	found := []members{}
+	found := []wire.Members{}
 	for _, who := range here[1:] {
 		if who.human {
 			continue
@@ -433,7 +426,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 			found = append(found, entry)
 		}
 	}
-	return answer{status: http.StatusOK, body: members{"success": true, "agents": found, "total": len(found)}}, nil
+	return answer{status: http.StatusOK, body: wire.Members{"success": true, "agents": found, "total": len(found)}}, nil
 }
 
 // unread returns how many messages a handle has not read.
@@ -447,13 +440,4 @@ func (l *Link) unread(ctx context.Context, handle string) (int, error) {
 		n += c.Unread
 	}
 	return n, nil
-}
-
-// jsonString returns a text as JSON.
-func jsonString(text string) json.RawMessage {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		panic("airc: a string cannot be written as JSON: " + err.Error())
-	}
-	return quoted
 }

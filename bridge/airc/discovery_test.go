@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/bridge/bridgetest"
 )
 
@@ -64,7 +64,7 @@ func TestAFederatedLookupAsksTheDiscoveryEndpointAndNothingElse(t *testing.T) {
 		"/custom/identity?handle=amy_1": `{"success":true,"secret":1,"identity":{"handle":"amy_1","status":"online","working_on":"tests","did":"did:key:z6Mkexample","secret":"of the peer","keys":[{"kid":"k_1","publicKey":"AA","status":"active","secret":2}]}}`,
 	}}
 	net.hosts["old.test"] = peer
-	w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
+	w := net.join(t, "b.test", 0x0b, peers.Config{Domain: "old.test"})
 	caller := tokenlessAt(w)
 	for query, want := range map[string]string{
 		"registry=old.test&handle=../../../api/presence":                    "400 bad_request",
@@ -123,7 +123,7 @@ func TestEndpointsOfAPeerStayAtThePeer(t *testing.T) {
 			net := newInternet()
 			peer, evil := &scripted{answers: map[string]string{"/.well-known/airc": wellKnownOf(map[string]any{name: endpoint})}}, &scripted{}
 			net.hosts["old.test"], net.hosts["evil.test"], net.hosts["old.test.evil.test"] = peer, evil, evil
-			w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
+			w := net.join(t, "b.test", 0x0b, peers.Config{Domain: "old.test"})
 			status, answer := tokenlessAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
 			if status != http.StatusBadGateway || answer["error"] != "FEDERATION_UNAVAILABLE" {
 				t.Errorf("%s %q: %d %v", name, endpoint, status, answer)
@@ -145,7 +145,7 @@ func TestAnswersOfAPeerThatAreNoIdentity(t *testing.T) {
 		net.hosts["old.test"] = &scripted{answers: map[string]string{
 			"/.well-known/airc": wellKnownOf(nil), "/api/federation/identity?handle=amy_1": text,
 		}}
-		w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
+		w := net.join(t, "b.test", 0x0b, peers.Config{Domain: "old.test"})
 		status, answer := tokenlessAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
 		if status != http.StatusBadGateway || answer["error"] != "FEDERATION_UNAVAILABLE" {
 			t.Errorf("%s: %d %v", text, status, answer)
@@ -179,7 +179,7 @@ func TestIdentityAndPresenceAtADeployedRegistry(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
 	net.hosts["old.test"] = &bridgetest.Registry{Agents: []string{"amy"}}
-	caller := tokenlessAt(net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"}))
+	caller := tokenlessAt(net.join(t, "b.test", 0x0b, peers.Config{Domain: "old.test"}))
 	for path, want := range map[string]string{
 		"/federation/identity?registry=old.test&handle=amy":    "200 amy@old.test",
 		"/federation/identity?registry=old.test&handle=nobody": "404 ",

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/federation"
 )
 
@@ -84,7 +84,7 @@ func TestWhatWaitsForAReturningRegistryDrainsAtItsOwnPace(t *testing.T) {
 		net := newInternet()
 		peer := &busyRegistry{perMinute: perMinute, bucket: rate.NewLimiter(rate.Limit(perMinute)/60, perMinute), away: true}
 		net.hosts["busy.test"] = peer
-		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "busy.test", Dialect: "d2"})
+		a := net.join(t, "a.test", 0x0a, peers.Config{Domain: "busy.test", Dialect: "d2"})
 		document, err := json.Marshal(map[string]string{"from": "scout_7", "to": "amy", "body": "x"})
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -75,7 +75,7 @@ func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
 			scout := w.agent(t, "scout_7", 0x01)
 			id := w.offer(t, alice, scout.DID)
 			w.gateway.refuse = test.err
-			text, err := scout.Sign(scout.Envelope(airc.Handle(alice.DID), "", ack(id.String(), "received")))
+			text, err := scout.Sign(scout.Envelope(wire.Handle(alice.DID), "", ack(id.String(), "received")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestAStepThatWaitsForAKeyIsHeld(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	id := w.offer(t, alice, scout.DID)
 	w.gateway.refuse = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true}
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", ack(id.String(), "received"))
 	handoff, _ := answer["handoff"].(map[string]any)
 	if err != nil || status != http.StatusAccepted || answer["status"] != "held" || answer["consent"] != nil || handoff["id"] != id.String() {
 		t.Errorf("answered %d %v, %v", status, answer, err)

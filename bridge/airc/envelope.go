@@ -2,13 +2,12 @@ package airc
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -22,9 +21,6 @@ const systemHandle = "system"
 
 // anyoneHandle is the recipient of an open offer.
 const anyoneHandle = "anyone"
-
-// messageIDBytes is how much of a message id is random.
-const messageIDBytes = 16
 
 // envelope is one signed message as it came.
 //
@@ -46,65 +42,62 @@ type envelope struct {
 //
 // spec: airc-v0.1.1 §7.2
 func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
-	o, err := parseObject(text)
+	o, err := wire.ParseObject(text)
 	if err != nil {
 		return envelope{}, err
 	}
-	version := o.text("v")
+	version := o.Text("v")
 	e := envelope{
-		id: o.text("id"), from: o.text("from"), to: o.text("to"),
-		replyTo:   o.first("replyTo", "reply_to"),
-		signature: o.text("signature"), payload: o.nested("payload"), raw: text,
+		id: o.Text("id"), from: o.Text("from"), to: o.Text("to"),
+		replyTo:   o.First("replyTo", "reply_to"),
+		signature: o.Text("signature"), payload: o.Nested("payload"), raw: text,
 	}
-	if appendixB && !o.has("kid") && !o.has("aud") && o.has("nonce") {
-		e.nonce = o.text("nonce")
+	if appendixB && !o.Has("kid") && !o.Has("aud") && o.Has("nonce") {
+		e.nonce = o.Text("nonce")
 	} else {
-		e.kid, e.aud = o.text("kid"), o.text("aud")
+		e.kid, e.aud = o.Text("kid"), o.Text("aud")
 	}
 	var seconds int64
-	if !o.has("timestamp") || federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
-		o.fail("timestamp is missing or not a whole number of seconds")
+	if !o.Has("timestamp") || federation.DecodeJSON(o.Members["timestamp"], &seconds) != nil {
+		o.Fail("timestamp is missing or not a whole number of seconds")
 	}
 	e.timestamp = time.Unix(seconds, 0)
-	if o.has("body") && federation.DecodeJSON(o.members["body"], &e.body) != nil {
-		o.fail("body is no string")
+	if o.Has("body") && federation.DecodeJSON(o.Members["body"], &e.body) != nil {
+		o.Fail("body is no string")
 	}
 	if e.payload != nil && payloadType(e.payload) == "" {
-		o.fail("payload.type is missing or no string")
+		o.Fail("payload.type is missing or no string")
 	}
-	_, hasSeq := o.members["seq"]
+	_, hasSeq := o.Members["seq"]
 	switch {
-	case o.err != nil:
+	case o.Err != nil:
 	case version != envelopeVersion:
-		o.fail(`v is not "` + envelopeVersion + `"`)
+		o.Fail(`v is not "` + envelopeVersion + `"`)
 	case hasSeq:
-		o.fail("seq is given by the registry")
+		o.Fail("seq is given by the registry")
 	case !isMessageID(e.id):
-		o.fail("id is not 16 to 128 characters of A-Z a-z 0-9 _ . : -")
-	case e.payload == nil && !o.has("body"):
-		o.fail("body or payload is needed")
+		o.Fail("id is not 16 to 128 characters of A-Z a-z 0-9 _ . : -")
+	case e.payload == nil && !o.Has("body"):
+		o.Fail("body or payload is needed")
 	}
-	return e, o.err
+	return e, o.Err
 }
 
 // payloadType returns the type of a payload, "" where it has none.
 //
 // spec: airc-v0.1.1 §10
 func payloadType(payload json.RawMessage) string {
-	o, err := parseObject(payload)
+	o, err := wire.ParseObject(payload)
 	if err != nil {
 		return ""
 	}
-	return o.first("type")
+	return o.First("type")
 }
-
-// idChars are what ids of messages and keys are made of.
-const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
 
 // isMessageID holds an id to a size, not to the 22 characters of 128 bits: clients
 // in use write longer ones with a prefix.
 func isMessageID(id string) bool {
-	return len(id) >= 16 && len(id) <= 128 && strings.Trim(id, idChars) == ""
+	return len(id) >= 16 && len(id) <= 128 && strings.Trim(id, wire.IDChars) == ""
 }
 
 // outgoing is one message of this registry before it is signed.
@@ -129,13 +122,6 @@ type outgoing struct {
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// newMessageID returns an id of 128 random bits after a prefix.
-func newMessageID(prefix string) string {
-	random := make([]byte, messageIDBytes)
-	_, _ = rand.Read(random) // never fails
-	return prefix + base64.RawURLEncoding.EncodeToString(random)
-}
-
 // signer returns the key of the registry that signs now, as messages name it.
 func (l *Link) signer() agents.Key {
 	key := l.deps.Keyring.Registry()
@@ -150,9 +136,9 @@ func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Mess
 	switch {
 	case m.ID != "":
 	case m.From == systemHandle:
-		m.ID = newMessageID("sys_")
+		m.ID = wire.NewMessageID("sys_")
 	default:
-		m.ID = newMessageID("")
+		m.ID = wire.NewMessageID("")
 	}
 	key := l.deps.Keyring.Registry()
 	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
@@ -181,7 +167,7 @@ func (l *Link) current(ctx context.Context, m agents.Message) ([]byte, error) {
 		return nil, fmt.Errorf("read message %s: %w", m.ID, err)
 	}
 	key := l.deps.Keyring.Registry()
-	envelope["payload"], envelope["kid"] = s.Payload, jsonString(signing.RegistryKeyID(key.Public))
+	envelope["payload"], envelope["kid"] = s.Payload, wire.JSONString(signing.RegistryKeyID(key.Public))
 	signed, err := signing.SignEnvelope(ctx, key, envelope)
 	if err != nil {
 		return nil, fmt.Errorf("sign message %s again: %w", m.ID, err)

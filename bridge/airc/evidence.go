@@ -14,6 +14,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/signing"
 	"baton/translate"
@@ -28,7 +29,7 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 	name := c.PathValue("sha256")
 	b, err := hex.DecodeString(name)
 	if err != nil || copy(digest[:], b) != len(digest) || hex.EncodeToString(digest[:]) != name {
-		return answer{}, refuse(codeNotFound, "evidence is named by a SHA-256 in 64 lower-case hex characters")
+		return answer{}, wire.Refuse(wire.CodeNotFound, "evidence is named by a SHA-256 in 64 lower-case hex characters")
 	}
 	text, err := l.deps.Record.Evidence(c.Context(), digest)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -54,7 +55,7 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: raw(text)}, nil
 }
 
-func errNoEvidence() error { return refuse(codeNotFound, "no step here named this evidence") }
+func errNoEvidence() error { return wire.Refuse(wire.CodeNotFound, "no step here named this evidence") }
 
 // isParty reports whether a call carries a token of a party of a handoff: of an agent, or
 // of a DID that was proved over REST.
@@ -82,20 +83,20 @@ func (l *Link) postBlob(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if wait := l.deps.Rates.Take(agent.DID, time.Now()); wait > 0 {
-		return answer{}, tooMany(wait)
+		return answer{}, wire.TooMany(wait)
 	}
 	limit := l.deps.Limits.Current().ContextBytes
 	content, err := io.ReadAll(io.LimitReader(c.Body, limit+1))
 	if err != nil {
-		return answer{}, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
+		return answer{}, &wire.Problem{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
-		return answer{}, &problem{code: codePayloadTooLarge, unreadable: "size", message: fmt.Sprintf("a context is at most %d bytes", limit)}
+		return answer{}, &wire.Problem{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
-		return answer{}, &problem{code: codeRateLimited, message: "too much is stored for this agent", retryAfter: fullRetry}
+		return answer{}, &wire.Problem{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
 	case err != nil:
 		return answer{}, err
 	}
@@ -127,8 +128,8 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 		}
 		said, losses, err = aircmsg.Encode(step, out)
 		if err == nil && !within(said, limit) {
-			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "payload is larger than its recipient takes", slog.String("network", network),
-				slog.String("link", network), slog.String("handoff_id", step.Event.Handoff.String()), slog.Int("limit", limit))
+			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "payload is larger than its recipient takes", slog.String("network", wire.Network),
+				slog.String("link", wire.Network), slog.String("handoff_id", step.Event.Handoff.String()), slog.Int("limit", limit))
 		}
 	}
 	l.logLosses(ctx, step.Event, losses)
@@ -145,7 +146,7 @@ func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true
 	}
-	text, err := marshal(said.Payload)
+	text, err := wire.Marshal(said.Payload)
 	if err != nil {
 		return true
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
@@ -34,7 +36,7 @@ func (w *world) write(t *testing.T, to federation.DID, text string) ([]federatio
 }
 
 func TestTextToAnAgentOfAnotherRegistryIsQueuedForThatRegistry(t *testing.T) {
-	w, amy := newFarText(t, airc.FederationOpen)
+	w, amy := newFarText(t, peers.FederationOpen)
 	effects, err := w.write(t, amy, strings.Repeat("ü", 2048)) // which the registry of amy asks consent for
 	if err != nil || len(effects) != 1 {
 		t.Fatalf("%v, %v", effects, err)
@@ -43,7 +45,7 @@ func TestTextToAnAgentOfAnotherRegistryIsQueuedForThatRegistry(t *testing.T) {
 	if !ok || p.Held || p.Handshake != nil || p.Relay == nil || p.Relay.Peer != "b.test" || p.Message.Event != federationtest.ID(1) {
 		t.Errorf("filed is %+v", effects[0])
 	}
-	if doc := string(p.Relay.Document); !strings.Contains(doc, strings.Repeat("ü", 2048)) || !strings.Contains(doc, airc.Handle("did:web:zoe.example")+"@") {
+	if doc := string(p.Relay.Document); !strings.Contains(doc, strings.Repeat("ü", 2048)) || !strings.Contains(doc, wire.Handle("did:web:zoe.example")+"@") {
 		t.Errorf("relayed is %s", doc)
 	}
 }
@@ -53,8 +55,8 @@ func TestTextThatAnotherRegistryCannotHaveIsRefused(t *testing.T) {
 		mode, text string
 		want       federation.RefusalCode
 	}{
-		{airc.FederationOpen, strings.Repeat("x", 4001), federation.InvalidTag},
-		{airc.FederationOff, "hello", federation.PolicyDenied},
+		{peers.FederationOpen, strings.Repeat("x", 4001), federation.InvalidTag},
+		{peers.FederationOff, "hello", federation.PolicyDenied},
 	} {
 		w, amy := newFarText(t, tt.mode)
 		_, err := w.write(t, amy, tt.text)

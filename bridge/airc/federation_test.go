@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/identity"
@@ -72,10 +73,10 @@ func (n *internet) lookUp(_ context.Context, name string) ([]string, error) {
 }
 
 // join opens a registry of a domain that exchanges messages with others.
-func (n *internet) join(t *testing.T, domain string, key byte, peers ...airc.PeerConfig) *world {
+func (n *internet) join(t *testing.T, domain string, key byte, others ...peers.Config) *world {
 	t.Helper()
 	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		c.Domain, c.Peers, d.Fetch, d.TXT = domain, peers, n.client(), n.lookUp
+		c.Domain, c.Peers, d.Fetch, d.TXT = domain, others, n.client(), n.lookUp
 		d.Keyring = keyring(t, key)
 		d.PublicURL = "https://" + domain
 	})
@@ -139,8 +140,8 @@ func bodies(t *testing.T, w *world, handle string) []string {
 func pair(t *testing.T) (net *internet, a, b *world, scout, amy *bridgetest.Agent) {
 	t.Helper()
 	net = newInternet()
-	a = net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-	b = net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test"})
+	a = net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
+	b = net.join(t, "b.test", 0x0b, peers.Config{Domain: "a.test"})
 	return net, a, b, a.resident(t, "a.test", "scout_7", 0x01), b.resident(t, "b.test", "amy_1", 0x05)
 }
 
@@ -243,7 +244,7 @@ func TestNothingIsLostOrDoubledAtADeployedRegistry(t *testing.T) {
 		net := newInternet()
 		other := &bridgetest.Registry{Agents: []string{"amy"}}
 		net.hosts["old.test"] = other
-		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "old.test"})
+		a := net.join(t, "a.test", 0x0a, peers.Config{Domain: "old.test"})
 		scout := a.resident(t, "a.test", "scout_7", 0x01)
 		defer a.run(t)()
 		var want []string
@@ -388,8 +389,8 @@ func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			net := newInternet()
-			net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Mode: test.mode, Unsigned: test.unsigned, Networks: []string{"192.0.2.0/24"}})
+			net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
+			b := net.join(t, "b.test", 0x0b, peers.Config{Domain: "a.test", Mode: test.mode, Unsigned: test.unsigned, Networks: []string{"192.0.2.0/24"}})
 			amy := b.resident(t, "b.test", "amy_1", 0x05)
 			if got := told(amy.Send(t.Context(), "scout_7@a.test", "please", request("Cite"))); got != "202" {
 				t.Fatal(got)
@@ -434,22 +435,22 @@ func TestWhoIsExchangedMessagesWith(t *testing.T) {
 		configured       bool
 		want             string // of a message there, and of one from there
 	}{
-		{airc.FederationOff, "allow", true, "403 403"},
-		{airc.FederationAllowlist, "allow", true, "202 202"},
-		{airc.FederationAllowlist, "limit", true, "202 202"},
-		{airc.FederationAllowlist, "block", true, "403 403"},
-		{airc.FederationAllowlist, "", false, "404 403"},
-		{airc.FederationOpen, "", false, "202 202"},
-		{airc.FederationOpen, "block", true, "403 403"},
+		{peers.FederationOff, "allow", true, "403 403"},
+		{peers.FederationAllowlist, "allow", true, "202 202"},
+		{peers.FederationAllowlist, "limit", true, "202 202"},
+		{peers.FederationAllowlist, "block", true, "403 403"},
+		{peers.FederationAllowlist, "", false, "404 403"},
+		{peers.FederationOpen, "", false, "202 202"},
+		{peers.FederationOpen, "block", true, "403 403"},
 	} {
 		net := newInternet()
 		net.join(t, "a.test", 0x0a)
-		var peers []airc.PeerConfig
+		var others []peers.Config
 		if test.configured {
-			peers = append(peers, airc.PeerConfig{Domain: "a.test", Mode: test.mode})
+			others = append(others, peers.Config{Domain: "a.test", Mode: test.mode})
 		}
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, c.Peers, c.Federation, d.Fetch = "b.test", peers, test.federation, net.client()
+			c.Domain, c.Peers, c.Federation, d.Fetch = "b.test", others, test.federation, net.client()
 		})
 		amy := b.resident(t, "b.test", "amy_1", 0x05)
 		b.resident(t, "b.test", "zoe_3", 0x06)
@@ -463,7 +464,7 @@ func TestWhoIsExchangedMessagesWith(t *testing.T) {
 
 func TestAddressesThatAreNone(t *testing.T) {
 	t.Parallel()
-	w := newInternet().join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test"})
+	w := newInternet().join(t, "b.test", 0x0b, peers.Config{Domain: "a.test"})
 	amy := w.resident(t, "b.test", "amy_1", 0x05)
 	for address, want := range map[string]string{
 		"scout_7@a.test": "202", "@scout_7@a.test": "202", "amy_1@b.test": "201",
@@ -493,7 +494,7 @@ func TestTheKeyOfARegistryMustBeInDNSWhereThatIsRequired(t *testing.T) {
 		net.join(t, "a.test", 0x0a)
 		net.texts["_airc.a.test"] = test.texts
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, c.RequireDNS, d.Fetch, d.TXT, c.Peers = "b.test", true, net.client(), net.lookUp, []airc.PeerConfig{{Domain: "a.test"}}
+			c.Domain, c.RequireDNS, d.Fetch, d.TXT, c.Peers = "b.test", true, net.client(), net.lookUp, []peers.Config{{Domain: "a.test"}}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)
 		status, answer := (&client{world: b}).call(t, http.MethodPost, "/federation/relay", forge(t, signingKey(0x0a), nil))
@@ -557,7 +558,7 @@ func TestARelayThatAnotherRegistrySentAgainAfterAKeyChange(t *testing.T) {
 		if status, answer := peer.call(t, http.MethodPost, "/federation/relay", forge(t, signingKey(0x0a), nil)); status != http.StatusAccepted {
 			t.Fatal(status, answer)
 		}
-		net.join(t, "a.test", 0x0d, airc.PeerConfig{Domain: "b.test"})
+		net.join(t, "a.test", 0x0d, peers.Config{Domain: "b.test"})
 		changed := func() int {
 			status, _ := peer.call(t, http.MethodPost, "/federation/relay", forge(t, signingKey(0x0d), map[string]any{"message_id": "msg_fedcba9876543210"}))
 			return status

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/translate/translatetest"
 )
 
@@ -33,7 +34,7 @@ func FuzzMessage(f *testing.F) {
 		net.join(t, "a.test", 0x0a)
 		w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
 			c.AppendixB, d.Fetch = true, net.client()
-			c.Peers = []airc.PeerConfig{{Domain: "a.test", Unsigned: airc.ModeAllow, Networks: []string{"192.0.2.0/24"}}}
+			c.Peers = []peers.Config{{Domain: "a.test", Unsigned: peers.ModeAllow, Networks: []string{"192.0.2.0/24"}}}
 		})
 		strict, client := w.agent(t, "scout_7", 0x01), w.newcomer(t, "amy_1", nil)
 		for path, token := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -19,7 +19,7 @@ func TestHandlesOfDIDs(t *testing.T) {
 		"did:web:freeq.at:bots:factory":    "web_l57chsxpyrjlo673eggecfxicj",
 		alice.DID:                          "key_2qn6q3pyoqytun4te5sn6spczo",
 	} {
-		if got := airc.Handle(did); got != want {
+		if got := wire.Handle(did); got != want {
 			t.Errorf("%s: %s, want %s", did, got, want)
 		}
 	}
@@ -27,7 +27,7 @@ func TestHandlesOfDIDs(t *testing.T) {
 		"factory": "factory_l57chsxpyr", "The Factory!": "the_factory_l57chsxpyr", "[]": "did_l57chsxpyr",
 		"a_name_that_is_far_too_long_to_fit": "a_name_that_is_far_l57chsxpyr",
 	} {
-		if got := airc.Alias("did:web:freeq.at:bots:factory", first); got != want {
+		if got := wire.Alias("did:web:freeq.at:bots:factory", first); got != want {
 			t.Errorf("%q: %s, want %s", first, got, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestADIDOfAnotherNetworkIsFoundOnceItSignedAStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
-	handle, alias := airc.Handle(alice.DID), airc.Alias(alice.DID, "alice")
+	handle, alias := wire.Handle(alice.DID), wire.Alias(alice.DID, "alice")
 	names := []string{handle, alias, string(alice.DID)}
 	for _, name := range append(names, "nobody", "no-handle", "system", "did:plc:nobody", "plc_ewvi7nxzyoun6zhxrhs64oiz") {
 		if status, answer, err := scout.Identity(t.Context(), name); err != nil || status != 404 || answer["error"] != "identity_not_found" {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/fault"
@@ -168,7 +169,7 @@ func pageSize(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, refuse(codeBadRequest, "limit is not a number above 0")
+		return 0, wire.Refuse(wire.CodeBadRequest, "limit is not a number above 0")
 	}
 	return min(n, maxPage), nil
 }
@@ -180,7 +181,7 @@ func (l *Link) patience(text string) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, refuse(codeBadRequest, "wait is not a number of seconds")
+		return 0, wire.Refuse(wire.CodeBadRequest, "wait is not a number of seconds")
 	}
 	return min(time.Duration(seconds)*time.Second, l.deps.HTTP.MaxWait), nil
 }
@@ -202,7 +203,7 @@ func (l *Link) getThread(c *call) (answer, error) {
 	var after uint64
 	if text := query.Get("after_seq"); text != "" {
 		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return answer{}, refuse(codeBadRequest, "after_seq is not a seq")
+			return answer{}, wire.Refuse(wire.CodeBadRequest, "after_seq is not a seq")
 		}
 	}
 	peer, err := l.correspondent(c.Context(), c.PathValue("handle"))
@@ -256,7 +257,7 @@ func (l *Link) settle(c *call, status string, change func(ctx context.Context, h
 	err = change(c.Context(), agent.Handle, id)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return answer{}, refuse(codeNotFound, "you have no message with this id")
+		return answer{}, wire.Refuse(wire.CodeNotFound, "you have no message with this id")
 	case err != nil:
 		return answer{}, fmt.Errorf("note message %s: %w", status, err)
 	}
@@ -347,9 +348,9 @@ func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
 	whole, share := limits.Free(messages.Plus(steps))
 	switch {
 	case !whole.Admits(length):
-		return refuse(codeOverCapacity, "too much waits for this agent")
+		return wire.Refuse(wire.CodeOverCapacity, "too much waits for this agent")
 	case !share.Admits(length):
-		return refuse(codeOverCapacity, "too much of what waits for this agent is yours")
+		return wire.Refuse(wire.CodeOverCapacity, "too much of what waits for this agent is yours")
 	}
 	l.grants.give(to, d.from, whole.Less(length), share.Less(length), d.received)
 	return nil

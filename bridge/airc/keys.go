@@ -3,14 +3,13 @@ package airc
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/identity"
@@ -36,13 +35,13 @@ const maxReasonChars = 280
 // does not count: a thief of a key would claim an early one.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
-		return refuse(codeInvalidSignature, "kid names no key of the sender")
+		return wire.Refuse(wire.CodeInvalidSignature, "kid names no key of the sender")
 	}
 	switch key.Status(received) {
 	case agents.KeyStatusRevoked:
-		return refuse(codeKeyRevoked, "this key was revoked")
+		return wire.Refuse(wire.CodeKeyRevoked, "this key was revoked")
 	case agents.KeyStatusExpired:
-		return refuse(codeKeyExpired, "this key has expired")
+		return wire.Refuse(wire.CodeKeyExpired, "this key has expired")
 	case agents.KeyStatusActive, agents.KeyStatusPending:
 	}
 	return nil
@@ -58,16 +57,16 @@ func authority(agent agents.Agent, body []byte, signature string, now time.Time,
 			continue
 		}
 		if key.Status(now) == agents.KeyStatusPending {
-			return key, refuse(codeInvalidSignature, "the key that signed this was replaced; the active one decides")
+			return key, wire.Refuse(wire.CodeInvalidSignature, "the key that signed this was replaced; the active one decides")
 		}
 		return key, checkKey(key, now)
 	}
-	return agents.Key{}, refuse(codeInvalidSignature, "no key of yours signed this")
+	return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "no key of yours signed this")
 }
 
 // keyChange is a request that changes the keys of its caller.
 type keyChange struct {
-	*object
+	*wire.Object
 
 	agent   agents.Agent
 	session federation.Session // of the token
@@ -82,10 +81,10 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 	if change.body, err = l.readBody(c); err != nil {
 		return keyChange{}, err
 	}
-	if change.object, err = parseObject(change.body); err != nil {
+	if change.Object, err = wire.ParseObject(change.body); err != nil {
 		return keyChange{}, errors.Join(c.denied, err)
 	}
-	if change.agent, err = l.ownerOf(c, change.first("handle"), change.now); err != nil {
+	if change.agent, err = l.ownerOf(c, change.First("handle"), change.now); err != nil {
 		return keyChange{}, err
 	}
 	change.session = c.session
@@ -95,7 +94,7 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 // pace counts a request against the rate limit of its agent.
 func (l *Link) pace(agent agents.Agent, now time.Time) error {
 	if wait := l.deps.Rates.Take(agent.DID, now); wait > 0 {
-		return tooMany(wait)
+		return wire.TooMany(wait)
 	}
 	return nil
 }
@@ -116,24 +115,24 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	text := change.text("newPublicKey")
-	key := agents.Key{Created: change.now, Expires: expiry(change.object, change.now)}
-	if change.has("newKid") {
-		key.ID = change.text("newKid")
+	text := change.Text("newPublicKey")
+	key := agents.Key{Created: change.now, Expires: expiry(change.Object, change.now)}
+	if change.Has("newKid") {
+		key.ID = change.Text("newKid")
 	}
-	if change.err != nil {
-		return answer{}, change.err
+	if change.Err != nil {
+		return answer{}, change.Err
 	}
-	if key.Public, err = parseStrictKey("newPublicKey", text); err != nil {
+	if key.Public, err = wire.ParseStrictKey("newPublicKey", text); err != nil {
 		return answer{}, err
 	}
 	if key.ID == "" {
 		key.ID = signing.AgentKeyID(key.Public)
 	}
 	if !isKeyID(key.ID) {
-		return answer{}, refuse(codeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
+		return answer{}, wire.Refuse(wire.CodeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
 	}
-	document := boundDocument(change.object, map[string]string{"handle": change.agent.Handle, "newKid": key.ID})
+	document := boundDocument(change.Object, map[string]string{"handle": change.agent.Handle, "newKid": key.ID})
 	by, err := l.authorized(change, purposeRotate, boundRotation, document, signing.BoundRotation(), signing.Rotation(), signing.BareRotation())
 	if err != nil {
 		return answer{}, err
@@ -141,7 +140,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if key.DID, err = l.provedDID(c.Context(), change, key.Public, document); err != nil {
 		return answer{}, err
 	}
-	if isBound(change.object) {
+	if isBound(change.Object) {
 		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
 			return answer{}, err
 		}
@@ -164,20 +163,20 @@ func (l *Link) postRotate(c *call) (answer, error) {
 //
 // spec: airc-shapes "Sessions and proofs"
 func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey, document []byte) (federation.DID, error) {
-	if !change.has("newKeySignature") {
+	if !change.Has("newKeySignature") {
 		return "", nil
 	}
-	signature, covered, scheme := change.text("newKeySignature"), document, signing.BoundRotation()
-	if !isBound(change.object) {
+	signature, covered, scheme := change.Text("newKeySignature"), document, signing.BoundRotation()
+	if !isBound(change.Object) {
 		covered, scheme = change.body, signing.Rotation()
 	}
-	if change.err != nil {
-		return "", change.err
+	if change.Err != nil {
+		return "", change.Err
 	}
 	if verdict, err := scheme.Verify(covered, signature, public); err != nil || verdict != federation.Valid {
-		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
+		return "", wire.Refuse(wire.CodeInvalidSignature, "newKeySignature is not the new key's signature of this request")
 	}
-	if err := l.checkRevoked(ctx, public, change.now); err != nil || !isBound(change.object) {
+	if err := l.checkRevoked(ctx, public, change.now); err != nil || !isBound(change.Object) {
 		return "", err
 	}
 	return identity.KeyDID(public), nil
@@ -187,11 +186,11 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 func (*Link) keyRefusal(err error, what string) error {
 	switch {
 	case errors.Is(err, federation.ErrStale):
-		return refuse(codeInvalidSignature, "the key that signed this was replaced meanwhile")
+		return wire.Refuse(wire.CodeInvalidSignature, "the key that signed this was replaced meanwhile")
 	case errors.Is(err, federation.ErrTaken):
-		return refuse(codeBadRequest, "you have a key of this name, or with these bytes")
+		return wire.Refuse(wire.CodeBadRequest, "you have a key of this name, or with these bytes")
 	case errors.Is(err, federation.ErrNotFound):
-		return refuse(codeBadRequest, "kid names no key of yours")
+		return wire.Refuse(wire.CodeBadRequest, "kid names no key of yours")
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
@@ -200,20 +199,20 @@ func (*Link) keyRefusal(err error, what string) error {
 // where it gives none.
 //
 // spec: airc-v0.1.1 §5.3
-func expiry(o *object, now time.Time) time.Time {
-	if !o.has("keyExpiresAt") {
+func expiry(o *wire.Object, now time.Time) time.Time {
+	if !o.Has("keyExpiresAt") {
 		return time.Time{}
 	}
 	var seconds int64
-	if err := federation.DecodeJSON(o.members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
-		o.fail("keyExpiresAt is no time to come, in unix seconds")
+	if err := federation.DecodeJSON(o.Members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
+		o.Fail("keyExpiresAt is no time to come, in unix seconds")
 	}
 	return time.Unix(seconds, 0).UTC()
 }
 
 // isKeyID limits the size of a kid, and refuses the prefix of the registry.
 func isKeyID(id string) bool {
-	return id != "" && len(id) <= 64 && strings.Trim(id, idChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
+	return id != "" && len(id) <= 64 && strings.Trim(id, wire.IDChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
 }
 
 // postRevoke answers POST /identity/revoke: it ends a key at once. An agent without a remaining key
@@ -225,19 +224,19 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	kid, reason := change.text("kid"), change.text("reason")
-	if change.err != nil {
-		return answer{}, change.err
+	kid, reason := change.Text("kid"), change.Text("reason")
+	if change.Err != nil {
+		return answer{}, change.Err
 	}
 	if len([]rune(reason)) > maxReasonChars {
-		return answer{}, refuse(codeBadRequest, fmt.Sprintf("a reason is at most %d characters", maxReasonChars))
+		return answer{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("a reason is at most %d characters", maxReasonChars))
 	}
-	document := boundDocument(change.object, map[string]string{"handle": change.agent.Handle})
+	document := boundDocument(change.Object, map[string]string{"handle": change.agent.Handle})
 	by, err := l.authorized(change, purposeRevoke, boundRevocation, document, signing.BoundRevocation(), signing.Revocation())
 	if err != nil {
 		return answer{}, err
 	}
-	if isBound(change.object) {
+	if isBound(change.Object) {
 		if err := l.boundBy(c, change.agent, by, change.now); err != nil {
 			return answer{}, err
 		}
@@ -249,69 +248,6 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	l.wakeEnded(change.agent)
 	revoked := describeKey(after.Key(kid), change.now)
 	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
-}
-
-// spkiPrefix starts an Ed25519 key in the form that X.509 gives it; the 32 bytes of
-// the key follow.
-const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
-
-// parsePublicKey reads a public key in any of the forms that clients in use write: 32
-// bytes or X.509 in base64 of either alphabet, padded or not, with "ed25519:" before
-// it or not, or PEM.
-func parsePublicKey(text string) (ed25519.PublicKey, error) {
-	malformed := refuse(codeBadRequest, "the public key is no Ed25519 key that can be read")
-	raw, err := decodeAnyBase64(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"))
-	if block, _ := pem.Decode([]byte(text)); block != nil {
-		raw, err = block.Bytes, nil
-	}
-	if err != nil {
-		return nil, malformed
-	}
-	if key, ok := strings.CutPrefix(string(raw), spkiPrefix); ok {
-		raw = []byte(key)
-	}
-	if len(raw) != rawKeyBytes {
-		return nil, malformed
-	}
-	return identityKeyOf(raw)
-}
-
-// rawKeyBytes is the length of a key in every form.
-const rawKeyBytes = 32
-
-// parseStrictKey reads a member of a D1 request that is a key: 32 bytes in base64url
-// without padding.
-func parseStrictKey(member, text string) (ed25519.PublicKey, error) {
-	raw, err := signing.DecodeBase64URL(text)
-	if err != nil || len(raw) != rawKeyBytes {
-		return nil, refuse(codeBadRequest, member+" is not 32 bytes in base64url without padding")
-	}
-	return identityKeyOf(raw)
-}
-
-// identityKeyOf refuses the bytes of a key that cannot be an identity.
-//
-// spec: airc-shapes "Who is who"
-func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
-	key, err := federation.ParsePublicKey(raw)
-	switch {
-	case errors.Is(err, federation.ErrWeakKey):
-		return nil, refuse(codeInvalidPublicKey, "the public key has small order: a signature under it needs no private key")
-	case err != nil:
-		return nil, refuse(codeInvalidPublicKey, "the public key is not the canonical encoding of a point of Ed25519")
-	}
-	return key, nil
-}
-
-// decodeAnyBase64 reads base64 of either alphabet, padded or not.
-func decodeAnyBase64(text string) ([]byte, error) {
-	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
-	return base64.RawStdEncoding.DecodeString(text)
-}
-
-// registryKeyText writes a key as well-known documents do.
-func registryKeyText(key ed25519.PublicKey) string {
-	return "ed25519:" + base64.StdEncoding.EncodeToString(key)
 }
 
 // activeKey returns the active key of an agent that has these bytes, the zero one where
@@ -382,7 +318,7 @@ func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now t
 		return fmt.Errorf("look up the history of a key: %w", err)
 	}
 	if revoked {
-		return refuse(codeKeyRevoked, "this key was revoked")
+		return wire.Refuse(wire.CodeKeyRevoked, "this key was revoked")
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -201,12 +201,12 @@ func TestAnAgentKeepsTheHandoffsOfAKeyThatItReplaced(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	own := signingKey(0x01).DID
 	id := w.offer(t, alice, string(own))
-	if got := told(scout.Consent(t.Context(), airc.Handle(alice.DID), "accept")); got != "200" {
+	if got := told(scout.Consent(t.Context(), wire.Handle(alice.DID), "accept")); got != "200" {
 		t.Fatal(got)
 	}
 	rotate(t, scout, 0x0a, "key_2")
 	messages := inbox(t, scout)
-	if got := told(scout.Send(t.Context(), airc.Handle(alice.DID), "on it", ack(messages[len(messages)-1].ID, "received"))); got != "201" {
+	if got := told(scout.Send(t.Context(), wire.Handle(alice.DID), "on it", ack(messages[len(messages)-1].ID, "received"))); got != "201" {
 		t.Errorf("accept with the new key: %s", got)
 	}
 	accept := w.steps(t, id)[1]

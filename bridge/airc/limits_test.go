@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation/store/storetest"
 )
@@ -37,7 +38,7 @@ func TestTheMessagesAndStepsOfADIDShareOneBucket(t *testing.T) {
 		w.rates.limit, w.gateway.home.Limits.EventsPerMinute = 6, 6
 		scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
 		w.offer(t, alice, scout.DID)
-		from, offer := airc.Handle(alice.DID), inbox(t, scout)[0].ID
+		from, offer := wire.Handle(alice.DID), inbox(t, scout)[0].ID
 		send := func(a *bridgetest.Agent, to string, payload any) string {
 			status, answer, err := a.Send(t.Context(), to, "hello", payload)
 			if err != nil {

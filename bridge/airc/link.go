@@ -2,7 +2,7 @@
 // other and to people on other networks, and read their inbox.
 //
 // To an agent a handoff is a conversation with a handle. Each DID of another network has a
-// handle ([Handle]). Its steps arrive as messages from that handle, signed with the key of
+// handle ([wire.Handle]). Its steps arrive as messages from that handle, signed with the key of
 // the registry, and the answers of the agent become steps: the gateway vouches for them,
 // with the signed message as evidence. An agent that proves a step with its own signature
 // has it filed as signed. A message to a handle, or to "anyone", may open a handoff.
@@ -26,12 +26,9 @@
 // most a message, from a name that begins with "?", and waits until its recipient accepts
 // the name or an operator allows the message. Each of two gateways is the home of its own side of a handoff; the ids of messages
 // connect the sides.
-//
-// A signed relay counts in the rate of its registry once its signature is verified, an
-// unsigned one in the rate of its address. In open federation, registries that no operator
-// named share the rate of their address too, and an unsigned relay is held only if the
-// registry that it names confirms the sender. A relay is refused when its envelope names
-// another recipient, or when it has the id of another message.
+// In open federation, an unsigned relay is held only if the registry that it names confirms
+// the sender. A relay is refused when its envelope names another recipient, or when it has
+// the id of another message. Package peers knows the other registries.
 //
 // GET /federation/identity and /federation/presence ask other registries at the endpoints
 // that they publish, and pass on only the members that this package reads.
@@ -64,14 +61,13 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/store/registry"
 )
-
-// network is the label of this network, and the name of its only link.
-const network = "airc"
 
 // Deps is what a registry works with.
 type Deps struct {
@@ -132,9 +128,7 @@ type Link struct {
 	registrations credential.Addresses
 	presences     presences
 	nonces        nonces
-	peers         peers
-	unproven      unproven
-	found         found
+	peers         *peers.Registries
 	grants        grants
 	accounts      accounts
 	end           sync.Once
@@ -166,22 +160,35 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Link{
+	l := &Link{
 		mint: mint,
 		cfg:  cfg, deps: d, domain: domain,
-		challenges: credential.NewChallenges(d.TokenKey, network),
+		challenges: credential.NewChallenges(d.TokenKey, wire.Network),
 		tokens:     newTokens(d.TokenKey, domain),
 
 		registrations: credential.NewAddresses(func() int { return d.Quotas().RegistrationsPerHour }, time.Hour),
 		presences:     newPresences(),
 		nonces:        newNonces(),
-		peers:         newPeers(),
-		unproven:      newUnproven(),
-		found:         newFound(),
 		grants:        newGrants(),
 		accounts:      newAccounts(cfg.OIDC, d.Issuer),
 		ended:         make(chan struct{}),
-	}, nil
+	}
+	l.peers = peers.New(peers.Deps{
+		Ports: d.Ports, Domain: domain, Federation: cfg.Federation, RequireDNS: cfg.RequireDNS, CAFile: cfg.MTLS.CAFile, Peers: cfg.Peers,
+		Record: d.Record, Keyring: d.Keyring, Fetch: d.Fetch, TXT: d.TXT, Mode: d.Mode, Authorities: d.Authorities, Notify: l.notify,
+	})
+	return l, nil
+}
+
+// Peers implements [bridge.Peered].
+func (l *Link) Peers() []bridge.Peer { return l.peers.Peers() }
+
+// CheckPeer implements [bridge.Peered].
+func (*Link) CheckPeer(name string) error { return peers.CheckPeer(name) }
+
+// Backlogs implements [bridge.Peered].
+func (l *Link) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
+	return l.peers.Backlogs(ctx)
 }
 
 // readMint reads the operator's credential, where the configuration names one.
@@ -200,21 +207,21 @@ func readMint(cfg Config, d Deps) (string, error) {
 func (l *Link) Domain() string { return l.domain }
 
 // Name implements [bridge.Link].
-func (*Link) Name() string { return network }
+func (*Link) Name() string { return wire.Network }
 
 // Network implements [bridge.Link].
-func (*Link) Network() string { return network }
+func (*Link) Network() string { return wire.Network }
 
 // Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the
 // HTTP listener of the gateway serves it. Run sends the pending deliveries to other
 // registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
-	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {
+	if l.cfg.Federation != peers.FederationOff && l.deps.Fetch != nil {
 		if l.deps.RunExclusive != nil {
-			l.deps.RunExclusive(ctx, l.couriers)
+			l.deps.RunExclusive(ctx, l.peers.Run)
 		} else {
-			l.couriers(ctx)
+			l.peers.Run(ctx)
 		}
 	}
 	<-ctx.Done()
@@ -229,7 +236,7 @@ var referenceFile string
 // the place of those in deps.
 func Network(deps Deps) bridge.Network {
 	return bridge.Network{
-		Name: network, Table: "airc", Reference: referenceFile,
+		Name: wire.Network, Table: "airc", Reference: referenceFile,
 		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
 			cfg, deps := DefaultConfig(), deps
 			t.Decode(&cfg)
@@ -252,26 +259,26 @@ const (
 
 // Config is the table [airc] of the configuration.
 type Config struct {
-	Enabled            bool         `toml:"enabled"`
-	Domain             string       `toml:"domain"`              // what "aud" must name; empty means the name of the home
-	Name               string       `toml:"name"`                // display name
-	Offers             string       `toml:"offers"`              // [OffersHold] or [OffersDeliver]
-	Dialects           []string     `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api
-	AppendixB          bool         `toml:"appendix_b"`          // accept messages with a nonce but without kid and aud
-	Reregister         string       `toml:"reregister"`          // [ReregisterProof] or [ReregisterKeyless]
-	MintTokenFile      string       `toml:"mint_token_file"`     // the operator's credential; empty for none
-	HeaderRegistration string       `toml:"header_registration"` // [HeaderOwn] or [HeaderDeny]
-	MaxPayloadBytes    int          `toml:"max_payload_bytes"`
-	Federation         string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
-	RequireDNS         bool         `toml:"require_dns"` // the key of another registry must be in DNS too
-	OIDC               OIDCConfig   `toml:"oidc"`
-	MTLS               MTLSConfig   `toml:"mtls"`
-	Peers              []PeerConfig `toml:"peers"`
+	Enabled            bool             `toml:"enabled"`
+	Domain             string           `toml:"domain"`              // what "aud" must name; empty means the name of the home
+	Name               string           `toml:"name"`                // display name
+	Offers             string           `toml:"offers"`              // [OffersHold] or [OffersDeliver]
+	Dialects           []string         `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api
+	AppendixB          bool             `toml:"appendix_b"`          // accept messages with a nonce but without kid and aud
+	Reregister         string           `toml:"reregister"`          // [ReregisterProof] or [ReregisterKeyless]
+	MintTokenFile      string           `toml:"mint_token_file"`     // the operator's credential; empty for none
+	HeaderRegistration string           `toml:"header_registration"` // [HeaderOwn] or [HeaderDeny]
+	MaxPayloadBytes    int              `toml:"max_payload_bytes"`
+	Federation         string           `toml:"federation"`  // [peers.FederationOff], [peers.FederationAllowlist] or [peers.FederationOpen]
+	RequireDNS         bool             `toml:"require_dns"` // the key of another registry must be in DNS too
+	OIDC               OIDCConfig       `toml:"oidc"`
+	MTLS               peers.MTLSConfig `toml:"mtls"`
+	Peers              []peers.Config   `toml:"peers"`
 }
 
 // DefaultConfig returns the table as it is when the file does not name it.
 func DefaultConfig() Config {
-	return Config{Enabled: true, Name: "Baton", Dialects: []string{dialectD1, dialectD2, dialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: FederationAllowlist}
+	return Config{Enabled: true, Name: "Baton", Dialects: []string{peers.DialectD1, peers.DialectD2, peers.DialectD3}, Offers: OffersHold, Reregister: ReregisterProof, HeaderRegistration: HeaderOwn, MaxPayloadBytes: 65536, Federation: peers.FederationAllowlist}
 }
 
 // check returns all mistakes, each a [*bridge.KeyError], joined.
@@ -297,16 +304,16 @@ func (c Config) check() error {
 		mistake("max_payload_bytes", "want 1 or more")
 	}
 	for _, dialect := range c.Dialects {
-		if dialect != dialectD1 && dialect != dialectD2 && dialect != dialectD3 {
-			mistake("dialects", `want some of "`+dialectD1+`", "`+dialectD2+`" and "`+dialectD3+`"`)
+		if dialect != peers.DialectD1 && dialect != peers.DialectD2 && dialect != peers.DialectD3 {
+			mistake("dialects", `want some of "`+peers.DialectD1+`", "`+peers.DialectD2+`" and "`+peers.DialectD3+`"`)
 		}
 	}
-	if c.Federation != FederationOff && c.Federation != FederationAllowlist && c.Federation != FederationOpen {
-		mistake("federation", `want "`+FederationOff+`", "`+FederationAllowlist+`" or "`+FederationOpen+`"`)
+	if c.Federation != peers.FederationOff && c.Federation != peers.FederationAllowlist && c.Federation != peers.FederationOpen {
+		mistake("federation", `want "`+peers.FederationOff+`", "`+peers.FederationAllowlist+`" or "`+peers.FederationOpen+`"`)
 	}
 	c.OIDC.check(mistake)
 	for _, peer := range c.Peers {
-		peer.check(c.MTLS.CAFile != "", mistake)
+		peer.Check(c.MTLS.CAFile != "", mistake)
 	}
 	return errors.Join(mistakes...)
 }

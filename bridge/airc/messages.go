@@ -13,15 +13,11 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
 )
-
-// clockSkew is how far a message's timestamp may be from the clock here.
-//
-// spec: airc-v0.1.1 §7.3
-const clockSkew = 300 * time.Second
 
 // delivery is one message with its parties, its key and its time of arrival.
 type delivery struct {
@@ -106,7 +102,7 @@ func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 	if err := l.checkPayload(d); err != nil {
 		return answer{}, err
 	}
-	switch domain, isRemote := splitAddress(d.recipient.handle); {
+	switch domain, isRemote := wire.SplitAddress(d.recipient.handle); {
 	case isRemote:
 		return l.postToRemote(ctx, d, domain)
 	case d.recipient.agent == nil:
@@ -122,11 +118,11 @@ func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
 func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	switch {
 	case d.from != d.sender.Handle:
-		return refuse(codeUnauthorized, "from is not the handle of this token")
+		return wire.Refuse(wire.CodeUnauthorized, "from is not the handle of this token")
 	case d.aud != l.domain && d.nonce == "":
-		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
-	case d.received.Sub(d.timestamp).Abs() > clockSkew:
-		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+		return wire.Refuse(wire.CodeAudienceMismatch, "aud is not "+l.domain)
+	case d.received.Sub(d.timestamp).Abs() > wire.ClockSkew:
+		return wire.Refuse(wire.CodeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
 	d.key = d.sender.Key(d.kid)
 	if d.nonce != "" {
@@ -137,10 +133,10 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	}
 	verdict, err := signing.VerifyEnvelope(d.raw, d.signature, d.key.Public)
 	if err != nil {
-		return &problem{code: codeBadRequest, message: "the message has no canonical form: " + err.Error(), unreadable: "json"}
+		return &wire.Problem{Code: wire.CodeBadRequest, Message: "the message has no canonical form: " + err.Error(), Unreadable: "json"}
 	}
 	if verdict != federation.Valid {
-		return refuse(codeInvalidSignature, "the signature does not match the message")
+		return wire.Refuse(wire.CodeInvalidSignature, "the signature does not match the message")
 	}
 	if err := l.checkUnused(ctx, d); err != nil {
 		return err
@@ -189,9 +185,9 @@ func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	case err != nil:
 		return fmt.Errorf("look up message: %w", err)
 	case bytes.Equal(m.Envelope, d.raw):
-		return refuse(codeDuplicateMessage, "this message was accepted before, with the same bytes")
+		return wire.Refuse(wire.CodeDuplicateMessage, "this message was accepted before, with the same bytes")
 	}
-	return refuse(codeDuplicateMessage, "this id was used in the last 24 hours, for other bytes")
+	return wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for other bytes")
 }
 
 // checkPayload refuses a payload over the limit of the registry or of its
@@ -217,7 +213,7 @@ func (l *Link) checkPayload(d *delivery) error {
 		}
 	}
 	if len(canonical) > limit {
-		return refuse(codePayloadTooLarge, "a payload to this recipient is at most "+strconv.Itoa(limit)+" bytes")
+		return wire.Refuse(wire.CodePayloadTooLarge, "a payload to this recipient is at most "+strconv.Itoa(limit)+" bytes")
 	}
 	return nil
 }
@@ -356,7 +352,7 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 
 // nonceLife is how long a nonce counts as used: as long as a message that carries it
 // may be early and late together.
-const nonceLife = 2 * clockSkew
+const nonceLife = 2 * wire.ClockSkew
 
 // maxNonces bounds the nonces that are remembered, about 150 bytes each.
 const maxNonces = 1 << 16
@@ -383,12 +379,12 @@ func newNonces() nonces {
 // spec: airc-v0.1.1 §7.3
 func (n nonces) checkUnused(from, nonce string, now time.Time) error {
 	if len(nonce) > maxNonceBytes {
-		return refuse(codeBadRequest, "a nonce is at most 128 bytes")
+		return wire.Refuse(wire.CodeBadRequest, "a nonce is at most 128 bytes")
 	}
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()
 	if ends, used := spent[from+" "+nonce]; used && now.Before(ends) {
-		return refuse(codeDuplicateMessage, "this nonce was used before")
+		return wire.Refuse(wire.CodeDuplicateMessage, "this nonce was used before")
 	}
 	if len(spent) >= maxNonces {
 		maps.DeleteFunc(spent, func(_ string, ends time.Time) bool { return !now.Before(ends) })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/translate/aircmsg"
@@ -32,7 +33,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Kind == federation.NoticeDisabled {
 		return l.tellDisabled(ctx, agent, n)
 	}
-	data := members{"notice": n.Kind, "messageId": row.WireID()}
+	data := wire.Members{"notice": n.Kind, "messageId": row.WireID()}
 	if n.Text == nil {
 		v, err := l.deps.Gateway.View(ctx, row.Handoff)
 		if err != nil {
@@ -72,17 +73,8 @@ func sentenceOf(n federation.Notice) string {
 // it is written.
 func sumID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
-	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:messageIDBytes])
+	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:wire.MessageIDBytes])
 }
-
-// What a sender is told later than the answer to its message.
-//
-// spec: airc-shapes "A step as payload"
-const (
-	noticeDelayed       = "delayed"
-	noticeDelivered     = "delivered"
-	noticeUndeliverable = "undeliverable"
-)
 
 // notify tells the sender of a message what became of it, where the sender is an agent
 // of this registry. It is told each thing once.
@@ -95,12 +87,12 @@ func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, 
 		return fmt.Errorf("look up sender: %w", err)
 	}
 	_, to, _ := strings.Cut(row.OrderKey, " ")
-	data := members{"notice": notice, "messageId": row.Message}
+	data := wire.Members{"notice": notice, "messageId": row.Message}
 	if reason != "" {
 		data["code"] = reason
 	}
 	if !row.Handoff.IsZero() {
-		data["handoff"] = members{"id": row.Handoff}
+		data["handoff"] = wire.Members{"id": row.Handoff}
 	}
 	body := fmt.Sprintf("Your message to %s@%s is %s.", to, row.Peer, notice)
 	m, err := l.seal(ctx, outgoing{

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/signing"
@@ -95,7 +95,7 @@ func TestEachPayloadThatOpensAHandoff(t *testing.T) {
 				w.gateway.dialect = tags
 				scout := w.agent(t, "scout_7", 0x01)
 				w.meet(t)
-				id, _ := start(t, scout, airc.Handle(alice.DID), test.payload)
+				id, _ := start(t, scout, wire.Handle(alice.DID), test.payload)
 				offer := w.steps(t, id)[0]
 				got := terms{offer.Title, offer.Context, offer.Priority, offer.Caps, 0}
 				if !offer.Deadline.IsZero() {
@@ -124,12 +124,12 @@ func TestWhereAnOfferIsWritten(t *testing.T) {
 		channel string
 		want    federation.View
 	}{
-		"to the nick while it is online":                 {airc.Handle(alice.DID), true, "", federation.View{Venue: federation.PrivateVenue(from, alice.DID), Link: "lab"}},
-		"else to the channel of its link":                {airc.Handle(alice.DID), false, "#side", federation.View{Venue: "#ops"}},
+		"to the nick while it is online":                 {wire.Handle(alice.DID), true, "", federation.View{Venue: federation.PrivateVenue(from, alice.DID), Link: "lab"}},
+		"else to the channel of its link":                {wire.Handle(alice.DID), false, "#side", federation.View{Venue: "#ops"}},
 		"an open one to the channel that it names":       {"anyone", false, "#Side", federation.View{Venue: "#side"}},
 		"else to the first one":                          {"anyone", true, "#other", federation.View{Venue: "#ops"}},
 		"one between agents nowhere":                     {"planner", true, "", federation.View{Venue: federation.PrivateVenue(from, kept("planner").DID), Link: "airc"}},
-		"an alias is as good":                            {airc.Alias(alice.DID, "alice"), false, "", federation.View{Venue: "#ops"}},
+		"an alias is as good":                            {wire.Alias(alice.DID, "alice"), false, "", federation.View{Venue: "#ops"}},
 		"what names no channel is as good as no channel": {"anyone", false, "side", federation.View{Venue: "#ops"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestAnOfferToSomebodyWhomNoLinkReachesWaits(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	w.meet(t)
 	w.gateway.unlink = true
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", request("x"))
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", request("x"))
 	if err != nil || status != http.StatusServiceUnavailable || answer["error"] != "unavailable" {
 		t.Error(status, answer, err)
 	}
@@ -180,7 +180,7 @@ func TestWhatAnOfferCannotCarryIsNamedInTheAnswer(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
 	w.meet(t)
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "",
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "",
 		request(strings.Repeat("ü", 151), "context", map[string]any{"artifacts": strings.Repeat("x", 5000)}))
 	if err != nil || status != http.StatusCreated {
 		t.Fatal(status, answer, err)
@@ -200,7 +200,7 @@ func TestWhatAnOfferCannotCarryIsNamedInTheAnswer(t *testing.T) {
 
 func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 	t.Parallel()
-	for _, to := range []string{airc.Handle(alice.DID), "planner", "anyone"} {
+	for _, to := range []string{wire.Handle(alice.DID), "planner", "anyone"} {
 		w := newWorld(t)
 		scout := w.agent(t, "scout_7", 0x01)
 		w.agent(t, "planner", 0x04)
@@ -233,7 +233,7 @@ func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 // no sender.
 func TestTheAnswersToAnAgentsOfferReachItWithoutAHandshake(t *testing.T) {
 	t.Parallel()
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
 		open  bool
 		steps []federation.Verb
@@ -300,7 +300,7 @@ func TestAnAgentCancelsItsOffer(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
 	w.meet(t)
-	for _, to := range []string{airc.Handle(alice.DID), "anyone"} {
+	for _, to := range []string{wire.Handle(alice.DID), "anyone"} {
 		id, _ := start(t, scout, to, request("x"))
 		cancel := payload("at.freeq:handoff", map[string]any{"handoff": map[string]any{"id": id.String(), "event": "cancel"}})
 		if status, answer, err := scout.Send(t.Context(), to, "", cancel); err != nil || status != http.StatusCreated {
@@ -314,7 +314,7 @@ func TestAnAgentCancelsItsOffer(t *testing.T) {
 
 func TestTheEndOfAHeldOfferIsHeldWithIt(t *testing.T) {
 	t.Parallel()
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	for name, test := range map[string]struct {
 		action string
 		want   []string

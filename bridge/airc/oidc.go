@@ -13,6 +13,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -90,13 +91,13 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
 	if err := federation.DecodeJSON(text, &said); err != nil || said.IDToken == "" {
-		return agents.Account{}, refuse(codeBadRequest, "oidc has no idToken")
+		return agents.Account{}, wire.Refuse(wire.CodeBadRequest, "oidc has no idToken")
 	}
 	if said.Issuer != a.cfg.Issuer {
-		return agents.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
 	}
 	if err := errors.Join(checkClaimNames(said.IDToken), checkTimes(said.IDToken)); err != nil {
-		return agents.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is not good: "+err.Error())
 	}
 	from, err := a.issuer(ctx, now)
 	if err != nil {
@@ -112,15 +113,15 @@ func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge st
 	}
 	switch {
 	case err != nil:
-		return agents.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is not good: "+err.Error())
 	case token.Subject == "" || said.Subject != "" && said.Subject != token.Subject:
-		return agents.Account{}, refuse(codeUnauthorized, "idToken is of another subject")
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "idToken is of another subject")
 	case token.Nonce != "" && token.Nonce != challenge:
-		return agents.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
+		return agents.Account{}, wire.Refuse(wire.CodeUnauthorized, "the nonce in idToken is not the challenge")
 	}
 	account := agents.Account{Issuer: token.Issuer, Subject: token.Subject}
 	if token.Nonce == "" { // nothing binds the token to this registration
-		account.Since = token.IssuedAt.Add(-clockSkew)
+		account.Since = token.IssuedAt.Add(-wire.ClockSkew)
 		if epoch := time.Unix(1, 0); account.Since.Before(epoch) { // without an issue time
 			account.Since = epoch
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -30,7 +30,7 @@ func befriend(t *testing.T, from string, agents ...*bridgetest.Agent) {
 
 func TestAnOpenOfferReachesThoseWhoCanAndLetItsAuthorWriteToThem(t *testing.T) {
 	t.Parallel()
-	for _, author := range []string{airc.Handle(alice.DID), "planner"} {
+	for _, author := range []string{wire.Handle(alice.DID), "planner"} {
 		t.Run("from "+author, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -67,7 +67,7 @@ func TestAnOpenOfferReachesThoseWhoCanAndLetItsAuthorWriteToThem(t *testing.T) {
 // Each case starts from an open offer that two agents were shown.
 func TestAClaimAndWhoIsToldOfIt(t *testing.T) {
 	t.Parallel()
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	type args struct{ message, handoff string }
 	for name, test := range map[string]struct {
 		payload func(a args) map[string]any
@@ -147,7 +147,7 @@ func TestAClaimFromIRCIsToldToThoseWhoWereShownTheOffer(t *testing.T) {
 	if diff := cmp.Diff([]string{"planner task:request", "system at.freeq:handoff"}, types(inbox(t, scout))); diff != "" {
 		t.Error(diff)
 	}
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 	if diff := cmp.Diff([]string{from + " ack", from + " task:result"}, types(inbox(t, planner))); diff != "" {
 		t.Error(diff)
 	}
@@ -184,7 +184,7 @@ func TestAClaimIsHeldToWhatItsAgentDeclared(t *testing.T) {
 	w.gateway.home.Caps = noCapabilities{}
 	scout := w.able(t, "scout_7", 0x01, "go")
 	id := w.offer(t, alice, "")
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", ack(id.String(), "received"))
 	if err != nil || status != http.StatusForbidden || answer["error"] != "missing_capability" {
 		t.Error(status, answer, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -228,34 +229,34 @@ func (l *Link) postPresence(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: who.describe(viewer{handle: agent.Handle})}, nil
 }
 
-func parsePresence(o *object, agent agents.Agent, now time.Time) (present, error) {
-	who := present{handle: agent.Handle, shows: agent.Shows, human: isHuman(agent), beat: now, status: parseStatus(o.text("status"))}
+func parsePresence(o *wire.Object, agent agents.Agent, now time.Time) (present, error) {
+	who := present{handle: agent.Handle, shows: agent.Shows, human: isHuman(agent), beat: now, status: parseStatus(o.Text("status"))}
 	who.context, who.mood = shortText(o, "context", maxContextChars), shortText(o, "mood", maxMoodChars)
 	visibility(o, "visibility", &who.shows.Presence)
 	visibility(o, "contextVisibility", &who.shows.Context)
-	return who, o.err
+	return who, o.Err
 }
 
 // shortText returns a member that is a short text where it is there.
-func shortText(o *object, name string, maxChars int) string {
-	if !o.has(name) {
+func shortText(o *wire.Object, name string, maxChars int) string {
+	if !o.Has(name) {
 		return ""
 	}
 	var s string
-	if federation.DecodeJSON(o.members[name], &s) != nil || len([]rune(s)) > maxChars {
-		o.fail(fmt.Sprintf("%s is no string of at most %d characters", name, maxChars))
+	if federation.DecodeJSON(o.Members[name], &s) != nil || len([]rune(s)) > maxChars {
+		o.Fail(fmt.Sprintf("%s is no string of at most %d characters", name, maxChars))
 	}
 	return s
 }
 
 // visibility reads a member that is a level where it is there.
-func visibility(o *object, name string, level *agents.Visibility) {
-	if !o.has(name) {
+func visibility(o *wire.Object, name string, level *agents.Visibility) {
+	if !o.Has(name) {
 		return
 	}
-	got := agents.Visibility(o.text(name))
+	got := agents.Visibility(o.Text(name))
 	if !slices.Contains([]agents.Visibility{agents.VisiblePublic, agents.VisibleContacts, agents.VisibleNone}, got) {
-		o.fail(name + " is none of public, contacts and none")
+		o.Fail(name + " is none of public, contacts and none")
 	}
 	*level = got
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/signing"
 	"baton/translate/dialect"
@@ -53,7 +54,7 @@ func TestAStepThatItsAgentSignedIsFiledAsItWasSigned(t *testing.T) {
 			signed := proof(t, own, federation.Event{Handoff: id, Verb: federation.Accept, Venue: "#ops", Dialect: tags})
 			p := ack(inbox(t, scout)[0].ID, "received")
 			p["data"].(map[string]any)["handoff"] = map[string]any{"proof": signed}
-			status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", p)
+			status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", p)
 			if err != nil || status != http.StatusCreated {
 				t.Fatal(status, answer, err)
 			}
@@ -78,8 +79,8 @@ func TestAnOfferThatItsAgentSignedIsForThePairOfThem(t *testing.T) {
 		online bool
 		want   federation.View
 	}{
-		"it is rendered in a channel":        {airc.Handle(alice.DID), alice.DID, false, federation.View{Venue: "#ops", Signed: federation.PrivateVenue(own.DID, alice.DID)}},
-		"it is as it was signed in private":  {airc.Handle(alice.DID), alice.DID, true, federation.View{Venue: federation.PrivateVenue(own.DID, alice.DID), Link: "lab"}},
+		"it is rendered in a channel":        {wire.Handle(alice.DID), alice.DID, false, federation.View{Venue: "#ops", Signed: federation.PrivateVenue(own.DID, alice.DID)}},
+		"it is as it was signed in private":  {wire.Handle(alice.DID), alice.DID, true, federation.View{Venue: federation.PrivateVenue(own.DID, alice.DID), Link: "lab"}},
 		"an open one is signed for the home": {"anyone", "", false, federation.View{Venue: "#ops", Signed: federation.PrivateVenue(own.DID, "did:web:gw.example")}},
 		"one to an agent stays with the two": {"planner", kept("planner").DID, false, federation.View{Venue: federation.PrivateVenue(own.DID, kept("planner").DID), Link: "airc"}},
 	} {
@@ -159,7 +160,7 @@ func TestAProofThatProvesNothing(t *testing.T) {
 			if test.payload == "offer" {
 				p = request("x", "handoff", map[string]any{"proof": signed})
 			}
-			status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", p)
+			status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", p)
 			if err != nil || status != test.status || answer["error"] != test.code {
 				t.Errorf("answered %d %v %v, want %d %s", status, answer, err, test.status, test.code)
 			}

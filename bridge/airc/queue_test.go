@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/federation"
 )
 
@@ -101,7 +101,7 @@ func TestARegistryThatAsksToWaitIsLeftAloneOverARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()
-		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+		a := net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
 		scout := a.resident(t, "a.test", "scout_7", 0x01)
 		var asked atomic.Int32
 		mux := http.NewServeMux()
@@ -145,7 +145,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // any other name.
 func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	t.Parallel()
-	w := newInternet().join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+	w := newInternet().join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
 	now := time.Now()
 	for n, peer := range []string{"x.test", "b.test", "y.test"} {
 		r := federation.PeerDelivery{Peer: peer, Sender: "scout_7", Message: peer, OrderKey: "x", Queued: now.Add(time.Duration(-n) * time.Hour)}
@@ -169,7 +169,7 @@ func TestSendersTakeTurnsAtARegistry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := newInternet()
-		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test", MessagesPerMinute: 9})
+		a := net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test", MessagesPerMinute: 9})
 		scout, mia := a.resident(t, "a.test", "scout_7", 0x01), a.resident(t, "a.test", "mia_1", 0x02)
 		var mu sync.Mutex
 		var took []string

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -39,17 +40,17 @@ type registration struct {
 	account      agents.Account // by oidc, where this registry takes accounts
 }
 
-func parseRegistration(o *object, now time.Time) (registration, error) {
+func parseRegistration(o *wire.Object, now time.Time) (registration, error) {
 	reg := registration{
 		expires: expiry(o, now), bound: isBound(o),
-		handle: o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
-		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"), oidc: o.nested("oidc"),
+		handle: o.Text("handle"), challenge: o.Text("challenge"), signature: o.Text("challengeSignature"),
+		capabilities: o.Nested("capabilities"), metadata: o.Nested("metadata"), oidc: o.Nested("oidc"),
 	}
-	key := o.text("publicKey")
-	if o.err != nil {
-		return registration{}, o.err
+	key := o.Text("publicKey")
+	if o.Err != nil {
+		return registration{}, o.Err
 	}
-	public, err := parseStrictKey("publicKey", key)
+	public, err := wire.ParseStrictKey("publicKey", key)
 	if err != nil {
 		return registration{}, err
 	}
@@ -58,10 +59,10 @@ func parseRegistration(o *object, now time.Time) (registration, error) {
 		return registration{}, err
 	}
 	if len(reg.capabilities)+len(reg.metadata) > maxProfileBytes {
-		return registration{}, refuse(codePayloadTooLarge, "capabilities and metadata are at most "+strconv.Itoa(maxProfileBytes)+" bytes")
+		return registration{}, wire.Refuse(wire.CodePayloadTooLarge, "capabilities and metadata are at most "+strconv.Itoa(maxProfileBytes)+" bytes")
 	}
 	if _, err := parseCapabilities(reg.capabilities); err != nil {
-		return registration{}, refuse(codeBadRequest, "capabilities: payloads, delivery and skills are lists of strings, maxPayloadSize a number of bytes")
+		return registration{}, wire.Refuse(wire.CodeBadRequest, "capabilities: payloads, delivery and skills are lists of strings, maxPayloadSize a number of bytes")
 	}
 	return reg, nil
 }
@@ -115,16 +116,16 @@ func (l *Link) postRegister(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if !reg.possessed() {
-		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
+		return answer{}, wire.Refuse(wire.CodeChallengeInvalid, "the challenge was not signed with this key")
 	}
 	if agent != nil && !reg.bound {
-		return answer{}, needBound(codeChallengeInvalid, boundRegistration)
+		return answer{}, needBound(wire.CodeChallengeInvalid, boundRegistration)
 	}
 	if err := l.checkRevoked(c.Context(), reg.public, now); err != nil {
 		return answer{}, err
 	}
 	if !l.registrations.Take(credential.AddressOf(c.Request), now) {
-		return answer{}, tooMany(time.Hour)
+		return answer{}, wire.TooMany(time.Hour)
 	}
 	if agent != nil {
 		return l.readmit(c, *agent, activeKey(*agent, reg.public, now), now)
@@ -157,7 +158,7 @@ func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	err = l.addAgent(c.Context(), agent, session, now)
 	switch {
 	case errors.Is(err, federation.ErrTokenUsed):
-		return answer{}, refuse(codeUnauthorized, "idToken has no nonce, and its account has registered since it was issued: get one whose nonce is the challenge")
+		return answer{}, wire.Refuse(wire.CodeUnauthorized, "idToken has no nonce, and its account has registered since it was issued: get one whose nonce is the challenge")
 	case err != nil:
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
@@ -224,8 +225,8 @@ func (l *Link) checkFree(ctx context.Context, handle string) error {
 	if err := checkHandle(handle); err != nil {
 		return err
 	}
-	if _, hash := parseHandle(handle); hash != "" {
-		return refuse(codeInvalidHandle, "handles that end in _ and ten letters of base32 are aliases of DIDs")
+	if _, hash := wire.ParseHandle(handle); hash != "" {
+		return wire.Refuse(wire.CodeInvalidHandle, "handles that end in _ and ten letters of base32 are aliases of DIDs")
 	}
 	_, err := l.owner(ctx, handle)
 	switch {
@@ -264,9 +265,9 @@ func (l *Link) spend(challenge, handle string, now time.Time) error {
 	err := l.challenges.Spend(challenge, handle, now)
 	switch {
 	case errors.Is(err, credential.ErrChallenge):
-		return refuse(codeChallengeInvalid, "this challenge was not given out for this handle, or was used before")
+		return wire.Refuse(wire.CodeChallengeInvalid, "this challenge was not given out for this handle, or was used before")
 	case errors.Is(err, credential.ErrChallengeExpired):
-		return refuse(codeChallengeExpired, "this challenge has expired; ask for another")
+		return wire.Refuse(wire.CodeChallengeExpired, "this challenge has expired; ask for another")
 	}
 	return err
 }
@@ -286,9 +287,9 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	handle := o.text("handle")
-	if o.err != nil {
-		return answer{}, o.err
+	handle := o.Text("handle")
+	if o.Err != nil {
+		return answer{}, o.Err
 	}
 	if _, err := l.holding(c.Context(), handle); err != nil {
 		return answer{}, err
@@ -334,39 +335,39 @@ const (
 )
 
 // isBound reports whether a request claims to carry a proof that names this gateway.
-func isBound(o *object) bool { return o.has("aud") || o.has("purpose") }
+func isBound(o *wire.Object) bool { return o.Has("aud") || o.Has("purpose") }
 
 // checkBound rejects a bound proof for another gateway, for another purpose, or with a timestamp
 // outside the allowed skew.
 //
 // spec: airc-shapes "Sessions and proofs"
-func (l *Link) checkBound(o *object, purpose string, now time.Time) error {
-	aud, named := o.text("aud"), o.text("purpose")
+func (l *Link) checkBound(o *wire.Object, purpose string, now time.Time) error {
+	aud, named := o.Text("aud"), o.Text("purpose")
 	var seconds int64
-	if federation.DecodeJSON(o.members["timestamp"], &seconds) != nil {
-		o.fail("timestamp is missing or not a whole number of seconds")
+	if federation.DecodeJSON(o.Members["timestamp"], &seconds) != nil {
+		o.Fail("timestamp is missing or not a whole number of seconds")
 	}
 	switch {
-	case o.err != nil:
-		return o.err
+	case o.Err != nil:
+		return o.Err
 	case aud != l.domain:
-		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
+		return wire.Refuse(wire.CodeAudienceMismatch, "aud is not "+l.domain)
 	case named != purpose:
-		return refuse(codeInvalidSignature, "purpose is not "+purpose)
-	case now.Sub(time.Unix(seconds, 0)).Abs() > clockSkew:
-		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+		return wire.Refuse(wire.CodeInvalidSignature, "purpose is not "+purpose)
+	case now.Sub(time.Unix(seconds, 0)).Abs() > wire.ClockSkew:
+		return wire.Refuse(wire.CodeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
 	return nil
 }
 
 // boundDocument returns the document that a bound proof covers: the request, with defaults for the
 // members that it omits.
-func boundDocument(o *object, defaults map[string]string) []byte {
+func boundDocument(o *wire.Object, defaults map[string]string) []byte {
 	members := map[string]json.RawMessage{}
 	for name, text := range defaults {
-		members[name] = jsonString(text)
+		members[name] = wire.JSONString(text)
 	}
-	maps.Copy(members, o.members)
+	maps.Copy(members, o.Members)
 	document, err := json.Marshal(members)
 	if err != nil {
 		panic("airc: a request that was read cannot be written: " + err.Error())
@@ -375,8 +376,8 @@ func boundDocument(o *object, defaults map[string]string) []byte {
 }
 
 // needBound is the refusal of a change whose signature names no gateway.
-func needBound(c code, members string) error {
-	return refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
+func needBound(c wire.Code, members string) error {
+	return wire.Refuse(c, "a signature that names no registry is not enough: sign the JCS form of "+members+" (aud is this registry's domain)")
 }
 
 // Members covered by bound proofs.
@@ -391,22 +392,22 @@ const (
 //
 // spec: airc-v0.1.1 §5.4; airc-shapes "Sessions and proofs"
 func (l *Link) authorized(change keyChange, purpose, covered string, document []byte, bound signing.Scheme, bare ...signing.Scheme) (agents.Key, error) {
-	signature := change.text("signature")
+	signature := change.Text("signature")
 	switch {
-	case change.err != nil:
-		return agents.Key{}, change.err
-	case !isBound(change.object):
+	case change.Err != nil:
+		return agents.Key{}, change.Err
+	case !isBound(change.Object):
 		key, err := authority(change.agent, change.body, signature, change.now, bare...)
 		if err == nil && !change.session.Bound {
-			err = needBound(codeInvalidSignature, covered)
+			err = needBound(wire.CodeInvalidSignature, covered)
 		}
 		return key, err
 	}
-	if err := l.checkBound(change.object, purpose, change.now); err != nil {
+	if err := l.checkBound(change.Object, purpose, change.now); err != nil {
 		return agents.Key{}, err
 	}
-	if named := change.first("handle"); named != "" && named != change.agent.Handle {
-		return agents.Key{}, refuse(codeInvalidSignature, "handle does not match the token")
+	if named := change.First("handle"); named != "" && named != change.agent.Handle {
+		return agents.Key{}, wire.Refuse(wire.CodeInvalidSignature, "handle does not match the token")
 	}
 	return authority(change.agent, document, signature, change.now, bound)
 }

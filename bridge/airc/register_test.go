@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -138,7 +139,7 @@ func TestHandlesThatNobodyMayRegister(t *testing.T) {
 		"ab": "invalid_handle", strings.Repeat("a", 33): "invalid_handle", "Scout": "invalid_handle", "a-b-c": "invalid_handle",
 		"plc_ewvi7nxzyoun6zhxrhs64oiz": "invalid_handle", "web_": "invalid_handle", "key_x": "invalid_handle",
 		"system": "invalid_handle", "anyone": "invalid_handle", "inbox": "invalid_handle",
-		"keyless": "handle_taken", airc.Alias(alice.DID, "alice"): "invalid_handle",
+		"keyless": "handle_taken", wire.Alias(alice.DID, "alice"): "invalid_handle",
 	} {
 		status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
 		if err != nil || answer["error"] != want || status != map[string]int{"invalid_handle": 422, "handle_taken": 409}[want] {
@@ -256,7 +257,7 @@ func TestARefreshTokenIsNoAccessToken(t *testing.T) {
 // spec: airc-shapes "Sessions and proofs"
 func TestRegisterRefusesAliases(t *testing.T) {
 	t.Parallel()
-	unmet := airc.Alias(alice.DID, "alice")
+	unmet := wire.Alias(alice.DID, "alice")
 	doors := map[string]func(t *testing.T, w *world, handle string) string{
 		"/register/challenge": func(t *testing.T, w *world, handle string) string {
 			t.Helper()
@@ -272,7 +273,7 @@ func TestRegisterRefusesAliases(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ handle, want string }{
 		"the alias of a DID that is met later":     {unmet, "422 invalid_handle"},
-		"that alias after another name":            {airc.Alias(alice.DID, "bob"), "422 invalid_handle"},
+		"that alias after another name":            {wire.Alias(alice.DID, "bob"), "422 invalid_handle"},
 		"ten letters of base32":                    {"scout_researcher", "422 invalid_handle"},
 		"ten letters of base32 after nothing else": {"_abcdefgh27", "422 invalid_handle"},
 		"nine letters":                             {"scout_engineers", ""},
@@ -299,13 +300,13 @@ func TestFindPrefersDIDToAgentWithItsAlias(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
 	kept := signingKey(0x44)
-	squatter := agents.Agent{Handle: airc.Alias(alice.DID, "alice"), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: time.Now()}
+	squatter := agents.Agent{Handle: wire.Alias(alice.DID, "alice"), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: time.Now()}
 	if err := w.record.AddAgent(t.Context(), squatter); err != nil {
 		t.Fatal(err)
 	}
 	w.offer(t, alice, scout.DID)
 	_, answer, err := scout.Call(t.Context(), http.MethodGet, "/identity/"+squatter.Handle, nil)
-	if err != nil || answer["did"] != string(alice.DID) || answer["handle"] != airc.Handle(alice.DID) {
+	if err != nil || answer["did"] != string(alice.DID) || answer["handle"] != wire.Handle(alice.DID) {
 		t.Errorf("the alias leads to %v, %v", answer, err)
 	}
 	if got := told(scout.Send(t.Context(), squatter.Handle, "please", request("Cite three sources"))); got != "201" {

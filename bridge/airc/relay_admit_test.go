@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -98,10 +99,10 @@ func TestUnsignedConsentNeverConsumesTheRateOfItsRegistry(t *testing.T) {
 func TestUnsignedRelaysAreMeteredByAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for unsigned, most := range map[string]int{airc.ModeHold: 10, airc.ModeAllow: 60} {
+		for unsigned, most := range map[string]int{peers.ModeHold: 10, peers.ModeAllow: 60} {
 			net := newInternet()
 			net.join(t, "a.test", 0x0a)
-			b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test", Unsigned: unsigned, Networks: []string{"198.51.100.0/24", "203.0.113.0/24"}})
+			b := net.join(t, "b.test", 0x0b, peers.Config{Domain: "a.test", Unsigned: unsigned, Networks: []string{"198.51.100.0/24", "203.0.113.0/24"}})
 			b.resident(t, "b.test", "amy_1", 0x05)
 			taken, last := 0, ""
 			for n := range 200 {
@@ -127,7 +128,7 @@ func TestUnsignedRelaysAreMeteredByAddress(t *testing.T) {
 func (n *internet) open(t *testing.T) (*world, *bridgetest.Agent) {
 	t.Helper()
 	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		c.Domain, c.Federation, d.Fetch = "b.test", airc.FederationOpen, n.client()
+		c.Domain, c.Federation, d.Fetch = "b.test", peers.FederationOpen, n.client()
 	})
 	n.hosts["b.test"] = w
 	return w, w.resident(t, "b.test", "amy_1", 0x05)
@@ -416,12 +417,12 @@ func TestRelayIsVerifiedWithPinnedKey(t *testing.T) {
 		"with DNS that has another key":              {own, false, pin, "ed25519:" + base64Std(other.Public), "503 unavailable"},
 	} {
 		net := newInternet()
-		net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+		net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
 		net.set("a.test", !test.reachable)
 		net.texts = map[string][]string{"_airc.a.test": {"v=airc1 pk=" + test.dns}}
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
 			c.Domain, d.Fetch, d.TXT, c.RequireDNS = "b.test", net.client(), net.lookUp, test.dns != ""
-			c.Peers = []airc.PeerConfig{{Domain: "a.test", PublicKey: test.pin}}
+			c.Peers = []peers.Config{{Domain: "a.test", PublicKey: test.pin}}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)
 		if got := b.relay(t, honest, forge(t, test.key, nil)); got != test.want {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -25,14 +26,14 @@ const unverifiedPart = 5
 // operator allows it. Such a message never is a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	if m.to == anyoneHandle {
-		return answer{}, refuse(codeInvalidRegistrySignature, "an open offer has no recipient that can consent: it needs the signature of its registry")
+		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "an open offer has no recipient that can consent: it needs the signature of its registry")
 	}
 	to, err := known(l.find(ctx, m.to))
 	if err != nil {
 		return answer{}, err
 	}
-	if _, isRemote := splitAddress(to.handle); isRemote {
-		return answer{}, refuse(codeIdentityNotFound, "messages are not passed on from one registry to another")
+	if _, isRemote := wire.SplitAddress(to.handle); isRemote {
+		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "messages are not passed on from one registry to another")
 	}
 	sealed, err := l.sealRelayed(ctx, m, now)
 	if err != nil {
@@ -73,8 +74,8 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if filed.Seq > 0 {
 		err = unreached(l.show(ctx, filed, now))
 	} else {
-		l.deps.Metrics.Events.WithLabelValues(network, federation.TextVerb, federation.Unverifiable.String(), "held").Inc()
-		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay held", slog.String("network", network), slog.String("link", network),
+		l.deps.Metrics.Events.WithLabelValues(wire.Network, federation.TextVerb, federation.Unverifiable.String(), "held").Inc()
+		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay held", slog.String("network", wire.Network), slog.String("link", wire.Network),
 			slog.String("from", d.from), slog.String("to", to.handle), slog.String("message_id", m.id))
 	}
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), err
@@ -100,7 +101,7 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents
 		}
 	}
 	if edge.State == agents.ConsentNone && limits.Events > 0 && waiting >= max(1, limits.Events/unverifiedPart) {
-		return refuse(codeOverCapacity, "too many unverified senders wait for this recipient")
+		return wire.Refuse(wire.CodeOverCapacity, "too many unverified senders wait for this recipient")
 	}
 	switch {
 	case d.recipient.agent != nil:
@@ -108,7 +109,7 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, d *delivery, edge agents
 	case d.recipient.did() == "" || l.deps.Messages == nil:
 		return errNoText()
 	case utf8.RuneCountInString(l.unverifiedText(sealed)) > federation.MaxMessageChars:
-		return refuse(codePayloadTooLarge, "a text to this recipient is at most "+strconv.Itoa(federation.MaxMessageChars)+" characters")
+		return wire.Refuse(wire.CodePayloadTooLarge, "a text to this recipient is at most "+strconv.Itoa(federation.MaxMessageChars)+" characters")
 	}
 	return nil
 }
@@ -120,8 +121,8 @@ func (l *Link) announce(ctx context.Context, from string, to contact, now time.T
 		" On IRC say that to me; over REST, PUT {\"state\":\"allowed\"} to /api/v1/contacts/%s", strings.TrimPrefix(from, agents.Unverified), from, strings.Replace(from, "?", "%3F", 1))
 	_, err := l.deps.Messages.Say(ctx, federation.Text{
 		Author: l.deps.Home.DID(), To: to.did(), Body: text,
-		Arrival: federation.Arrival{Network: network, Link: network, Name: l.domain, Received: now},
-	}, signing.Original{Network: network, Received: now, Document: text})
+		Arrival: federation.Arrival{Network: wire.Network, Link: wire.Network, Name: l.domain, Received: now},
+	}, signing.Original{Network: wire.Network, Received: now, Document: text})
 	return err
 }
 
@@ -143,7 +144,7 @@ func (l *Link) show(ctx context.Context, m agents.Message, now time.Time) error 
 	}
 	_, err = l.deps.Messages.Say(ctx, federation.Text{
 		ID: id, Author: sender.DID, To: to.did(), Body: l.unverifiedText(m), Arrival: arrivalOf(d),
-	}, signing.Original{Network: network, Received: m.Received, Document: string(m.Envelope), KeyID: d.key.ID, Key: d.key.Public})
+	}, signing.Original{Network: wire.Network, Received: m.Received, Document: string(m.Envelope), KeyID: d.key.ID, Key: d.key.Public})
 	return err
 }
 

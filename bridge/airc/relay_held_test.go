@@ -14,6 +14,8 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/signing"
@@ -62,7 +64,7 @@ func besidePerson(t *testing.T) (w *world, person federation.DID, told *desk) {
 	t.Helper()
 	told = &desk{}
 	w = newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		d.Fetch, c.Peers, d.Messages = newInternet().client(), []airc.PeerConfig{{Domain: "a.test"}}, told
+		d.Fetch, c.Peers, d.Messages = newInternet().client(), []peers.Config{{Domain: "a.test"}}, told
 	})
 	person = federationtest.Person("ada")
 	if _, err := w.record.Append(t.Context(), federationtest.File(federationtest.Offer(1, person, federationtest.Person("bob")), federation.View{})); err != nil {
@@ -74,7 +76,7 @@ func besidePerson(t *testing.T) (w *world, person federation.DID, told *desk) {
 // unsigned relays a message to a person, each from an address of its own.
 func (w *world) unsigned(t *testing.T, n int, from string, person federation.DID, more map[string]any) (status int, answer map[string]any) {
 	t.Helper()
-	body := map[string]any{"origin_registry": "a.test", "from": from, "to": airc.Handle(person), "body": "hello", "message_id": fmt.Sprintf("message-%d", n)}
+	body := map[string]any{"origin_registry": "a.test", "from": from, "to": wire.Handle(person), "body": "hello", "message_id": fmt.Sprintf("message-%d", n)}
 	maps.Copy(body, more)
 	return w.relayFrom(t, fmt.Sprintf("198.51.%d.%d:1", 100+n/200, n%200), nil, body)
 }
@@ -223,7 +225,7 @@ func TestAllowHeldDeliversOneMessage(t *testing.T) {
 		t.Errorf("the agent reads %q", got)
 	}
 	// The consent is for the recipients to give.
-	for _, to := range []string{airc.Handle(person), scout.Handle} {
+	for _, to := range []string{wire.Handle(person), scout.Handle} {
 		if edge, err := w.record.Consent(t.Context(), "?amy_1@a.test", to); err != nil || edge.State != "pending" {
 			t.Errorf("consent of %s: %+v, %v", to, edge, err)
 		}

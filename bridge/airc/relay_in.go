@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/identity"
 )
 
 // How sure this registry is of the author of a message from another registry. The signed
@@ -38,45 +39,45 @@ type relayed struct {
 	envelope         json.RawMessage // as the agent signed it; nil where there is none
 	raw              []byte
 	assurance        string
-	peer             peer
+	peer             peers.Peer
 }
 
 // parseRelayed reads a relay in any of the shapes in use.
-func parseRelayed(o *object, raw []byte) (relayed, error) {
+func parseRelayed(o *wire.Object, raw []byte) (relayed, error) {
 	m := relayed{
-		origin: lowerASCII(o.first("origin_registry")), messageID: o.first("message_id", "id"),
-		body: o.first("body"), payload: o.nested("payload"), envelope: o.nested("envelope"), raw: raw,
+		origin: wire.LowerASCII(o.First("origin_registry")), messageID: o.First("message_id", "id"),
+		body: o.First("body"), payload: o.Nested("payload"), envelope: o.Nested("envelope"), raw: raw,
 	}
-	if o.err != nil {
-		return m, o.err
+	if o.Err != nil {
+		return m, o.Err
 	}
-	from := cmp.Or(o.first("from_address"), o.first("from"))
-	if address, ok := parseAddress(from); ok {
-		m.from, m.origin = address.handle, cmp.Or(m.origin, address.domain)
-		if address.domain != m.origin {
-			return m, refuse(codeBadRequest, "from is of another registry than origin_registry")
+	from := cmp.Or(o.First("from_address"), o.First("from"))
+	if address, ok := wire.ParseAddress(from); ok {
+		m.from, m.origin = address.Handle, cmp.Or(m.origin, address.Domain)
+		if address.Domain != m.origin {
+			return m, wire.Refuse(wire.CodeBadRequest, "from is of another registry than origin_registry")
 		}
 	} else {
 		m.from = strings.TrimPrefix(from, "@")
 	}
-	m.to = strings.TrimPrefix(o.first("to"), "@")
-	if address, ok := parseAddress(m.to); ok {
-		m.to = address.handle
+	m.to = strings.TrimPrefix(o.First("to"), "@")
+	if address, ok := wire.ParseAddress(m.to); ok {
+		m.to = address.Handle
 	}
 	if m.body == "" && m.payload != nil {
-		if content, err := parseObject(m.payload); err == nil {
-			m.body = content.first("content", "text")
+		if content, err := wire.ParseObject(m.payload); err == nil {
+			m.body = content.First("content", "text")
 		}
 	}
 	switch {
 	case m.origin == "":
-		return m, refuse(codeBadRequest, "Missing origin_registry")
-	case !ValidDomain(m.origin):
-		return m, refuse(codeBadRequest, "origin_registry is no host name")
-	case !wellFormed(m.from) || !wellFormed(m.to):
-		return m, refuse(codeBadRequest, "Invalid handle format")
+		return m, wire.Refuse(wire.CodeBadRequest, "Missing origin_registry")
+	case !wire.ValidDomain(m.origin):
+		return m, wire.Refuse(wire.CodeBadRequest, "origin_registry is no host name")
+	case !wire.WellFormed(m.from) || !wire.WellFormed(m.to):
+		return m, wire.Refuse(wire.CodeBadRequest, "Invalid handle format")
 	case m.body == "" && m.payload == nil:
-		return m, refuse(codeBadRequest, "Missing body")
+		return m, wire.Refuse(wire.CodeBadRequest, "Missing body")
 	}
 	m.id = relayID(o, m)
 	return m, nil
@@ -84,17 +85,17 @@ func parseRelayed(o *object, raw []byte) (relayed, error) {
 
 // relayID returns the id under which a relayed message is known here, the same for
 // each attempt where its registry says one: that of the agent's envelope first.
-func relayID(o *object, m relayed) string {
+func relayID(o *wire.Object, m relayed) string {
 	var signed struct {
 		ID string `json:"id"`
 	}
 	_ = federation.DecodeJSON(m.envelope, &signed) // validated later
-	for _, id := range []string{signed.ID, o.first("idempotency_key"), m.messageID} {
-		if len(id) >= 8 && len(id) <= 128 && strings.Trim(id, idChars) == "" {
+	for _, id := range []string{signed.ID, o.First("idempotency_key"), m.messageID} {
+		if len(id) >= 8 && len(id) <= 128 && strings.Trim(id, wire.IDChars) == "" {
 			return id
 		}
 	}
-	return newMessageID("rly_")
+	return wire.NewMessageID("rly_")
 }
 
 // postRelay answers POST /federation/relay: a message of another registry.
@@ -106,16 +107,16 @@ func (l *Link) postRelay(c *call) (answer, error) {
 
 // federationRefusal says a refusal in the words between registries.
 func federationRefusal(err error) error {
-	p, ok := errors.AsType[*problem](err)
+	p, ok := errors.AsType[*wire.Problem](err)
 	if !ok {
 		return err
 	}
 	said := *p
-	switch p.code { //nolint:exhaustive // the others have no word of their own
-	case codeConsentBlocked:
-		said.code = codeRemoteConsentBlocked
-	case codeIdentityNotFound:
-		said.code = codeRemoteIdentityNotFound
+	switch p.Code { //nolint:exhaustive // the others have no word of their own
+	case wire.CodeConsentBlocked:
+		said.Code = wire.CodeRemoteConsentBlocked
+	case wire.CodeIdentityNotFound:
+		said.Code = wire.CodeRemoteIdentityNotFound
 	}
 	return &said
 }
@@ -130,14 +131,14 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.checkBlocked(c.Context(), remote{m.from, m.origin}.String()); err != nil {
+	if err := l.checkBlocked(c.Context(), wire.Address{Handle: m.from, Domain: m.origin}.String()); err != nil {
 		return answer{}, err
 	}
 	if err := l.admitRelay(c, o, &m, now); err != nil {
 		return answer{}, err
 	}
 	if m.assurance != assuranceUnverified {
-		l.peers.note(m.origin)
+		l.peers.Heard(m.origin)
 	}
 	if again, err := l.relayedBefore(c.Context(), m, now); err != nil || again.body != nil {
 		return again, err
@@ -150,7 +151,7 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 
 // sender returns the handle that a relayed message is kept under.
 func (m relayed) sender() string {
-	address := remote{m.from, m.origin}.String()
+	address := wire.Address{Handle: m.from, Domain: m.origin}.String()
 	if m.assurance == assuranceUnverified {
 		return agents.Unverified + address
 	}
@@ -168,7 +169,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 		return answer{}, fmt.Errorf("look up message: %w", err)
 	}
 	if !m.saidBefore(sent) {
-		return answer{}, refuse(codeDuplicateMessage, "this id was used in the last 24 hours, for another message")
+		return answer{}, wire.Refuse(wire.CodeDuplicateMessage, "this id was used in the last 24 hours, for another message")
 	}
 	if m.assurance == assuranceUnverified && sent.Seq > 0 { // the record may have failed in between
 		if err := l.show(ctx, sent, now); err != nil {
@@ -176,7 +177,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 		}
 	}
 	a := l.answerRelayed(m, posted{ID: m.id, Seq: sent.Seq}, now)
-	if said, ok := a.body.(members); ok {
+	if said, ok := a.body.(wire.Members); ok {
 		said["deduplicated"] = true
 	}
 	return a, nil
@@ -198,10 +199,10 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 // answerRelayed answers a registry about its message. Deployed registries take only a 201
 // as a yes.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
-	said := members{
-		"success": true, "assurance": m.assurance, "message": members{
-			"id": m.id, "from": remote{m.from, m.origin}.String(), "to": m.to, "body": m.body, "federated": true,
-			"thread_id": threadID(m.sender(), m.to), "origin_registry": m.origin, "receiving_registry": l.domain, "created_at": isoTime(now),
+	said := wire.Members{
+		"success": true, "assurance": m.assurance, "message": wire.Members{
+			"id": m.id, "from": wire.Address{Handle: m.from, Domain: m.origin}.String(), "to": m.to, "body": m.body, "federated": true,
+			"thread_id": threadID(m.sender(), m.to), "origin_registry": m.origin, "receiving_registry": l.domain, "created_at": wire.ISOTime(now),
 		},
 	}
 	if done.Handoff != nil {
@@ -286,34 +287,34 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	action := strings.TrimPrefix(o.first("type", "action"), "consent:")
-	from, fromOK := parseAddress(o.first("from"))
-	to, toOK := parseAddress(o.first("to"))
-	if !fromOK || !toOK || to.domain != l.domain {
-		return answer{}, refuse(codeBadRequest, "from and to are addresses, and to is of this registry")
+	action := strings.TrimPrefix(o.First("type", "action"), "consent:")
+	from, fromOK := wire.ParseAddress(o.First("from"))
+	to, toOK := wire.ParseAddress(o.First("to"))
+	if !fromOK || !toOK || to.Domain != l.domain {
+		return answer{}, wire.Refuse(wire.CodeBadRequest, "from and to are addresses, and to is of this registry")
 	}
-	if err := l.checkBlocked(c.Context(), remote{from.handle, from.domain}.String()); err != nil {
+	if err := l.checkBlocked(c.Context(), wire.Address{Handle: from.Handle, Domain: from.Domain}.String()); err != nil {
 		return answer{}, err
 	}
-	cfg, err := l.admitOrigin(c.Request, from.domain)
+	cfg, err := l.peers.AdmitOrigin(c.Request, from.Domain)
 	if err != nil {
 		return answer{}, err
 	}
-	m := relayed{origin: from.domain, from: from.handle, to: to.handle, raw: raw}
-	if o.first(signatureMember) != "" {
+	m := relayed{origin: from.Domain, from: from.Handle, to: to.Handle, raw: raw}
+	if o.First(peers.SignatureMember) != "" {
 		err = l.admitSigned(c, o, &m, cfg, now)
 	}
 	if err != nil {
 		return answer{}, err
 	}
 	if m.assurance != assuranceRegistry {
-		return answer{}, refuse(codeInvalidRegistrySignature, "consent is taken from registries that sign it")
+		return answer{}, wire.Refuse(wire.CodeInvalidRegistrySignature, "consent is taken from registries that sign it")
 	}
-	edge, err := l.takeConsent(c.Context(), action, m, cut(o.first("message"), maxKnockChars), now)
+	edge, err := l.takeConsent(c.Context(), action, m, wire.Cut(o.First("message"), maxKnockChars), now)
 	if err != nil {
 		return answer{}, federationRefusal(err)
 	}
-	return answer{status: http.StatusOK, body: members{"success": true, "status": edge.State, "version": edge.Version}}, nil
+	return answer{status: http.StatusOK, body: wire.Members{"success": true, "status": edge.State, "version": edge.Version}}, nil
 }
 
 // takeConsent notes a request for consent to an agent here, or the decision of a remote
@@ -323,7 +324,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	if err != nil {
 		return agents.Consent{}, err
 	}
-	agent, err := l.acquaint(ctx, remote{m.from, m.origin}.String(), now)
+	agent, err := l.acquaint(ctx, wire.Address{Handle: m.from, Domain: m.origin}.String(), now)
 	if err != nil {
 		return agents.Consent{}, err
 	}
@@ -338,61 +339,5 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	case actionUnblock:
 		return l.deps.Record.Unblock(ctx, who.handle, agent.Handle, now)
 	}
-	return agents.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
-}
-
-// consentDocument is a decision for another registry, but for what each attempt adds.
-type consentDocument struct {
-	Type      string `json:"type"`
-	From      string `json:"from"`
-	To        string `json:"to"`
-	ToAddress string `json:"to_address"`
-	Timestamp string `json:"timestamp,omitempty"`
-}
-
-// shareDecision queues for the registry of a handle what an agent here decided about it:
-// in one lane with what the agent writes to it, so that both arrive in the order in
-// which they were done. When it returns nil that is on disk.
-func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
-	address, ok := parseAddress(edge.From)
-	if !ok {
-		return nil
-	}
-	if _, federated := l.peerConfig(address.domain); !federated {
-		return nil
-	}
-	text, err := marshal(consentDocument{
-		Type: action, From: "@" + agent.Handle + "@" + l.domain, To: "@" + address.String(), ToAddress: "@" + address.String(),
-	})
-	if err != nil {
-		return fmt.Errorf("write decision about %s: %w", address, err)
-	}
-	err = l.deps.Record.Enqueue(ctx, federation.PeerDelivery{
-		Kind: federation.DecisionDelivery, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
-		OrderKey: lane(agent.Handle, address.handle), Document: text, Queued: now,
-	})
-	if err != nil {
-		return err
-	}
-	l.deps.Wakes.Wake(bridge.RelayTopic)
-	return nil
-}
-
-// dressDecision returns a decision as it is sent now.
-func (l *Link) dressDecision(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
-	var doc consentDocument
-	if err := federation.DecodeJSON(row.Document, &doc); err != nil {
-		return nil, errUnreadableRow
-	}
-	doc.Timestamp = isoTime(now)
-	return l.signForPeers(ctx, doc)
-}
-
-// readDecided tells what a registry made of a decision: any yes is one, and a registry
-// that has no place for decisions is told no more of this one.
-func readDecided(reply identity.Answer, dialect string) fate {
-	if reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true}
-	}
-	return readReply(reply, dialect)
+	return agents.Consent{}, wire.Refuse(wire.CodeBadRequest, "type is none of request, accept, block and unblock")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/agents"
@@ -95,19 +96,19 @@ func TestAnUnseenOfferEndsAfterADayWhateverItsAgentDecided(t *testing.T) {
 		"blocked after it": func(t *testing.T, scout *bridgetest.Agent, offer func()) {
 			t.Helper()
 			offer()
-			_ = told(scout.Consent(t.Context(), airc.Handle(alice.DID), "block"))
+			_ = told(scout.Consent(t.Context(), wire.Handle(alice.DID), "block"))
 		},
 		"blocked before it": func(t *testing.T, scout *bridgetest.Agent, offer func()) {
 			t.Helper()
 			offer()
-			_ = told(scout.Consent(t.Context(), airc.Handle(alice.DID), "block"))
+			_ = told(scout.Consent(t.Context(), wire.Handle(alice.DID), "block"))
 			offer()
 		},
 		"barred before it": func(t *testing.T, scout *bridgetest.Agent, offer func()) {
 			t.Helper()
 			offer()
-			_ = told(scout.Consent(t.Context(), airc.Handle(alice.DID), "block"))
-			_ = told(scout.Consent(t.Context(), airc.Handle(alice.DID), "unblock"))
+			_ = told(scout.Consent(t.Context(), wire.Handle(alice.DID), "block"))
+			_ = told(scout.Consent(t.Context(), wire.Handle(alice.DID), "unblock"))
 			offer()
 		},
 	} {

@@ -1,9 +1,7 @@
 package airc
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -63,7 +63,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 		"GET /airc/{registry}/{handle}/did.json": l.getAgentDocument,
 	})
 	for dialect, mount := range map[string]func(*http.ServeMux){
-		dialectD1: l.mountSigned, dialectD2: l.mountFederation, dialectD3: l.mountDeployed,
+		peers.DialectD1: l.mountSigned, peers.DialectD2: l.mountFederation, peers.DialectD3: l.mountDeployed,
 	} {
 		if slices.Contains(l.cfg.Dialects, dialect) {
 			mount(mux)
@@ -71,9 +71,9 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	}
 	mux.Handle("/", l.serve("/", func(c *call) (answer, error) {
 		if allow := allowed(mux, c.Request); allow != "" {
-			return answer{}, &problem{code: codeMethodNotAllowed, message: "this path takes " + allow, allow: allow}
+			return answer{}, &wire.Problem{Code: wire.CodeMethodNotAllowed, Message: "this path takes " + allow, Allow: allow}
 		}
-		return answer{}, refuse(codeNotFound, "there is nothing here")
+		return answer{}, wire.Refuse(wire.CodeNotFound, "there is nothing here")
 	}))
 }
 
@@ -143,13 +143,13 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 			text, err = a.text()
 		}
 		if err != nil {
-			f := render(err)
+			f := wire.Render(err)
 			if deployed(r) {
 				f.Success = new(false)
 			}
 			l.note(r.Context(), route, f, err)
-			f.writeHeader(w.Header())
-			a = answer{status: f.status, body: f}
+			f.WriteHeader(w.Header())
+			a = answer{status: f.Status, body: f}
 			text, _ = a.text() // strings and times cannot fail
 		}
 		l.allowance(c, time.Now()).WriteHeader(w.Header())
@@ -172,8 +172,8 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 // finish does what is left to do after an answer.
 func (l *Link) finish(ctx context.Context, route string, after func(context.Context) error) {
 	if err := after(ctx); err != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not finished", slog.String("network", network),
-			slog.String("link", network), slog.String("route", route), slog.Any("err", err))
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not finished", slog.String("network", wire.Network),
+			slog.String("link", wire.Network), slog.String("route", route), slog.Any("err", err))
 	}
 }
 
@@ -182,107 +182,42 @@ func (a answer) text() ([]byte, error) {
 	if text, ok := a.body.(raw); ok {
 		return text, nil
 	}
-	text, err := marshal(a.body)
+	text, err := wire.Marshal(a.body)
 	if err != nil {
 		return nil, fmt.Errorf("write answer: %w", err)
 	}
 	return append(text, '\n'), nil
 }
 
-// marshal is json.Marshal without escapes for HTML.
-func marshal(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return bytes.TrimSpace(b.Bytes()), err
-}
-
 // readBody reads a whole body, up to the limit.
 func (l *Link) readBody(c *call) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.HTTP.MaxBodyBytes+1))
 	if err != nil {
-		return nil, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
+		return nil, &wire.Problem{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
-		return nil, &problem{
-			code: codePayloadTooLarge, unreadable: "size",
-			message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
+		return nil, &wire.Problem{
+			Code: wire.CodePayloadTooLarge, Unreadable: "size",
+			Message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
 		}
 	}
 	return body, nil
 }
 
-// object is a JSON object whose members are found by their exact names:
-// encoding/json would take "From" for "from". The first member that is
-// missing or wrong is kept in err; what is read after it means nothing.
-type object struct {
-	members map[string]json.RawMessage
-	err     error
-}
-
-// parseObject reads a body strictly: one object, no member twice.
-func parseObject(text []byte) (*object, error) {
-	unreadable := func(why string) error {
-		return &problem{code: codeBadRequest, message: why, unreadable: "json"}
-	}
-	if err := federation.ExactJSON(text); err != nil {
-		return nil, unreadable("the body is not acceptable JSON: " + err.Error())
-	}
-	var o object
-	if err := federation.DecodeJSON(text, &o.members); err != nil || o.members == nil {
-		return nil, unreadable("the body is no JSON object")
-	}
-	return &o, nil
-}
-
 // readObject reads the body of a request as an object.
-func (l *Link) readObject(c *call) (*object, error) {
+func (l *Link) readObject(c *call) (*wire.Object, error) {
 	o, _, err := l.readSigned(c)
 	return o, err
 }
 
 // readSigned reads the body of a request as an object, and as the bytes that were
 // signed.
-func (l *Link) readSigned(c *call) (o *object, raw []byte, err error) {
+func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	if raw, err = l.readBody(c); err == nil {
-		o, err = parseObject(raw)
+		o, err = wire.ParseObject(raw)
 	}
 	return o, raw, err
-}
-
-// has reports whether a member is there and not null.
-func (o *object) has(name string) bool {
-	member, ok := o.members[name]
-	return ok && string(member) != "null"
-}
-
-// text returns a member that must be a string, and not an empty one.
-func (o *object) text(name string) string {
-	var s string
-	if federation.DecodeJSON(o.members[name], &s) != nil || s == "" {
-		o.fail(name + " is missing or no string")
-	}
-	return s
-}
-
-// nested returns a member that must be an object where it is there, as it was
-// sent.
-func (o *object) nested(name string) json.RawMessage {
-	if !o.has(name) {
-		return nil
-	}
-	if o.members[name][0] != '{' {
-		o.fail(name + " is no object")
-	}
-	return o.members[name]
-}
-
-func (o *object) fail(why string) {
-	if o.err == nil {
-		o.err = refuse(codeBadRequest, why)
-	}
 }
 
 // Rates counts what each DID sends, steps and other messages alike.
@@ -300,11 +235,7 @@ func check(a bridge.Allowance, period time.Duration) error {
 	if a.Limit == 0 || a.Left > 0 {
 		return nil
 	}
-	return tooMany(period / time.Duration(a.Limit))
-}
-
-func tooMany(wait time.Duration) error {
-	return &problem{code: codeRateLimited, message: "too many requests; wait a little", retryAfter: wait}
+	return wire.TooMany(period / time.Duration(a.Limit))
 }
 
 // mayWrite refuses a message whose sender, or whose address, has none left, before the
@@ -321,10 +252,10 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 func (l *Link) charge(ctx context.Context, d *delivery) error {
 	d.charged = true
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
-		return tooMany(wait)
+		return wire.TooMany(wait)
 	}
 	if wait := l.deps.Rates.Take(d.sender.DID, d.received); wait > 0 {
-		return tooMany(wait)
+		return wire.TooMany(wait)
 	}
 	return nil
 }
@@ -332,7 +263,7 @@ func (l *Link) charge(ctx context.Context, d *delivery) error {
 // login counts an attempt to log in, or refuses it where its address made too many.
 func (l *Link) login(c *call, now time.Time) error {
 	if wait := l.deps.Logins.Wait(bridge.SubnetFrom(c.Context()), now); wait > 0 {
-		return tooMany(wait)
+		return wire.TooMany(wait)
 	}
 	return nil
 }
@@ -349,7 +280,7 @@ func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 // checkCaller refuses a request from an address, or with the token of an agent, that an
 // operator blocked.
 func (l *Link) checkCaller(ctx context.Context, c *call) error {
-	s := federation.Source{Network: network, Address: bridge.SubnetFrom(ctx)}
+	s := federation.Source{Network: wire.Network, Address: bridge.SubnetFrom(ctx)}
 	if c.denied == nil {
 		s.Participants, s.DIDs = []string{c.agent.Handle}, []federation.DID{c.agent.DID}
 	}
@@ -358,5 +289,5 @@ func (l *Link) checkCaller(ctx context.Context, c *call) error {
 
 // checkBlocked refuses a handle that an operator blocked, or the DID of a key that it shows.
 func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federation.DID) error {
-	return l.deps.CheckBlocked(ctx, federation.Source{Network: network, Participants: []string{handle}, DIDs: dids})
+	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
@@ -45,7 +46,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	case c.Use == useAPI:
 		c.Session = legacySession(c.Subject)
 	default: // issued before access tokens named a session: the client refreshes it
-		return federation.Session{}, refuse(codeTokenExpired, "this token has expired")
+		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
 	s, err := credential.SessionOf(ctx, l.deps.Record, c, now)
 	switch {
@@ -60,10 +61,12 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 }
 
 func errKeyEnded() error {
-	return refuse(codeKeyRevoked, "the key of this session was revoked or has expired")
+	return wire.Refuse(wire.CodeKeyRevoked, "the key of this session was revoked or has expired")
 }
 
-func errSessionEnded() error { return refuse(codeUnauthorized, "the session of this token has ended") }
+func errSessionEnded() error {
+	return wire.Refuse(wire.CodeUnauthorized, "the session of this token has ended")
+}
 
 // stillIn returns nil while the session of a call lasts, and else the refusal.
 func (l *Link) stillIn(c *call) error {
@@ -193,7 +196,7 @@ func (l *Link) getSessions(c *call) (answer, error) {
 	shown := make([]shownSession, len(found))
 	for i, s := range found {
 		shown[i] = shownSession{
-			ID: s.ID, Began: s.Began, CreatedAt: unixTime(s.Created), UsedAt: unixTime(s.Used), Address: s.Address, Current: s.ID == c.session.ID,
+			ID: s.ID, Began: s.Began, CreatedAt: wire.UnixTime(s.Created), UsedAt: wire.UnixTime(s.Used), Address: s.Address, Current: s.ID == c.session.ID,
 		}
 		for _, key := range agent.Keys {
 			if s.Key == federation.KeyID(key.Public) {
@@ -226,7 +229,7 @@ func (l *Link) endSession(c *call, agent agents.Agent, id string) (answer, error
 	err := l.deps.Record.EndSession(c.Context(), participantsOf(agent), id, time.Now())
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return answer{}, refuse(codeNotFound, "you have no session with this id")
+		return answer{}, wire.Refuse(wire.CodeNotFound, "you have no session with this id")
 	case err != nil:
 		return answer{}, err
 	}
@@ -287,19 +290,19 @@ func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) 
 func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (credential.Claims, error) {
 	text, err := credential.Bearer(r)
 	if err != nil {
-		return credential.Claims{}, refuse(codeUnauthorized, "an "+string(use)+" token is needed: Authorization: Bearer …")
+		return credential.Claims{}, wire.Refuse(wire.CodeUnauthorized, "an "+string(use)+" token is needed: Authorization: Bearer …")
 	}
 	c, err := l.tokens.Read(text, use, now)
 	switch {
 	case errors.Is(err, credential.ErrTokenExpired):
-		return c, refuse(codeTokenExpired, "this token has expired")
+		return c, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	case err != nil:
 		return c, errNoGoodToken()
 	}
 	return c, nil
 }
 
-func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not good here") }
+func errNoGoodToken() error { return wire.Refuse(wire.CodeUnauthorized, "this token is not good here") }
 
 // authenticate returns the agent whose access token a request carries. Below /api it also accepts
 // long-lived tokens, unless all keys of their agent have ended.
@@ -336,7 +339,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 		return who, false, nil //nolint:nilerr // possibly a token of another link
 	}
 	agent, session, err := l.holder(r, c, now)
-	if _, isProblem := errors.AsType[*problem](err); isProblem {
+	if _, isProblem := errors.AsType[*wire.Problem](err); isProblem {
 		return who, false, nil
 	}
 	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err

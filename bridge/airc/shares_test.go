@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -137,10 +137,10 @@ func TestAFirstContactOutlivesAFloodOfFreshDIDs(t *testing.T) {
 	if refused != 11 {
 		t.Errorf("%d offers were refused, want the last 11", refused)
 	}
-	if status, answer, err := scout.Consent(t.Context(), airc.Handle(passerby(0).DID), "accept"); err != nil || status != http.StatusOK {
+	if status, answer, err := scout.Consent(t.Context(), wire.Handle(passerby(0).DID), "accept"); err != nil || status != http.StatusOK {
 		t.Fatal(status, answer, err)
 	}
-	if diff := cmp.Diff([]string{airc.Handle(passerby(0).DID)}, offersFrom(t, scout)); diff != "" {
+	if diff := cmp.Diff([]string{wire.Handle(passerby(0).DID)}, offersFrom(t, scout)); diff != "" {
 		t.Errorf("offers from (-want +got):\n%s", diff)
 	}
 }
@@ -156,7 +156,7 @@ func TestASenderLearnsNothingOfABlockFromItsShare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status, answer, err := scout.Consent(t.Context(), airc.Handle(senders[0].DID), "block"); err != nil || status != http.StatusOK {
+	if status, answer, err := scout.Consent(t.Context(), wire.Handle(senders[0].DID), "block"); err != nil || status != http.StatusOK {
 		t.Fatal(status, answer, err)
 	}
 	for i, from := range senders {

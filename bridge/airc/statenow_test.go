@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 )
@@ -75,7 +76,7 @@ func TestInboxShowsTheCurrentStateOfAHandoff(t *testing.T) {
 		t.Errorf("the cancel shows %v", cancel)
 	}
 
-	_, text, err := scout.Do(t.Context(), http.MethodGet, "/messages/thread/"+airc.Handle(alice.DID), nil)
+	_, text, err := scout.Do(t.Context(), http.MethodGet, "/messages/thread/"+wire.Handle(alice.DID), nil)
 	var thread struct{ Messages []json.RawMessage }
 	if err != nil || json.Unmarshal(text, &thread) != nil || len(thread.Messages) != 3 || string(thread.Messages[0]) != after[0] {
 		t.Errorf("the thread is %s (%v), want first\n%s", text, err, after[0])
@@ -130,7 +131,7 @@ func TestListsBelowAPIShowTheCurrentStateOfAHandoff(t *testing.T) {
 	w.cancel(t, id)
 	for path, want := range map[string][]any{
 		"/api/messages?to=x": {"cancelled", nil},
-		"/api/messages?with=" + url.QueryEscape(airc.Handle(alice.DID)): {"cancelled", nil},
+		"/api/messages?with=" + url.QueryEscape(wire.Handle(alice.DID)): {"cancelled", nil},
 	} {
 		_, answer := amy.call(t, http.MethodGet, path, nil)
 		var got []any

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -147,7 +148,7 @@ func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 		case err != nil:
 			return fmt.Errorf("look up message: %w", err)
 		case !id.IsZero() && id != m.Handoff:
-			return refuse(codeBadRequest, "the payload names two handoffs")
+			return wire.Refuse(wire.CodeBadRequest, "the payload names two handoffs")
 		}
 		id, s.replyTo = m.Handoff, m.Event
 	}
@@ -190,7 +191,7 @@ func (s step) lost(losses []federation.Loss) []string {
 // the step takes for granted. It answers for the last of them.
 func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
 	// The registry of a remote sender vouches for it: no key of that sender is known here.
-	if _, isRemote := splitAddress(d.from); s.Proof != nil && !isRemote {
+	if _, isRemote := wire.SplitAddress(d.from); s.Proof != nil && !isRemote {
 		ev, err := l.attest(ctx, d, s)
 		if err != nil {
 			return nil, err
@@ -255,7 +256,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 			return federation.Event{}, nil, err
 		}
 	}
-	original := signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public}
+	original := signing.Original{Network: wire.Network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public}
 	evidence, err := l.deps.EvidenceOf(ctx, original, ev.Venue)
 	if err != nil {
 		return federation.Event{}, nil, err
@@ -270,7 +271,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step) (federation.Event
 
 // arrival returns what is noted of where a message came in.
 func (d *delivery) arrival() federation.Arrival {
-	return federation.Arrival{Network: network, Link: network, Name: d.sender.Handle, Received: d.received}
+	return federation.Arrival{Network: wire.Network, Link: wire.Network, Name: d.sender.Handle, Received: d.received}
 }
 
 // open makes a step the offer that opens a new handoff.
@@ -339,7 +340,7 @@ func (l *Link) attest(ctx context.Context, d *delivery, s step) (federation.Even
 }
 
 func errOtherStep() error {
-	return refuse(codeBadRequest, "the document in proof is another step than the payload")
+	return wire.Refuse(wire.CodeBadRequest, "the document in proof is another step than the payload")
 }
 
 // readProof reads the document of a proof as the tags that it was signed as.
@@ -349,10 +350,10 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 		return federation.Event{}, err
 	}
 	if err != nil {
-		return federation.Event{}, refuse(codeBadRequest, "the document in proof is none of a step")
+		return federation.Event{}, wire.Refuse(wire.CodeBadRequest, "the document in proof is none of a step")
 	}
 	if ev.Dialect != p.Scheme {
-		return federation.Event{}, refuse(codeBadRequest, "the document in proof is not in the tags of its scheme")
+		return federation.Event{}, wire.Refuse(wire.CodeBadRequest, "the document in proof is not in the tags of its scheme")
 	}
 	ev.Signature.Text = p.Signature
 	return ev, nil

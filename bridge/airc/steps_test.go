@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/signing"
@@ -24,7 +25,7 @@ func TestAnAgentAnswersAnOfferFromIRCFromHandshakeToCompletion(t *testing.T) {
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
 	id := w.offer(t, alice, scout.DID)
-	from := airc.Handle(alice.DID)
+	from := wire.Handle(alice.DID)
 
 	if got, want := types(inbox(t, scout)), []string{"system system:handshake_request"}; !slices.Equal(got, want) {
 		t.Fatalf("before consent the inbox holds %v, want %v", got, want)
@@ -161,7 +162,7 @@ func TestWhatCountsAsWhichStep(t *testing.T) {
 			scout := w.agent(t, "scout_7", 0x01)
 			id := w.offer(t, alice, scout.DID)
 			for _, p := range test.payloads(args{inbox(t, scout)[0].ID, id.String()}) {
-				if status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", p); err != nil || status != http.StatusCreated {
+				if status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", p); err != nil || status != http.StatusCreated {
 					t.Fatal(status, answer, err)
 				}
 			}
@@ -187,7 +188,7 @@ func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testi
 			w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 			scout := w.agent(t, "scout_7", 0x01)
 			id := w.offer(t, alice, scout.DID)
-			message, err := scout.Sign(scout.Envelope(airc.Handle(alice.DID), "", test.payload(inbox(t, scout)[0].ID)))
+			message, err := scout.Sign(scout.Envelope(wire.Handle(alice.DID), "", test.payload(inbox(t, scout)[0].ID)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,13 +268,13 @@ func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
 			w.agent(t, "mallory", 0x09)
 			id, other := w.offer(t, alice, scout.DID), w.offer(t, alice, scout.DID)
 			offer := inbox(t, scout)[0].ID
-			_, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(offer, "received"))
+			_, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", ack(offer, "received"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			to := test.to
 			if to == "" {
-				to = airc.Handle(alice.DID)
+				to = wire.Handle(alice.DID)
 			}
 			status, refused, err := scout.Send(t.Context(), to, "hello", test.payload(args{offer, other.String(), answer["id"].(string)}))
 			if err != nil || status != test.status || refused["error"] != test.code || refused["message"] == "" {
@@ -294,7 +295,7 @@ func TestAnAcceptByTheWrongAgentIsRefusedWithTheStateOfTheHandoff(t *testing.T) 
 	w := newWorld(t)
 	scout, mallory := w.agent(t, "scout_7", 0x01), w.agent(t, "mallory", 0x09)
 	id := w.offer(t, alice, scout.DID)
-	status, answer, err := mallory.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))
+	status, answer, err := mallory.Send(t.Context(), wire.Handle(alice.DID), "", ack(id.String(), "received"))
 	if err != nil || status != http.StatusForbidden || answer["error"] != "wrong_sender" {
 		t.Fatal(status, answer, err)
 	}
@@ -312,7 +313,7 @@ func TestAnOfferToTheAgentsOwnDIDIsAnsweredForThatDID(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	own := signingKey(0x01).DID
 	id := w.offer(t, alice, string(own))
-	if status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(inbox(t, scout)[0].ID, "received")); err != nil || status != http.StatusCreated {
+	if status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", ack(inbox(t, scout)[0].ID, "received")); err != nil || status != http.StatusCreated {
 		t.Fatal(status, answer, err)
 	}
 	accept := w.steps(t, id)[1]
@@ -327,7 +328,7 @@ func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	w.offer(t, alice, scout.DID)
 	offer := inbox(t, scout)[0].ID
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", result(offer, "completed",
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", result(offer, "completed",
 		"result", map[string]any{"note": strings.Repeat("n", 401)}, "artifacts", []string{strings.Repeat("a", 5000)}))
 	if err != nil || status != http.StatusCreated {
 		t.Fatal(status, answer, err)
@@ -345,7 +346,7 @@ func TestAContextForWhichThereIsNoRoomIsNamedInTheAnswer(t *testing.T) {
 	scout := w.agent(t, "scout_7", 0x01)
 	w.offer(t, alice, scout.DID)
 	offer := inbox(t, scout)[0].ID
-	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", result(offer, "completed", "artifacts", []string{strings.Repeat("a", 5000)}))
+	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", result(offer, "completed", "artifacts", []string{strings.Repeat("a", 5000)}))
 	handoff, _ := answer["handoff"].(map[string]any)
 	if diff := cmp.Diff([]any{"artifacts"}, handoff["lost"]); diff != "" || status != http.StatusCreated || err != nil {
 		t.Error(status, err, diff)

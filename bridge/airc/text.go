@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -21,7 +22,7 @@ import (
 
 // errNoText says that a message to a participant of another network is neither a step nor text.
 func errNoText() error {
-	return refuse(codeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
+	return wire.Refuse(wire.CodeUnsupportedPayload, "a participant of another network takes steps, and text: a body without a payload")
 }
 
 // postText takes a message to a participant of another network that is no step. The agent that
@@ -51,7 +52,7 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 	at.Place = d.recipient.place
 	said, err := l.deps.Messages.Say(ctx, federation.Text{
 		ID: id, Author: d.sender.DID, To: d.recipient.did(), Body: d.body, About: about, Arrival: at,
-	}, signing.Original{Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public})
+	}, signing.Original{Network: wire.Network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public})
 	if err != nil {
 		return answer{}, unreached(fmt.Errorf("say to %s: %w", d.recipient.handle, err))
 	}
@@ -69,7 +70,7 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 // error as it is.
 func unreached(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
-		return refuse(codeIdentityNotFound, "no link reaches this participant")
+		return wire.Refuse(wire.CodeIdentityNotFound, "no link reaches this participant")
 	}
 	return err
 }
@@ -122,11 +123,11 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 	if err != nil {
 		return nil, err
 	}
-	if _, isRemote := splitAddress(agent.Handle); isRemote {
+	if _, isRemote := wire.SplitAddress(agent.Handle); isRemote {
 		return l.remoteText(ctx, t, author.handle, agent.Handle)
 	}
 	admitted, err := l.admits(ctx, author.handle, agent.Handle)
-	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Code == wire.CodeConsentBlocked {
 		return nil, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	}
 	if err != nil {
@@ -152,19 +153,19 @@ func (l *Link) remoteText(ctx context.Context, t federation.Text, from, to strin
 	if reason, unverified := writeInstead(to); unverified {
 		return nil, t.Refuse(federation.InvalidTarget, reason)
 	}
-	domain, _ := splitAddress(to)
-	if _, federated := l.peerConfig(domain); !federated {
+	domain, _ := wire.SplitAddress(to)
+	if _, federated := l.peers.Exchanges(domain); !federated {
 		return nil, t.Refuse(federation.PolicyDenied, "no messages are exchanged with "+domain)
 	}
-	if utf8.RuneCountInString(t.Body) > maxTextChars {
-		return nil, t.Refuse(federation.InvalidTag, fmt.Sprintf("a text for another registry has at most %d characters", maxTextChars))
+	if utf8.RuneCountInString(t.Body) > wire.MaxTextChars {
+		return nil, t.Refuse(federation.InvalidTag, fmt.Sprintf("a text for another registry has at most %d characters", wire.MaxTextChars))
 	}
 	m, err := l.sealText(ctx, t, from, to, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	p := agents.Posting{Message: m}
-	p.Relay, err = l.relayTo(to, m, t.Body, mention(t))
+	p.Relay, err = l.peers.Relay(to, m, t.Body, mention(t))
 	return []agents.Posting{p}, err
 }
 

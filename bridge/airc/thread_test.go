@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 )
 
@@ -73,7 +74,7 @@ func TestAThreadWithADIDOfAnotherNetworkHasItsAliasToo(t *testing.T) {
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
 	scout := w.agent(t, "scout_7", 0x01)
 	w.offer(t, alice, scout.DID)
-	for _, peer := range []string{airc.Handle(alice.DID), airc.Alias(alice.DID, "alice")} {
+	for _, peer := range []string{wire.Handle(alice.DID), wire.Alias(alice.DID, "alice")} {
 		if bodies, _ := thread(t, scout, peer); len(bodies) != 1 {
 			t.Errorf("%s: %v", peer, bodies)
 		}

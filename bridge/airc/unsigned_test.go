@@ -18,6 +18,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/federation"
 )
 
@@ -78,11 +79,11 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 	pool, certify := authority(t)
 	otherPool, otherCertify := authority(t)
 	ofA, ofC, byOther := certify("a.test"), certify("c.test"), otherCertify("a.test")
-	networks := airc.PeerConfig{Networks: []string{"192.0.2.0/24", "2001:db8:1::/64"}}
-	certificate := airc.PeerConfig{ClientCA: "a.pem"}
-	both := airc.PeerConfig{Networks: networks.Networks, ClientCA: "a.pem"}
+	networks := peers.Config{Networks: []string{"192.0.2.0/24", "2001:db8:1::/64"}}
+	certificate := peers.Config{ClientCA: "a.pem"}
+	both := peers.Config{Networks: networks.Networks, ClientCA: "a.pem"}
 	for name, test := range map[string]struct {
-		peer   airc.PeerConfig
+		peer   peers.Config
 		mutual bool // all registries present certificates
 		from   string
 		shown  *x509.Certificate
@@ -103,7 +104,7 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 		"from its network, with its certificate":         {peer: both, from: "192.0.2.7:1", shown: ofA, steps: true},
 		"from its network, without it":                   {peer: both, from: "192.0.2.7:1"},
 		"from elsewhere, with it":                        {peer: both, from: attacker, shown: ofA},
-		"with mutual TLS":                                {peer: airc.PeerConfig{}, mutual: true, from: attacker, shown: byOther, steps: true},
+		"with mutual TLS":                                {peer: peers.Config{}, mutual: true, from: attacker, shown: byOther, steps: true},
 		"with mutual TLS, without a certificate":         {peer: networks, mutual: true, from: "192.0.2.7:1", code: "FEDERATION_BLOCKED"},
 		"with mutual TLS, and the certificate of a peer": {peer: networks, mutual: true, from: "192.0.2.7:1", shown: ofA, code: "FEDERATION_BLOCKED"},
 		"with mutual TLS, from another network":          {peer: networks, mutual: true, from: attacker, shown: byOther, code: "INVALID_REGISTRY_SIGNATURE"},
@@ -111,10 +112,10 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			net := newInternet()
-			net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-			test.peer.Domain, test.peer.Unsigned = "a.test", airc.ModeAllow
+			net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
+			test.peer.Domain, test.peer.Unsigned = "a.test", peers.ModeAllow
 			b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-				c.Domain, d.Fetch, c.Peers = "b.test", net.client(), []airc.PeerConfig{test.peer}
+				c.Domain, d.Fetch, c.Peers = "b.test", net.client(), []peers.Config{test.peer}
 				d.Authorities = map[string]*x509.CertPool{"a.pem": pool}
 				if test.mutual {
 					c.MTLS.CAFile, d.Authorities["all.pem"] = "all.pem", otherPool
@@ -149,9 +150,9 @@ func TestUnsignedRelayStepsOnlyFromItsRegistry(t *testing.T) {
 func TestUnsignedRelayWithCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	pool, certify := authority(t)
-	for unsigned, want := range map[string]string{"": "400 INVALID_REGISTRY_SIGNATURE", airc.ModeHold: "400 INVALID_REGISTRY_SIGNATURE", airc.ModeAllow: "202"} {
+	for unsigned, want := range map[string]string{"": "400 INVALID_REGISTRY_SIGNATURE", peers.ModeHold: "400 INVALID_REGISTRY_SIGNATURE", peers.ModeAllow: "202"} {
 		b := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-			c.Domain, d.Fetch, c.Peers = "b.test", newInternet().client(), []airc.PeerConfig{{Domain: "a.test", Unsigned: unsigned}}
+			c.Domain, d.Fetch, c.Peers = "b.test", newInternet().client(), []peers.Config{{Domain: "a.test", Unsigned: unsigned}}
 			c.MTLS.CAFile, d.Authorities = "all.pem", map[string]*x509.CertPool{"all.pem": pool}
 		})
 		b.resident(t, "b.test", "amy_1", 0x05)
@@ -165,24 +166,24 @@ func TestUnsignedRelayWithCertificateIsRefused(t *testing.T) {
 func TestOpenRefusesUnsignedPeerOfAnyAddress(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		peer   airc.PeerConfig
+		peer   peers.Config
 		mutual string
 		want   []string // keys with mistakes
 	}{
-		"anywhere":                   {airc.PeerConfig{Unsigned: "allow"}, "", []string{"peers.unsigned"}},
-		"anywhere, while it is held": {airc.PeerConfig{Unsigned: "allow", Mode: airc.ModeHold}, "", []string{"peers.unsigned"}},
-		"networks":                   {airc.PeerConfig{Unsigned: "allow", Networks: []string{"192.0.2.0/24", "2001:db8::/48"}}, "", nil},
-		"a certificate":              {airc.PeerConfig{Unsigned: "allow", ClientCA: "a.pem"}, "", nil},
-		"mutual TLS":                 {airc.PeerConfig{Unsigned: "allow"}, "all.pem", nil},
-		"held":                       {airc.PeerConfig{Unsigned: "hold"}, "", nil},
-		"all addresses":              {airc.PeerConfig{Unsigned: "allow", Networks: []string{"0.0.0.0/0"}}, "", []string{"peers.networks"}},
-		"all addresses of IPv6":      {airc.PeerConfig{Unsigned: "allow", Networks: []string{"::/0"}}, "", []string{"peers.networks"}},
-		"an address":                 {airc.PeerConfig{Unsigned: "allow", Networks: []string{"192.0.2.7"}}, "", []string{"peers.networks"}},
-		"a name":                     {airc.PeerConfig{Networks: []string{"peer.example"}}, "", []string{"peers.networks"}},
+		"anywhere":                   {peers.Config{Unsigned: "allow"}, "", []string{"peers.unsigned"}},
+		"anywhere, while it is held": {peers.Config{Unsigned: "allow", Mode: peers.ModeHold}, "", []string{"peers.unsigned"}},
+		"networks":                   {peers.Config{Unsigned: "allow", Networks: []string{"192.0.2.0/24", "2001:db8::/48"}}, "", nil},
+		"a certificate":              {peers.Config{Unsigned: "allow", ClientCA: "a.pem"}, "", nil},
+		"mutual TLS":                 {peers.Config{Unsigned: "allow"}, "all.pem", nil},
+		"held":                       {peers.Config{Unsigned: "hold"}, "", nil},
+		"all addresses":              {peers.Config{Unsigned: "allow", Networks: []string{"0.0.0.0/0"}}, "", []string{"peers.networks"}},
+		"all addresses of IPv6":      {peers.Config{Unsigned: "allow", Networks: []string{"::/0"}}, "", []string{"peers.networks"}},
+		"an address":                 {peers.Config{Unsigned: "allow", Networks: []string{"192.0.2.7"}}, "", []string{"peers.networks"}},
+		"a name":                     {peers.Config{Networks: []string{"peer.example"}}, "", []string{"peers.networks"}},
 	} {
 		cfg := airc.DefaultConfig()
 		test.peer.Domain, cfg.MTLS.CAFile = "a.test", test.mutual
-		cfg.Peers = []airc.PeerConfig{test.peer}
+		cfg.Peers = []peers.Config{test.peer}
 		_, err := airc.Open(cfg, newWorld(t).deps)
 		var keys []string
 		if mistake, ok := errors.AsType[*bridge.KeyError](err); ok {
@@ -198,8 +199,8 @@ func TestOpenRefusesUnsignedPeerOfAnyAddress(t *testing.T) {
 func TestPostMessageNamesAddressOfUnverifiedSender(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
-	net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
-	b := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "a.test"})
+	net.join(t, "a.test", 0x0a, peers.Config{Domain: "b.test"})
+	b := net.join(t, "b.test", 0x0b, peers.Config{Domain: "a.test"})
 	amy := b.resident(t, "b.test", "amy_1", 0x05)
 	if got := b.relay(t, attacker, forge(t, federation.SigningKey{}, map[string]any{"payload": request("Cite three sources")})); got != "202" {
 		t.Fatal(got)

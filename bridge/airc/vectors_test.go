@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/home"
@@ -247,7 +248,7 @@ func TestTheEvidenceOfAKnownMessage(t *testing.T) {
 		id := w.offer(t, alice, scout.DID)
 		text, err := scout.Sign(map[string]any{
 			"v": "0.1", "id": "AAECAwQFBgcICQoLDA0ODw", "kid": scout.KeyID, "aud": "gw.example", "from": "scout_7",
-			"to": airc.Handle(alice.DID), "timestamp": time.Now().Unix(), "body": "é", "payload": ack(inbox(t, scout)[0].ID, "received"),
+			"to": wire.Handle(alice.DID), "timestamp": time.Now().Unix(), "body": "é", "payload": ack(inbox(t, scout)[0].ID, "received"),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/translate/aircmsg"
@@ -32,7 +33,7 @@ func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, 
 		return "", text, nil //nolint:nilerr // what is no object has none
 	}
 	if err := federation.DecodeJSON(members["webhook"], &address); err != nil {
-		return "", nil, refuse(codeBadRequest, "capabilities: webhook is an address")
+		return "", nil, wire.Refuse(wire.CodeBadRequest, "capabilities: webhook is an address")
 	}
 	delete(members, "webhook")
 	shown, err = json.Marshal(members)
@@ -52,11 +53,11 @@ func (l *Link) checkWebhook(ctx context.Context, address string) error {
 		return nil
 	}
 	if l.deps.Hooks == nil {
-		return refuse(codeBadRequest, "capabilities: there are no webhooks here; poll")
+		return wire.Refuse(wire.CodeBadRequest, "capabilities: there are no webhooks here; poll")
 	}
 	err := l.deps.Hooks.Check(ctx, address)
 	if errors.Is(err, bridge.ErrAddress) {
-		return refuse(codeBadRequest, "capabilities: webhook: "+bridge.ErrAddress.Error())
+		return wire.Refuse(wire.CodeBadRequest, "capabilities: webhook: "+bridge.ErrAddress.Error())
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, in 
 	}
 	made, err := l.deps.Hooks.Register(ctx, federation.Webhook{DID: agent.DID, Participant: agent.Handle, URL: address}.In(in), now)
 	if err != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook not kept", slog.String("network", network), slog.String("link", network),
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook not kept", slog.String("network", wire.Network), slog.String("link", wire.Network),
 			slog.String("did", string(agent.DID)), slog.Any("err", err))
 		return nil
 	}
@@ -126,7 +127,7 @@ func (l *Link) tellDisabled(ctx context.Context, agent agents.Agent, n federatio
 	m, err := l.seal(ctx, outgoing{
 		ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
 		Body:    sentenceOf(n),
-		Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
+		Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: wire.Members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
 	}, time.Now())
 	if err != nil {
 		return err

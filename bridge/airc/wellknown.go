@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge/airc/peers"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -32,42 +34,42 @@ func (l *Link) mountFederation(mux *http.ServeMux) {
 func (l *Link) getWellKnown(*call) (answer, error) {
 	allowed, blocked := []string{}, []string{}
 	for _, peer := range l.cfg.Peers {
-		if peer.Mode == ModeBlock {
+		if peer.Mode == peers.ModeBlock {
 			blocked = append(blocked, peer.Domain)
 		} else {
 			allowed = append(allowed, peer.Domain)
 		}
 	}
-	enabled := l.cfg.Federation != FederationOff && l.deps.Fetch != nil
-	paths := members{
+	enabled := l.cfg.Federation != peers.FederationOff && l.deps.Fetch != nil
+	paths := wire.Members{
 		"identity": "/identity", "presence": "/presence", "messages": "/messages", "consent": "/consent",
 		"federation": "/federation", "health": "/health",
 	}
-	below := func(root string) members {
-		under := members{}
+	below := func(root string) wire.Members {
+		under := wire.Members{}
 		for name, path := range paths {
 			text, _ := path.(string)
 			under[name] = root + text
 		}
 		return under
 	}
-	version := func(status, root string, signed bool) members {
-		return members{"status": status, "base_url": l.deps.PublicURL, "endpoints": below(root), "signing_required": signed}
+	version := func(status, root string, signed bool) wire.Members {
+		return wire.Members{"status": status, "base_url": l.deps.PublicURL, "endpoints": below(root), "signing_required": signed}
 	}
-	return answer{status: http.StatusOK, body: members{
-		"protocol": "AIRC", "protocol_version": protocolVersion, "registry_name": l.cfg.Name, "registry_id": l.domain,
-		"registry_url": l.deps.PublicURL, "public_key": registryKeyText(l.deps.Keyring.Registry().Public), "endpoints": paths,
-		"versions": members{
+	return answer{status: http.StatusOK, body: wire.Members{
+		"protocol": "AIRC", "protocol_version": wire.ProtocolVersion, "registry_name": l.cfg.Name, "registry_id": l.domain,
+		"registry_url": l.deps.PublicURL, "public_key": wire.KeyText(l.deps.Keyring.Registry().Public), "endpoints": paths,
+		"versions": wire.Members{
 			"0.1": version("live", deployedRoot, false), "0.1.1": version("live", "", true),
 		},
-		"federation": members{
-			"enabled": enabled, "public": l.cfg.Federation == FederationOpen, "allowlist": allowed, "blocklist": blocked,
+		"federation": wire.Members{
+			"enabled": enabled, "public": l.cfg.Federation == peers.FederationOpen, "allowlist": allowed, "blocklist": blocked,
 			"relay_endpoint": "/federation/relay", "discovery_endpoint": "/federation/identity",
 		},
 		"federation_enabled": enabled, "relay_endpoint": "/federation/relay",
-		"signing":      members{"algorithm": "Ed25519", "required": false, "canonicalization": "RFC8785"},
-		"auth":         members{"type": "bearer", "required": true},
-		"rate_limits":  members{"messages_per_minute": defaultPerMinute, "presence_interval_seconds": 30},
+		"signing":      wire.Members{"algorithm": "Ed25519", "required": false, "canonicalization": "RFC8785"},
+		"auth":         wire.Members{"type": "bearer", "required": true},
+		"rate_limits":  wire.Members{"messages_per_minute": peers.DefaultPerMinute, "presence_interval_seconds": 30},
 		"capabilities": []string{"text", "handoff", "task:request", "task:result", "handoff:session", "at.freeq:handoff"},
 	}}, nil
 }
@@ -79,11 +81,11 @@ func (l *Link) getWellKnown(*call) (answer, error) {
 // spec: airc-v0.1.1 §9.3
 func (l *Link) getRegistry(*call) (answer, error) {
 	body := struct {
-		Domain    string        `json:"domain"`
-		Name      string        `json:"name"`
-		PublicKey string        `json:"publicKey"`
-		KeyID     string        `json:"kid"`
-		Keys      []identityKey `json:"keys"`
+		Domain    string     `json:"domain"`
+		Name      string     `json:"name"`
+		PublicKey string     `json:"publicKey"`
+		KeyID     string     `json:"kid"`
+		Keys      []wire.Key `json:"keys"`
 	}{Domain: l.domain, Name: l.cfg.Name}
 	for _, key := range l.deps.Keyring.Good(identity.RegistryKey, time.Now()) {
 		body.Keys = append(body.Keys, registryKey(key))
@@ -96,8 +98,8 @@ func (l *Link) getRegistry(*call) (answer, error) {
 // rotated away is in transition until its overlap ends.
 //
 // spec: airc-v0.1.1 §5.3
-func registryKey(key federation.OwnKey) identityKey {
-	shown := identityKey{
+func registryKey(key federation.OwnKey) wire.Key {
+	shown := wire.Key{
 		ID: signing.RegistryKeyID(key.Public), Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: "active",
 	}
 	if !key.Since.IsZero() {
@@ -118,7 +120,7 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 	agent, err := l.deps.Record.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), err == nil && c.PathValue("registry") != l.domain:
-		return answer{}, refuse(codeIdentityNotFound, "no agent here has this handle")
+		return answer{}, wire.Refuse(wire.CodeIdentityNotFound, "no agent here has this handle")
 	case err != nil:
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}

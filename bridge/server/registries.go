@@ -15,6 +15,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/airc"
+	"baton/bridge/airc/peers"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
@@ -213,7 +214,7 @@ const mutualTable = "airc.mtls"
 // TLS. It adds mistakes to the mistakes of the file.
 func authorities(file *configs.File) []byte {
 	t := file.Table(mutualTable)
-	var table airc.MTLSConfig
+	var table peers.MTLSConfig
 	t.Decode(&table)
 	if table.CAFile == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 )
 
@@ -47,7 +47,7 @@ func TestARESTAgentAllowsAndBlocksOnEveryNetworkAndOverAKill(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t)
 	zoe := b.guest(t, "zoe")
-	did, handle := string(b.http.did), airc.Handle(b.http.did)
+	did, handle := string(b.http.did), wire.Handle(b.http.did)
 
 	b.write(t, "finn@fq", "I am here", http.StatusCreated) // which makes the caller known
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 )
 
@@ -84,7 +84,7 @@ func TestUnsignedRelayIsHeldUntilItsRecipientOrTheOperatorAllowsIt(t *testing.T)
 	t.Parallel()
 	b := newTalkative(t, peered)
 	b.write(t, "scout_7", "hello scout", http.StatusCreated) // a caller is known once it has acted
-	agent := airc.Handle(b.http.did)
+	agent := wire.Handle(b.http.did)
 	zoe := b.guest(t, "zoe")
 	if err := zoe.Send(nil, "PRIVMSG", "Baton", "say scout_7 zoe here"); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestHeldRelaysExpire(t *testing.T) {
 	t.Parallel()
 	b := newTalkative(t, peered)
 	b.write(t, "scout_7", "hello scout", http.StatusCreated)
-	for _, to := range []string{airc.Handle(b.http.did), "scout_7"} {
+	for _, to := range []string{wire.Handle(b.http.did), "scout_7"} {
 		b.relays(t, "amy_1", to, "message-"+to, "first", nil, http.StatusAccepted)
 	}
 	b.stop(t)

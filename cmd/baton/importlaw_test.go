@@ -47,6 +47,8 @@ var law = []struct {
 	}},
 	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/contract", "bridge/admin/render", "bridge/route", "federation", "federation/store/operators"}},
 	{"bridge/admin/render", []string{"bridge", "bridge/admin/client", "bridge/admin/contract", "bridge/route", "federation", "federation/agents"}},
+	{"bridge/airc/wire", []string{"federation", "federation/agents", "federation/signing", "translate"}},
+	{"bridge/airc/*", append([]string{"bridge/airc/wire"}, networks...)},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/webhook", append([]string{"federation/identity"}, networks...)},
 	{"bridge/*/...", networks},
@@ -144,6 +146,8 @@ func TestImportLawRefuses(t *testing.T) {
 		"bridge/irc/freeq":        "bridge/irc/spanningtree",
 		"bridge/agents/mcp":       "bridge/airc", // a folder that is not there yet
 		"bridge/airc":             "federation/home",
+		"bridge/airc/peers":       "bridge/airc",
+		"bridge/airc/wire":        "bridge/airc/peers",
 		"translate/acttag":        "bridge",
 		"federation/routing":      "federation/identity",
 		"bridge/server":           "cmd/baton/demo",

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/identity"
@@ -178,7 +178,7 @@ func checkAliases(t *testing.T, a *bridgetest.Agent, handle string, of owner, wa
 func checkNothing(t *testing.T, a *bridgetest.Agent, from owner, id string) {
 	t.Helper()
 	inbox, messages := "/messages/inbox", "/messages"
-	consent, handle := "/consent", airc.Handle(from.did)
+	consent, handle := "/consent", wire.Handle(from.did)
 	if a.Domain == "" { // registered below /api
 		inbox, messages, consent = "/api/messages", "/api/messages", "/api/consent"
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/airc"
+	"baton/bridge/airc/wire"
 	"baton/cmd/baton/aircagent"
 )
 
@@ -174,7 +174,7 @@ func (c *crossing) crossFromIRC(ctx context.Context, n int) error {
 // crossFromAgent has the agent offer something to alice.
 func (c *crossing) crossFromAgent(ctx context.Context, n int) error {
 	text := fmt.Sprintf("task%dx", n)
-	message, err := c.scout.Sign(airc.Handle(c.alice.key.DID), text, map[string]any{"type": "task:request", "data": map[string]any{"description": text}})
+	message, err := c.scout.Sign(wire.Handle(c.alice.key.DID), text, map[string]any{"type": "task:request", "data": map[string]any{"description": text}})
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,17 @@
-package airc
+// Package peers exchanges messages with other AIRC registries: it knows which ones the operator allows,
+// what each says of itself and whether it signed a message, sends what is queued for it, in order,
+// until it has taken that, and asks it for identities and presence.
+//
+// A registry signs what it relays, in the member [SignatureMember]. A signed relay counts in the rate of
+// its registry once its signature is verified, an unsigned one in the rate of its address. In open
+// federation, registries that no operator named share the rate of their address too.
+package peers
 
 import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +25,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/federation/store/registry"
 )
 
 // Values of airc.federation: the registries that this one exchanges messages with.
@@ -40,15 +51,15 @@ const (
 // The dialects of a registry: d1 and d2 sign what they relay.
 const (
 	dialectAuto = "auto"
-	dialectD1   = "d1"
-	dialectD2   = "d2"
-	dialectD3   = "d3"
+	DialectD1   = "d1"
+	DialectD2   = "d2"
+	DialectD3   = "d3"
 )
 
 // How many messages a minute go each way where nothing else is said. Deployed
 // registries take ten, of all handles of a registry together.
 const (
-	defaultPerMinute  = 60
+	DefaultPerMinute  = 60
 	limitedPerMinute  = 10
 	deployedPerMinute = 9
 )
@@ -62,11 +73,11 @@ const (
 // maxPeers bounds the registries that are remembered, a few KiB each.
 const maxPeers = 1024
 
-// signatureMember is where a registry signs what it sends to another.
-const signatureMember = "origin_registry_signature"
+// SignatureMember is where a registry signs what it sends to another.
+const SignatureMember = "origin_registry_signature"
 
-// PeerConfig is a table [[airc.peers]] of the configuration: one other registry.
-type PeerConfig struct {
+// Config is a table [[airc.peers]] of the configuration: one other registry.
+type Config struct {
 	Domain            string `toml:"domain"`
 	Mode              string `toml:"mode"`                // [ModeAllow], [ModeLimit], [ModeHold] or [ModeBlock]; empty is the first
 	Dialect           string `toml:"dialect"`             // "auto", "d1", "d2" or "d3"; empty is the first
@@ -82,18 +93,18 @@ type PeerConfig struct {
 	ClientCA string   `toml:"client_ca"`
 }
 
-// check reports the mistakes of a peer. With mutual, all registries present certificates.
-func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
+// Check reports the mistakes of a peer. With mutual, all registries present certificates.
+func (p Config) Check(mutual bool, mistake func(key, why string)) {
 	one := func(key, value string, of ...string) {
 		if value != "" && !slices.Contains(of, value) {
 			mistake("peers."+key, fmt.Sprintf("%s: want one of %s", p.Domain, strings.Join(of, ", ")))
 		}
 	}
-	if !ValidDomain(p.Domain) {
+	if !wire.ValidDomain(p.Domain) {
 		mistake("peers.domain", "want a host name in lower case, such as peer.example")
 	}
 	one("mode", p.Mode, ModeAllow, ModeLimit, ModeHold, ModeBlock)
-	one("dialect", p.Dialect, dialectAuto, dialectD1, dialectD2, dialectD3)
+	one("dialect", p.Dialect, dialectAuto, DialectD1, DialectD2, DialectD3)
 	one("unsigned", p.Unsigned, ModeHold, ModeAllow)
 	if p.Unsigned == ModeAllow && len(p.Networks) == 0 && p.ClientCA == "" && !mutual {
 		mistake("peers.unsigned", p.Domain+`: "allow" needs networks = ["192.0.2.0/24"], the addresses that it relays from, or client_ca: any host can name it in an unsigned relay`)
@@ -106,7 +117,7 @@ func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
 	if p.MessagesPerMinute < 0 {
 		mistake("peers.messages_per_minute", p.Domain+": want 0 or more")
 	}
-	if _, err := parsePublicKey(p.PublicKey); p.PublicKey != "" && err != nil {
+	if _, err := wire.ParsePublicKey(p.PublicKey); p.PublicKey != "" && err != nil {
 		mistake("peers.public_key", p.Domain+": want an Ed25519 key in base64url")
 	}
 	if p.URL != "" && federation.CheckBaseURL(p.URL) != nil {
@@ -115,7 +126,7 @@ func (p PeerConfig) check(mutual bool, mistake func(key, why string)) {
 }
 
 // trusts returns the policy by which unsigned relays count as from their registry, "" for none.
-func (p PeerConfig) trusts() string {
+func (p Config) trusts() string {
 	if p.Unsigned != ModeAllow {
 		return ""
 	}
@@ -131,7 +142,7 @@ func (p PeerConfig) trusts() string {
 
 // within reports whether a request came from an address in the registry's networks, or from any
 // address if it has none.
-func (p PeerConfig) within(r *http.Request) bool {
+func (p Config) within(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return len(p.Networks) == 0 || err == nil && slices.ContainsFunc(p.Networks, func(text string) bool {
 		network, err := netip.ParsePrefix(text)
@@ -159,9 +170,9 @@ type wellKnown struct {
 	} `json:"rate_limits"`
 }
 
-// peer is another registry as it is known now.
-type peer struct {
-	PeerConfig
+// Peer is another registry as it is known now.
+type Peer struct {
+	Config
 
 	base    string
 	paths   endpoints
@@ -172,9 +183,40 @@ type peer struct {
 	err     error // why nothing is known of it
 }
 
-// peers is what is known of other registries. A restart forgets it.
-type peers struct {
-	known chan map[string]peer // owned by the goroutine that receives it, until it sends it back
+// Deps is what the exchange with other registries works with.
+type Deps struct {
+	bridge.Ports
+
+	Domain     string // of this registry
+	Federation string // [FederationOff], [FederationAllowlist] or [FederationOpen]
+	RequireDNS bool   // the key of another registry must be in DNS too
+	CAFile     string // of the authorities that certify all registries; empty for none
+	Peers      []Config
+
+	Record  registry.Bound
+	Keyring *identity.Keyring // with the key of this registry
+	Fetch   *identity.Client  // nil if messages are exchanged with no registry
+
+	// TXT returns the texts in DNS under a name; none is no error.
+	TXT func(ctx context.Context, name string) ([]string, error)
+	// Mode returns the mode that an operator set for a registry, which takes precedence over
+	// the configuration, or "" for none.
+	Mode func(domain string) string
+	// Authorities holds the authorities of client certificates, by the configured file.
+	Authorities map[string]*x509.CertPool
+	// Notify tells the sender of a queued message what became of it, once.
+	Notify func(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error
+}
+
+// Registries are the other registries: which of them messages are exchanged with, what they say of
+// themselves, and what they still have to take. A restart forgets what they said. Its methods may be
+// called concurrently.
+type Registries struct {
+	deps     Deps
+	unproven unproven
+	found    found
+
+	known chan map[string]Peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
 	heard chan string // domains of registries that something came from
@@ -186,48 +228,50 @@ type pace struct {
 	perMinute int
 }
 
-func newPeers() peers {
-	p := peers{
-		known: make(chan map[string]peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
+// New returns the other registries. It does no I/O.
+func New(d Deps) *Registries {
+	ps := &Registries{
+		deps: d, unproven: newUnproven(), found: newFound(),
+		known: make(chan map[string]Peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
 		heard: make(chan string, 16), // one that is not noted is heard again
 	}
-	p.known <- map[string]peer{}
-	p.paces <- map[string]*pace{}
-	p.rates <- map[string]*rate.Limiter{}
-	return p
+	ps.known <- map[string]Peer{}
+	ps.paces <- map[string]*pace{}
+	ps.rates <- map[string]*rate.Limiter{}
+	return ps
 }
 
-// peerConfig returns what the configuration says of a registry, and whether messages
+// Exchanges returns what the configuration says of a registry, and whether messages
 // are exchanged with it at all.
-func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
-	cfg := PeerConfig{Domain: domain}
-	for _, one := range l.cfg.Peers {
+func (ps *Registries) Exchanges(domain string) (Config, bool) {
+	cfg := Config{Domain: domain}
+	for _, one := range ps.deps.Peers {
 		if one.Domain == domain {
 			cfg = one
 		}
 	}
-	cfg.Mode = cmp.Or(l.deps.Mode(domain), cfg.Mode)
+	cfg.Mode = cmp.Or(ps.deps.Mode(domain), cfg.Mode)
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
 	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), cmp.Or(cfg.URL, federation.BaseURL(domain))
 	switch {
-	case l.deps.Fetch == nil, cfg.Mode == ModeBlock, domain == l.domain:
+	case ps.deps.Fetch == nil, cfg.Mode == ModeBlock, domain == ps.deps.Domain:
 		return cfg, false
-	case l.cfg.Federation == FederationOpen:
+	case ps.deps.Federation == FederationOpen:
 		return cfg, true
 	}
-	return cfg, l.configured(domain) && l.cfg.Federation == FederationAllowlist
+	return cfg, ps.Configured(domain) && ps.deps.Federation == FederationAllowlist
 }
 
-// configured reports whether an operator named a registry, in the configuration or while
+// Configured reports whether an operator named a registry, in the configuration or while
 // the gateway runs.
-func (l *Link) configured(domain string) bool {
-	return l.deps.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
+func (ps *Registries) Configured(domain string) bool {
+	return ps.deps.Mode(domain) != "" || slices.ContainsFunc(ps.deps.Peers, func(p Config) bool { return p.Domain == domain })
 }
 
-// Peers implements [bridge.Peered].
-func (l *Link) Peers() []bridge.Peer {
-	peers := make([]bridge.Peer, len(l.cfg.Peers))
-	for i, p := range l.cfg.Peers {
+// Peers returns the registries of the configuration.
+func (ps *Registries) Peers() []bridge.Peer {
+	peers := make([]bridge.Peer, len(ps.deps.Peers))
+	for i, p := range ps.deps.Peers {
 		peers[i] = bridge.Peer{
 			Name: p.Domain, URL: cmp.Or(p.URL, federation.BaseURL(p.Domain)), Mode: cmp.Or(p.Mode, ModeAllow), Dialect: p.Dialect,
 			Unsigned: p.trusts(),
@@ -236,9 +280,9 @@ func (l *Link) Peers() []bridge.Peer {
 	return peers
 }
 
-// CheckPeer implements [bridge.Peered].
-func (*Link) CheckPeer(name string) error {
-	if !ValidDomain(name) {
+// CheckPeer refuses what is no domain of a registry.
+func CheckPeer(name string) error {
+	if !wire.ValidDomain(name) {
 		return errors.New("the domain of a registry such as peer.example, not " + name)
 	}
 	return nil
@@ -246,22 +290,22 @@ func (*Link) CheckPeer(name string) error {
 
 // peer returns what another registry says of itself. Its error wraps
 // [*federation.UnavailableError] where it cannot be asked now.
-func (l *Link) peer(ctx context.Context, domain string, now time.Time) (peer, error) {
-	cfg, federated := l.peerConfig(domain)
+func (ps *Registries) peer(ctx context.Context, domain string, now time.Time) (Peer, error) {
+	cfg, federated := ps.Exchanges(domain)
 	if !federated {
-		return peer{}, errBlocked()
+		return Peer{}, ErrBlocked()
 	}
-	if p, fresh := l.peers.remembered(domain, now); fresh {
+	if p, fresh := ps.remembered(domain, now); fresh {
 		return p, p.err
 	}
-	return l.discover(ctx, cfg, now)
+	return ps.discover(ctx, cfg, now)
 }
 
 // remembered returns what a registry said of itself, and whether that is recent enough.
-func (p peers) remembered(domain string, now time.Time) (peer, bool) {
-	known := <-p.known
+func (ps *Registries) remembered(domain string, now time.Time) (Peer, bool) {
+	known := <-ps.known
 	one, found := known[domain]
-	p.known <- known
+	ps.known <- known
 	life := wellKnownLife
 	if one.err != nil {
 		life = silenceLife
@@ -270,14 +314,14 @@ func (p peers) remembered(domain string, now time.Time) (peer, bool) {
 }
 
 // discover asks a registry about itself, and remembers the answer.
-func (l *Link) discover(ctx context.Context, cfg PeerConfig, now time.Time) (peer, error) {
-	p := peer{PeerConfig: cfg, base: cfg.URL, fetched: now}
-	p.err = l.describe(ctx, &p)
+func (ps *Registries) discover(ctx context.Context, cfg Config, now time.Time) (Peer, error) {
+	p := Peer{Config: cfg, base: cfg.URL, fetched: now}
+	p.err = ps.describe(ctx, &p)
 	if ctx.Err() != nil {
 		return p, p.err
 	}
-	l.noteUnusable(ctx, cfg.Domain, p.err)
-	known := <-l.peers.known
+	ps.noteUnusable(ctx, cfg.Domain, p.err)
+	known := <-ps.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
 		p = old // what it said before stands while it is away
 		p.fetched = now.Add(silenceLife - wellKnownLife)
@@ -286,17 +330,17 @@ func (l *Link) discover(ctx context.Context, cfg PeerConfig, now time.Time) (pee
 		clear(known)
 	}
 	known[cfg.Domain] = p
-	l.peers.known <- known
+	ps.known <- known
 	return p, p.err
 }
 
 // describe fills in what a registry's well-known document says of it.
-func (l *Link) describe(ctx context.Context, p *peer) error {
+func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 	address, err := p.at(wellKnownPath, nil)
 	if err != nil {
 		return err
 	}
-	text, err := l.deps.Fetch.Get(ctx, address)
+	text, err := ps.deps.Fetch.Get(ctx, address)
 	if err != nil {
 		return &federation.UnavailableError{What: "registry " + p.Domain, Err: err}
 	}
@@ -305,7 +349,7 @@ func (l *Link) describe(ctx context.Context, p *peer) error {
 		return useless(p.Domain, unusableJSON, "its well-known document is none")
 	}
 	if text := cmp.Or(p.PublicKey, doc.PublicKey); text != "" {
-		if p.key, err = parsePublicKey(text); err != nil {
+		if p.key, err = wire.ParsePublicKey(text); err != nil {
 			return useless(p.Domain, unusableKey, "its key cannot be read")
 		}
 	}
@@ -314,38 +358,38 @@ func (l *Link) describe(ctx context.Context, p *peer) error {
 	}
 	p.dialect = p.Dialect
 	if p.dialect == dialectAuto {
-		p.dialect = dialectD2
+		p.dialect = DialectD2
 		if p.key == nil {
-			p.dialect = dialectD3
+			p.dialect = DialectD3
 		}
 	}
 	p.perMin = cmp.Or(p.MessagesPerMinute, p.pace(doc))
-	return l.checkDNS(ctx, *p)
+	return ps.checkDNS(ctx, *p)
 }
 
 // pace returns how many messages a minute a registry takes.
-func (p peer) pace(doc wellKnown) int {
+func (p Peer) pace(doc wellKnown) int {
 	switch {
 	case p.Mode == ModeLimit:
 		return limitedPerMinute
-	case p.dialect == dialectD3:
+	case p.dialect == DialectD3:
 		return deployedPerMinute
 	}
-	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), defaultPerMinute)
+	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), DefaultPerMinute)
 }
 
 // checkDNS holds the key of a registry to the one in DNS, where that is required.
-func (l *Link) checkDNS(ctx context.Context, p peer) error {
-	if !l.cfg.RequireDNS || p.key == nil {
+func (ps *Registries) checkDNS(ctx context.Context, p Peer) error {
+	if !ps.deps.RequireDNS || p.key == nil {
 		return nil
 	}
-	texts, err := l.deps.TXT(ctx, "_airc."+p.Domain)
+	texts, err := ps.deps.TXT(ctx, "_airc."+p.Domain)
 	if err != nil {
 		return &federation.UnavailableError{What: "DNS of " + p.Domain, Err: err}
 	}
 	for _, text := range texts {
 		fields := strings.Fields(text)
-		if slices.Contains(fields, "v=airc1") && slices.Contains(fields, "pk="+registryKeyText(p.key)) {
+		if slices.Contains(fields, "v=airc1") && slices.Contains(fields, "pk="+wire.KeyText(p.key)) {
 			return nil
 		}
 	}
@@ -353,9 +397,9 @@ func (l *Link) checkDNS(ctx context.Context, p peer) error {
 }
 
 // pace returns how fast a registry takes messages.
-func (p peers) pace(domain string, perMinute int) *bridge.Pace {
-	all := <-p.paces
-	defer func() { p.paces <- all }()
+func (ps *Registries) pace(domain string, perMinute int) *bridge.Pace {
+	all := <-ps.paces
+	defer func() { ps.paces <- all }()
 	known := all[domain]
 	if known == nil || known.perMinute != perMinute {
 		if len(all) >= maxPeers {
@@ -367,19 +411,19 @@ func (p peers) pace(domain string, perMinute int) *bridge.Pace {
 	return known.Pace
 }
 
-// note says that something came from a registry: it may take what waits for it. It does
+// Heard says that something came from a registry: it may take what waits for it. It does
 // not block.
-func (p peers) note(domain string) {
+func (ps *Registries) Heard(domain string) {
 	select {
-	case p.heard <- domain:
+	case ps.heard <- domain:
 	default:
 	}
 }
 
 // limiter returns the bucket of what comes from a registry.
-func (p peers) limiter(name string, perMinute int) *rate.Limiter {
-	all := <-p.rates
-	defer func() { p.rates <- all }()
+func (ps *Registries) limiter(name string, perMinute int) *rate.Limiter {
+	all := <-ps.rates
+	defer func() { ps.rates <- all }()
 	limiter := all[name]
 	if limiter == nil || limiter.Burst() != perMinute {
 		if len(all) >= 2*maxPeers {
@@ -391,13 +435,13 @@ func (p peers) limiter(name string, perMinute int) *rate.Limiter {
 	return limiter
 }
 
-// errBlocked says that no messages are exchanged with a registry.
-func errBlocked() error {
-	return refuse(codeFederationBlocked, "no messages are exchanged with this registry")
+// ErrBlocked says that no messages are exchanged with a registry.
+func ErrBlocked() error {
+	return wire.Refuse(wire.CodeFederationBlocked, "no messages are exchanged with this registry")
 }
 
 // signed reports whether a registry signed a message.
-func (p peer) signed(message []byte, signature string) bool {
+func (p Peer) signed(message []byte, signature string) bool {
 	if p.key == nil {
 		return false
 	}
@@ -406,12 +450,12 @@ func (p peer) signed(message []byte, signature string) bool {
 }
 
 // signForPeers returns a message with the signature of this registry.
-func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
+func (ps *Registries) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	text, err := json.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	signature, _, err := signing.Relay().Sign(ctx, l.deps.Keyring.Registry(), text)
+	signature, _, err := signing.Relay().Sign(ctx, ps.deps.Keyring.Registry(), text)
 	if err != nil {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}
@@ -419,28 +463,28 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	if err := federation.DecodeJSON(text, &all); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	all[signatureMember] = jsonString(signature)
+	all[SignatureMember] = wire.JSONString(signature)
 	if text, err = json.Marshal(all); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
 	return text, nil
 }
 
-// agentKeys asks a registry for the keys of one of its agents.
-func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]agents.Key, error) {
-	text, err := l.ask(ctx, p, agentPath.Join(handle), nil)
+// AgentKeys asks a registry for the keys of one of its agents.
+func (ps *Registries) AgentKeys(ctx context.Context, p Peer, handle string) ([]agents.Key, error) {
+	text, err := ps.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {
 		return nil, err
 	}
 	var doc struct {
-		Keys []identityKey `json:"keys"`
+		Keys []wire.Key `json:"keys"`
 	}
 	if err := federation.DecodeJSON(text, &doc); err != nil {
 		return nil, fmt.Errorf("read identity of %s at %s: %w", handle, p.Domain, err)
 	}
 	var keys []agents.Key
 	for _, key := range doc.Keys {
-		public, err := parseStrictKey("publicKey", key.Public)
+		public, err := wire.ParseStrictKey("publicKey", key.Public)
 		signs := key.Status == agents.KeyStatusActive || key.Status == agents.KeyStatusPending
 		if err == nil && signs && len(keys) < agents.MaxKeys {
 			keys = append(keys, agents.Key{ID: key.ID, Public: public})

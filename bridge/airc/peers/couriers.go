@@ -1,4 +1,4 @@
-package airc
+package peers
 
 import (
 	"context"
@@ -10,8 +10,18 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/fault"
+)
+
+// What a sender is told later than the answer to its message.
+//
+// spec: airc-shapes "A step as payload"
+const (
+	noticeDelayed       = "delayed"
+	noticeDelivered     = "delivered"
+	noticeUndeliverable = "undeliverable"
 )
 
 // When another registry is asked again.
@@ -40,18 +50,18 @@ type visited struct {
 	fault error     // contained panic, or nil
 }
 
-// couriers sends what is owed to other registries until ctx ends: to each registry one
+// Run sends what is owed to other registries until ctx ends: to each registry one
 // message after the other, to all of them at once. A registry that does not answer
 // waits as the record says, also after a restart. What else a visit waits for is known
 // only in memory: after a restart a registry may be sent a minute's worth too early,
 // which it refuses without having looked at it, and says when to come again.
-func (l *Link) couriers(ctx context.Context) {
+func (ps *Registries) Run(ctx context.Context) {
 	next := map[string]time.Time{} // when to visit answering registries again
 	busy := map[string]bool{}      // and whether something came since the visit began
 	probes := map[string]bool{}    // waiting registries from which a message arrived
 	turns := map[string]*bridge.Turns{}
 	done := make(chan visited)
-	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
+	wake, stop := ps.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
@@ -64,14 +74,14 @@ func (l *Link) couriers(ctx context.Context) {
 			fault.Again(failed)
 		}
 		now := time.Now()
-		owing := l.owing(ctx, now)
+		owing := ps.owing(ctx, now)
 		maps.DeleteFunc(turns, func(name string, _ *bridge.Turns) bool { // no deliveries are pending for the registry
 			_, there := busy[name]
 			return !there && !slices.ContainsFunc(owing, func(p federation.PeerOutbox) bool { return p.Name == name })
 		})
 		for _, p := range owing {
 			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
-			if _, there := busy[p.Name]; there || waits || l.withheld(ctx, p.Name) {
+			if _, there := busy[p.Name]; there || waits || ps.withheld(ctx, p.Name) {
 				continue
 			}
 			busy[p.Name] = false
@@ -83,7 +93,7 @@ func (l *Link) couriers(ctx context.Context) {
 			}
 			go func() {
 				r := visited{peer: p.Name}
-				r.fault = fault.Catch(func() error { r = l.visit(ctx, p, own); return nil })
+				r.fault = fault.Catch(func() error { r = ps.visit(ctx, p, own); return nil })
 				done <- r
 			}()
 		}
@@ -99,7 +109,7 @@ func (l *Link) couriers(ctx context.Context) {
 				delete(next, r.peer)
 			}
 			delete(busy, r.peer)
-		case name := <-l.peers.heard: // one visit, whatever it failed at before
+		case name := <-ps.heard: // one visit, whatever it failed at before
 			probes[name] = true
 			delete(next, name)
 		case <-wake:
@@ -119,22 +129,22 @@ func (l *Link) couriers(ctx context.Context) {
 
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.
-func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
-	peers, err := l.deps.Record.PeerOutboxes(ctx)
+func (ps *Registries) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
+	peers, err := ps.deps.Record.PeerOutboxes(ctx)
 	if err == nil {
-		err = l.tellDelays(ctx, now)
+		err = ps.tellDelays(ctx, now)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
+		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
 	}
 	return peers
 }
 
 // withheld reports whether an operator keeps messages to a registry back. What cannot be
 // read now is kept back too.
-func (l *Link) withheld(ctx context.Context, name string) bool {
-	_, held, err := l.deps.Record.Held(ctx, name)
-	l.noteRelay(ctx, err)
+func (ps *Registries) withheld(ctx context.Context, name string) bool {
+	_, held, err := ps.deps.Record.Held(ctx, name)
+	ps.noteRelay(ctx, err)
 	return held || err != nil
 }
 
@@ -148,7 +158,7 @@ func pauseAfter(failures int, first, longest time.Duration) time.Duration {
 // round is one visit to a registry.
 type round struct {
 	name  string
-	peer  peer
+	peer  Peer
 	err   error           // why nothing is known of the registry
 	waits map[string]bool // lanes in which an earlier message has not arrived
 	done  map[int64]bool  // processed rows
@@ -156,8 +166,8 @@ type round struct {
 }
 
 // visit sends what is due to one registry, and notes whether it answered.
-func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge.Turns) visited {
-	again, away := l.deliverDue(ctx, p.Name, turns)
+func (ps *Registries) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge.Turns) visited {
+	again, away := ps.deliverDue(ctx, p.Name, turns)
 	switch {
 	case ctx.Err() != nil:
 	case away:
@@ -166,9 +176,9 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge
 			again = pause
 		}
 		p.Next = again
-		l.noteRelay(ctx, l.deps.Record.Pause(ctx, p))
+		ps.noteRelay(ctx, ps.deps.Record.Pause(ctx, p))
 	case p.Failures > 0:
-		l.noteRelay(ctx, l.deps.Record.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
+		ps.noteRelay(ctx, ps.deps.Record.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
 	}
 	return visited{peer: p.Name, next: again, away: away}
 }
@@ -176,16 +186,16 @@ func (l *Link) visit(ctx context.Context, p federation.PeerOutbox, turns *bridge
 // deliverDue sends the due deliveries of one registry. It returns the time of the next visit and
 // whether the registry was unreachable. Senders take turns, so that no sender waits behind all
 // messages of another one.
-func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns) (again time.Time, away bool) {
+func (ps *Registries) deliverDue(ctx context.Context, name string, turns *bridge.Turns) (again time.Time, away bool) {
 	now := time.Now()
 	r := &round{name: name, waits: map[string]bool{}, done: map[int64]bool{}, again: now.Add(relayRecheck)}
-	r.peer, r.err = l.peer(ctx, name, now)
+	r.peer, r.err = ps.peer(ctx, name, now)
 	for more := true; more && ctx.Err() == nil; {
 		var senders []string
 		var own map[string][]federation.PeerDelivery
 		var err error
-		if senders, own, more, err = l.queueOf(ctx, r); err != nil {
-			l.noteRelay(ctx, err)
+		if senders, own, more, err = ps.queueOf(ctx, r); err != nil {
+			ps.noteRelay(ctx, err)
 			return now.Add(relayRecheck), false
 		}
 		for len(senders) > 0 {
@@ -196,18 +206,18 @@ func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns)
 				senders = slices.Delete(senders, i, i+1)
 			}
 			r.done[row.Row] = true
-			if l.waits(r, row, time.Now()) {
+			if ps.waits(r, row, time.Now()) {
 				continue
 			}
-			rows, err := l.deps.Record.PeerDeliveries(ctx, name, row.Row-1, 1)
+			rows, err := ps.deps.Record.PeerDeliveries(ctx, name, row.Row-1, 1)
 			if err != nil {
-				l.noteRelay(ctx, err)
+				ps.noteRelay(ctx, err)
 				return now.Add(relayRecheck), false
 			}
 			if len(rows) == 0 || rows[0].Row != row.Row {
 				continue
 			}
-			over, away := l.pass(ctx, r, rows[0])
+			over, away := ps.pass(ctx, r, rows[0])
 			if over || ctx.Err() != nil {
 				return r.again, away
 			}
@@ -219,19 +229,19 @@ func (l *Link) deliverDue(ctx context.Context, name string, turns *bridge.Turns)
 
 // queueOf returns the next eligible rows of each sender, with the senders in the order of their
 // first rows. It also reports whether there are more.
-func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map[string][]federation.PeerDelivery, more bool, err error) {
+func (ps *Registries) queueOf(ctx context.Context, r *round) (senders []string, own map[string][]federation.PeerDelivery, more bool, err error) {
 	own = map[string][]federation.PeerDelivery{}
 	now := time.Now()
 	var after int64
 	for {
-		rows, err := l.deps.Record.PeerQueue(ctx, r.name, after, relayPage)
+		rows, err := ps.deps.Record.PeerQueue(ctx, r.name, after, relayPage)
 		if err != nil {
 			return nil, nil, false, err
 		}
 		for _, row := range rows {
 			after = row.Row
 			switch {
-			case r.done[row.Row] || l.waits(r, row, now):
+			case r.done[row.Row] || ps.waits(r, row, now):
 			case len(own[row.Sender]) >= ownPerPass:
 				more = true
 			default:
@@ -249,8 +259,8 @@ func (l *Link) queueOf(ctx context.Context, r *round) (senders []string, own map
 
 // waits reports whether a row has to wait for its time, or for an earlier row of its lane. An
 // expired row never waits.
-func (l *Link) waits(r *round, row federation.PeerDelivery, now time.Time) bool {
-	if _, federated := l.peerConfig(r.name); r.err != nil || !federated || now.Sub(row.Queued) > relayLife {
+func (ps *Registries) waits(r *round, row federation.PeerDelivery, now time.Time) bool {
+	if _, federated := ps.Exchanges(r.name); r.err != nil || !federated || now.Sub(row.Queued) > relayLife {
 		return false
 	}
 	if row.Next.After(now) {
@@ -260,16 +270,16 @@ func (l *Link) waits(r *round, row federation.PeerDelivery, now time.Time) bool 
 }
 
 // tellDelays tells the senders of what is under way for long.
-func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
-	slow, err := l.deps.Record.Slow(ctx, now.Add(-delayNotice), relayPage)
+func (ps *Registries) tellDelays(ctx context.Context, now time.Time) error {
+	slow, err := ps.deps.Record.Slow(ctx, now.Add(-delayNotice), relayPage)
 	if err != nil {
 		return err
 	}
 	for _, row := range slow {
-		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
+		if err := ps.deps.Notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
 			return err
 		}
-		if err := l.deps.Record.Delayed(ctx, row.Row, now); err != nil {
+		if err := ps.deps.Record.Delayed(ctx, row.Row, now); err != nil {
 			return err
 		}
 	}
@@ -277,25 +287,25 @@ func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
 }
 
 // peerLabel returns the label of a registry in metrics.
-func (l *Link) peerLabel(domain string) string {
-	if slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain }) {
+func (ps *Registries) peerLabel(domain string) string {
+	if slices.ContainsFunc(ps.deps.Peers, func(p Config) bool { return p.Domain == domain }) {
 		return domain
 	}
 	return bridge.OtherPeers
 }
 
-// Backlogs implements [bridge.Peered].
-func (l *Link) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
-	kept, err := l.deps.Record.PeerBacklogs(ctx)
+// Backlogs returns what is queued for each registry.
+func (ps *Registries) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
+	kept, err := ps.deps.Record.PeerBacklogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read queues of registries: %w", err)
 	}
 	var all []federation.PeerBacklog
-	for _, p := range l.cfg.Peers {
+	for _, p := range ps.deps.Peers {
 		all = append(all, federation.PeerBacklog{Peer: p.Domain})
 	}
 	for _, b := range kept {
-		b.Peer = l.peerLabel(b.Peer)
+		b.Peer = ps.peerLabel(b.Peer)
 		i := slices.IndexFunc(all, func(sum federation.PeerBacklog) bool { return sum.Peer == b.Peer })
 		if i < 0 {
 			all = append(all, b)

@@ -1,0 +1,197 @@
+package peers
+
+import (
+	"context"
+	"crypto/x509"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"baton/bridge/airc/wire"
+	"baton/bridge/credential"
+)
+
+// unprovenPerMinute is how many unsigned relays one address may send, and how many look-ups
+// it may cause for the keys of registries that no operator named. Deployed registries take
+// as many relays from one other registry.
+const unprovenPerMinute = 10
+
+// unproven meters by address what no operator answers for: callers that did not prove which
+// registry they are, and registries that no operator named. An unsigned relay never counts in the
+// rate of the registry that it names.
+type unproven struct {
+	relays  credential.Addresses // unsigned ones
+	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
+	keys    credential.Addresses // look-ups of the keys of registries that no operator named
+	unnamed credential.Addresses // signed relays of all those registries together
+	lookups credential.Addresses // of identities and presence at other registries
+}
+
+func newUnproven() unproven {
+	return unproven{
+		relays:  credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
+		vouched: credential.NewAddresses(func() int { return DefaultPerMinute }, time.Minute),
+		keys:    credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
+		unnamed: credential.NewAddresses(func() int { return DefaultPerMinute }, time.Minute),
+		lookups: credential.NewAddresses(func() int { return lookupsPerMinute }, time.Minute),
+	}
+}
+
+// charge counts one unsigned relay from an address. Relays vouched for by the operator have a
+// higher limit.
+func (u unproven) charge(cfg Config, vouched bool, from netip.Prefix, now time.Time) error {
+	meter, perMinute := u.relays, unprovenPerMinute
+	if vouched && cfg.Mode != ModeLimit {
+		meter, perMinute = u.vouched, DefaultPerMinute
+	}
+	return take(meter, perMinute, from, now)
+}
+
+// take counts one request of an address and refuses one that is too many.
+func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
+	if !meter.Take(from, now) {
+		return wire.TooMany(time.Minute / time.Duration(perMinute))
+	}
+	return nil
+}
+
+// vouched reports whether the operator trusts an unsigned relay: it must come from the registry's
+// networks or with its certificate. Mutual TLS was checked before.
+//
+// spec: airc-shapes "Sessions and proofs"
+func (ps *Registries) vouched(r *http.Request, p Config) bool {
+	proved := len(p.Networks) > 0 || p.ClientCA != "" || ps.deps.CAFile != ""
+	return p.Unsigned == ModeAllow && p.Mode != ModeHold && proved && p.within(r) && (p.ClientCA == "" || ps.certified(r, p.ClientCA, p.Domain))
+}
+
+// AdmitOrigin refuses a registry that messages are not exchanged with, and a caller that
+// does not show the certificate of the registry that it names.
+func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error) {
+	cfg, federated := ps.Exchanges(origin)
+	if !federated {
+		return cfg, ErrBlocked()
+	}
+	return cfg, ps.checkCertified(r, origin)
+}
+
+// AdmitUnsigned counts an unsigned relay, and reports whether the operator trusts it.
+func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) (vouched bool, err error) {
+	vouched = ps.vouched(r, cfg)
+	if err := ps.unproven.charge(cfg, vouched, credential.AddressOf(r), now); err != nil {
+		return vouched, err
+	}
+	if ps.deps.CAFile != "" && !vouched { // a certificate does not replace a signature
+		return vouched, wire.Refuse(wire.CodeInvalidRegistrySignature, "a registry must sign its relays here, in addition to its certificate")
+	}
+	return vouched, nil
+}
+
+// AdmitSigned verifies the signature of a registry, and only then counts the message in
+// the rate of that registry. A registry whose key cannot be read now is no evidence: the
+// caller sends the message again.
+func (ps *Registries) AdmitSigned(
+	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
+) (Peer, error) {
+	p, err := ps.verifyPeer(ctx, cfg, message, signature, from, now)
+	if err == nil && !ps.Configured(cfg.Domain) { // the owner of one domain has any number of names below it
+		err = take(ps.unproven.unnamed, DefaultPerMinute, from, now)
+	}
+	if err != nil {
+		return p, err
+	}
+	perMinute := DefaultPerMinute
+	if cfg.Mode == ModeLimit {
+		perMinute = limitedPerMinute
+	}
+	if !ps.limiter("from "+cfg.Domain, perMinute).AllowN(now, 1) {
+		return p, wire.TooMany(time.Minute / time.Duration(perMinute))
+	}
+	return p, nil
+}
+
+// verifyPeer checks the signature of a registry in a message. Without a pinned key it fetches the
+// registry's key if none is known, and again if the known key does not match, because the key may
+// have been replaced. Keys of the configured registries are cached, which bounds these look-ups.
+// All other look-ups count against the limit of the caller's address.
+func (ps *Registries) verifyPeer(
+	ctx context.Context, cfg Config, message []byte, signature string, from netip.Prefix, now time.Time,
+) (Peer, error) {
+	if cfg.PublicKey != "" {
+		return ps.verifyPinned(ctx, cfg, message, signature)
+	}
+	p, fresh := ps.remembered(cfg.Domain, now)
+	if fresh && p.err == nil && p.signed(message, signature) {
+		return p, nil
+	}
+	switch {
+	case fresh && p.err != nil:
+		return p, p.err
+	case !fresh, now.Sub(p.fetched) > silenceLife:
+		var err error
+		if !ps.Configured(cfg.Domain) {
+			err = take(ps.unproven.keys, unprovenPerMinute, from, now)
+		}
+		if err == nil {
+			p, err = ps.discover(ctx, cfg, now)
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	if !p.signed(message, signature) {
+		return p, errPeerSignature()
+	}
+	return p, nil
+}
+
+// verifyPinned checks the signature of a registry with its pinned key. It makes no request: the
+// registry may be unreachable, or may publish no document.
+func (ps *Registries) verifyPinned(ctx context.Context, cfg Config, message []byte, signature string) (Peer, error) {
+	p := Peer{Config: cfg, base: cfg.URL}
+	var err error
+	if p.key, err = wire.ParsePublicKey(cfg.PublicKey); err != nil {
+		return p, err
+	}
+	if !p.signed(message, signature) {
+		return p, errPeerSignature()
+	}
+	return p, ps.checkDNS(ctx, p)
+}
+
+func errPeerSignature() error {
+	return wire.Refuse(wire.CodeInvalidRegistrySignature, "the signature of the registry does not match its key")
+}
+
+// MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The HTTP
+// listener and the HTTP client of the gateway check the certificates.
+type MTLSConfig struct {
+	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
+}
+
+// checkCertified rejects a request from a registry unless its client presented a valid certificate
+// for the registry's domain.
+//
+// spec: airc-v0.1.1 §11.4
+func (ps *Registries) checkCertified(r *http.Request, domain string) error {
+	if ps.deps.CAFile == "" || ps.certified(r, ps.deps.CAFile, domain) {
+		return nil
+	}
+	return wire.Refuse(wire.CodeFederationBlocked, "a registry must present a client certificate for its domain here, which "+domain+" did not")
+}
+
+// certified reports whether a client presented a certificate for a domain, issued by one of the
+// authorities in a file.
+func (ps *Registries) certified(r *http.Request, file, domain string) bool {
+	roots := ps.deps.Authorities[file]
+	if roots == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	between := x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		between.AddCert(certificate)
+	}
+	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName: domain, Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return err == nil
+}

@@ -1,0 +1,353 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"baton/bridge/airc/wire"
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/identity"
+	"baton/federation/signing"
+)
+
+// Bounds of what this registry asks others on behalf of a caller, and of what it passes on.
+const (
+	lookupsPerMinute   = 30 // from one address
+	foundLife          = 5 * time.Minute
+	maxFound           = 1024 // identities in memory, a few KiB each
+	maxPresenceEntries = 500
+	maxWordChars       = 64  // of a status, a kind, a time
+	maxWorkChars       = 280 // of what an agent works on
+)
+
+// Identity is what this registry reads of an agent of another registry. It passes
+// on these members and no others.
+type Identity struct {
+	Handle      string         `json:"handle"`
+	FederatedID string         `json:"federated_id"`
+	Registry    string         `json:"registry"`
+	DID         federation.DID `json:"did,omitempty"`
+	Keys        []wire.Key     `json:"keys"`
+	Public      *string        `json:"public_key"` // null where the registry tells none
+	Kind        string         `json:"kind,omitempty"`
+	Status      string         `json:"status"`
+	WorkingOn   string         `json:"working_on"`
+	CreatedAt   string         `json:"created_at,omitempty"`
+}
+
+// Presence is what this registry reads of the presence of an agent elsewhere.
+type Presence struct {
+	Handle      string `json:"handle"`
+	FederatedID string `json:"federated_id"`
+	Status      string `json:"status"`
+	Context     string `json:"context,omitempty"`
+	LastSeen    string `json:"last_seen,omitempty"`
+}
+
+// finding is the answer of a registry about one handle.
+type finding struct {
+	identity Identity
+	err      error
+	until    time.Time
+}
+
+// found is what other registries answered lately. Its user takes the map and puts it back.
+type found struct{ known chan map[wire.Address]finding }
+
+func newFound() found {
+	f := found{known: make(chan map[wire.Address]finding, 1)}
+	f.known <- map[wire.Address]finding{}
+	return f
+}
+
+func (f found) get(of wire.Address, now time.Time) (finding, bool) {
+	known := <-f.known
+	one, ok := known[of]
+	f.known <- known
+	return one, ok && now.Before(one.until)
+}
+
+func (f found) put(of wire.Address, one finding) {
+	known := <-f.known
+	if len(known) >= maxFound {
+		clear(known)
+	}
+	known[of] = one
+	f.known <- known
+}
+
+// AdmitLookup refuses a look-up at a registry that messages are not exchanged with, and one
+// that is too many for the address of its caller.
+func (ps *Registries) AdmitLookup(registry string, from netip.Prefix, now time.Time) error {
+	if !wire.ValidDomain(registry) {
+		return wire.Refuse(wire.CodeBadRequest, "registry is no host name")
+	}
+	if _, federated := ps.Exchanges(registry); !federated {
+		return ErrBlocked()
+	}
+	return take(ps.unproven.lookups, lookupsPerMinute, from, now)
+}
+
+// Identity asks another registry for an agent, at the endpoint that the registry
+// publishes. A registry that does not know the agent is a refusal, and so is a registry
+// that does not answer.
+func (ps *Registries) Identity(ctx context.Context, registry, handle string, now time.Time) (Identity, error) {
+	of := wire.Address{Handle: handle, Domain: registry}
+	if known, ok := ps.found.get(of, now); ok {
+		return known.identity, known.err
+	}
+	p, err := ps.peer(ctx, registry, now)
+	if err != nil {
+		return Identity{}, unreachable(err)
+	}
+	text, err := ps.ask(ctx, p, p.paths.identity, url.Values{"handle": {handle}})
+	one := finding{until: now.Add(foundLife)}
+	if err == nil {
+		one.identity, err = parseElsewhere(text, of)
+		ps.noteUnusable(ctx, registry, err)
+	}
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		one.until = now.Add(silenceLife)
+		one.err = wire.Refuse(wire.CodeRemoteIdentityNotFound, "that registry knows no agent of this handle")
+	case err != nil:
+		return Identity{}, unreachable(err)
+	}
+	ps.found.put(of, one)
+	return one.identity, one.err
+}
+
+// Presence asks another registry which of its agents are there: one agent at the
+// endpoint for identities, or all beside it. Deployed registries list theirs below /api.
+func (ps *Registries) Presence(ctx context.Context, registry, handle string, now time.Time) ([]Presence, error) {
+	if handle != "" {
+		agent, err := ps.Identity(ctx, registry, handle, now)
+		return []Presence{{Handle: agent.Handle, FederatedID: agent.FederatedID, Status: agent.Status, Context: agent.WorkingOn}}, err
+	}
+	p, err := ps.peer(ctx, registry, now)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	path := string(p.paths.identity)
+	beside := federation.URLPath(path[:strings.LastIndexByte(path, '/')]).Join("presence")
+	text, err := ps.ask(ctx, p, beside, nil)
+	if errors.Is(err, federation.ErrNotFound) {
+		text, err = ps.ask(ctx, p, p.paths.presence, nil)
+	}
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return parsePresenceElsewhere(text, registry), nil
+}
+
+// unreachable says in the words between registries that another one cannot be asked.
+func unreachable(err error) error {
+	if _, refused := errors.AsType[*wire.Problem](err); refused {
+		return err
+	}
+	return wire.Refuse(wire.CodeFederationUnavailable, "that registry cannot be asked now")
+}
+
+// parseElsewhere reads what a registry tells of one of its agents, in the shape of any
+// dialect. An answer about another agent is of no use.
+func parseElsewhere(text []byte, of wire.Address) (Identity, error) {
+	o, err := wire.ParseObject(text)
+	if err == nil && o.Has("identity") {
+		o, err = wire.ParseObject(o.Members["identity"])
+	}
+	if err != nil {
+		return Identity{}, useless(of.Domain, unusableJSON, "its answer is no identity")
+	}
+	if handle := wire.PlainHandle(o.First("handle")); handle != of.Handle && handle != of.String() {
+		return Identity{}, useless(of.Domain, unusableJSON, "its answer is about another agent")
+	}
+	id := Identity{
+		Handle: of.Handle, FederatedID: of.String(), Registry: of.Domain, Keys: []wire.Key{}, Kind: wire.Cut(o.First("kind"), maxWordChars),
+		Status: wire.Cut(o.First("presence", "status"), maxWordChars), WorkingOn: wire.Cut(o.First("working_on", "workingOn"), maxWorkChars),
+		CreatedAt: wire.Cut(o.First("created_at", "since"), maxWordChars),
+	}
+	if did, err := federation.ParseDID(o.First("did")); err == nil {
+		id.DID = did
+	}
+	if public, err := wire.ParsePublicKey(o.First("public_key", "publicKey")); err == nil {
+		id.Public = new(wire.KeyText(public))
+	}
+	var keys []wire.Key
+	if federation.DecodeJSON(o.Members["keys"], &keys) != nil {
+		keys = nil
+	}
+	for _, key := range keys {
+		_, err := signing.DecodeBase64URL(key.Public)
+		named := key.ID != "" && len(key.ID) <= maxWordChars && strings.Trim(key.ID, wire.IDChars) == ""
+		if err == nil && named && len(key.Public) <= maxWordChars && len(id.Keys) < agents.MaxKeys {
+			key.Status = agents.KeyStatus(wire.Cut(string(key.Status), maxWordChars))
+			id.Keys = append(id.Keys, key)
+		}
+	}
+	return id, nil
+}
+
+// parsePresenceElsewhere reads a list of agents in the shape of any dialect.
+func parsePresenceElsewhere(text []byte, registry string) []Presence {
+	seen := []Presence{}
+	o, err := wire.ParseObject(text)
+	if err != nil {
+		return seen
+	}
+	for _, list := range []string{"presence", "agents", "active", "away"} {
+		var entries []json.RawMessage
+		if federation.DecodeJSON(o.Members[list], &entries) != nil {
+			continue
+		}
+		for _, entry := range entries {
+			agent, err := wire.ParseObject(entry)
+			if err != nil || len(seen) >= maxPresenceEntries {
+				continue
+			}
+			if handle := wire.PlainHandle(agent.First("handle", "username")); wire.WellFormed(handle) {
+				seen = append(seen, Presence{
+					Handle: handle, FederatedID: wire.Address{Handle: handle, Domain: registry}.String(), Status: wire.Cut(agent.First("status"), maxWordChars),
+					Context: wire.Cut(agent.First("context", "working_on", "workingOn"), maxWorkChars), LastSeen: wire.Cut(agent.First("last_seen", "lastSeen"), maxWordChars),
+				})
+			}
+		}
+	}
+	return seen
+}
+
+// Paths at other registries, below the base of each. A registry publishes its own paths for
+// the last three; these are the paths of the registries that publish none.
+const (
+	wellKnownPath        federation.URLPath = "/.well-known/airc"
+	agentPath            federation.URLPath = "/.well-known/airc/identity"
+	federatedConsentPath federation.URLPath = "/federation/consent"
+
+	defaultRelayPath    federation.URLPath = "/api/federation/relay"
+	defaultIdentityPath federation.URLPath = "/api/federation/identity"
+	defaultPresencePath federation.URLPath = "/api/presence"
+)
+
+// endpoints are the paths that a registry publishes. Each is a path below the registry's
+// own base, never another host.
+type endpoints struct {
+	relay    federation.URLPath
+	identity federation.URLPath // takes ?handle=
+	presence federation.URLPath // lists the agents that anyone may see, for clients of /api
+}
+
+// parseEndpoints reads the endpoints in a well-known document.
+func parseEndpoints(domain string, doc wellKnown) (endpoints, error) {
+	var e endpoints
+	for path, text := range map[*federation.URLPath]string{
+		&e.relay:    cmp.Or(doc.Federation.RelayEndpoint, doc.Federation.Relay, string(defaultRelayPath)),
+		&e.identity: cmp.Or(doc.Federation.DiscoveryEndpoint, string(defaultIdentityPath)),
+		&e.presence: cmp.Or(doc.Versions["0.1"].Endpoints.Presence, string(defaultPresencePath)),
+	} {
+		parsed, err := federation.ParseURLPath(text)
+		if err != nil {
+			return endpoints{}, useless(domain, unusableElsewhere, "an endpoint in its well-known document is not a path: "+err.Error())
+		}
+		*path = parsed
+	}
+	return e, nil
+}
+
+// at returns the address of a path at a registry.
+func (p Peer) at(path federation.URLPath, query url.Values) (string, error) {
+	return federation.JoinURL(p.base, path, query)
+}
+
+// ask gets JSON from another registry. It returns the errors of [identity.Client.Get].
+func (ps *Registries) ask(ctx context.Context, p Peer, path federation.URLPath, query url.Values) ([]byte, error) {
+	address, err := p.at(path, query)
+	if err != nil {
+		return nil, err
+	}
+	text, err := ps.deps.Fetch.Get(ctx, address)
+	if err == nil && federation.ExactJSON(text) != nil {
+		err = useless(p.Domain, unusableJSON, "it answered no JSON that one reads alike everywhere")
+	}
+	ps.noteUnusable(ctx, p.Domain, err)
+	return text, err
+}
+
+// Why an answer of another registry is of no use: reasons of the counter of what could
+// not be read. One that does not answer at all is none of these.
+const (
+	unusableJSON      = "json"     // none, none of a kind that one reads, or one with two meanings
+	unusableSize      = "size"     // more than one reads
+	unusableElsewhere = "redirect" // it names another host, or a place that is none
+	unusableSlow      = "slow"     // not whole in time
+	unusableKey       = "key"      // cannot be read, or is not the one in DNS
+)
+
+// uselessError is an answer of another registry that was read and is of no use.
+type uselessError struct{ reason, why string }
+
+// Error implements error.
+func (e *uselessError) Error() string { return e.why }
+
+// useless says that an answer of a registry is of no use. The next one may be.
+func useless(domain, reason, why string) error {
+	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
+}
+
+// unusable returns why an answer is of no use, "" where there was none.
+func unusable(err error) string {
+	if e, ok := errors.AsType[*uselessError](err); ok {
+		return e.reason
+	}
+	switch {
+	case errors.Is(err, identity.ErrTooLarge):
+		return unusableSize
+	case errors.Is(err, identity.ErrNotAllowed):
+		return unusableElsewhere
+	case errors.Is(err, context.DeadlineExceeded):
+		return unusableSlow
+	}
+	return ""
+}
+
+// noteUnusable counts and logs an unusable answer of another registry, without the content
+// of the answer. The rate of requests bounds the number of lines.
+func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error) {
+	reason := unusable(err)
+	if reason == "" || ctx.Err() != nil {
+		return
+	}
+	ps.deps.Metrics.BadInput.WithLabelValues(wire.Network, wire.Network, reason).Inc()
+	ps.deps.Log.LogAttrs(ctx, slog.LevelInfo, "answer of a registry not used", slog.String("network", wire.Network), slog.String("link", wire.Network),
+		slog.String("peer", domain), slog.String("reason", reason), slog.Any("err", err))
+}
+
+// readDocument reads JSON of another registry that everybody reads alike.
+func readDocument(text []byte, into any) error {
+	if err := federation.ExactJSON(text); err != nil {
+		return err
+	}
+	return federation.DecodeJSON(text, into)
+}
+
+// push sends JSON to another registry. Its errors are as for [identity.Client.Post]. The caller
+// interprets the answer, an unusable one too.
+func (ps *Registries) push(ctx context.Context, p Peer, address string, body []byte) (identity.Answer, error) {
+	reply, err := ps.deps.Fetch.Post(ctx, address, body)
+	switch {
+	case err != nil:
+		ps.noteUnusable(ctx, p.Domain, err)
+	case reply.Status >= http.StatusMultipleChoices && reply.Status < http.StatusBadRequest:
+		ps.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableElsewhere, "it answered with a redirect"))
+	case !json.Valid(reply.Body):
+		ps.noteUnusable(ctx, p.Domain, useless(p.Domain, unusableJSON, "it answered no JSON"))
+	}
+	return reply, err
+}

@@ -1,0 +1,361 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/airc/wire"
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/identity"
+)
+
+// consentDocument is a decision for another registry, but for what each attempt adds.
+type consentDocument struct {
+	Type      string `json:"type"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	ToAddress string `json:"to_address"`
+	Timestamp string `json:"timestamp,omitempty"`
+}
+
+// ShareDecision queues for the registry of a handle what an agent here decided about it:
+// in one lane with what the agent writes to it, so that both arrive in the order in
+// which they were done. When it returns nil that is on disk.
+func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
+	address, ok := wire.ParseAddress(edge.From)
+	if !ok {
+		return nil
+	}
+	if _, federated := ps.Exchanges(address.Domain); !federated {
+		return nil
+	}
+	text, err := wire.Marshal(consentDocument{
+		Type: action, From: "@" + agent.Handle + "@" + ps.deps.Domain, To: "@" + address.String(), ToAddress: "@" + address.String(),
+	})
+	if err != nil {
+		return fmt.Errorf("write decision about %s: %w", address, err)
+	}
+	err = ps.deps.Record.Enqueue(ctx, federation.PeerDelivery{
+		Kind: federation.DecisionDelivery, Peer: address.Domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
+		OrderKey: lane(agent.Handle, address.Handle), Document: text, Queued: now,
+	})
+	if err != nil {
+		return err
+	}
+	ps.deps.Wakes.Wake(bridge.RelayTopic)
+	return nil
+}
+
+// dressDecision returns a decision as it is sent now.
+func (ps *Registries) dressDecision(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
+	var doc consentDocument
+	if err := federation.DecodeJSON(row.Document, &doc); err != nil {
+		return nil, errUnreadableRow
+	}
+	doc.Timestamp = wire.ISOTime(now)
+	return ps.signForPeers(ctx, doc)
+}
+
+// readDecided tells what a registry made of a decision: any yes is one, and a registry
+// that has no place for decisions is told no more of this one.
+func readDecided(reply identity.Answer, dialect string) fate {
+	if reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
+		return fate{delivered: true}
+	}
+	return readReply(reply, dialect)
+}
+
+// relayDocument is a message for another registry, but for what each attempt adds. One
+// document is for registries of all dialects: the deployed ones read the first members
+// and pass over the rest.
+type relayDocument struct {
+	Origin  string          `json:"origin_registry"`
+	From    string          `json:"from"`
+	To      string          `json:"to"`
+	Body    string          `json:"body"`
+	Payload json.RawMessage `json:"payload"`
+
+	Version     string          `json:"protocol_version"`
+	FromAddress string          `json:"from_address"`
+	ToAddress   string          `json:"to_address"`
+	Key         string          `json:"idempotency_key"` // the same for each attempt
+	Envelope    json.RawMessage `json:"envelope"`        // as its agent signed it
+
+	MessageID string `json:"message_id,omitempty"`
+	Timestamp string `json:"timestamp,omitempty"`
+}
+
+// Relay returns what is queued for the registry of a recipient.
+func (ps *Registries) Relay(to string, m agents.Message, body string, payload json.RawMessage) (*federation.PeerDelivery, error) {
+	address, ok := wire.ParseAddress(to)
+	if !ok {
+		return nil, fmt.Errorf("relay to %q: no address", to)
+	}
+	text, err := json.Marshal(relayDocument{
+		Origin: ps.deps.Domain, From: m.From, To: address.Handle, Body: relayBody(body, payload), Payload: wire.OrNull(payload),
+		Version: wire.ProtocolVersion, FromAddress: "@" + m.From + "@" + ps.deps.Domain, ToAddress: "@" + address.String(),
+		Key: m.ID, Envelope: m.Envelope,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", address, err)
+	}
+	return &federation.PeerDelivery{
+		Peer: address.Domain, Sender: m.From, Message: m.ID, OrderKey: lane(m.From, address.Handle),
+		Document: text, Handoff: m.Handoff, Queued: m.Received,
+	}, nil
+}
+
+// lane names what one handle here owes to one at a registry: it arrives in order.
+func lane(from, to string) string { return from + " " + to }
+
+// relayBody returns the text of a relay: deployed registries want one, and no longer
+// one than this.
+func relayBody(body string, payload json.RawMessage) string {
+	if body == "" {
+		var typed struct {
+			Type string `json:"type"`
+		}
+		_ = federation.DecodeJSON(payload, &typed) // no type is an empty type
+		body = "(" + cmp.Or(typed.Type, "no text") + ")"
+	}
+	return wire.Cut(body, wire.MaxTextChars)
+}
+
+// pass does what is to be done about one row of a visit, and reports whether the visit
+// is over by that, and because the registry is away.
+func (ps *Registries) pass(ctx context.Context, r *round, row federation.PeerDelivery) (over, away bool) {
+	now := time.Now()
+	if now.Sub(row.Queued) > relayLife {
+		ps.giveUp(ctx, row, fate{dead: true, expired: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
+		return false, false
+	}
+	if _, federated := ps.Exchanges(r.name); !federated {
+		ps.giveUp(ctx, row, fate{dead: true, reason: string(wire.CodeFederationBlocked)}, now)
+		return false, false
+	}
+	if r.err != nil {
+		r.again = ps.postpone(ctx, row, fate{away: true, reason: "its well-known document cannot be read"}, row.Unsure, now)
+		return true, true
+	}
+	if ps.waits(r, row, now) {
+		return false, false
+	}
+	if wait := ps.pace(r.name, r.peer.perMin).Take(now); wait > 0 {
+		r.again = now.Add(wait)
+		return true, false
+	}
+	next, gone, away := ps.deliver(ctx, r.peer, row)
+	if away {
+		r.again = next
+		return true, true
+	}
+	if !gone {
+		r.waits[row.OrderKey] = true
+	}
+	return false, false
+}
+
+// deliver sends one message and notes what became of it: gone is one that nothing is
+// owed for any more.
+func (ps *Registries) deliver(ctx context.Context, p Peer, row federation.PeerDelivery) (next time.Time, gone, away bool) {
+	id := cmp.Or(row.Unsure, wire.NewMessageID("msg_"))
+	became := ps.attempt(ctx, p, row, id)
+	now := time.Now()
+	if ctx.Err() == nil {
+		ps.deps.Metrics.Relays.WithLabelValues(ps.peerLabel(row.Peer), became.outcome()).Inc()
+	}
+	switch {
+	case ctx.Err() != nil && !became.delivered:
+		return now, false, false
+	case became.reason == "deduplicated" && row.Unsure != "":
+		became.delivered = true // the attempt that was not answered had arrived
+	}
+	switch {
+	case became.delivered:
+		ps.pace(p.Domain, p.perMin).Took(now)
+		ps.arrived(ctx, row, now)
+		return now, true, false
+	case became.dead:
+		ps.giveUp(ctx, row, became, now)
+		return now, true, false
+	}
+	if became.tooMuch {
+		ps.pace(p.Domain, p.perMin).TooMuch(now, became.pause)
+	}
+	unsure := ""
+	if became.unsure {
+		unsure = id
+	}
+	return ps.postpone(ctx, row, became, unsure, now), false, became.away
+}
+
+// errUnreadableRow is returned for what is queued and cannot be read.
+var errUnreadableRow = errors.New("its document cannot be read")
+
+// attempt sends a message or a decision once, under an id.
+func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
+	now := time.Now()
+	path, dress, read := p.paths.relay, ps.dressMessage(id), readReply
+	if row.Kind == federation.DecisionDelivery {
+		if p.key == nil {
+			return fate{delivered: true} // one that signs nothing has no place for it
+		}
+		path, dress, read = federatedConsentPath, ps.dressDecision, readDecided
+	}
+	address, err := p.at(path, nil)
+	if err != nil {
+		return fate{reason: err.Error()}
+	}
+	body, err := dress(ctx, row, now)
+	if errors.Is(err, errUnreadableRow) {
+		return fate{dead: true, reason: err.Error()}
+	}
+	if err != nil {
+		return fate{reason: err.Error()}
+	}
+	if err := ps.deps.Record.Attempted(ctx, row.Row, id, now); err != nil {
+		return fate{away: true, reason: err.Error()}
+	}
+	reply, err := ps.push(ctx, p, address, body)
+	if err != nil {
+		return fate{away: true, unsure: true, reason: "it did not answer"}
+	}
+	return read(reply, p.dialect)
+}
+
+// dressMessage returns what makes of a row the message that is sent now, under an id.
+func (ps *Registries) dressMessage(id string) func(context.Context, federation.PeerDelivery, time.Time) ([]byte, error) {
+	return func(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
+		var doc relayDocument
+		if err := federation.DecodeJSON(row.Document, &doc); err != nil {
+			return nil, errUnreadableRow
+		}
+		doc.MessageID, doc.Timestamp = id, wire.ISOTime(now)
+		return ps.signForPeers(ctx, doc)
+	}
+}
+
+// postpone notes when a message is tried next.
+func (ps *Registries) postpone(ctx context.Context, row federation.PeerDelivery, became fate, unsure string, now time.Time) time.Time {
+	pause := became.pause
+	switch {
+	case became.consent:
+		pause = pauseAfter(row.Attempt+1, firstConsent, longestConsent)
+	case pause <= 0:
+		pause = firstPause
+	}
+	next := now.Add(pause)
+	ps.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay put off", slog.String("network", wire.Network), slog.String("link", wire.Network),
+		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
+	due := next
+	if became.away {
+		due = now // the registry waits as a whole
+	}
+	ps.noteRelay(ctx, ps.deps.Record.Postpone(ctx, row.Row, became.reason, unsure, now, due))
+	return next
+}
+
+// arrived takes a message out that its registry has.
+func (ps *Registries) arrived(ctx context.Context, row federation.PeerDelivery, now time.Time) {
+	ps.noteRelay(ctx, ps.deps.Record.PeerTook(ctx, row.Row, now))
+	if row.Kind == federation.DecisionDelivery {
+		return
+	}
+	if m, err := ps.deps.Record.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
+		if agent, err := ps.deps.Record.Agent(ctx, m.To); err == nil {
+			ps.noteRelay(ctx, ps.deps.Record.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
+		}
+	}
+	if row.Delayed {
+		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeDelivered, "", now))
+	}
+}
+
+// giveUp keeps a message that will never arrive, and tells its sender.
+func (ps *Registries) giveUp(ctx context.Context, row federation.PeerDelivery, became fate, now time.Time) {
+	ps.noteRelay(ctx, ps.deps.Record.Bury(ctx, row.Row, became.ended(), became.reason, now))
+	ps.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", wire.Network), slog.String("link", wire.Network),
+		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
+	if row.Kind == federation.MessageDelivery { // the result of a decision is not reported: this registry holds messages to it anyway
+		ps.noteRelay(ctx, ps.deps.Notify(ctx, row, noticeUndeliverable, became.reason, now))
+	}
+}
+
+// noteRelay logs what of a relay could not be written down.
+func (ps *Registries) noteRelay(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
+	}
+}
+
+// fate is what became of an attempt.
+type fate struct {
+	delivered bool
+	dead      bool          // never again; reason says why
+	expired   bool          // because it waited too long
+	away      bool          // the registry answers no request now
+	unsure    bool          // it did not answer, and may have taken the message
+	pause     time.Duration // when it says itself when to come again
+	tooMuch   bool          // it took what came before for too much
+	consent   bool          // its agent has not consented yet
+	reason    string
+}
+
+// outcome is the word for an attempt in the counter.
+func (f fate) outcome() string {
+	switch {
+	case f.delivered:
+		return "delivered"
+	case f.dead:
+		return "refused"
+	case f.away:
+		return "away"
+	case f.consent:
+		return "consent"
+	}
+	return "again"
+}
+
+// ended returns why a message was given up.
+func (f fate) ended() federation.DeadReason {
+	if f.expired {
+		return federation.DeadExpired
+	}
+	return federation.DeadRefused
+}
+
+// readReply tells what a registry made of a message. A deployed one marks an id as
+// seen before it judges: whatever it says but 201, nothing is delivered.
+func readReply(reply identity.Answer, dialect string) fate {
+	var said struct {
+		Error        string `json:"error"`
+		Deduplicated bool   `json:"deduplicated"`
+		Status       string `json:"consent_status"`
+	}
+	readable := federation.DecodeJSON(reply.Body, &said) == nil
+	reason := fmt.Sprintf("%d %s", reply.Status, said.Error)
+	switch {
+	case reply.Status == http.StatusCreated:
+		return fate{delivered: true}
+	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
+		return fate{away: true, pause: reply.RetryAfter, tooMuch: reply.Status == http.StatusTooManyRequests, reason: reason}
+	case reply.Status == http.StatusAccepted && dialect != DialectD3:
+		return fate{delivered: true} // it is held there, and delivered from there
+	case reply.Status < http.StatusBadRequest && said.Deduplicated:
+		return fate{reason: "deduplicated"}
+	case reply.Status < http.StatusBadRequest, reply.Status == http.StatusUnauthorized && said.Error == string(wire.CodeInvalidTimestamp):
+		return fate{reason: reason}
+	case said.Error == string(wire.CodeRemoteConsentRequired), said.Error == "consent_required", said.Error == "consent_pending",
+		reply.Status == http.StatusForbidden && said.Status == "pending":
+		return fate{consent: true, reason: reason}
+	}
+	return fate{dead: true, reason: reason}
+}

@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"strings"
+
+	"baton/federation"
+)
+
+// maxAddressChars is what deployed registries keep of an address.
+const maxAddressChars = 100
+
+// Address is a handle at another registry.
+type Address struct{ Handle, Domain string }
+
+func (r Address) String() string { return r.Handle + "@" + r.Domain }
+
+// ParseAddress reads "handle@domain", with or without an "@" before it. The domain must be
+// a name: no IP address, no port, and no second "@", which would be a user in a URL.
+//
+//	amy@peer.example, @amy@peer.example
+func ParseAddress(text string) (Address, bool) {
+	handle, domain, ok := strings.Cut(strings.TrimPrefix(text, "@"), "@")
+	r := Address{handle, domain}
+	return r, ok && len(text) <= maxAddressChars && WellFormed(handle) && ValidDomain(domain)
+}
+
+// LowerASCII lowers the letters A to Z of a name. Some other letters, such as the Kelvin sign, have
+// an ASCII letter as their lower case: folding them would make different names equal.
+func LowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
+// SplitAddress is parseAddress for what was read as an address before.
+func SplitAddress(handle string) (domain string, isRemote bool) {
+	_, domain, isRemote = strings.Cut(handle, "@")
+	return domain, isRemote
+}
+
+// ValidDomain reports whether a text is a host name of two labels at least, in lower
+// case. No top-level name is a number, so no address is one.
+func ValidDomain(text string) bool {
+	const letters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+	labels := strings.Split(text, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || strings.Trim(label, letters+digits+"-") != "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return len(text) <= 253 && len(labels) >= 2 && strings.ContainsAny(labels[len(labels)-1], letters)
+}
+
+// plcIDChars is the length of the part of a did:plc after the method, which fits
+// a handle as it is.
+const plcIDChars = 24
+
+// aliasHashChars is how much of a hash an alias ends in: 50 bits, which two of
+// 40 million names share with a chance of one half.
+const aliasHashChars = 10
+
+// maxSlugChars leaves room for the hash in 30 characters, which the strictest
+// peers take.
+const maxSlugChars = 19
+
+// Handle returns the handle of a DID of another network: one stable string for each DID,
+// which no agent can register. A did:plc is written out; any other DID is hashed.
+//
+//	did:plc:ewvi7nxzyoun6zhxrhs64oiz → plc_ewvi7nxzyoun6zhxrhs64oiz
+//	did:web:freeq.at:bots:factory    → web_l57chsxpyrjlo673eggecfxicj
+func Handle(did federation.DID) string {
+	if id, ok := strings.CutPrefix(string(did), "did:plc:"); ok && isPLC(id) {
+		return "plc_" + id
+	}
+	if did.Method() == "key" {
+		return "key_" + did.Hash()
+	}
+	return "web_" + did.Hash()
+}
+
+// Alias returns the readable handle of a DID: the name that it had when it was
+// first seen, and a part of its hash.
+func Alias(did federation.DID, first string) string {
+	return slug(first) + "_" + did.Hash()[:aliasHashChars]
+}
+
+// slug writes a name in the characters of handles.
+func slug(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			b.WriteRune(r)
+		case !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	s := strings.Trim(b.String(), "_")
+	s = strings.TrimRight(s[:min(len(s), maxSlugChars)], "_")
+	if s == "" {
+		return "did"
+	}
+	return s
+}
+
+// ParseHandle says what a handle of another network's DID holds: the DID itself,
+// or the first characters of its hash. Both are empty for a handle that can only
+// be an agent's.
+func ParseHandle(handle string) (did federation.DID, hash string) {
+	prefix, rest, ok := cutLast(handle)
+	switch {
+	case !ok:
+	case prefix == "plc" && isPLC(rest):
+		return federation.DID("did:plc:" + rest), ""
+	case isBase32(rest) && len(rest) == aliasHashChars,
+		isBase32(rest) && len(rest) == len(federation.DID("").Hash()) && (prefix == "key" || prefix == "web"):
+		return "", rest
+	}
+	return "", ""
+}
+
+func cutLast(handle string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(handle, '_')
+	if i < 0 {
+		return "", "", false
+	}
+	return handle[:i], handle[i+1:], true
+}
+
+func isPLC(id string) bool { return len(id) == plcIDChars && isBase32(id) }
+
+func isBase32(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == "" }
+
+func WellFormed(handle string) bool {
+	return len(handle) >= 3 && len(handle) <= 32 && strings.Trim(handle, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}

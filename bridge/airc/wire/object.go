@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// Members are the members of an answer of which each client reads some.
+type Members map[string]any
+
+// PlainHandle normalizes a handle as clients write it, with "@", capitals and hyphens. In the form
+// "@scout@peer.example" the part after the name is kept. Letters and spaces outside ASCII are kept
+// too, so that no handle has two spellings that look alike.
+func PlainHandle(text string) string {
+	name, host, remote := strings.Cut(strings.TrimPrefix(LowerASCII(strings.Trim(text, " \t\r\n")), "@"), "@")
+	name = strings.ReplaceAll(name, "-", "_")
+	if remote {
+		return name + "@" + host
+	}
+	return name
+}
+
+// First returns the first of some members that is a string with something in it.
+func (o *Object) First(names ...string) string {
+	for _, name := range names {
+		var s string
+		if federation.DecodeJSON(o.Members[name], &s) == nil && strings.TrimSpace(s) != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// ISOTime writes a time with as many characters as any other: clients compare them as
+// texts.
+func ISOTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// ProtocolVersion is the version of the well-known documents.
+const ProtocolVersion = "0.2.0"
+
+// Time returns a member that is a time, in unix seconds or as text; the zero time
+// where it is none.
+func (o *Object) Time(name string) time.Time {
+	var seconds int64
+	if federation.DecodeJSON(o.Members[name], &seconds) == nil {
+		return time.Unix(seconds, 0)
+	}
+	at, _ := time.Parse(time.RFC3339, o.First(name))
+	return at
+}
+
+// MaxTextChars bounds the text of a message: the most that deployed registries take.
+const MaxTextChars = 4000
+
+func OrNull(text json.RawMessage) json.RawMessage {
+	if len(text) == 0 {
+		return json.RawMessage("null")
+	}
+	return text
+}
+
+// Cut shortens a text to so many characters.
+func Cut(text string, maxChars int) string {
+	if runes := []rune(text); len(runes) > maxChars {
+		return string(runes[:maxChars])
+	}
+	return text
+}
+
+// JSONString returns a text as JSON.
+func JSONString(text string) json.RawMessage {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic("airc: a string cannot be written as JSON: " + err.Error())
+	}
+	return quoted
+}
+
+// MessageIDBytes is how much of a message id is random.
+const MessageIDBytes = 16
+
+// IDChars are what ids of messages and keys are made of.
+const IDChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
+
+// NewMessageID returns an id of 128 random bits after a prefix.
+func NewMessageID(prefix string) string {
+	random := make([]byte, MessageIDBytes)
+	_, _ = rand.Read(random) // never fails
+	return prefix + base64.RawURLEncoding.EncodeToString(random)
+}
+
+// Network is the label of this network, and the name of its only link.
+const Network = "airc"
+
+// ClockSkew is how far a message's timestamp may be from the clock here.
+//
+// spec: airc-v0.1.1 §7.3
+const ClockSkew = 300 * time.Second
+
+// Marshal is json.Marshal without escapes for HTML.
+func Marshal(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// Object is a JSON object whose members are found by their exact names:
+// encoding/json would take "From" for "from". The first member that is
+// missing or wrong is kept in err; what is read after it means nothing.
+type Object struct {
+	Members map[string]json.RawMessage
+	Err     error
+}
+
+// ParseObject reads a body strictly: one object, no member twice.
+func ParseObject(text []byte) (*Object, error) {
+	unreadable := func(why string) error {
+		return &Problem{Code: CodeBadRequest, Message: why, Unreadable: "json"}
+	}
+	if err := federation.ExactJSON(text); err != nil {
+		return nil, unreadable("the body is not acceptable JSON: " + err.Error())
+	}
+	var o Object
+	if err := federation.DecodeJSON(text, &o.Members); err != nil || o.Members == nil {
+		return nil, unreadable("the body is no JSON object")
+	}
+	return &o, nil
+}
+
+// Has reports whether a member is there and not null.
+func (o *Object) Has(name string) bool {
+	member, ok := o.Members[name]
+	return ok && string(member) != "null"
+}
+
+// Text returns a member that must be a string, and not an empty one.
+func (o *Object) Text(name string) string {
+	var s string
+	if federation.DecodeJSON(o.Members[name], &s) != nil || s == "" {
+		o.Fail(name + " is missing or no string")
+	}
+	return s
+}
+
+// Nested returns a member that must be an object where it is there, as it was
+// sent.
+func (o *Object) Nested(name string) json.RawMessage {
+	if !o.Has(name) {
+		return nil
+	}
+	if o.Members[name][0] != '{' {
+		o.Fail(name + " is no object")
+	}
+	return o.Members[name]
+}
+
+func (o *Object) Fail(why string) {
+	if o.Err == nil {
+		o.Err = Refuse(CodeBadRequest, why)
+	}
+}
