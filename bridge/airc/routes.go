@@ -2,6 +2,7 @@ package airc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -290,4 +291,44 @@ func (l *Link) checkCaller(ctx context.Context, c *call) error {
 // checkBlocked refuses a handle that an operator blocked, or the DID of a key that it shows.
 func (l *Link) checkBlocked(ctx context.Context, handle string, dids ...federation.DID) error {
 	return l.deps.CheckBlocked(ctx, federation.Source{Network: wire.Network, Participants: []string{handle}, DIDs: dids})
+}
+
+// judgedError marks the refusal of a step that the gateway judged, and therefore
+// logged.
+type judgedError struct{ error }
+
+// Unwrap returns the refusal.
+func (e judgedError) Unwrap() error { return e.error }
+
+// note counts a request that was turned away and writes its one log line: for what
+// a client can cause at will what it was told, for anything else what went wrong.
+// A step that the gateway judged has its line already.
+func (l *Link) note(ctx context.Context, route string, f wire.Failure, err error) {
+	if f.Status < http.StatusInternalServerError {
+		l.deps.Metrics.Refusals.WithLabelValues(wire.Network, string(f.Code)).Inc()
+	}
+	if f.Code == wire.CodeRateLimited {
+		l.deps.Metrics.Limited.WithLabelValues(wire.Network).Inc()
+	}
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Unreadable != "" {
+		l.deps.Metrics.BadInput.WithLabelValues(wire.Network, wire.Network, p.Unreadable).Inc()
+	}
+	if _, judged := errors.AsType[judgedError](err); judged {
+		return
+	}
+	level, why := slog.LevelInfo, f.Message
+	if f.Status >= http.StatusInternalServerError {
+		why = err.Error()
+	}
+	if f.Code == wire.CodeInternal {
+		level = slog.LevelError
+	}
+	attrs := []slog.Attr{
+		slog.String("network", wire.Network), slog.String("link", wire.Network), slog.String("route", route),
+		slog.String("reason", string(f.Code)), slog.String("err", why),
+	}
+	if f.Handoff != nil {
+		attrs = append(attrs, slog.String("handoff_id", f.Handoff.ID.String()))
+	}
+	l.deps.Log.LogAttrs(ctx, level, "request refused", attrs...)
 }

@@ -192,7 +192,7 @@ func (e *entrances) knownAs(t *testing.T, handle string, did federation.DID) boo
 
 // entryPoints is the closed list of them.
 func entryPoints() []entry {
-	const ofAIRC = "bridge/airc/wire/key.go"
+	const ofAIRC = "bridge/airc/wire/identity.go"
 	isRegistry := map[string]string{"revoked": "the key of a registry has no end of its own: its document names the one that is good"}
 	return []entry{
 		{name: "REST login", parsers: []string{"federation/identity/publickey.go"}, present: viaREST},
