@@ -82,7 +82,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if wait := l.deps.Rates.Take(agent.DID, time.Now()); wait > 0 {
+	if wait := l.deps.Take(agent.DID, time.Now()); wait > 0 {
 		return answer{}, wire.TooMany(wait)
 	}
 	limit := l.deps.Limits.Current().ContextBytes

@@ -93,7 +93,7 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 
 // pace counts a request against the rate limit of its agent.
 func (l *Link) pace(agent agents.Agent, now time.Time) error {
-	if wait := l.deps.Rates.Take(agent.DID, now); wait > 0 {
+	if wait := l.deps.Take(agent.DID, now); wait > 0 {
 		return wire.TooMany(wait)
 	}
 	return nil

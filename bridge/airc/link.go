@@ -73,14 +73,23 @@ import (
 type Deps struct {
 	bridge.Ports
 
-	Record    registry.Bound
-	Keyring   *identity.Keyring // with the key of the registry
-	Rates     Rates             // of messages, steps among them
-	Strangers Strangers
-	Hooks     bridge.Webhooks  // posts to addresses of agents; nil where there are none
-	Fetch     *identity.Client // asks other registries; nil if messages are exchanged with none
-	Issuer    *identity.Client // asks the issuer of accounts; unused without one in the configuration
-	TokenKey  []byte           // secret; its holder can write tokens and challenges
+	Record   registry.Bound
+	Keyring  *identity.Keyring // with the key of the registry
+	Hooks    bridge.Webhooks   // posts to addresses of agents; nil where there are none
+	Fetch    *identity.Client  // asks other registries; nil if messages are exchanged with none
+	Issuer   *identity.Client  // asks the issuer of accounts; unused without one in the configuration
+	TokenKey []byte            // secret; its holder can write tokens and challenges
+
+	// Take counts one message of a DID, and returns how long to wait if that is one too many; it is not
+	// counted then. The gateway counts steps in the same rate.
+	Take func(did federation.DID, now time.Time) time.Duration
+	// Left returns how many messages a DID has left.
+	Left func(did federation.DID, now time.Time) bridge.Allowance
+	// Admit returns a [*federation.StrangerError] for a new DID that has to come later. The context has
+	// the address of the client, see [bridge.WithSubnet].
+	Admit func(ctx context.Context, did federation.DID, now time.Time) error
+	// Meet notes that the record knows a DID from now on.
+	Meet func(ctx context.Context, did federation.DID, now time.Time) error
 
 	Quotas func() Quotas // the current limits
 	// TXT returns the texts in DNS under a name; none is no error.

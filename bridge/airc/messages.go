@@ -260,7 +260,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		step, err = l.submit(ctx, d, s)
 	case errors.Is(err, errPlain):
 		if err = l.charge(ctx, d); err == nil {
-			err = l.deps.Strangers.Admit(ctx, d.sender.DID, d.received)
+			err = l.deps.Admit(ctx, d.sender.DID, d.received)
 		}
 		if err == nil {
 			err = l.checkRoom(ctx, d)

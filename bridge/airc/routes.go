@@ -221,15 +221,6 @@ func (l *Link) readSigned(c *call) (o *wire.Object, raw []byte, err error) {
 	return o, raw, err
 }
 
-// Rates counts what each DID sends, steps and other messages alike.
-type Rates interface {
-	// Take counts one message and returns how long to wait where that is one too
-	// many; it is not counted then.
-	Take(did federation.DID, now time.Time) time.Duration
-	// Left returns what a DID has left.
-	Left(did federation.DID, now time.Time) bridge.Allowance
-}
-
 // check refuses what would be one too many of a rate whose bucket holds one
 // period's worth.
 func check(a bridge.Allowance, period time.Duration) error {
@@ -242,7 +233,7 @@ func check(a bridge.Allowance, period time.Duration) error {
 // mayWrite refuses a message whose sender, or whose address, has none left, before the
 // message is read and its signature is verified.
 func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
-	if err := check(l.deps.Rates.Left(did, now), time.Minute); err != nil {
+	if err := check(l.deps.Left(did, now), time.Minute); err != nil {
 		return err
 	}
 	return check(l.deps.Writes.Left(bridge.SubnetFrom(ctx), now), time.Minute)
@@ -255,7 +246,7 @@ func (l *Link) charge(ctx context.Context, d *delivery) error {
 	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
 		return wire.TooMany(wait)
 	}
-	if wait := l.deps.Rates.Take(d.sender.DID, d.received); wait > 0 {
+	if wait := l.deps.Take(d.sender.DID, d.received); wait > 0 {
 		return wire.TooMany(wait)
 	}
 	return nil
@@ -273,7 +264,7 @@ func (l *Link) login(c *call, now time.Time) error {
 // that of its address.
 func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	if c.denied == nil {
-		return l.deps.Rates.Left(c.agent.DID, now)
+		return l.deps.Left(c.agent.DID, now)
 	}
 	return l.registrations.Left(credential.AddressOf(c.Request), now)
 }

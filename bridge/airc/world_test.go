@@ -156,7 +156,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
 			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
 		},
-		Record: storetest.Bound(w.record), Keyring: keyring(tb, 0x02), Quotas: w.quotas, Rates: w.rates, Strangers: anyMayCome{},
+		Record: storetest.Bound(w.record), Keyring: keyring(tb, 0x02), Quotas: w.quotas, Take: w.rates.Take, Left: w.rates.Left, Admit: anyMayCome, Meet: anyMayCome,
 		Mode: func(string) string { return "" }, Authenticate: noTokens, TokenKey: seed(0x77),
 	}
 	for _, change := range changes {
@@ -527,8 +527,5 @@ func (w *world) revoked(ctx context.Context, did federation.DID, keyID string, a
 	return history.Standing(keyID, at, none) == federation.KeyEnded, err
 }
 
-// anyMayCome is [airc.Strangers] without limits.
-type anyMayCome struct{}
-
-func (anyMayCome) Admit(context.Context, federation.DID, time.Time) error { return nil }
-func (anyMayCome) Meet(context.Context, federation.DID, time.Time) error  { return nil }
+// anyMayCome limits no new DIDs.
+func anyMayCome(context.Context, federation.DID, time.Time) error { return nil }

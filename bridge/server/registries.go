@@ -46,7 +46,7 @@ func (s *Server) registryDeps(record registry.Bound) airc.Deps {
 				Room: s.Gateway.Home().Limits.Inbox, FirstContacts: *s.firstContacts.Load(), RegistrationsPerHour: int(s.registrations.Load()),
 			}
 		},
-		Rates: s.Gateway.Rates(), Strangers: s.Gateway, Hooks: s.agentHooks(),
+		Take: s.Gateway.Rates().Take, Left: s.Gateway.Rates().Left, Admit: s.Gateway.Admit, Meet: s.Gateway.Meet, Hooks: s.agentHooks(),
 		Fetch: s.registryClient, Issuer: s.client, TXT: lookUpTexts, TokenKey: s.keyring.Token(), Authorities: clientPools(s.file), Logins: s.logins, Writes: s.writes,
 		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = s.Record.RunExclusive(ctx, LinkLease(agents.Link), do) // its error is the end of ctx
