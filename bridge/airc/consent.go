@@ -50,7 +50,9 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	if text := []rune(message); len(text) > maxKnockChars {
 		message = string(text[:maxKnockChars])
 	}
-	m, err := l.seal(ctx, outgoing{From: systemHandle, To: to, Body: knockText(requester.handle) + ":\n" + fence(requester.handle, message), Payload: struct {
+	asks := requester.handle + " asks to write to you; to accept, send " + consentCall(consentPath, actionAccept, requester.handle) +
+		" (with a token of " + deployedRoot + ": " + deployedConsentPath + ")"
+	m, err := l.seal(ctx, outgoing{From: systemHandle, To: to, Body: asks + ":\n" + fence(requester.handle, message), Payload: struct {
 		Type string `json:"type"`
 		Data knock  `json:"data"`
 	}{"system:handshake_request", knock{
@@ -343,13 +345,6 @@ func consentCall(path, action, handle string) string {
 // never make the consent call.
 func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
-}
-
-// knockText returns the first line of the handshake that an agent reads: it names the
-// requester, and the call that answers.
-func knockText(requester string) string {
-	return requester + " asks to write to you; to accept, send " + consentCall(consentPath, actionAccept, requester) +
-		" (with a token of " + deployedRoot + ": " + deployedConsentPath + ")"
 }
 
 // withRemedy adds to the refusal of a request for consent what the recipient can do.

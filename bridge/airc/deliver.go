@@ -125,7 +125,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		guarded = offerer.handle // the end of an offer goes with the offer
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Code == wire.CodeConsentBlocked {
+	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
 		// The agent does not want to know, and the author is not told: the record keeps
 		// that the agent was not shown it, and nothing else.
 		admitted, err = false, nil
@@ -148,16 +148,28 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
 	if _, isRemote := wire.SplitAddress(to.handle); isRemote {
 		p := &agents.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
-		return p, l.relayStep(p, said.Body, said.Payload)
+		payload, err := wire.Marshal(said.Payload)
+		if err != nil {
+			return nil, fmt.Errorf("relay step: %w", err)
+		}
+		p.Relay, err = l.peers.Relay(to.handle, m, said.Body, payload)
+		return p, err
 	}
 	p := &agents.Posting{
 		Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo), Source: sourceOf(author.handle, d.Entry.Event.Arrival),
 	}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
-		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
-			return nil, err
+		// The inbox counts, instead of the held messages: a blocked sender, of which nothing is held, gets
+		// the same answer.
+		waits, err := l.deps.Record.Use(ctx, d.Entry.Event.To, d.Entry.Event.From)
+		if err != nil {
+			return nil, fmt.Errorf("count steps: %w", err)
 		}
 		p.FirstContacts = l.deps.Quotas().FirstContacts
+		share := federation.InboxLimits{EventsPerSender: p.FirstContacts.EventsPerSender}
+		if err := share.CheckFirstContact(waits, false); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case admitted:
@@ -169,18 +181,6 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		}
 	}
 	return p, nil
-}
-
-// checkUnread refuses an offer of a DID whose earlier ones wait for an agent that has not
-// consented to it. It looks at the inbox instead of what is held, so that a sender which is
-// blocked, and of which nothing is held, gets the same answer.
-func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
-	waits, err := l.deps.Record.Use(ctx, offer.To, offer.From)
-	if err != nil {
-		return fmt.Errorf("count steps: %w", err)
-	}
-	share := federation.InboxLimits{EventsPerSender: l.deps.Quotas().FirstContacts.EventsPerSender}
-	return share.CheckFirstContact(waits, false)
 }
 
 // welcomes reports whether an agent takes the message of a step now. Its error is

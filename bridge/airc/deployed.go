@@ -130,7 +130,7 @@ func (c *call) self(named string) (agents.Agent, error) {
 
 // authenticationRequired says a missing token in the words that clients look for.
 func authenticationRequired(err error) error {
-	if p, ok := err.(*wire.Problem); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
+	if p, ok := err.(*wire.ProblemError); ok && p.Code == wire.CodeUnauthorized { //nolint:errorlint // as it came from the token
 		return wire.Refuse(wire.CodeUnauthorized, "Authentication required: "+p.Message)
 	}
 	return err

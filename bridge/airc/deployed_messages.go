@@ -83,7 +83,7 @@ func checkApproved(digest, to, text string) error {
 	if bytes.Equal(approved, kept[:]) {
 		return nil
 	}
-	return &wire.Problem{
+	return &wire.ProblemError{
 		Code: wire.CodeApprovedMismatch, Message: "approved_sha256 does not match the recipient and text: nothing was sent",
 		Approval: &wire.Approval{Reason: "content_differs", Text: text, SHA256: hex.EncodeToString(kept[:])},
 	}

@@ -130,7 +130,7 @@ func (l *Link) introduceUnverified(ctx context.Context, handle string) (federati
 
 // introduction returns the error of a look-up as one of the federation.
 func introduction(of wire.Address, err error) error {
-	p, ok := errors.AsType[*wire.Problem](err)
+	p, ok := errors.AsType[*wire.ProblemError](err)
 	switch {
 	case !ok:
 		return err

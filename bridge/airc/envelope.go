@@ -75,7 +75,7 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 		o.Fail(`v is not "` + envelopeVersion + `"`)
 	case hasSeq:
 		o.Fail("seq is given by the registry")
-	case !isMessageID(e.id):
+	case len(e.id) < 16 || len(e.id) > 128 || strings.Trim(e.id, wire.IDChars) != "": // clients write more than the 22 characters of 128 bits
 		o.Fail("id is not 16 to 128 characters of A-Z a-z 0-9 _ . : -")
 	case e.payload == nil && !o.Has("body"):
 		o.Fail("body or payload is needed")
@@ -92,12 +92,6 @@ func payloadType(payload json.RawMessage) string {
 		return ""
 	}
 	return o.First("type")
-}
-
-// isMessageID holds an id to a size, not to the 22 characters of 128 bits: clients
-// in use write longer ones with a prefix.
-func isMessageID(id string) bool {
-	return len(id) >= 16 && len(id) <= 128 && strings.Trim(id, wire.IDChars) == ""
 }
 
 // outgoing is one message of this registry before it is signed.

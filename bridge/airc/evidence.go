@@ -88,15 +88,15 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	limit := l.deps.Limits.Current().ContextBytes
 	content, err := io.ReadAll(io.LimitReader(c.Body, limit+1))
 	if err != nil {
-		return answer{}, &wire.Problem{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
+		return answer{}, &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
-		return answer{}, &wire.Problem{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
+		return answer{}, &wire.ProblemError{Code: wire.CodePayloadTooLarge, Unreadable: "size", Message: fmt.Sprintf("a context is at most %d bytes", limit)}
 	case errors.Is(err, federation.ErrBlobQuota):
-		return answer{}, &wire.Problem{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
+		return answer{}, &wire.ProblemError{Code: wire.CodeRateLimited, Message: "too much is stored for this agent", RetryAfter: wire.FullRetry}
 	case err != nil:
 		return answer{}, err
 	}

@@ -165,9 +165,12 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		domain = string(d.Home)
 	}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
-	mint, err := readMint(cfg, d)
-	if err != nil {
-		return nil, err
+	var mint string
+	if cfg.MintTokenFile != "" {
+		var err error
+		if mint, err = d.Secrets.Secret(cfg.MintTokenFile); err != nil {
+			return nil, &bridge.KeyError{Key: "mint_token_file", Why: err.Error()}
+		}
 	}
 	l := &Link{
 		mint: mint,
@@ -198,18 +201,6 @@ func (*Link) CheckPeer(name string) error { return peers.CheckPeer(name) }
 // Backlogs implements [bridge.Peered].
 func (l *Link) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	return l.peers.Backlogs(ctx)
-}
-
-// readMint reads the operator's credential, where the configuration names one.
-func readMint(cfg Config, d Deps) (string, error) {
-	if cfg.MintTokenFile == "" {
-		return "", nil
-	}
-	mint, err := d.Secrets.Secret(cfg.MintTokenFile)
-	if err != nil {
-		return "", &bridge.KeyError{Key: "mint_token_file", Why: err.Error()}
-	}
-	return mint, nil
 }
 
 // Domain implements [bridge.Registrar].

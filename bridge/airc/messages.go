@@ -133,7 +133,7 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	}
 	verdict, err := signing.VerifyEnvelope(d.raw, d.signature, d.key.Public)
 	if err != nil {
-		return &wire.Problem{Code: wire.CodeBadRequest, Message: "the message has no canonical form: " + err.Error(), Unreadable: "json"}
+		return &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the message has no canonical form: " + err.Error(), Unreadable: "json"}
 	}
 	if verdict != federation.Valid {
 		return wire.Refuse(wire.CodeInvalidSignature, "the signature does not match the message")
@@ -250,7 +250,11 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
-		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), l.roomFor(s, stepErr), d.received); err != nil {
+		room := l.deps.Quotas().FirstContacts
+		if stepErr == nil && s.Verb != federation.Offer { // a later step always finds room
+			room = federation.InboxLimits{}
+		}
+		if err := l.deps.Record.MayAsk(ctx, d.from, d.recipient.handle, d.source(ctx), room, d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -286,15 +290,6 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		}
 	}
 	return l.post(ctx, p, step)
-}
-
-// roomFor bounds what is held of first contacts for a message with or without a step. A
-// later step than the offer always finds room.
-func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
-	if stepErr == nil && s.Verb != federation.Offer {
-		return federation.InboxLimits{}
-	}
-	return l.deps.Quotas().FirstContacts
 }
 
 // source returns the consent source of the sender of a delivery: see [sourceOf].

@@ -110,7 +110,7 @@ func (l *Link) postRelay(c *call) (answer, error) {
 
 // federationRefusal says a refusal in the words between registries.
 func federationRefusal(err error) error {
-	p, ok := errors.AsType[*wire.Problem](err)
+	p, ok := errors.AsType[*wire.ProblemError](err)
 	if !ok {
 		return err
 	}
@@ -296,7 +296,7 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if !fromOK || !toOK || to.Domain != l.domain {
 		return answer{}, wire.Refuse(wire.CodeBadRequest, "from and to are addresses, and to is of this registry")
 	}
-	if err := l.checkBlocked(c.Context(), wire.Address{Handle: from.Handle, Domain: from.Domain}.String()); err != nil {
+	if err := l.checkBlocked(c.Context(), from.String()); err != nil {
 		return answer{}, err
 	}
 	cfg, err := l.peers.AdmitOrigin(c.Request, from.Domain)
@@ -463,7 +463,14 @@ func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (an
 		return answer{}, err
 	}
 	d.recipient.agent = &agent
-	step, err := l.stepOf(ctx, d)
+	var step *filed
+	s, err := l.readStep(ctx, d)
+	switch {
+	case err == nil:
+		step, err = l.submit(ctx, d, s)
+	case errors.Is(err, errPlain):
+		err = l.charge(ctx, d)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -478,29 +485,4 @@ func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (an
 		return answer{}, err
 	}
 	return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: statusQueued, Handoff: step}}, nil
-}
-
-// stepOf files the step of a message to an agent, nil where the message is none.
-func (l *Link) stepOf(ctx context.Context, d *delivery) (*filed, error) {
-	s, err := l.readStep(ctx, d)
-	switch {
-	case err == nil:
-		return l.submit(ctx, d, s)
-	case errors.Is(err, errPlain):
-		return nil, l.charge(ctx, d)
-	}
-	return nil, err
-}
-
-// relayStep queues what an agent of another registry is told of a step.
-func (l *Link) relayStep(p *agents.Posting, body string, payload any) error {
-	if _, isRemote := wire.SplitAddress(p.Message.To); !isRemote {
-		return nil
-	}
-	text, err := wire.Marshal(payload)
-	if err != nil {
-		return fmt.Errorf("relay step: %w", err)
-	}
-	p.Relay, err = l.peers.Relay(p.Message.To, p.Message, body, text)
-	return err
 }

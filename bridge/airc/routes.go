@@ -72,7 +72,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	}
 	mux.Handle("/", l.serve("/", func(c *call) (answer, error) {
 		if allow := allowed(mux, c.Request); allow != "" {
-			return answer{}, &wire.Problem{Code: wire.CodeMethodNotAllowed, Message: "this path takes " + allow, Allow: allow}
+			return answer{}, &wire.ProblemError{Code: wire.CodeMethodNotAllowed, Message: "this path takes " + allow, Allow: allow}
 		}
 		return answer{}, wire.Refuse(wire.CodeNotFound, "there is nothing here")
 	}))
@@ -165,17 +165,13 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 		_, _ = w.Write(text) // a client that is gone is not worth a line
 		if err == nil && a.after != nil {
 			_ = http.NewResponseController(w).Flush()
-			l.finish(context.WithoutCancel(r.Context()), route, a.after)
+			ctx := context.WithoutCancel(r.Context())
+			if err := a.after(ctx); err != nil {
+				l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not finished", slog.String("network", wire.Network),
+					slog.String("link", wire.Network), slog.String("route", route), slog.Any("err", err))
+			}
 		}
 	})
-}
-
-// finish does what is left to do after an answer.
-func (l *Link) finish(ctx context.Context, route string, after func(context.Context) error) {
-	if err := after(ctx); err != nil {
-		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not finished", slog.String("network", wire.Network),
-			slog.String("link", wire.Network), slog.String("route", route), slog.Any("err", err))
-	}
 }
 
 // text returns the body of an answer as it goes out.
@@ -194,11 +190,11 @@ func (a answer) text() ([]byte, error) {
 func (l *Link) readBody(c *call) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.HTTP.MaxBodyBytes+1))
 	if err != nil {
-		return nil, &wire.Problem{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
+		return nil, &wire.ProblemError{Code: wire.CodeBadRequest, Message: "the body ended too early", Unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
-		return nil, &wire.Problem{
+		return nil, &wire.ProblemError{
 			Code: wire.CodePayloadTooLarge, Unreadable: "size",
 			Message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
 		}
@@ -301,7 +297,7 @@ func (l *Link) note(ctx context.Context, route string, f wire.Failure, err error
 	if f.Code == wire.CodeRateLimited {
 		l.deps.Metrics.Limited.WithLabelValues(wire.Network).Inc()
 	}
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Unreadable != "" {
+	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Unreadable != "" {
 		l.deps.Metrics.BadInput.WithLabelValues(wire.Network, wire.Network, p.Unreadable).Inc()
 	}
 	if _, judged := errors.AsType[judgedError](err); judged {

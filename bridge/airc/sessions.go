@@ -339,7 +339,7 @@ func (l *Link) Authenticate(r *http.Request) (who bridge.Authenticated, ok bool,
 		return who, false, nil //nolint:nilerr // possibly a token of another link
 	}
 	agent, session, err := l.holder(r, c, now)
-	if _, isProblem := errors.AsType[*wire.Problem](err); isProblem {
+	if _, isProblem := errors.AsType[*wire.ProblemError](err); isProblem {
 		return who, false, nil
 	}
 	return bridge.Authenticated{DID: agent.DID, Session: session}, err == nil, err

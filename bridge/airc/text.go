@@ -127,7 +127,7 @@ func (l *Link) text(ctx context.Context, t federation.Text) ([]agents.Posting, e
 		return l.remoteText(ctx, t, author.handle, agent.Handle)
 	}
 	admitted, err := l.admits(ctx, author.handle, agent.Handle)
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Code == wire.CodeConsentBlocked {
+	if p, ok := errors.AsType[*wire.ProblemError](err); ok && p.Code == wire.CodeConsentBlocked {
 		return nil, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	}
 	if err != nil {

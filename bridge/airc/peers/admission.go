@@ -37,16 +37,6 @@ func newUnproven() unproven {
 	}
 }
 
-// charge counts one unsigned relay from an address. Relays vouched for by the operator have a
-// higher limit.
-func (u unproven) charge(cfg Config, vouched bool, from netip.Prefix, now time.Time) error {
-	meter, perMinute := u.relays, unprovenPerMinute
-	if vouched && cfg.Mode != ModeLimit {
-		meter, perMinute = u.vouched, DefaultPerMinute
-	}
-	return take(meter, perMinute, from, now)
-}
-
 // take counts one request of an address and refuses one that is too many.
 func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
 	if !meter.Take(from, now) {
@@ -55,29 +45,35 @@ func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time
 	return nil
 }
 
-// vouched reports whether the operator trusts an unsigned relay: it must come from the registry's
-// networks or with its certificate. Mutual TLS was checked before.
-//
-// spec: airc-shapes "Sessions and proofs"
-func (ps *Registries) vouched(r *http.Request, p Config) bool {
-	proved := len(p.Networks) > 0 || p.ClientCA != "" || ps.deps.CAFile != ""
-	return p.Unsigned == ModeAllow && p.Mode != ModeHold && proved && p.within(r) && (p.ClientCA == "" || ps.certified(r, p.ClientCA, p.Domain))
-}
-
 // AdmitOrigin refuses a registry that messages are not exchanged with, and a caller that
 // does not show the certificate of the registry that it names.
+//
+// spec: airc-v0.1.1 §11.4
 func (ps *Registries) AdmitOrigin(r *http.Request, origin string) (Config, error) {
 	cfg, federated := ps.Exchanges(origin)
 	if !federated {
 		return cfg, ErrBlocked()
 	}
-	return cfg, ps.checkCertified(r, origin)
+	if authorities := ps.deps.CAFile; authorities != "" && !ps.certified(r, authorities, origin) {
+		return cfg, wire.Refuse(wire.CodeFederationBlocked, "a registry must present a client certificate for its domain here, which "+origin+" did not")
+	}
+	return cfg, nil
 }
 
-// AdmitUnsigned counts an unsigned relay, and reports whether the operator trusts it.
+// AdmitUnsigned counts an unsigned relay in the rate of its address, and reports whether the operator
+// trusts it: it must come from the registry's networks or with its certificate. A trusted one has a
+// higher limit. AdmitOrigin checked mutual TLS before.
+//
+// spec: airc-shapes "Sessions and proofs"
 func (ps *Registries) AdmitUnsigned(r *http.Request, cfg Config, now time.Time) (vouched bool, err error) {
-	vouched = ps.vouched(r, cfg)
-	if err := ps.unproven.charge(cfg, vouched, credential.AddressOf(r), now); err != nil {
+	proved := len(cfg.Networks) > 0 || cfg.ClientCA != "" || ps.deps.CAFile != ""
+	vouched = cfg.Unsigned == ModeAllow && cfg.Mode != ModeHold && proved && cfg.within(r) &&
+		(cfg.ClientCA == "" || ps.certified(r, cfg.ClientCA, cfg.Domain))
+	meter, perMinute := ps.unproven.relays, unprovenPerMinute
+	if vouched && cfg.Mode != ModeLimit {
+		meter, perMinute = ps.unproven.vouched, DefaultPerMinute
+	}
+	if err := take(meter, perMinute, credential.AddressOf(r), now); err != nil {
 		return vouched, err
 	}
 	if ps.deps.CAFile != "" && !vouched { // a certificate does not replace a signature
@@ -166,17 +162,6 @@ func errPeerSignature() error {
 // listener and the HTTP client of the gateway check the certificates.
 type MTLSConfig struct {
 	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
-}
-
-// checkCertified rejects a request from a registry unless its client presented a valid certificate
-// for the registry's domain.
-//
-// spec: airc-v0.1.1 §11.4
-func (ps *Registries) checkCertified(r *http.Request, domain string) error {
-	if ps.deps.CAFile == "" || ps.certified(r, ps.deps.CAFile, domain) {
-		return nil
-	}
-	return wire.Refuse(wire.CodeFederationBlocked, "a registry must present a client certificate for its domain here, which "+domain+" did not")
 }
 
 // certified reports whether a client presented a certificate for a domain, issued by one of the

@@ -151,7 +151,7 @@ func (ps *Registries) Presence(ctx context.Context, registry, handle string, now
 
 // unreachable says in the words between registries that another one cannot be asked.
 func unreachable(err error) error {
-	if _, refused := errors.AsType[*wire.Problem](err); refused {
+	if _, refused := errors.AsType[*wire.ProblemError](err); refused {
 		return err
 	}
 	return wire.Refuse(wire.CodeFederationUnavailable, "that registry cannot be asked now")
@@ -327,14 +327,6 @@ func (ps *Registries) noteUnusable(ctx context.Context, domain string, err error
 	ps.deps.Metrics.BadInput.WithLabelValues(wire.Network, wire.Network, reason).Inc()
 	ps.deps.Log.LogAttrs(ctx, slog.LevelInfo, "answer of a registry not used", slog.String("network", wire.Network), slog.String("link", wire.Network),
 		slog.String("peer", domain), slog.String("reason", reason), slog.Any("err", err))
-}
-
-// readDocument reads JSON of another registry that everybody reads alike.
-func readDocument(text []byte, into any) error {
-	if err := federation.ExactJSON(text); err != nil {
-		return err
-	}
-	return federation.DecodeJSON(text, into)
 }
 
 // push sends JSON to another registry. Its errors are as for [identity.Client.Post]. The caller

@@ -345,7 +345,7 @@ func (ps *Registries) describe(ctx context.Context, p *Peer) error {
 		return &federation.UnavailableError{What: "registry " + p.Domain, Err: err}
 	}
 	var doc wellKnown
-	if err := readDocument(text, &doc); err != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
+	if federation.ExactJSON(text) != nil || federation.DecodeJSON(text, &doc) != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
 		return useless(p.Domain, unusableJSON, "its well-known document is none")
 	}
 	if text := cmp.Or(p.PublicKey, doc.PublicKey); text != "" {
@@ -449,8 +449,8 @@ func (p Peer) signed(message []byte, signature string) bool {
 	return err == nil && verdict == federation.Valid
 }
 
-// signForPeers returns a message with the signature of this registry.
-func (ps *Registries) signForPeers(ctx context.Context, message any) ([]byte, error) {
+// sign returns a message with the signature of this registry.
+func (ps *Registries) sign(ctx context.Context, message map[string]json.RawMessage) ([]byte, error) {
 	text, err := json.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
@@ -459,12 +459,8 @@ func (ps *Registries) signForPeers(ctx context.Context, message any) ([]byte, er
 	if err != nil {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}
-	var all map[string]json.RawMessage
-	if err := federation.DecodeJSON(text, &all); err != nil {
-		return nil, fmt.Errorf("write for other registries: %w", err)
-	}
-	all[SignatureMember] = wire.JSONString(signature)
-	if text, err = json.Marshal(all); err != nil {
+	message[SignatureMember] = wire.JSONString(signature)
+	if text, err = json.Marshal(message); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
 	return text, nil

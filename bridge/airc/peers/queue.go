@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -23,7 +22,6 @@ type consentDocument struct {
 	From      string `json:"from"`
 	To        string `json:"to"`
 	ToAddress string `json:"to_address"`
-	Timestamp string `json:"timestamp,omitempty"`
 }
 
 // ShareDecision queues for the registry of a handle what an agent here decided about it:
@@ -54,25 +52,6 @@ func (ps *Registries) ShareDecision(ctx context.Context, action string, edge age
 	return nil
 }
 
-// dressDecision returns a decision as it is sent now.
-func (ps *Registries) dressDecision(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
-	var doc consentDocument
-	if err := federation.DecodeJSON(row.Document, &doc); err != nil {
-		return nil, errUnreadableRow
-	}
-	doc.Timestamp = wire.ISOTime(now)
-	return ps.signForPeers(ctx, doc)
-}
-
-// readDecided tells what a registry made of a decision: any yes is one, and a registry
-// that has no place for decisions is told no more of this one.
-func readDecided(reply identity.Answer, dialect string) fate {
-	if reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
-		return fate{delivered: true}
-	}
-	return readReply(reply, dialect)
-}
-
 // relayDocument is a message for another registry, but for what each attempt adds. One
 // document is for registries of all dialects: the deployed ones read the first members
 // and pass over the rest.
@@ -88,9 +67,6 @@ type relayDocument struct {
 	ToAddress   string          `json:"to_address"`
 	Key         string          `json:"idempotency_key"` // the same for each attempt
 	Envelope    json.RawMessage `json:"envelope"`        // as its agent signed it
-
-	MessageID string `json:"message_id,omitempty"`
-	Timestamp string `json:"timestamp,omitempty"`
 }
 
 // Relay returns what is queued for the registry of a recipient.
@@ -197,27 +173,28 @@ func (ps *Registries) deliver(ctx context.Context, p Peer, row federation.PeerDe
 	return ps.postpone(ctx, row, became, unsure, now), false, became.away
 }
 
-// errUnreadableRow is returned for what is queued and cannot be read.
-var errUnreadableRow = errors.New("its document cannot be read")
-
 // attempt sends a message or a decision once, under an id.
 func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDelivery, id string) fate {
-	now := time.Now()
-	path, dress, read := p.paths.relay, ps.dressMessage(id), readReply
-	if row.Kind == federation.DecisionDelivery {
-		if p.key == nil {
-			return fate{delivered: true} // one that signs nothing has no place for it
-		}
-		path, dress, read = federatedConsentPath, ps.dressDecision, readDecided
+	now, isDecision := time.Now(), row.Kind == federation.DecisionDelivery
+	if isDecision && p.key == nil {
+		return fate{delivered: true} // one that signs nothing has no place for it
+	}
+	path := p.paths.relay
+	if isDecision {
+		path = federatedConsentPath
 	}
 	address, err := p.at(path, nil)
 	if err != nil {
 		return fate{reason: err.Error()}
 	}
-	body, err := dress(ctx, row, now)
-	if errors.Is(err, errUnreadableRow) {
-		return fate{dead: true, reason: err.Error()}
+	var document map[string]json.RawMessage
+	if federation.DecodeJSON(row.Document, &document) != nil || document == nil {
+		return fate{dead: true, reason: "its document cannot be read"}
 	}
+	if document["timestamp"] = wire.JSONString(wire.ISOTime(now)); !isDecision {
+		document["message_id"] = wire.JSONString(id)
+	}
+	body, err := ps.sign(ctx, document)
 	if err != nil {
 		return fate{reason: err.Error()}
 	}
@@ -228,19 +205,10 @@ func (ps *Registries) attempt(ctx context.Context, p Peer, row federation.PeerDe
 	if err != nil {
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
-	return read(reply, p.dialect)
-}
-
-// dressMessage returns what makes of a row the message that is sent now, under an id.
-func (ps *Registries) dressMessage(id string) func(context.Context, federation.PeerDelivery, time.Time) ([]byte, error) {
-	return func(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
-		var doc relayDocument
-		if err := federation.DecodeJSON(row.Document, &doc); err != nil {
-			return nil, errUnreadableRow
-		}
-		doc.MessageID, doc.Timestamp = id, wire.ISOTime(now)
-		return ps.signForPeers(ctx, doc)
+	if isDecision && reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
+		return fate{delivered: true} // whatever it says
 	}
+	return readReply(reply, p.dialect)
 }
 
 // postpone notes when a message is tried next.

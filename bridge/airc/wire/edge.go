@@ -81,9 +81,9 @@ const retryAfter = 5 * time.Second
 // again.
 const FullRetry = time.Minute
 
-// Problem is a no of this registry itself; steps are refused with a
+// ProblemError is a no of this registry itself; steps are refused with a
 // [federation.RefusalError].
-type Problem struct {
+type ProblemError struct {
 	Code    Code
 	Message string
 	// unreadable is the reason, for the counter, of a body that could not be read.
@@ -105,10 +105,10 @@ type Approval struct {
 }
 
 // Error implements error.
-func (p *Problem) Error() string { return string(p.Code) + ": " + p.Message }
+func (p *ProblemError) Error() string { return string(p.Code) + ": " + p.Message }
 
 // Refuse returns a no with a sentence for the sender.
-func Refuse(c Code, message string) error { return &Problem{Code: c, Message: message} }
+func Refuse(c Code, message string) error { return &ProblemError{Code: c, Message: message} }
 
 // Failure is an answer that is no 2xx.
 type Failure struct {
@@ -161,7 +161,7 @@ func Render(err error) Failure {
 }
 
 func classify(err error) Failure {
-	if p, ok := errors.AsType[*Problem](err); ok {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return Failure{Code: p.Code, Message: p.Message, Status: status(p.Code), allow: p.Allow, retryAfter: p.RetryAfter, Approval: p.Approval}
 	}
 	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -285,6 +285,7 @@ func status(c Code) int {
 	return http.StatusInternalServerError
 }
 
+// TooMany refuses what comes too often, for a time.
 func TooMany(wait time.Duration) error {
-	return &Problem{Code: CodeRateLimited, Message: "too many requests; wait a little", RetryAfter: wait}
+	return &ProblemError{Code: CodeRateLimited, Message: "too many requests; wait a little", RetryAfter: wait}
 }

@@ -117,9 +117,11 @@ func slug(name string) string {
 // or the first characters of its hash. Both are empty for a handle that can only
 // be an agent's.
 func ParseHandle(handle string) (did federation.DID, hash string) {
-	prefix, rest, ok := cutLast(handle)
-	switch {
-	case !ok:
+	i := strings.LastIndexByte(handle, '_')
+	if i < 0 {
+		return "", ""
+	}
+	switch prefix, rest := handle[:i], handle[i+1:]; {
 	case prefix == "plc" && isPLC(rest):
 		return federation.DID("did:plc:" + rest), ""
 	case isBase32(rest) && len(rest) == aliasHashChars,
@@ -129,18 +131,11 @@ func ParseHandle(handle string) (did federation.DID, hash string) {
 	return "", ""
 }
 
-func cutLast(handle string) (before, after string, ok bool) {
-	i := strings.LastIndexByte(handle, '_')
-	if i < 0 {
-		return "", "", false
-	}
-	return handle[:i], handle[i+1:], true
-}
-
 func isPLC(id string) bool { return len(id) == plcIDChars && isBase32(id) }
 
 func isBase32(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == "" }
 
+// WellFormed reports whether a text has the form of a handle.
 func WellFormed(handle string) bool {
 	return len(handle) >= 3 && len(handle) <= 32 && strings.Trim(handle, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
@@ -173,7 +168,8 @@ const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
 // it or not, or PEM.
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	malformed := Refuse(CodeBadRequest, "the public key is no Ed25519 key that can be read")
-	raw, err := decodeAnyBase64(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"))
+	encoded := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"), "=")
+	raw, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(encoded))
 	if block, _ := pem.Decode([]byte(text)); block != nil {
 		raw, err = block.Bytes, nil
 	}
@@ -214,12 +210,6 @@ func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
 		return nil, Refuse(codeInvalidPublicKey, "the public key is not the canonical encoding of a point of Ed25519")
 	}
 	return key, nil
-}
-
-// decodeAnyBase64 reads base64 of either alphabet, padded or not.
-func decodeAnyBase64(text string) ([]byte, error) {
-	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
-	return base64.RawStdEncoding.DecodeString(text)
 }
 
 // KeyText writes a key as well-known documents do.

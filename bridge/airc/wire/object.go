@@ -58,6 +58,7 @@ func (o *Object) Time(name string) time.Time {
 // MaxTextChars bounds the text of a message: the most that deployed registries take.
 const MaxTextChars = 4000
 
+// OrNull returns a JSON text, null for none.
 func OrNull(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 {
 		return json.RawMessage("null")
@@ -123,7 +124,7 @@ type Object struct {
 // ParseObject reads a body strictly: one object, no member twice.
 func ParseObject(text []byte) (*Object, error) {
 	unreadable := func(why string) error {
-		return &Problem{Code: CodeBadRequest, Message: why, Unreadable: "json"}
+		return &ProblemError{Code: CodeBadRequest, Message: why, Unreadable: "json"}
 	}
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, unreadable("the body is not acceptable JSON: " + err.Error())
@@ -162,6 +163,7 @@ func (o *Object) Nested(name string) json.RawMessage {
 	return o.Members[name]
 }
 
+// Fail keeps the first reason why an object is refused.
 func (o *Object) Fail(why string) {
 	if o.Err == nil {
 		o.Err = Refuse(CodeBadRequest, why)
