@@ -151,7 +151,8 @@ func textItem(t federation.Text) (item, error) {
 // readText returns the private text of an item, and whether the item is text.
 func (d Deps) readText(c carried) (t federation.Text, isText bool, err error) {
 	var text textDocument
-	if !strings.Contains(c.Document, textVerb) || parse([]byte(c.Document), &text) != nil || text.Verb != textVerb {
+	isText = strings.Contains(c.Document, textVerb) && parse([]byte(c.Document), &text) == nil && text.Verb == textVerb
+	if !isText {
 		return t, false, nil
 	}
 	t, err = d.ReadText(text.Message, c.Signature)
