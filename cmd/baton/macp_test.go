@@ -227,7 +227,8 @@ func backToMACP(t *testing.T, r *macpHouse, eliza *bridgetest.MACPClient, schola
 	}
 }
 
-// A gateway is killed after the answer to each message of a session, and goes on.
+// A gateway is killed after the answer to each message of a session, and goes on. It is not killed
+// between the last offer and its context, for which an offer waits a second.
 func TestAKilledRuntimeLosesNothingThatItAccepted(t *testing.T) {
 	t.Parallel()
 	r := newMACPHouse(t)
@@ -257,6 +258,9 @@ func TestAKilledRuntimeLosesNothingThatItAccepted(t *testing.T) {
 		c := r.participant(t, as)
 		say(t, c, session, m.kind, fmt.Sprintf("m%d", i), m.payload)
 		sent = append(sent, m.kind)
+		if i == len(messages)-2 {
+			continue
+		}
 		r.kill(t)
 		r.start(t)
 		r.ready(t)
