@@ -10,7 +10,8 @@ import (
 
 // The interfaces of this file are what a [Link] may be able to do beside the methods of Link.
 // A caller asks a link for an ability, and never for its type or its network. All methods may
-// be called while Run runs.
+// be called while Run runs. The abilities for private text are in messages.go, and those for the
+// status of a link in status.go.
 
 // Mounted is a [Link] that the public HTTP listener serves. Its routes are registered once: a
 // reload of the configuration neither adds nor removes such a link.

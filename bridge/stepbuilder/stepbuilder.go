@@ -1,6 +1,6 @@
-// Package stepbuilder builds steps for callers over HTTP: signed by the caller, or signed
-// by the gateway for it. The operator API and the API for agents share its rules. The home
-// decides whether a step is filed.
+// Package stepbuilder builds steps for networks whose messages are no steps yet: signed by the
+// sender, or signed by the gateway for it. The operator API and the networks of agents, MACP and
+// files share its rules. The home decides whether a step is filed.
 //
 // A [Builder] has no state and may be used concurrently.
 package stepbuilder
@@ -22,9 +22,12 @@ import (
 	"baton/translate/dialect"
 )
 
-// Builder writes the steps that come in on one network. Each member is needed.
+// Builder writes the steps that come in on one network. Members are required unless
+// their comments say otherwise.
 type Builder struct {
-	Network string // the label of that network, and the link that its steps come from
+	// Network is the label of that network. The steps are noted as from a link of this name: the
+	// caller sets Arrival.Link and Arrival.Name for any other link.
+	Network string
 	// ReadsInbox says that the callers read their inbox, see [federation.Arrival].
 	ReadsInbox bool
 	Home       federation.HomeID
@@ -35,9 +38,10 @@ type Builder struct {
 	Evidence  bridge.Evidence
 	Bindings  bridge.Bindings
 	PublicURL string
-	// Placers returns the links of this moment on which offers can be written.
+	// Placers returns the current links on which offers can be written. It is needed only for offers
+	// that name a channel.
 	Placers func() []bridge.Placer
-	// Seen reports whether the gateway knows a DID. It is needed by [Builder.Warnings] only.
+	// Seen reports whether the gateway knows a DID. It is needed only by [Builder.Warnings].
 	Seen func(ctx context.Context, did federation.DID) (bool, error)
 }
 

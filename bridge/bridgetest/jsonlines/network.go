@@ -1,5 +1,6 @@
 // Package jsonlines is the example network of CONTRIBUTING.md: offers come in and steps go out
-// as lines of JSON over TCP. Tests run it; the program does not have it.
+// as lines of JSON over TCP. Tests run it; the program does not have it. Its offers are plain, and
+// so it signs them itself. A network with more takes [baton/bridge/stepbuilder].
 //
 // The peer is a program that the operator trusts with the names on its side: an operator binds
 // each name to a DID, with vouch. The peer writes offers, and gets one answer to each:
