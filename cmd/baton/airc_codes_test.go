@@ -32,18 +32,18 @@ func decodeOutcome(t *testing.T, response *http.Response) outcome {
 	return got
 }
 
-// registry is a gateway without a network, and three agents: rita and sam know each
+// threeAgents is a gateway without a network, and three agents: rita and sam know each
 // other, zoe blocked rita.
-type registry struct {
+type threeAgents struct {
 	*world
 	rita, sam, zoe *mailbox
 }
 
-func newRegistry(t *testing.T, tables ...string) *registry {
+func newThreeAgents(t *testing.T, tables ...string) *threeAgents {
 	t.Helper()
 	h := newHouse(t, tables...)
 	h.start(t)
-	r := &registry{world: &world{house: h}}
+	r := &threeAgents{world: &world{house: h}}
 	r.rita, r.sam, r.zoe = r.hire(t, "rita_1"), r.hire(t, "sam_2"), r.hire(t, "zoe_3")
 	for _, edge := range []struct {
 		agent          *mailbox
@@ -59,7 +59,7 @@ func newRegistry(t *testing.T, tables ...string) *registry {
 
 // envelope returns a message of rita to sam, signed, of which some members are
 // others; nil takes a member away.
-func (r *registry) envelope(t *testing.T, changes map[string]any) []byte {
+func (r *threeAgents) envelope(t *testing.T, changes map[string]any) []byte {
 	t.Helper()
 	envelope := r.rita.Envelope("sam_2", "hello", nil)
 	for name, value := range changes {
@@ -74,7 +74,7 @@ func (r *registry) envelope(t *testing.T, changes map[string]any) []byte {
 // spec: airc-v0.1.1 §11.5
 func TestEachCodeOfTheSpecificationHasItsStatus(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, "[limits]\nregistrations_per_hour = 5\ninbox_events = 2\n")
+	r := newThreeAgents(t, "[limits]\nregistrations_per_hour = 5\ninbox_events = 2\n")
 	nobody := &mailbox{Agent: bridgetest.NewAgent(r.url(), "nobody_4", newPerson(t).key.Seed())}
 	stale := &mailbox{Agent: bridgetest.NewAgent(r.url(), "rita_1", r.rita.Key.Seed())}
 	stale.Token = r.forge(t, r.rita.Token, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})
@@ -138,7 +138,7 @@ func encode(t *testing.T, value any) []byte {
 }
 
 // challenge asks for a challenge.
-func (r *registry) challenge(t *testing.T, handle string) string {
+func (r *threeAgents) challenge(t *testing.T, handle string) string {
 	t.Helper()
 	nobody := bridgetest.NewAgent(r.url(), handle, newPerson(t).key.Seed())
 	status, answer, err := nobody.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
@@ -151,7 +151,7 @@ func (r *registry) challenge(t *testing.T, handle string) string {
 
 // registration returns the registration of an agent with the answer that the key of
 // another gives to a challenge.
-func (r *registry) registration(t *testing.T, agent *mailbox, challenge string, signer *bridgetest.Agent) []byte {
+func (r *threeAgents) registration(t *testing.T, agent *mailbox, challenge string, signer *bridgetest.Agent) []byte {
 	t.Helper()
 	body := agent.Registration(challenge)
 	body["challengeSignature"] = signer.Registration(challenge)["challengeSignature"]
@@ -159,7 +159,7 @@ func (r *registry) registration(t *testing.T, agent *mailbox, challenge string, 
 }
 
 // registerUntilRefused registers agents until one is too many from one address.
-func (r *registry) registerUntilRefused(t *testing.T) {
+func (r *threeAgents) registerUntilRefused(t *testing.T) {
 	t.Helper()
 	const enough = 6
 	for i := range enough {
@@ -178,7 +178,7 @@ func (r *registry) registerUntilRefused(t *testing.T) {
 }
 
 // fill writes to one agent until its quota is used up.
-func (r *registry) fill(t *testing.T) {
+func (r *threeAgents) fill(t *testing.T) {
 	t.Helper()
 	for range 5 {
 		got, header := exchangeHTTP(t, r.rita, http.MethodPost, "/messages", r.envelope(t, nil))
@@ -199,7 +199,7 @@ func (r *registry) fill(t *testing.T) {
 
 func TestWhatIsNotThereIsAnsweredInJSONToo(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t)
+	r := newThreeAgents(t)
 	for _, tt := range []struct {
 		method, path string
 		want         outcome

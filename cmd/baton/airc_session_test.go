@@ -56,7 +56,7 @@ func refresh(t *testing.T, url, token string) (grant, outcome) {
 }
 
 // enlist registers an agent and returns its refresh token too.
-func (r *registry) enlist(t *testing.T, handle string) (*mailbox, string) {
+func (r *threeAgents) enlist(t *testing.T, handle string) (*mailbox, string) {
 	t.Helper()
 	agent := &mailbox{Agent: bridgetest.NewAgent(r.url(), handle, newPerson(t).key.Seed())}
 	status, answer, err := agent.Call(t.Context(), http.MethodPost, "/register", agent.Registration(r.challenge(t, handle)))
@@ -84,7 +84,7 @@ func good(t *testing.T, agent *mailbox, token string) bool {
 
 func TestARefreshTokenIsGoodOnceAndItsReuseEndsTheFamily(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t)
+	r := newThreeAgents(t)
 	agent, first := r.enlist(t, "tess_9")
 	if good(t, agent, first) {
 		t.Error("a refresh token opens the inbox")
@@ -115,7 +115,7 @@ func TestARefreshTokenIsGoodOnceAndItsReuseEndsTheFamily(t *testing.T) {
 
 func TestTokensExpire(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t)
+	r := newThreeAgents(t)
 	agent, token := r.enlist(t, "tess_9")
 	past := map[string]any{"exp": time.Now().Add(-time.Second).Unix()}
 	if good(t, agent, r.forge(t, agent.Token, past)) {
@@ -131,7 +131,7 @@ func TestTokensExpire(t *testing.T) {
 
 func TestAThreadIsReadInOrderAndItsMessagesAckedAndDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t)
+	r := newThreeAgents(t)
 	var ids []string
 	for i, turn := range []struct{ from, to *mailbox }{{r.rita, r.sam}, {r.sam, r.rita}, {r.rita, r.sam}} {
 		envelope := turn.from.Envelope(turn.to.Handle, fmt.Sprint("line ", i+1), nil)
@@ -186,7 +186,7 @@ func TestAThreadIsReadInOrderAndItsMessagesAckedAndDeleted(t *testing.T) {
 
 func TestAnInboxIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, "[rest]\nmax_wait = \"2s\"\n")
+	r := newThreeAgents(t, "[rest]\nmax_wait = \"2s\"\n")
 	_, cursor := inbox(t, r.sam.Agent, "")
 	if took, messages := r.waits(t, r.sam, cursor, "30"); len(messages) > 0 || took < 1900*time.Millisecond || took > 3*time.Second {
 		t.Errorf("an empty inbox is answered with %d messages after %s, want none after 2 s", len(messages), took)
@@ -212,7 +212,7 @@ func TestAnInboxIsWaitedFor(t *testing.T) {
 }
 
 // waits asks for an inbox and waits for something to come.
-func (r *registry) waits(t *testing.T, agent *mailbox, cursor, seconds string) (time.Duration, []json.RawMessage) {
+func (r *threeAgents) waits(t *testing.T, agent *mailbox, cursor, seconds string) (time.Duration, []json.RawMessage) {
 	t.Helper()
 	start := time.Now()
 	status, body, err := agent.Do(t.Context(), http.MethodGet, "/messages/inbox?wait="+seconds+"&cursor="+cursor, nil)
