@@ -114,7 +114,7 @@ func newBase(name string, agents map[string]federation.DID, named []string, deps
 		name: name, agents: agents, deps: deps, ports: p, calls: make(chan call),
 		log: p.Log.With(slog.String("network", network), slog.String("link", name)),
 		steps: stepbuilder.Builder{
-			Network: network, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
+			Network: network, Link: name, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
 			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
 		},
 	}

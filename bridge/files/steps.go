@@ -22,16 +22,15 @@ import (
 func (b *base) submit(ctx context.Context, d stepbuilder.Draft, view federation.View, name string) error {
 	now := time.Now()
 	d.Proved = true // the directory, or the token of the hub, is the proof
+	if b.nativeOf(d.From) != "" {
+		d.Name = name
+	}
 	ev, losses, err := b.steps.Vouch(ctx, d, view, now)
 	if err != nil {
 		return asRefusal(d, err)
 	}
 	for _, loss := range losses {
 		b.reportLoss(ctx, ev.Handoff, loss)
-	}
-	ev.Arrival.Link = b.name
-	if b.nativeOf(ev.Actor()) != "" {
-		ev.Arrival.Name = name
 	}
 	_, err = b.ports.Gateway.Submit(ctx, ev)
 	return asNotNow(b.name, err)

@@ -116,7 +116,6 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 	if err != nil {
 		return err
 	}
-	ev.Arrival.Link = t.link
 	_, err = t.ports.Gateway.Submit(ctx, ev)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Waits {
 		return nil
@@ -127,7 +126,7 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 // builder returns the builder of the steps of participants.
 func (t steps) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
+		Network: network, Link: t.link, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
 		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
 	}
 }

@@ -48,7 +48,7 @@ func (s Builder) Attest(
 			return federation.Event{}, err
 		}
 	}
-	ev.Arrival, err = s.arrival(ctx, ev, now)
+	ev.Arrival, err = s.arrival(ctx, ev, "", now)
 	return ev, err
 }
 

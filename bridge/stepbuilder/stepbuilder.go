@@ -6,6 +6,7 @@
 package stepbuilder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,9 +26,8 @@ import (
 // Builder writes the steps that come in on one network. Members are required unless
 // their comments say otherwise.
 type Builder struct {
-	// Network is the label of that network. The steps are noted as from a link of this name: the
-	// caller sets Arrival.Link and Arrival.Name for any other link.
-	Network string
+	Network string // the label of that network in metrics
+	Link    string // the name of the link; "" for the name of the network
 	// ReadsInbox says that the callers read their inbox, see [federation.Arrival].
 	ReadsInbox bool
 	Home       federation.HomeID
@@ -71,6 +71,7 @@ func (s Builder) Warnings(ctx context.Context, ev federation.Event) ([]Warning, 
 type Draft struct {
 	ID   federation.EventID // zero for one that is to be minted
 	From federation.DID     // whose step it is
+	Name string             // of that DID on the link; "" for a name of the gateway
 	Verb federation.Verb
 	// Proved says that the caller has proved to be From. Otherwise the gateway vouches
 	// only for its own agents and for DIDs that an operator bound with vouch.
@@ -135,7 +136,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		}
 		ev.Evidence = &evidence
 	}
-	if ev.Arrival, err = s.arrival(ctx, ev, now); err != nil {
+	if ev.Arrival, err = s.arrival(ctx, ev, d.Name, now); err != nil {
 		return federation.Event{}, nil, err
 	}
 	ev, losses, err := signing.Vouch(ctx, key, ev, dialect.Write, s.Evidence.Refer)
@@ -217,14 +218,18 @@ func (s Builder) Pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// arrival returns what is noted of where a step came in. Whose it is gets a name
-// here, so that others can write back, unless they have one on a network.
-func (s Builder) arrival(ctx context.Context, ev federation.Event, now time.Time) (federation.Arrival, error) {
+// arrival returns what is noted of where a step came in. Its author has the given name there. If
+// that is "", the author gets a name of the gateway, so that others can write back, unless it has
+// a name on another link.
+func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
-	at.Network, at.Link, at.ReadsInbox, at.Received = s.Network, s.Network, s.ReadsInbox, now
+	at.Network, at.Link, at.Name, at.ReadsInbox, at.Received = s.Network, cmp.Or(s.Link, s.Network), name, s.ReadsInbox, now
+	if name != "" {
+		return at, nil
+	}
 	b, err := s.Record.Binding(ctx, ev.Actor())
 	switch {
-	case err == nil && b.Link != s.Network:
+	case err == nil && b.Link != at.Link:
 		return at, nil
 	case err != nil && !errors.Is(err, federation.ErrNotFound):
 		return at, fmt.Errorf("look up %s: %w", ev.Actor(), err)
