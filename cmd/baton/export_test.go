@@ -29,13 +29,13 @@ func Run(errs io.Writer) {
 
 // ServeWith serves the gateway of a configuration with one more network, until ctx ends. It
 // writes its log to a file.
-func ServeWith(ctx context.Context, path string, log io.Writer, more bridge.Network) error {
+func ServeWith(ctx context.Context, path string, log io.Writer, more func(server.Wiring) bridge.Network) error {
 	file, err := configs.Load(path)
 	if err != nil {
 		return err
 	}
 	gateway, err := server.Open(ctx, file, server.Options{
-		Networks: func(w server.Wiring) []bridge.Network { return append(networks(w), more) },
+		Networks: func(w server.Wiring) []bridge.Network { return append(networks(w), more(w)) },
 		Log:      slog.New(slog.NewJSONHandler(log, nil)),
 	})
 	if err != nil {

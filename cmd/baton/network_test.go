@@ -16,7 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge"
 	"baton/bridge/bridgetest/jsonlines"
+	"baton/bridge/server"
 	main "baton/cmd/baton"
 	"baton/federation"
 )
@@ -78,6 +80,8 @@ func (p *jsonPeer) read(t *testing.T) jsonLine {
 	return got
 }
 
+func exampleNetwork(w server.Wiring) bridge.Network { return jsonlines.Network(w.Participants.Record) }
+
 // serveWith serves a gateway with the example network until the test ends.
 func serveWith(t *testing.T, h *house) {
 	t.Helper()
@@ -87,7 +91,7 @@ func serveWith(t *testing.T, h *house) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- main.ServeWith(ctx, h.config, log, jsonlines.Network()) }()
+	go func() { ended <- main.ServeWith(ctx, h.config, log, exampleNetwork) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := errors.Join(<-ended, log.Close()); err != nil {
@@ -125,7 +129,7 @@ vouch = true
 	scholar := logIn(t, h.url())
 
 	id := newID(t)
-	peer.write(t, fmt.Sprintf(`{"id":%q,"from":"eliza","to":%q,"title":"review it"}`, id, scholar.did))
+	peer.write(t, fmt.Sprintf(`{"id":%q,"verb":"offer","from":"eliza","to":%q,"title":"review it"}`, id, scholar.did))
 	if diff := cmp.Diff(jsonLine{"id": id, "filed": true}, peer.read(t)); diff != "" {
 		t.Fatalf("the answer to an offer (-want +got):\n%s", diff)
 	}
@@ -154,6 +158,31 @@ vouch = true
 	await(t, "the delivery to end", func() bool {
 		return h.counters(t)[`baton_outcomes_total{network="jsonlines",outcome="delivered"}`] == 1
 	})
+
+	for i, line := range []string{
+		fmt.Sprintf(`{"id":%q,"verb":"accept","from":"eliza","handoff":%q}`, newID(t), back),
+		fmt.Sprintf(`{"id":%q,"verb":"complete","from":"eliza","handoff":%q,"note":"done"}`, newID(t), back),
+	} {
+		for range 2 { // the same line again is the same step
+			peer.write(t, line)
+			if got := peer.read(t); got["filed"] != true {
+				t.Fatalf("the answer to %s is %v", line, got)
+			}
+		}
+		waiting := scholar.reads(t, "")
+		step := waiting[len(waiting)-1].Step
+		if len(waiting) != 2+i || step.HandoffID != back || step.For != eliza || step.Verb != []string{"accept", "complete"}[i] {
+			t.Errorf("after %s the inbox has %+v", line, waiting)
+		}
+	}
+	var shown struct{ State string }
+	if scholar.must(t, http.StatusOK, http.MethodGet, "handoffs/"+back, nil, &shown); shown.State != "completed" {
+		t.Errorf("the handoff is %s", shown.State)
+	}
+	peer.write(t, fmt.Sprintf(`{"id":%q,"verb":"accept","from":"eliza","handoff":%q}`, back, newID(t)))
+	if diff := cmp.Diff(jsonLine{"id": back, "refused": "unknown-handoff"}, peer.read(t)); diff != "" {
+		t.Errorf("the answer to a step of no handoff (-want +got):\n%s", diff)
+	}
 }
 
 func TestANetworkOfTheGuideTellsWhyAnOfferIsRefused(t *testing.T) {

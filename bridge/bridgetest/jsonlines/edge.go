@@ -3,10 +3,11 @@ package jsonlines
 import (
 	"errors"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
-// answer returns what the peer is told about an offer. The peer offers again after an answer
+// answer returns what the peer is told about a step. The peer sends the step again after an answer
 // with retry. It reads no text of an error: errors of the gateway itself are in its log.
 func answer(id string, err error) message {
 	if err == nil {
@@ -20,6 +21,9 @@ func answer(id string, err error) message {
 	}
 	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return message{ID: id, Retry: true}
+	}
+	if usage, ok := errors.AsType[*bridge.ProblemError](err); ok { // of the builder
+		return message{ID: id, Refused: usage.Code}
 	}
 	if errors.Is(err, errLine) {
 		return message{ID: id, Refused: "unreadable"}

@@ -13,6 +13,7 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/bridgetest/jsonlines"
 	"baton/federation"
+	"baton/federation/store/registry"
 )
 
 // table is a table that has been read.
@@ -26,14 +27,14 @@ func (t table) Decode(into any) {
 }
 
 func TestTheReferenceHasEveryKey(t *testing.T) {
-	diff, err := bridgetest.ReferenceDiff(jsonlines.Network(), &jsonlines.Config{})
+	diff, err := bridgetest.ReferenceDiff(jsonlines.Network(registry.Bound{}), &jsonlines.Config{})
 	if err != nil || diff != "" {
 		t.Errorf("%v, (-code +reference):\n%s", err, diff)
 	}
 }
 
 func TestOpenNamesEveryMistake(t *testing.T) {
-	_, err := jsonlines.Network().Open(table{}, bridgetest.Ports(nil))
+	_, err := jsonlines.Network(registry.Bound{}).Open(table{}, bridgetest.Ports(nil))
 	var keys []string
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
@@ -51,7 +52,7 @@ func TestALinkCarriesTheStepsOfPartiesWithANameThere(t *testing.T) {
 	const ada, bob = federation.DID("did:plc:ada"), federation.DID("did:plc:bob")
 	ports := bridgetest.Ports(nil)
 	ports.Bindings = bridgetest.Bindings{Names: []federation.BoundName{{Network: "desk", Name: "ada", DID: ada}}}
-	link, err := jsonlines.Network().Open(table{Name: "desk", Address: "127.0.0.1:7100"}, ports)
+	link, err := jsonlines.Network(registry.Bound{}).Open(table{Name: "desk", Address: "127.0.0.1:7100"}, ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestADeliveryWithoutAnAnswerIsMadeAgainLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	link, err := jsonlines.Network().Open(table{Name: "desk", Address: listener.Addr().String()}, bridgetest.Ports(nil))
+	link, err := jsonlines.Network(registry.Bound{}).Open(table{Name: "desk", Address: listener.Addr().String()}, bridgetest.Ports(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,16 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"baton/bridge"
+	"baton/bridge/stepbuilder"
 	"baton/federation"
-	"baton/federation/signing"
-	"baton/translate/dialect"
 )
 
 // maxLineBytes bounds one line: far above an offer with the longest context.
 const maxLineBytes = 64 << 10
 
-// message is one line, of either side. The members of an offer, of a step and of an answer do
-// not overlap but for the ID.
+// message is one line, of either side: a step, or the answer to one.
 type message struct {
 	ID      string `json:"id"`
 	From    string `json:"from,omitempty"`
@@ -50,6 +48,7 @@ type delivery struct {
 type Link struct {
 	cfg   Config
 	ports bridge.Ports
+	steps stepbuilder.Builder
 	log   *slog.Logger
 	out   chan delivery
 }
@@ -143,7 +142,7 @@ func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) e
 				continue
 			}
 			if err == nil {
-				err = l.offer(ctx, m, string(text))
+				err = l.file(ctx, m, string(text))
 			}
 			out = answer(m.ID, err)
 		case d := <-l.out:
@@ -171,9 +170,10 @@ func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
 	return m, nil
 }
 
-// offer files an offer of the peer. The gateway signs it for the DID that the operator bound
-// the name to, and keeps the line as evidence.
-func (l *Link) offer(ctx context.Context, m message, line string) error {
+// file files a step of the peer: an offer, or a step of the handoff that it names. The gateway signs
+// it for the DID that the operator bound the name to, and keeps the line as evidence. The same line
+// again is the same step.
+func (l *Link) file(ctx context.Context, m message, line string) error {
 	id, err := federation.ParseEventID(m.ID)
 	if err != nil {
 		return &federation.RefusalError{Code: federation.InvalidEventID}
@@ -185,37 +185,38 @@ func (l *Link) offer(ctx context.Context, m message, line string) error {
 	if err != nil {
 		return err
 	}
-	to, err := federation.ParseDID(m.To)
-	if err != nil {
-		return &federation.RefusalError{Code: federation.InvalidTarget}
+	draft := stepbuilder.Draft{
+		ID: id, From: from.DID, Name: m.From, Proved: true, // the operator trusts the peer with the name
+		Verb: federation.Verb(m.Verb), Title: m.Title, Note: m.Note, Original: line,
 	}
-	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title, Provenance: federation.Vouched,
-		Arrival: federation.Arrival{Network: network, Link: l.cfg.Name, Name: m.From, Received: time.Now()},
-	}
-	if ev, err = l.vouched(ctx, ev, line); err != nil {
+	var view federation.View // none yet of an offer
+	if draft.Verb == federation.Offer {
+		if draft.To, err = federation.ParseDID(m.To); err != nil {
+			return &federation.RefusalError{Code: federation.InvalidTarget}
+		}
+	} else if view, err = l.handoff(ctx, m.Handoff); err != nil {
 		return err
+	}
+	ev, losses, err := l.steps.Vouch(ctx, draft, view, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, loss := range losses {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "content does not fit the step", slog.String("event_id", m.ID), slog.String("field", loss.Field), slog.String("reason", loss.Why))
 	}
 	_, err = l.ports.Gateway.Submit(ctx, ev)
 	return err
 }
 
-// vouched returns an offer as the gateway signs it for its sender.
-func (l *Link) vouched(ctx context.Context, ev federation.Event, line string) (federation.Event, error) {
-	var err error
-	if ev.Arrival.Place, ev.Dialect, err = l.ports.Gateway.Place(ctx, ev.From, ev.To, ""); err != nil {
-		return ev, err
-	}
-	key := l.ports.Signer.Kept("person:" + string(ev.From))
-	ev.For, ev.From, ev.Venue = ev.From, key.DID, ev.Arrival.Place.Venue
-	if ev.Venue == "" { // the offer waits in the inbox of its recipient
-		ev.Venue, ev.Dialect = federation.PrivateVenue(ev.From, ev.To), federation.HandoffTags
-	}
-	evidence, err := l.ports.EvidenceOf(ctx, signing.Original{Network: network, Received: ev.Arrival.Received, Document: line}, ev.Venue)
+// handoff returns the view of the handoff of a later step.
+func (l *Link) handoff(ctx context.Context, text string) (federation.View, error) {
+	id, err := federation.ParseEventID(text)
 	if err != nil {
-		return ev, err
+		return federation.View{}, &federation.RefusalError{Code: federation.UnknownHandoff}
 	}
-	ev.Evidence = &evidence
-	ev, _, err = signing.Vouch(ctx, key, ev, dialect.Write, l.ports.Evidence.Refer)
-	return ev, err
+	view, err := l.ports.Gateway.View(ctx, id)
+	if err == nil && !view.Exists() {
+		err = &federation.RefusalError{Code: federation.UnknownHandoff}
+	}
+	return view, err
 }

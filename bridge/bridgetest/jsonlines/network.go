@@ -1,11 +1,10 @@
-// Package jsonlines is the example network of CONTRIBUTING.md: offers come in and steps go out
-// as lines of JSON over TCP. Tests run it; the program does not have it. Its offers are plain, and
-// so it signs them itself. A network with more takes [baton/bridge/stepbuilder].
+// Package jsonlines is the example network of CONTRIBUTING.md: handoffs cross it in both directions
+// as lines of JSON over TCP. Tests run it; the program does not have it.
 //
 // The peer is a program that the operator trusts with the names on its side: an operator binds
-// each name to a DID, with vouch. The peer writes offers, and gets one answer to each:
+// each name to a DID, with vouch. The peer writes steps, and gets one answer to each:
 //
-//	{"id":"01K9ZQ0000000000000000000H","from":"ada","to":"did:key:z6Mk…","title":"review it"}
+//	{"id":"01K9ZQ0000000000000000000H","verb":"offer","from":"ada","to":"did:key:z6Mk…","title":"review it"}
 //	{"id":"01K9ZQ0000000000000000000H","filed":true}
 //
 // The link writes the steps of handoffs that have a party with a name on the peer, and the peer
@@ -22,6 +21,8 @@ import (
 	"net"
 
 	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation/store/registry"
 )
 
 //go:embed reference.toml
@@ -36,8 +37,9 @@ type Config struct {
 	Address string `toml:"address"` // host:port of the peer
 }
 
-// Network describes programs that speak JSON lines.
-func Network() bridge.Network {
+// Network describes programs that speak JSON lines. The record is that of the gateway; the zero one
+// suffices to check a configuration.
+func Network(record registry.Bound) bridge.Network {
 	return bridge.Network{
 		Name: network, Table: "jsonlines", Many: true, Reference: referenceFile,
 		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
@@ -47,7 +49,11 @@ func Network() bridge.Network {
 				return nil, err
 			}
 			log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
-			return &Link{cfg: cfg, ports: p, log: log, out: make(chan delivery)}, nil
+			steps := stepbuilder.Builder{
+				Network: network, Link: cfg.Name, Home: p.Home, Gateway: p.Gateway, Record: record,
+				Signer: p.Signer, Evidence: p.Evidence, Bindings: p.Bindings, PublicURL: p.PublicURL,
+			}
+			return &Link{cfg: cfg, ports: p, steps: steps, log: log, out: make(chan delivery)}, nil
 		},
 	}
 }
