@@ -181,7 +181,7 @@ func TestAClaimIsHeldToWhatItsAgentDeclared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gateway.home.Limits.ClaimCaps = true
-	w.gateway.home.Caps = noCapabilities{}
+	w.gateway.home.Declared = noCapabilities{}.Declared
 	scout := w.able(t, "scout_7", 0x01, "go")
 	id := w.offer(t, alice, "")
 	status, answer, err := scout.Send(t.Context(), wire.Handle(alice.DID), "", ack(id.String(), "received"))

@@ -116,7 +116,6 @@ func TestAnUnseenOfferEndsAfterADayWhateverItsAgentDecided(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.gateway.home.Offers = w.record
 				scout := w.agent(t, "scout_7", 0x01)
 				var last federation.HandoffID
 				decide(t, scout, func() { last = w.offer(t, alice, scout.DID) })

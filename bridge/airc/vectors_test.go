@@ -71,8 +71,8 @@ func checkHandoff(t *testing.T, v handoffVector) {
 	sent := time.Unix(int64(v.OfferMessage["timestamp"].(float64)), 0)
 	time.Sleep(time.Until(sent))
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
-	replay := &replaying{Log: w.record}
-	w.gateway.home.Log = replay
+	replay := &replaying{Record: w.record}
+	w.gateway.home.Record = replay
 	w.gateway.home.Limits.ClockSkew = 0 // the ids of the vectors are years from their clock
 	scout := w.agent(t, "scout_7", 0x01)
 
@@ -149,11 +149,12 @@ func receivedAt(t *testing.T, evidence string) string {
 // replaying is a store that files the messages about a step under an id of the
 // test's, signed again.
 type replaying struct {
-	home.Log
+	home.Record
+
 	id string
 }
 
-// Append implements [home.Log].
+// Append implements [home.Record].
 func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	for i, effect := range f.Effects {
 		p, ok := effect.(agents.Posting)
@@ -173,7 +174,7 @@ func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation
 		p.Message.ID, p.Message.Envelope = r.id, signed
 		f.Effects[i] = p
 	}
-	return r.Log.Append(ctx, f)
+	return r.Record.Append(ctx, f)
 }
 
 func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {

@@ -141,7 +141,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	server.DID = federation.HomeID("gw.example").DID()
 	w.gateway = &gateway{record: w.record, dialect: federation.HandoffTags, home: &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
-		Key:   server, Snapshots: w.record, Log: w.record, Overdue: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
+		Key:   server, Record: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
 		Rates: w.rates.Rates,
 		Write: dialect.Write, Read: dialect.Read,
 	}}

@@ -49,7 +49,7 @@ func NewParticipants(tb testing.TB) *Participants {
 	p := &Participants{Record: storetest.Open(tb), Woken: &Topics{}, Steps: 59, members: map[string][]federation.DID{}}
 	p.Home = &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}, CheckDID: identity.CheckDID},
-		Key:   SeededKey("server"), Snapshots: p.Record, Log: p.Record, Overdue: p.Record,
+		Key:   SeededKey("server"), Record: p.Record,
 		Keys: keyDIDs{}, Entropy: rand.Reader, Rates: home.NewRates(), Route: keptKeys{p}.Route, Same: p.Same, Owner: p.Owner,
 		Write: dialect.Write, Read: dialect.Read,
 	}

@@ -270,7 +270,7 @@ func (g *Gateway) outboxOf(home federation.HomeID) string {
 // known returns [federation.ErrNotFound] for a DID that the record does not know. A DID with a
 // name that an operator bound is known.
 func (g *Gateway) known(ctx context.Context, did federation.DID) error {
-	_, known, err := g.home.Load().Acquaintances.Acquainted(ctx, did)
+	_, known, err := g.home.Load().Record.Acquainted(ctx, did)
 	if err == nil && !known {
 		err = fmt.Errorf("no link of this gateway reaches %s: %w", did, federation.ErrNotFound)
 	}

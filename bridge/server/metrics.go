@@ -13,7 +13,6 @@ import (
 	"baton/bridge"
 	"baton/bridge/tracing"
 	"baton/federation"
-	"baton/federation/home"
 	"baton/federation/relay"
 	"baton/federation/store/registry"
 )
@@ -318,23 +317,34 @@ func (s *Server) tracesBetweenHomes() relay.Traces { //nolint:ireturn // a nil p
 	return s.traces
 }
 
-// commitLog is the log of the home.
-type commitLog struct {
-	home.Log
+// homeRecord is the record of the home.
+type homeRecord struct {
+	*registry.Record
 
+	names  registry.BoundNames
 	links  *LinkSet
 	traces *tracing.Tracer // nil records none
 }
 
-// Append implements [home.Log]. A filing counts the first attempts at the links that show a step
+// Acquainted implements [home.Record]. A DID that the configuration or an operator binds to a name is
+// known.
+func (r homeRecord) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
+	bound, err := r.names.Of(ctx, did)
+	if err != nil || len(bound) > 0 {
+		return time.Time{}, err == nil, err
+	}
+	return r.Record.Acquainted(ctx, did)
+}
+
+// Append implements [home.Record]. A filing counts the first attempts at the links that show a step
 // at most once. These links learn before it that the attempts are still to be made: they may read
 // their outbox right after it.
-func (l commitLog) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+func (r homeRecord) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	start := time.Now()
-	l.links.expect(f.Event.ID, f.Once)
-	entry, err := l.Log.Append(ctx, f)
-	if l.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // else it was on file before
-		l.traces.Filed(ctx, f, err, start)
+	r.links.expect(f.Event.ID, f.Once)
+	entry, err := r.Record.Append(ctx, f)
+	if r.traces != nil && (err != nil || entry.Filed.Equal(f.Filed)) { // else it was on file before
+		r.traces.Filed(ctx, f, err, start)
 	}
 	return entry, err
 }

@@ -7,7 +7,6 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/store/registry"
 )
 
 // Rates gives networks the rate limits that the home applies to DIDs.
@@ -35,27 +34,6 @@ func (r Rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 
 // maxSeeded bounds the newcomers of before a restart that are counted on.
 const maxSeeded = 1 << 16
-
-// Acquaintances knows the DIDs that the record knows, or that the configuration binds to a
-// name. It implements [home.Acquaintances].
-type Acquaintances struct {
-	Record *registry.Record
-	Names  registry.BoundNames
-}
-
-// Acquainted implements [home.Acquaintances].
-func (a Acquaintances) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
-	bound, err := a.Names.Of(ctx, did)
-	if err != nil || len(bound) > 0 {
-		return time.Time{}, err == nil, err
-	}
-	return a.Record.Acquainted(ctx, did)
-}
-
-// Meet implements [home.Acquaintances].
-func (a Acquaintances) Meet(ctx context.Context, did federation.DID, now time.Time) error {
-	return a.Record.Meet(ctx, did, now)
-}
 
 // Admit asks the home about a DID that comes without a step. It returns an error that wraps
 // a [*federation.StrangerError] for a new DID that has to come later.

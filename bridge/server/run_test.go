@@ -51,7 +51,7 @@ func newGateway(record *registry.Record, change ...func(*server.Deps, *home.Home
 	}
 	judges := &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Key: federationtest.Signer("did:web:gw.test"),
-		Snapshots: record, Log: record, Overdue: record, Rulings: record, Offers: record, Entropy: rand.Reader, Rates: deps.DIDs, Strangers: deps.Strangers,
+		Record: record, Entropy: rand.Reader, Rates: deps.DIDs, Strangers: deps.Strangers,
 		Write: dialect.Write, Read: dialect.Read,
 	}
 	for _, c := range change {

@@ -110,11 +110,11 @@ const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Snapshots: s.Record, Log: commitLog{s.Record, s.Gateway.Links(), s.traces}, Overdue: s.Record, Rulings: s.Record, Entropy: rand.Reader,
+		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Record: homeRecord{s.Record, s.names(), s.Gateway.Links(), s.traces}, Entropy: rand.Reader,
 		Keys:  s.keyLookups.atHand.Load(),
-		Route: s.Gateway.Route, Caps: s.bound(), Offers: s.Record, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
-		Strangers: s.strangers, Acquaintances: Acquaintances{Record: s.Record, Names: s.names()},
-		Write: dialect.Write, Read: dialect.Read,
+		Route: s.Gateway.Route, Declared: s.bound().Declared, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
+		Strangers: s.strangers,
+		Write:     dialect.Write, Read: dialect.Read,
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"baton/federation/lifecycle"
 	"baton/federation/relay"
 	"baton/federation/signing"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 	documents "baton/translate/dialect"
 )
 
@@ -72,7 +72,7 @@ func BenchmarkDrain(b *testing.B) {
 type benchHome struct {
 	*home.Home
 
-	record *store.Record
+	record *registry.Record
 	server *httptest.Server
 	deps   relay.Deps
 	peers  map[federation.HomeID]*relay.Peer
@@ -80,7 +80,7 @@ type benchHome struct {
 
 func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 	b.Helper()
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
+	record, err := registry.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 	h := &benchHome{record: record}
 	h.Home = &home.Home{
 		Rules: home.Rules{ID: id, Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
-		Key:   key, Snapshots: record, Log: record, Rulings: record, Entropy: rand.Reader,
+		Key:   key, Record: record, Entropy: rand.Reader,
 		Keys: benchKeys{}, Route: otherHome{id}.Route, Rates: home.NewRates(),
 		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: documents.Write, Read: documents.Read,

@@ -14,8 +14,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the raw commits
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation/store"
 	"baton/federation/store/postgrestest"
+	"baton/federation/store/registry"
 )
 
 // BenchmarkSubmitPostgres is [BenchmarkSubmit] with the record on a PostgreSQL server of
@@ -27,7 +27,7 @@ func BenchmarkSubmitPostgres(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			verifies, commits := rawVerifies(b), rawCommits(b, server.Schema(b), callers)
-			record, err := store.OpenPostgres(b.Context(), server.Schema(b), nil, prometheus.NewRegistry())
+			record, err := registry.OpenPostgres(b.Context(), server.Schema(b), prometheus.NewRegistry())
 			if err != nil {
 				b.Fatal(err)
 			}

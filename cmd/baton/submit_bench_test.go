@@ -22,7 +22,7 @@ import (
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 	"baton/translate"
 	documents "baton/translate/dialect"
 	"baton/translate/handofftag"
@@ -41,7 +41,7 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			dir := b.TempDir()
 			verifies, syncs := rawVerifies(b), rawSyncs(b, dir)
-			record, err := store.Open(b.Context(), filepath.Join(dir, "baton.db"), nil, prometheus.NewRegistry())
+			record, err := registry.Open(b.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func BenchmarkSubmit(b *testing.B) {
 
 // submitRate returns how many steps a second are filed in a record, by so many callers.
 // It takes the time of the benchmark.
-func submitRate(b *testing.B, record *store.Record, callers int) float64 {
+func submitRate(b *testing.B, record *registry.Record, callers int) float64 {
 	b.Helper()
 	h, steps := newHome(record), signedOffers(b, b.N)
 	b.ResetTimer()
@@ -97,7 +97,7 @@ func judging(h *home.Home) func(context.Context, federation.Event) error {
 }
 
 // newHome returns a home as the program makes it, without limits.
-func newHome(record *store.Record) *home.Home {
+func newHome(record *registry.Record) *home.Home {
 	public, private, _ := ed25519.GenerateKey(nil) // never fails
 	key := federation.SigningKey{Public: public, DID: "did:web:gw.test", Sign: func(_ context.Context, m []byte) ([]byte, error) {
 		return ed25519.Sign(private, m), nil
@@ -105,7 +105,7 @@ func newHome(record *store.Record) *home.Home {
 	directory := identity.NewDirectory(identity.DirectoryConfig{}, nil, key)
 	return &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
-		Key:   key, Snapshots: record, Log: record, Entropy: rand.Reader,
+		Key:   key, Record: record, Entropy: rand.Reader,
 		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Route: oneOutbox{}.Route, Rates: home.NewRates(),
 		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: documents.Write, Read: documents.Read,

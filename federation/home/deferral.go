@@ -45,7 +45,7 @@ type DeferralEnd struct {
 
 // DeferralConfig has the parts of a [Deferral].
 type DeferralConfig struct {
-	Record Deferrals
+	Record Record
 	// Seek starts the lookup of a key that is not at hand, and does not block. The caller calls
 	// [Deferral.Learned] when the lookup found a key. Nil if the key source looks keys up itself.
 	Seek func(ctx context.Context, ev federation.Event)

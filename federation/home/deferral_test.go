@@ -88,7 +88,7 @@ func newDeferralBench(t *testing.T, record *registry.Record) *deferralBench {
 				Deferred: federation.DeferralLimits{PerOrigin: 256, Total: 4096},
 			},
 		},
-		Key: newPerson("server").key, Snapshots: record, Log: record, Overdue: record, Keys: b.directory,
+		Key: newPerson("server").key, Record: record, Keys: b.directory,
 		Same:  func(context.Context, federation.DID, federation.DID) bool { return false },
 		Write: dialect.Write, Read: dialect.Read,
 		Rates: home.NewRates(), Entropy: rand.Reader,
@@ -481,13 +481,13 @@ func TestEveryStepThatWaitedHasOneEnd(t *testing.T) {
 }
 
 // punctualDeferrals is a record that keeps nothing for a caller that left.
-type punctualDeferrals struct{ home.Deferrals }
+type punctualDeferrals struct{ home.Record }
 
 func (p punctualDeferrals) Defer(ctx context.Context, step federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	if ctx.Err() != nil {
 		return federation.Deferred{}, context.Cause(ctx)
 	}
-	return p.Deferrals.Defer(ctx, step, limits)
+	return p.Record.Defer(ctx, step, limits)
 }
 
 // cutOff is a directory that is asked for a caller that leaves meanwhile.

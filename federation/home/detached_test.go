@@ -18,20 +18,20 @@ func (h hangingUp) Route(context.Context, federation.Event, federation.View) (fe
 }
 
 // punctual is a log that files nothing for a caller that left.
-type punctual struct{ home.Log }
+type punctual struct{ home.Record }
 
 func (p punctual) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	if ctx.Err() != nil {
 		return federation.Entry{}, context.Cause(ctx)
 	}
-	return p.Log.Append(ctx, f)
+	return p.Record.Append(ctx, f)
 }
 
 func TestAStepThatWasFoundGoodIsFiledAlthoughItsCallerLeaves(t *testing.T) {
 	b := newBench(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	b.home.Route, b.home.Log = hangingUp{hangUp}.Route, punctual{b.record}
+	b.home.Route, b.home.Record = hangingUp{hangUp}.Route, punctual{b.record}
 	offer := b.step(1, b.alice, federation.Offer)
 	if _, err := b.home.Submit(ctx, offer, b.now); err != nil {
 		t.Fatalf("Submit: %v", err)

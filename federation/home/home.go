@@ -46,18 +46,15 @@ type Limits struct {
 type Home struct {
 	Rules
 
-	Key       federation.SigningKey // of the home itself: for the steps that it takes and confirms
-	Snapshots Snapshots
-	Log       Log
-	Overdue   Overdue
-	Rulings   Rulings // nil where no other home rules on steps
-	Keys      federation.KeySource
+	Key    federation.SigningKey // of the home itself: for the steps that it takes and confirms
+	Record Record
+	Keys   federation.KeySource
 	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
 	// called before the step is filed. The view is that after the step.
-	Route  func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
-	Caps   Capabilities
-	Offers Offers                                              // nil where no offer is kept back
-	Same   func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
+	// Declared returns what a DID declared that it can do, nothing for a DID that never did.
+	Declared func(ctx context.Context, did federation.DID) ([]string, error)
+	Same     func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID
 	// unchanged; nil if it keeps no keys.
 	Owner func(ctx context.Context, did federation.DID) (federation.DID, error)
@@ -65,10 +62,8 @@ type Home struct {
 	Member   func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates    *Rates
 	Deferral *Deferral // of steps whose key is missing; nil refuses them
-	// Strangers counts DIDs that the record has not known for long, which Acquaintances
-	// tells; nil where they have no limits.
-	Strangers     *Strangers
-	Acquaintances Acquaintances
+	// Strangers counts DIDs that the record has not known for long; nil if they have no limits.
+	Strangers *Strangers
 	// Write writes the fields of a step of the home, in the dialect of the step. These steps
 	// are short and fit every dialect.
 	Write signing.Writer
@@ -154,7 +149,7 @@ func (h *Home) judge(ctx context.Context, sub Submission, now time.Time) (judged
 			sub = Submission{Event: d.Event, Since: now, By: Receipt}
 			continue
 		case Await:
-			if err = h.Log.Await(written, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
+			if err = h.Record.Await(written, federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}, d.Before.Version); err == nil {
 				judged.Entry, judged.Awaits = federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}, true
 			}
 		case File:
@@ -221,7 +216,7 @@ func (h *Home) commit(ctx context.Context, judged federation.Judgement, d Decisi
 		}
 		filing.Receipt = &receipt
 	}
-	entry, err := h.Log.Append(ctx, filing)
+	entry, err := h.Record.Append(ctx, filing)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // of one of its messages
 		named := *refused
 		named.Event, named.Handoff = d.Event.ID, d.Event.Handoff
@@ -245,7 +240,7 @@ func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused
 	}
-	s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 	if err == nil && s.Filed != nil && bytes.Equal(s.Filed.Event.Signature.Bytes, ev.Signature.Bytes) {
 		judged.Verdict, judged.Entry, judged.View, judged.Duplicate = federation.Valid, *s.Filed, s.View, true
 		return judged, nil

@@ -96,9 +96,9 @@ func newBench(t *testing.T) bench {
 			ID: "gw.example", Kinds: lifecycle.Shipped(), TagPrefix: "+freeq.at/",
 			Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 		},
-		Key: server.key, Snapshots: b.record, Log: b.record, Overdue: b.record, Keys: known,
+		Key: server.key, Record: b.record, Keys: known,
 		Same:  func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
-		Route: routes{"lab", "airc"}.Route, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
+		Route: routes{"lab", "airc"}.Route, Declared: declared{b.bob.did: {"go", "review"}}.Declared, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: dialect.Write, Read: dialect.Read,
 	}
 	return b
@@ -368,7 +368,7 @@ func TestOfFiftyClaimsOneWinsAndTheOthersLearnTheWinner(t *testing.T) {
 func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
 	b := newBench(t)
 	ev := b.step(1, b.alice, federation.Offer)
-	b.home.Log = away{b.record}
+	b.home.Record = away{b.record}
 	_, err := b.home.Submit(t.Context(), ev, b.now)
 	if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
 		t.Errorf("error %v, want unavailable", err)
@@ -379,7 +379,7 @@ func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
 }
 
 // away is a record with a full disk.
-type away struct{ home.Log }
+type away struct{ home.Record }
 
 func (away) Append(context.Context, federation.Filing) (federation.Entry, error) {
 	return federation.Entry{}, &federation.UnavailableError{What: "record", Err: errors.New("no space left")}

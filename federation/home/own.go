@@ -41,7 +41,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		if windows[clock] == 0 {
 			continue
 		}
-		due, err := h.Overdue.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
+		due, err := h.Record.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
 		if err != nil {
 			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
@@ -57,10 +57,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 
 // endUnseen ends the offers that never reached their recipient.
 func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
-	if h.Offers == nil {
-		return nil, nil
-	}
-	unseen, err := h.Offers.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
+	unseen, err := h.Record.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}
@@ -201,7 +198,7 @@ const undeliveredNote = "not picked up in time"
 // more; it stays there to be read, and in the log. GiveUp returns the steps that it filed, and
 // whether there is more to end: then call it again.
 func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
-	waiting, err := h.Overdue.Undelivered(ctx, before, sweepBatch)
+	waiting, err := h.Record.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
 	}
@@ -215,7 +212,7 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
-		if err := h.Overdue.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
+		if err := h.Record.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
 			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
 		}
 	}

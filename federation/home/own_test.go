@@ -439,7 +439,7 @@ func (b bench) restarted() bench {
 	}
 	record := storetest.OpenIn(b.t, b.dir)
 	again := *b.home
-	again.Snapshots, again.Log, again.Overdue = record, record, record
+	again.Record = record
 	b.home, b.record = &again, record
 	return b
 }
@@ -524,13 +524,13 @@ func TestForEverIsForEver(t *testing.T) {
 // late is a record in which each handoff moves after the sweep has read that it is due, and
 // before the home files its end.
 type late struct {
-	home.Overdue
+	home.Record
 
 	move func()
 }
 
 func (l late) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
-	views, err := l.Overdue.Due(ctx, clock, since, limit)
+	views, err := l.Record.Due(ctx, clock, since, limit)
 	if len(views) > 0 {
 		l.move()
 	}
@@ -541,7 +541,7 @@ func TestASignOfLifeBeatsTheSweepThatDidNotSeeIt(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept))
 	silent := b.now.Add(b.home.Limits.Abandoned)
-	b.home.Overdue = late{b.record, func() {
+	b.home.Record = late{b.record, func() {
 		b.now, b.home.Limits.ClockSkew = silent, 0
 		b.file(b.step(3, b.bob, federation.Progress))
 	}}

@@ -7,23 +7,18 @@ import (
 	"baton/federation"
 )
 
-// Snapshots reads what the record has about a step.
-type Snapshots interface {
-	// Snapshot blocks on the record and changes nothing. Everything in its answer is of
-	// one moment. The error wraps a [*federation.UnavailableError] while the record cannot
-	// be read.
+// Record is what a home reads and writes. Its methods block on the disk, and return an error
+// wrapping a [*federation.UnavailableError] while the record cannot be used. A change whose error is
+// nil survives a power cut.
+type Record interface {
+	// Snapshot reads what the record has about a step. Everything in its answer is of one moment.
 	Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error)
-}
-
-// Log writes what a home decided. A nil error means that the change survives a power cut.
-// Its methods block on the disk, and return an error wrapping a
-// [*federation.UnavailableError] while the record cannot be written.
-type Log interface {
 	// Append files a step. It returns [federation.ErrStale] when f.After is not the version
 	// of the log any more, and a [*federation.RefusalError] with [federation.EventIDInUse]
 	// when the signer used the id for other bytes, or the handoff id opened another handoff.
 	// The same step twice is filed once and answered with the first entry.
 	Append(ctx context.Context, f federation.Filing) (federation.Entry, error)
+
 	// Await keeps a step until another home rules on it. It returns [federation.ErrStale]
 	// when the handoff does not have the version any more at which the step was judged.
 	Await(ctx context.Context, p federation.Pending, after federation.Version) error
@@ -31,46 +26,31 @@ type Log interface {
 	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
 	// Ruled ends the wait of a step. A step that does not wait is no error.
 	Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error
-}
+	// RulingOn returns the document and the signature of the ruling by which a step was
+	// filed, or [federation.ErrNotFound].
+	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
+	// KeepFork keeps the proof against a home that equivocates. Of one handoff the first is kept.
+	KeepFork(ctx context.Context, f federation.Fork) error
 
-// Overdue finds what the home ends itself. Its methods block on the record.
-type Overdue interface {
 	// Due returns up to limit handoffs on which a clock has been running since a time or
 	// longer, the longest first.
 	Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error)
+	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a
+	// time, whose recipient was not shown the offer.
+	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	// Undelivered returns up to limit entries that were filed at or before a time and have
 	// been waiting in an inbox since, oldest first.
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
 	// Lapse ends the waiting of entries that a DID was never shown, and tells their signers.
 	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
-}
 
-// Rulings keeps the proof against a home that equivocates. Its methods block on the record.
-type Rulings interface {
-	// RulingOn returns the document and the signature of the ruling by which a step was
-	// filed, or [federation.ErrNotFound].
-	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
-	// KeepFork keeps a proof. Of one handoff the first is kept.
-	KeepFork(ctx context.Context, f federation.Fork) error
-}
+	// Acquainted reports whether a DID is known, and since when where that is not long ago.
+	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
+	// Meet notes that a DID is known from now on.
+	Meet(ctx context.Context, did federation.DID, now time.Time) error
 
-// Capabilities knows what DIDs have declared that they can do.
-type Capabilities interface {
-	// Declared returns what a DID declared, nothing for a DID that never did. It may block
-	// on the record.
-	Declared(ctx context.Context, did federation.DID) ([]string, error)
-}
+	// Steps that wait for a key; the record documents the methods.
 
-// Offers knows of offers that never reached their recipient.
-type Offers interface {
-	// Unseen returns up to limit offered handoffs without a deadline, opened at or before a
-	// time, whose recipient was not shown the offer. It blocks on the record.
-	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
-}
-
-// Deferrals keeps the steps that wait for a key. The record documents the methods. They block on
-// it, and return an error wrapping a [*federation.UnavailableError] while it cannot be used.
-type Deferrals interface {
 	Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error)
 	DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error)
 	DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error)

@@ -117,7 +117,7 @@ func (h *Home) admit(ctx context.Context, sub Submission, now time.Time) (newcom
 	}
 	isNew, stranger := h.Admit(ctx, did, ev.Arrival.Address, now)
 	if stranger != nil {
-		s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+		s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 		if err != nil {
 			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}

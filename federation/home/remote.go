@@ -99,7 +99,7 @@ func (r Rules) confirmed(s Snapshot, receipt federation.Event) (Decision, error)
 // never be filed any more. The latter still wait, so that their senders can be told before
 // [Home.Drop].
 func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Time) ([]Ruling, error) {
-	pending, err := h.Log.AwaitingIn(ctx, id)
+	pending, err := h.Record.AwaitingIn(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
 	}
@@ -152,7 +152,7 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 // Filed returns the entry of a step that is on file, or [federation.ErrNotFound]. It blocks on
 // the record.
 func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry, error) {
-	s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+	s, err := h.Record.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 	switch {
 	case err != nil:
 		return federation.Entry{}, fmt.Errorf("look for step %s: %w", ev.ID, err)
@@ -164,7 +164,7 @@ func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry
 
 // Drop ends the wait of a step.
 func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
-	return h.Log.Ruled(ctx, ev.Handoff, ev.From, ev.ID)
+	return h.Record.Ruled(ctx, ev.Handoff, ev.From, ev.ID)
 }
 
 // Ruled files a step of a remote handoff at the place that its home gave it. The ruling is
@@ -264,7 +264,7 @@ func (r Rules) ruledBefore(s Snapshot, sub Submission) (Decision, error) {
 // dispute keeps the proof that a ruling contradicts the one by which a step was filed.
 func (h *Home) dispute(ctx context.Context, d Decision, now time.Time) error {
 	r := *d.Ruling
-	document, signature, err := h.Rulings.RulingOn(ctx, r.Handoff, d.Version)
+	document, signature, err := h.Record.RulingOn(ctx, r.Handoff, d.Version)
 	if errors.Is(err, federation.ErrNotFound) && d.Before.Over { // see EndOrphan
 		step := federation.Event{ID: r.Event, Handoff: r.Handoff}
 		return federation.Refuse(step, federation.TerminalHandoff, "an operator of "+string(h.ID)+" ended it: its home had lost it")
@@ -276,7 +276,7 @@ func (h *Home) dispute(ctx context.Context, d Decision, now time.Time) error {
 		Home: r.Home, Handoff: r.Handoff, Version: d.Version, Second: r, Found: now,
 		First: federation.Ruling{Home: r.Home, Handoff: r.Handoff, Version: d.Version, Document: document, Signature: signature},
 	}
-	if err := h.Rulings.KeepFork(ctx, fork); err != nil {
+	if err := h.Record.KeepFork(ctx, fork); err != nil {
 		return err
 	}
 	return &federation.ForkError{Fork: fork}

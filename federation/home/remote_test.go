@@ -168,7 +168,8 @@ func TestWhatFollowsAStepThatWaitsWaitsToo(t *testing.T) {
 
 // overtaken is a record in which something happens before a step is kept, once.
 type overtaken struct {
-	home.Log
+	home.Record
+
 	by *func()
 }
 
@@ -177,7 +178,7 @@ func (o overtaken) Await(ctx context.Context, p federation.Pending, after federa
 		*o.by = nil
 		by()
 	}
-	return o.Log.Await(ctx, p, after)
+	return o.Record.Await(ctx, p, after)
 }
 
 func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
@@ -191,7 +192,7 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 			t.Errorf("settled %+v, %v", rulings, err)
 		}
 	}
-	b.home.Log = overtaken{b.record, &ruled}
+	b.home.Record = overtaken{b.record, &ruled}
 	judged, err := b.home.Submit(t.Context(), progress, b.now)
 	if err != nil || judged.Awaits || judged.Entry.Version != 3 {
 		t.Errorf("the progress: %+v, %v; want it filed", judged, err)
@@ -203,7 +204,8 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 
 // passed is a record in which something happens before a snapshot is read, once.
 type passed struct {
-	home.Snapshots
+	home.Record
+
 	by *func()
 }
 
@@ -212,7 +214,7 @@ func (p passed) Snapshot(ctx context.Context, q federation.SnapshotQuery) (feder
 		*p.by = nil
 		by()
 	}
-	return p.Snapshots.Snapshot(ctx, q)
+	return p.Record.Snapshot(ctx, q)
 }
 
 func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
@@ -224,7 +226,7 @@ func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
 			accept, next := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, verb, act)
 			b.file(accept)
 			ruled := func() { b.file(b.receipt(4, server, accept)) }
-			b.home.Snapshots = passed{b.record, &ruled}
+			b.home.Record = passed{b.record, &ruled}
 			if judged, err := b.home.Submit(t.Context(), next, b.now); err != nil || judged.Awaits != waits {
 				t.Errorf("%+v, %v; want it to wait: %t", judged, err, waits)
 			}

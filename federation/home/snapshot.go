@@ -37,7 +37,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 		opener.Arrival.Party = h.party(ctx, federation.View{}, ev)
 		q.OpenOf = opener.Actor()
 	}
-	found, err := h.Snapshots.Snapshot(ctx, q)
+	found, err := h.Record.Snapshot(ctx, q)
 	s := Snapshot{Snapshot: found}
 	if err != nil {
 		return s, fmt.Errorf("read snapshot of handoff %s: %w", ev.Handoff, err)
@@ -101,7 +101,7 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
 	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
 	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
-		if s.Declared, err = h.Caps.Declared(ctx, ev.Actor()); err != nil {
+		if s.Declared, err = h.Declared(ctx, ev.Actor()); err != nil {
 			return fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
 		}
 	}

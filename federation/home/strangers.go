@@ -28,14 +28,6 @@ type StrangerLimits struct {
 	RecordBytes int64 // that the record grows by within an hour
 }
 
-// Acquaintances knows which DIDs the record has met.
-type Acquaintances interface {
-	// Acquainted reports whether a DID is known, and since when where that is not long ago.
-	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
-	// Meet notes that a DID is known from now on.
-	Meet(ctx context.Context, did federation.DID, now time.Time) error
-}
-
 // Strangers counts the DIDs that the record met within the last hour, and remembers which
 // ones it knows for longer. It may be used concurrently; make one with [NewStrangers].
 type Strangers struct {
@@ -220,7 +212,7 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	long, has := h.Strangers.recall(did, now)
 	if !has {
 		var since time.Time
-		if since, has, err = h.Acquaintances.Acquainted(ctx, did); err != nil {
+		if since, has, err = h.Record.Acquainted(ctx, did); err != nil {
 			return false, fmt.Errorf("look whether %s is known: %w", did, err)
 		}
 		long = has && now.Sub(since) >= federation.AcquaintanceAge
@@ -237,7 +229,7 @@ func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now
 	if h.Strangers == nil {
 		return nil
 	}
-	if err := h.Acquaintances.Meet(ctx, did, now); err != nil {
+	if err := h.Record.Meet(ctx, did, now); err != nil {
 		return fmt.Errorf("note that %s is known: %w", did, err)
 	}
 	h.Strangers.Count(did, address, now, h.Limits.Strangers.DIDs)

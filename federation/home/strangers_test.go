@@ -24,7 +24,7 @@ func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 	t.Helper()
 	b := newBench(t)
 	b.home.Limits.ClockSkew = 0 // ids are minted before the time that they are used at
-	b.home.Strangers, b.home.Acquaintances, b.home.Limits.Strangers = home.NewStrangers(), b.record, limits
+	b.home.Strangers, b.home.Limits.Strangers = home.NewStrangers(), limits
 	return b
 }
 
@@ -123,7 +123,7 @@ func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
 }
 
 // unreadable is a record that cannot read the DIDs that it met.
-type unreadable struct{ home.Acquaintances }
+type unreadable struct{ home.Record }
 
 func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, error) {
 	return time.Time{}, false, &federation.UnavailableError{What: "record", Err: errors.New("no disk")}
@@ -131,7 +131,7 @@ func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, 
 
 func TestARecordThatCannotBeReadIsNoVerdictOnStrangers(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{DIDs: 1})
-	b.home.Acquaintances = unreadable{b.record}
+	b.home.Record = unreadable{b.record}
 	_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer), b.now)
 	if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "record" {
 		t.Errorf("Submit: %v, want the record to be unavailable", err)

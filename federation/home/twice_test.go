@@ -13,8 +13,7 @@ import (
 // interrupted is a record in which something happens before it is asked so many times for
 // a snapshot, or to file a step.
 type interrupted struct {
-	home.Snapshots
-	home.Log
+	home.Record
 
 	left *int
 	by   func()
@@ -28,18 +27,18 @@ func (i interrupted) asked() {
 
 func (i interrupted) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	i.asked()
-	return i.Snapshots.Snapshot(ctx, q)
+	return i.Record.Snapshot(ctx, q)
 }
 
 func (i interrupted) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	i.asked()
-	return i.Log.Append(ctx, f)
+	return i.Record.Append(ctx, f)
 }
 
 // interrupt has something happen before the home of a bench asks its record the nth time.
 func (b bench) interrupt(n int, by func()) {
-	record := interrupted{b.record, b.record, &n, by}
-	b.home.Snapshots, b.home.Log = record, record
+	record := interrupted{b.record, &n, by}
+	b.home.Record = record
 }
 
 // lookups is more often than the record is asked about one step.

@@ -124,7 +124,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		ring.keys[name.DID()] = g.key.Public
 		g.home = &home.Home{
 			Rules: home.Rules{ID: name, Kinds: lifecycle.Shipped()},
-			Key:   g.key, Snapshots: g.record, Log: g.record, Overdue: g.record, Rulings: g.record,
+			Key:   g.key, Record: g.record,
 			Keys: ring, Route: g.Route, Rates: home.NewRates(), Entropy: rand.Reader,
 			Same:  func(_ context.Context, a, b federation.DID) bool { return a == b },
 			Write: dialect.Write, Read: dialect.Read,

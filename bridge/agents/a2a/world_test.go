@@ -73,7 +73,7 @@ func openWorld(tb testing.TB, url string, mux *http.ServeMux, change ...func(*a2
 	wakes := &bridgetest.Topics{}
 	w.gateway = &gateway{record: w.record, wakes: wakes, home: &home.Home{
 		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
-		Key:   bridgetest.SeededKey("server"), Snapshots: w.record, Log: w.record, Overdue: w.record,
+		Key:   bridgetest.SeededKey("server"), Record: w.record,
 		Keys: keySource{}, Entropy: rand.Reader, Rates: home.NewRates(),
 		Write: dialect.Write, Read: dialect.Read,
 	}}

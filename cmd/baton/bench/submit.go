@@ -18,8 +18,8 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/store"
 	"baton/federation/store/bare"
+	"baton/federation/store/registry"
 	"baton/translate"
 	"baton/translate/dialect"
 	"baton/translate/handofftag"
@@ -36,7 +36,7 @@ func (r *run) measureSubmit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	record, err := store.Open(ctx, filepath.Join(dir, "baton.db"), nil, prometheus.NewRegistry())
+	record, err := registry.Open(ctx, filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (r *run) measurePostgres(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, filed.Close(ctx)) }()
-	record, err := store.OpenPostgres(ctx, filed.DSN, nil, prometheus.NewRegistry())
+	record, err := registry.OpenPostgres(ctx, filed.DSN, prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func spokenOffers(ctx context.Context, people []federation.SigningKey, n int) ([
 }
 
 // newHome returns a home with a record, as a gateway makes it, without limits.
-func newHome(record *store.Record) *home.Home {
+func newHome(record *registry.Record) *home.Home {
 	key := newKey()
 	key.DID = federation.HomeID(homeName).DID()
 	inbox := federation.InboxLimits{Events: unbounded, EventsPerSender: unbounded}
@@ -169,7 +169,7 @@ func newHome(record *store.Record) *home.Home {
 			ID: homeName, Kinds: lifecycle.Shipped(),
 			Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 24 * time.Hour, Inbox: inbox, OpenHandoffs: unbounded},
 		},
-		Key: key, Snapshots: record, Log: record, Entropy: rand.Reader,
+		Key: key, Record: record, Entropy: rand.Reader,
 		Keys:  identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil, key), nil, record),
 		Route: oneLink{}.Route, Rates: home.NewRates(), Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Write: dialect.Write, Read: dialect.Read,
