@@ -88,15 +88,15 @@ var foreign = []struct {
 	},
 	{
 		imported: []string{"net/http/..."},
-		never:    []string{"federation/home", "federation/inbox", "federation/routing", "federation/passport", "federation/signing"},
+		never:    []string{"federation/home", "federation/routing", "federation/passport", "federation/signing"},
 		because:  "the services take ports",
 	},
 }
 
 // listed is a package as "go list" prints it.
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath, Name string
+	Imports          []string
 }
 
 func TestImportLaw(t *testing.T) {
@@ -122,6 +122,29 @@ func TestImportLaw(t *testing.T) {
 				checkForeign(t, folder, imported)
 			}
 		}
+	}
+}
+
+// The search for unused functions looks only at packages that the program has.
+func TestEachPackageIsPartOfAProgram(t *testing.T) {
+	t.Parallel()
+	imports, programs := map[string][]string{}, []string{}
+	for _, p := range packages(t) {
+		folder := strings.TrimPrefix(p.ImportPath, "baton/")
+		switch may, _ := allowed(folder); {
+		case p.Name == "main":
+			programs = append(programs, p.Imports...)
+		case !slices.Equal(may, kit) && folder != "bridge/bridgetest/jsonlines": // the example of the guide
+			imports[p.ImportPath] = p.Imports
+		}
+	}
+	for len(programs) > 0 {
+		next := programs[0]
+		programs = append(programs[1:], imports[next]...)
+		delete(imports, next)
+	}
+	for unused := range imports {
+		t.Errorf("no program has %s", unused)
 	}
 }
 
@@ -197,7 +220,7 @@ func fits(pattern, folder string) bool {
 // packages lists all packages of the repository, without their tests.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "baton/...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Imports", "baton/...")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
