@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -143,7 +145,28 @@ func TestTheReadmeIsShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(string(text), "\n"); lines > 200 {
-		t.Errorf("README.md has %d lines, want at most 200", lines)
+		t.Errorf("README.md has %d lines, want at most 200: shorten another part", lines)
+	}
+}
+
+// The table of support has the folder of each network.
+func TestTheReadmeHasEachNetwork(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, support, _ := strings.Cut(string(text), "\n## Support\n")
+	list, err := parser.ParseFile(token.NewFileSet(), "networks.go", nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, imported := range list.Imports {
+		folder := strings.TrimPrefix(strings.Trim(imported.Path.Value, `"`), "baton/")
+		isNetwork := strings.HasPrefix(folder, "bridge/") && folder != "bridge/server"
+		if isNetwork && !strings.Contains(support, "| `"+folder+"` |") {
+			t.Errorf("no row of the table has %s", folder)
+		}
 	}
 }
 
