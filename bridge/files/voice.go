@@ -146,8 +146,10 @@ func (l *VoiceLink) look(ctx context.Context, path string) error {
 	}
 	seen := sighting{stamp: stamp}
 	l.found[path] = seen
-	if isDotfile(path) {
-		l.unread(ctx, path, "dotfile", errDotfile)
+	if isDotfile(path) { // whatever it says
+		if !known {
+			l.unread(ctx, path, "dotfile", errDotfile)
+		}
 		return nil
 	}
 	content, err := directory.Read(path, voicefile.MaxBytes)

@@ -95,16 +95,16 @@ func (h *filesHouse) leavesAlone(t *testing.T, good func(string, map[string]any)
 		func() error { return os.Symlink(secret, at("symlink.json")) },
 		func() error { return unix.Mkfifo(at("fifo.json"), 0o644) },
 		func() error { return os.Mkdir(at("folder.json"), 0o755) },
-		func() error { return os.WriteFile(at("huge.json"), bytes.Repeat([]byte(" "), 1<<20+1), 0o644) },
-		func() error { return os.WriteFile(at("half.json"), half[:len(half)/2], 0o644) },
 		func() error { return os.WriteFile(at(".hidden.json"), half, 0o644) },
-		func() error { return os.WriteFile(at("others.json"), others, 0o644) },
 		func() error { return os.WriteFile(at("notes.txt"), half, 0o644) },
 	} {
 		if err := create(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	drop(t, at("huge.json"), bytes.Repeat([]byte(" "), 1<<20+1))
+	drop(t, at("half.json"), half[:len(half)/2])
+	drop(t, at("others.json"), others)
 	want := map[string]float64{"irregular": 3, "too-large": 1, "json": 1, "dotfile": 1}
 	counted := func() bool {
 		counters := h.counters(t)
