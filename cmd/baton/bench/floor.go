@@ -39,15 +39,15 @@ func (r *run) measureFloors(context.Context) error {
 	return file.Close()
 }
 
-// rate returns how often so many goroutines do something in a second; what fails is not
-// counted.
+// rate returns how often so many goroutines do something in a second. Each does it once at least.
+// What fails is not counted.
 func rate(lasts time.Duration, goroutines int, do func() error) float64 {
 	var done atomic.Int64
 	var all sync.WaitGroup
 	begun := time.Now()
 	for range goroutines {
 		all.Go(func() {
-			for time.Since(begun) < lasts {
+			for again := true; again; again = time.Since(begun) < lasts {
 				if do() == nil {
 					done.Add(1)
 				}
