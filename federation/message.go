@@ -142,7 +142,7 @@ type TextFiling struct {
 	Inboxes  []DID
 	Filed    time.Time
 	Newcomer DID     // that the record meets with the text; "" for none
-	Contact  Contact // from now on; the zero Contact where nothing changes
+	Contact  Contact // from now on; the zero Contact if nothing changes
 }
 
 // MaxContacts bounds the senders that one participant allows or blocks, and the strangers that

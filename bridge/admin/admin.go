@@ -86,7 +86,7 @@ type Deps struct {
 	Gateway Gateway
 	Links   Links
 	Server  Server
-	Hooks   bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Hooks   bridge.Webhooks // creates webhooks; nil for none
 	Wakes   bridge.Wakes
 
 	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its

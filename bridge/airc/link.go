@@ -75,7 +75,7 @@ type Deps struct {
 
 	Record   registry.Bound
 	Keyring  *identity.Keyring // with the key of the registry
-	Hooks    bridge.Webhooks   // posts to addresses of agents; nil where there are none
+	Hooks    bridge.Webhooks   // posts to addresses of agents; nil for none
 	Fetch    *identity.Client  // asks other registries; nil if messages are exchanged with none
 	Issuer   *identity.Client  // asks the issuer of accounts; unused without one in the configuration
 	TokenKey []byte            // secret; its holder can write tokens and challenges
@@ -260,7 +260,7 @@ const (
 // Config is the table [airc] of the configuration.
 type Config struct {
 	Enabled            bool             `toml:"enabled"`
-	Domain             string           `toml:"domain"`              // what "aud" must name; empty means the name of the home
+	Domain             string           `toml:"domain"`              // the required "aud"; empty means the name of the home
 	Name               string           `toml:"name"`                // display name
 	Offers             string           `toml:"offers"`              // [OffersHold] or [OffersDeliver]
 	Dialects           []string         `toml:"dialects"`            // "d1" for agents that sign, "d2" for registries, "d3" below /api

@@ -36,7 +36,7 @@ func (c OIDCConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// issuerLife is how long is remembered what the issuer says of itself.
+// issuerLife is for how long the metadata of the issuer is kept.
 const issuerLife = time.Hour
 
 // issuer is what the configured issuer says of itself.

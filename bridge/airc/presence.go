@@ -237,7 +237,7 @@ func parsePresence(o *wire.Object, agent agents.Agent, now time.Time) (present, 
 	return who, o.Err
 }
 
-// shortText returns a member that is a short text where it is there.
+// shortText returns a member that must be a short text if it is there.
 func shortText(o *wire.Object, name string, maxChars int) string {
 	if !o.Has(name) {
 		return ""

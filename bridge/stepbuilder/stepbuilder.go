@@ -218,7 +218,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// arrival returns what is noted of where a step came in. Its author has the given name there. If
+// arrival returns the place where a step came in. Its author has the given name there. If
 // that is "", the author gets a name of the gateway, so that others can write back, unless it has
 // a name on another link.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {

@@ -79,7 +79,7 @@ func (w *cable) carry(ctx context.Context, near net.Conn, to string) {
 	copying.Wait()
 }
 
-// set changes what the cable does.
+// set changes the behaviour of the cable.
 func (w *cable) set(what *bool, to bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,7 +52,7 @@ type Home struct {
 	// Route returns the recipients of a step beside the inboxes of its parties; nil means none. It is
 	// called before the step is filed. The view is that after the step.
 	Route func(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error)
-	// Declared returns what a DID declared that it can do, nothing for a DID that never did.
+	// Declared returns the capabilities that a DID declared, none for a DID that declared none.
 	Declared func(ctx context.Context, did federation.DID) ([]string, error)
 	Same     func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Owner returns the DID for which this gateway keeps the key of a DID, and any other DID

@@ -7,11 +7,11 @@ import (
 	"baton/federation"
 )
 
-// Record is what a home reads and writes. Its methods block on the disk, and return an error
+// Record is the port of a home to the record. Its methods block on the disk, and return an error
 // wrapping a [*federation.UnavailableError] while the record cannot be used. A change whose error is
 // nil survives a power cut.
 type Record interface {
-	// Snapshot reads what the record has about a step. Everything in its answer is of one moment.
+	// Snapshot reads everything that the record has about a step, at one moment.
 	Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error)
 	// Append files a step. It returns [federation.ErrStale] when f.After is not the version
 	// of the log any more, and a [*federation.RefusalError] with [federation.EventIDInUse]
@@ -44,7 +44,7 @@ type Record interface {
 	// Lapse ends the waiting of entries that a DID was never shown, and tells their signers.
 	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 
-	// Acquainted reports whether a DID is known, and since when where that is not long ago.
+	// Acquainted reports whether a DID is known, and since when if that is not long ago.
 	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
 	// Meet notes that a DID is known from now on.
 	Meet(ctx context.Context, did federation.DID, now time.Time) error

@@ -12,7 +12,7 @@ import (
 	"baton/federation"
 )
 
-// Address is where a DID lives.
+// Address is the place of a DID.
 type Address struct {
 	// MailboxLocation names no home if none is known. Its DID is that of the owner for the DID of a
 	// kept key.

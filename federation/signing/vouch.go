@@ -139,7 +139,7 @@ func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key feder
 }
 
 // SealText returns a text that the gateway signs with the key that it keeps for the author. The
-// evidence counts for this text alone: an author may write the same line twice.
+// evidence counts for this text only: an author may write the same line twice.
 func SealText(ctx context.Context, key federation.SigningKey, t federation.Text) (federation.Text, error) {
 	document, err := textDocument(t)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// Table declares a list: what a terminal and the operator page show of its items.
+// Table declares a list, for terminals and for the operator page.
 type Table[T any] struct {
 	Caption string              // on the page
 	Command string              // words of the command that prints the list

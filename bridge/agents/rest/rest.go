@@ -40,7 +40,7 @@ const Prefix = participant.Path
 type Deps struct {
 	participant.Deps
 
-	Hooks bridge.Webhooks // creates webhooks; nil where the gateway has none
+	Hooks bridge.Webhooks // creates webhooks; nil for none
 }
 
 // Link is the API of one gateway. It implements [bridge.Mounted].

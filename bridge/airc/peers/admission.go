@@ -161,7 +161,7 @@ func errPeerSignature() error {
 // MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The HTTP
 // listener and the HTTP client of the gateway check the certificates.
 type MTLSConfig struct {
-	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
+	CAFile string `toml:"ca_file"` // empty if registries show each other no certificates
 }
 
 // certified reports whether a client presented a certificate for a domain, issued by one of the

@@ -294,7 +294,7 @@ func (ps *Registries) peerLabel(domain string) string {
 	return bridge.OtherPeers
 }
 
-// Backlogs returns what is queued for each registry.
+// Backlogs returns the queue of each registry.
 func (ps *Registries) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	kept, err := ps.deps.Record.PeerBacklogs(ctx)
 	if err != nil {

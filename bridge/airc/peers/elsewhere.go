@@ -26,7 +26,7 @@ const (
 	maxFound           = 1024 // identities in memory, a few KiB each
 	maxPresenceEntries = 500
 	maxWordChars       = 64  // of a status, a kind, a time
-	maxWorkChars       = 280 // of what an agent works on
+	maxWorkChars       = 280 // of the current work of an agent
 )
 
 // Identity is what this registry reads of an agent of another registry. It passes
@@ -37,14 +37,14 @@ type Identity struct {
 	Registry    string         `json:"registry"`
 	DID         federation.DID `json:"did,omitempty"`
 	Keys        []wire.Key     `json:"keys"`
-	Public      *string        `json:"public_key"` // null where the registry tells none
+	Public      *string        `json:"public_key"` // null if the registry gives none
 	Kind        string         `json:"kind,omitempty"`
 	Status      string         `json:"status"`
 	WorkingOn   string         `json:"working_on"`
 	CreatedAt   string         `json:"created_at,omitempty"`
 }
 
-// Presence is what this registry reads of the presence of an agent elsewhere.
+// Presence is the presence of an agent at another registry, as far as this registry reads it.
 type Presence struct {
 	Handle      string `json:"handle"`
 	FederatedID string `json:"federated_id"`
@@ -60,7 +60,7 @@ type finding struct {
 	until    time.Time
 }
 
-// found is what other registries answered lately. Its user takes the map and puts it back.
+// found has the latest answers of other registries. Its user takes the map and puts it back.
 type found struct{ known chan map[wire.Address]finding }
 
 func newFound() found {
@@ -301,7 +301,7 @@ func useless(domain, reason, why string) error {
 	return &federation.UnavailableError{What: "registry " + domain, Err: &uselessError{reason, why}}
 }
 
-// unusable returns why an answer is of no use, "" where there was none.
+// unusable returns why an answer is of no use, "" if there was none.
 func unusable(err error) string {
 	if e, ok := errors.AsType[*uselessError](err); ok {
 		return e.reason

@@ -2,7 +2,7 @@
 // what each says of itself and whether it signed a message, sends what is queued for it, in order,
 // until it has taken that, and asks it for identities and presence.
 //
-// A registry signs what it relays, in the member [SignatureMember]. A signed relay counts in the rate of
+// A registry signs each relay, in the member [SignatureMember]. A signed relay counts in the rate of
 // its registry once its signature is verified, an unsigned one in the rate of its address. In open
 // federation, registries that no operator named share the rate of their address too.
 package peers
@@ -73,7 +73,7 @@ const (
 // maxPeers bounds the registries that are remembered, a few KiB each.
 const maxPeers = 1024
 
-// SignatureMember is where a registry signs what it sends to another.
+// SignatureMember has the signature of a registry on a document for another one.
 const SignatureMember = "origin_registry_signature"
 
 // Config is a table [[airc.peers]] of the configuration: one other registry.
@@ -183,7 +183,7 @@ type Peer struct {
 	err     error // why nothing is known of it
 }
 
-// Deps is what the exchange with other registries works with.
+// Deps has the dependencies of the exchange with other registries.
 type Deps struct {
 	bridge.Ports
 
@@ -204,7 +204,7 @@ type Deps struct {
 	Mode func(domain string) string
 	// Authorities holds the authorities of client certificates, by the configured file.
 	Authorities map[string]*x509.CertPool
-	// Notify tells the sender of a queued message what became of it, once.
+	// Notify reports the result of a queued message to its sender, once.
 	Notify func(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error
 }
 
@@ -280,7 +280,7 @@ func (ps *Registries) Peers() []bridge.Peer {
 	return peers
 }
 
-// CheckPeer refuses what is no domain of a registry.
+// CheckPeer refuses a name that is no domain of a registry.
 func CheckPeer(name string) error {
 	if !wire.ValidDomain(name) {
 		return errors.New("the domain of a registry such as peer.example, not " + name)

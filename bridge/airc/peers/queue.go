@@ -24,8 +24,8 @@ type consentDocument struct {
 	ToAddress string `json:"to_address"`
 }
 
-// ShareDecision queues for the registry of a handle what an agent here decided about it:
-// in one lane with what the agent writes to it, so that both arrive in the order in
+// ShareDecision queues, for the registry of a handle, the decision of an agent here about it:
+// in one lane with the messages of the agent to it, so that both arrive in the order in
 // which they were done. When it returns nil that is on disk.
 func (ps *Registries) ShareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := wire.ParseAddress(edge.From)
@@ -69,7 +69,7 @@ type relayDocument struct {
 	Envelope    json.RawMessage `json:"envelope"`        // as its agent signed it
 }
 
-// Relay returns what is queued for the registry of a recipient.
+// Relay returns the item to queue for the registry of a recipient.
 func (ps *Registries) Relay(to string, m agents.Message, body string, payload json.RawMessage) (*federation.PeerDelivery, error) {
 	address, ok := wire.ParseAddress(to)
 	if !ok {
@@ -257,14 +257,14 @@ func (ps *Registries) giveUp(ctx context.Context, row federation.PeerDelivery, b
 	}
 }
 
-// noteRelay logs what of a relay could not be written down.
+// noteRelay logs the parts of a relay that could not be kept.
 func (ps *Registries) noteRelay(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		ps.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", wire.Network), slog.String("link", wire.Network), slog.Any("err", err))
 	}
 }
 
-// fate is what became of an attempt.
+// fate is the result of an attempt.
 type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
@@ -272,7 +272,7 @@ type fate struct {
 	away      bool          // the registry answers no request now
 	unsure    bool          // it did not answer, and may have taken the message
 	pause     time.Duration // when it says itself when to come again
-	tooMuch   bool          // it took what came before for too much
+	tooMuch   bool          // it refused earlier messages as too many
 	consent   bool          // its agent has not consented yet
 	reason    string
 }

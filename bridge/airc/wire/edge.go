@@ -112,7 +112,7 @@ func Refuse(c Code, message string) error { return &ProblemError{Code: c, Messag
 
 // Failure is an answer that is no 2xx.
 type Failure struct {
-	Success *bool    `json:"success,omitempty"` // false below /api, where clients look at it
+	Success *bool    `json:"success,omitempty"` // false below /api, because clients read it there
 	Code    Code     `json:"error"`
 	Message string   `json:"message"`
 	Handoff *outcome `json:"handoff,omitempty"`
@@ -123,7 +123,7 @@ type Failure struct {
 	retryAfter time.Duration
 }
 
-// WriteHeader adds what clients and proxies read of a failure.
+// WriteHeader adds the headers of a failure for clients and proxies.
 func (f Failure) WriteHeader(h http.Header) {
 	if f.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -144,7 +144,7 @@ type outcome struct {
 }
 
 // maxSentenceChars bounds what is told and logged of a refusal: some of it is
-// quoted from what the sender wrote.
+// quoted from the text of the sender.
 const maxSentenceChars = 300
 
 // Render turns an error into an answer. It is the only place in this package that
@@ -285,7 +285,7 @@ func status(c Code) int {
 	return http.StatusInternalServerError
 }
 
-// TooMany refuses what comes too often, for a time.
+// TooMany refuses requests that come too often, for a time.
 func TooMany(wait time.Duration) error {
 	return &ProblemError{Code: CodeRateLimited, Message: "too many requests; wait a little", RetryAfter: wait}
 }

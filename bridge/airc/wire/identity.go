@@ -13,7 +13,7 @@ import (
 	"baton/federation/signing"
 )
 
-// maxAddressChars is what deployed registries keep of an address.
+// maxAddressChars is the length that deployed registries keep of an address.
 const maxAddressChars = 100
 
 // Address is a handle at another registry.
@@ -42,7 +42,7 @@ func LowerASCII(text string) string {
 	}, text)
 }
 
-// SplitAddress is parseAddress for what was read as an address before.
+// SplitAddress is parseAddress for text that was read as an address before.
 func SplitAddress(handle string) (domain string, isRemote bool) {
 	_, domain, isRemote = strings.Cut(handle, "@")
 	return domain, isRemote

@@ -86,7 +86,7 @@ func JSONString(text string) json.RawMessage {
 // MessageIDBytes is how much of a message id is random.
 const MessageIDBytes = 16
 
-// IDChars are what ids of messages and keys are made of.
+// IDChars are the characters of ids of messages and keys.
 const IDChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
 
 // NewMessageID returns an id of 128 random bits after a prefix.
@@ -151,7 +151,7 @@ func (o *Object) Text(name string) string {
 	return s
 }
 
-// Nested returns a member that must be an object where it is there, as it was
+// Nested returns a member that must be an object if it is there, as it was
 // sent.
 func (o *Object) Nested(name string) json.RawMessage {
 	if !o.Has(name) {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// answer returns what the peer is told about a step. The peer sends the step again after an answer
+// answer returns the answer to a step of the peer. The peer sends the step again after an answer
 // with retry. It reads no text of an error: errors of the gateway itself are in its log.
 func answer(id string, err error) message {
 	if err == nil {

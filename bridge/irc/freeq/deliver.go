@@ -28,7 +28,7 @@ type row struct {
 	told  *translate.Step  // of which a private line tells; nil for none
 	to    federation.DID   // the recipient of that line
 	text  *federation.Text // private text, or text in a channel; nil for a step
-	guest string           // the nick of its recipient, where that has no DID
+	guest string           // the nick of its recipient, if that has no DID
 	about string           // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
