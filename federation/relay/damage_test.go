@@ -71,12 +71,17 @@ func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
 		_, ev := others[i].take("alice", federation.Offer, to("bob"))
 		offers[i] = append(offers[i], ev.ID)
 	}
+	deliver := func(i int, when string) {
+		for deadline := time.Now().Add(6 * patience); others[i].deliver(b) != nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s damage to %v what was owed is still owed", when, states[i])
+			}
+		}
+	}
 	for i, a := range others {
 		a.run(b)
 		offer(i)
-		if err := a.deliver(b); err != nil {
-			t.Fatal(err)
-		}
+		deliver(i, "before")
 	}
 	stopHub(hub)
 	for i, s := range states {
@@ -84,15 +89,9 @@ func TestHubCarriesOnAfterDamageToItsFiles(t *testing.T) {
 	}
 	hub = hubServer(t, dir, port)
 	defer func() { stopHub(hub) }()
-	deadline := time.Now().Add(6 * patience)
-	for i, a := range others {
+	for i := range others {
 		offer(i)
-		for a.deliver(b) != nil {
-			if time.Now().After(deadline) {
-				t.Fatalf("after damage to %v what was owed is still owed", states[i])
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		deliver(i, "after")
 		for _, id := range offers[i] {
 			b.comes(id, "offer")
 		}
