@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"baton/bridge/admin/client"
@@ -51,6 +53,7 @@ type gateway struct {
 	program, dir       string
 	public, admin, irc string // addresses
 	process            *exec.Cmd
+	ended              chan struct{} // closed after the end of the process
 }
 
 // openGateway starts a gateway with an empty record in a folder. Close it.
@@ -120,13 +123,24 @@ func (g *gateway) operator() *client.Client {
 	return client.NewSocket(filepath.Join(g.data(), "baton.sock"))
 }
 
+// Ports that no system gives to a program that asks for any port.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
 // freeAddress returns an address of the loopback that is free now.
 func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		switch {
+		case err == nil:
+			return address, listener.Close()
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return "", err
+		}
 	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // start starts the process. The end of ctx ends it.
@@ -136,12 +150,29 @@ func (g *gateway) start(ctx context.Context) error {
 	if err := g.process.Start(); err != nil {
 		return fmt.Errorf("start gateway: %w", err)
 	}
+	g.ended = make(chan struct{})
+	go func() {
+		_ = g.process.Wait() // its error is that it was killed, or is in its log
+		close(g.ended)
+	}()
 	return nil
 }
 
-// awaitReady waits until /readyz says yes.
+func (g *gateway) hasEnded() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitReady waits until /readyz says yes. It returns an error at once if the process has ended.
 func (g *gateway) awaitReady(ctx context.Context) error {
-	return await(ctx, "the gateway to be ready", func() bool {
+	err := await(ctx, "the gateway to be ready", func() bool {
+		if g.hasEnded() {
+			return true
+		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.admin+"/readyz", nil)
 		if err != nil {
 			return false
@@ -152,6 +183,10 @@ func (g *gateway) awaitReady(ctx context.Context) error {
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	})
+	if g.hasEnded() {
+		return errors.New("the gateway ended: its log is above")
+	}
+	return err
 }
 
 // await looks again and again until the answer is yes.
@@ -173,7 +208,7 @@ func await(ctx context.Context, what string, done func() bool) error {
 // kill ends the process as a crash would.
 func (g *gateway) kill() error {
 	err := g.process.Process.Kill()
-	_ = g.process.Wait() // its error is that it was killed
+	<-g.ended
 	return err
 }
 
@@ -184,7 +219,7 @@ func (g *gateway) worked() time.Duration {
 
 // Close ends the process.
 func (g *gateway) Close() error {
-	if g.process.ProcessState != nil {
+	if g.hasEnded() {
 		return nil
 	}
 	return g.kill()
