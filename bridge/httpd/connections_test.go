@@ -129,6 +129,16 @@ func (c *client) answered(t *testing.T) int {
 	return response.StatusCode
 }
 
+// isClosed reports whether the server has closed the connection, which has no answer to come.
+func (c *client) isClosed(t *testing.T) bool {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.lines.ReadByte()
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 func TestConnectionsWithoutARequestMakeRoom(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{
@@ -157,8 +167,15 @@ func TestConnectionsWithoutARequestMakeRoom(t *testing.T) {
 					t.Fatalf("a client is answered %d during the flood", got)
 				}
 			}
-			if got := flood[0].answered(t); got != 0 {
-				t.Errorf("the oldest connection is answered %d", got)
+			var closed []int
+			for i, c := range flood {
+				if c.isClosed(t) {
+					closed = append(closed, i)
+				}
+			}
+			// The server may still be at the end of an answered request, so that a later connection goes first.
+			if len(closed) != 33 || closed[0] != 0 && !strings.HasSuffix(first, "\r\n\r\n") {
+				t.Errorf("closed are %v, want 33 with the oldest", closed)
 			}
 			if got := b.counts()["full"]; got != 33 {
 				t.Errorf("%d evictions are counted, want 33", got)
