@@ -146,7 +146,7 @@ func (l *VoiceLink) look(ctx context.Context, path string) error {
 	}
 	seen := sighting{stamp: stamp}
 	l.found[path] = seen
-	if isDotfile(path) { // whatever it says
+	if isDotfile(path) {
 		if !known {
 			l.unread(ctx, path, "dotfile", errDotfile)
 		}

@@ -218,9 +218,9 @@ func (s Builder) Pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// arrival returns the place where a step came in. Its author has the given name there. If
-// that is "", the author gets a name of the gateway, so that others can write back, unless it has
-// a name on another link.
+// arrival returns the place where a step came in. Its author has the given name there. An author
+// without a name gets one of the gateway, so that others can write back, unless it has a name on
+// another link.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, name string, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
 	at.Network, at.Link, at.Name, at.ReadsInbox, at.Received = s.Network, cmp.Or(s.Link, s.Network), name, s.ReadsInbox, now

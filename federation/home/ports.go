@@ -44,7 +44,8 @@ type Record interface {
 	// Lapse ends the waiting of entries that a DID was never shown, and tells their signers.
 	Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 
-	// Acquainted reports whether a DID is known, and since when if that is not long ago.
+	// Acquainted reports whether a DID is known. The time is zero for an acquaintance older than
+	// [federation.AcquaintanceAge].
 	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
 	// Meet notes that a DID is known from now on.
 	Meet(ctx context.Context, did federation.DID, now time.Time) error

@@ -138,8 +138,8 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerH
 	return consumer.Consume(sort, jetstream.PullExpiry(hubPull),
 		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-			// The next look opens it again: stream or consumer may be gone. Stop would leave the messages
-			// that are here already to the server, which hands them out again after hubAckWait.
+			// The next look opens it again: stream or consumer may be gone. Unlike Stop, Drain keeps the
+			// received messages, which the server would hand out again only after hubAckWait.
 			consume.Drain()
 		}))
 }

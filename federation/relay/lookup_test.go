@@ -201,7 +201,7 @@ func TestGarbageOfAHubAccountIsOneLineAndACounter(t *testing.T) {
 	if err := conn.FlushTimeout(patience); err != nil {
 		t.Fatal(err)
 	}
-	// A message that is on its way while the stream is opened again is handed out again after a minute.
+	// The hub hands out a message in transit again, a minute after its reader was replaced.
 	deadline := time.Now().Add(2 * patience)
 	for counted.Load() < messages {
 		if time.Now().After(deadline) {

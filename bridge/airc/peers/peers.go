@@ -280,7 +280,7 @@ func (ps *Registries) Peers() []bridge.Peer {
 	return peers
 }
 
-// CheckPeer refuses a name that is no domain of a registry.
+// CheckPeer refuses names other than the domain of a registry.
 func CheckPeer(name string) error {
 	if !wire.ValidDomain(name) {
 		return errors.New("the domain of a registry such as peer.example, not " + name)

@@ -42,7 +42,7 @@ func LowerASCII(text string) string {
 	}, text)
 }
 
-// SplitAddress is parseAddress for text that was read as an address before.
+// SplitAddress is parseAddress for a valid address.
 func SplitAddress(handle string) (domain string, isRemote bool) {
 	_, domain, isRemote = strings.Cut(handle, "@")
 	return domain, isRemote
