@@ -81,6 +81,7 @@ func TestALateReportIsFiledOnce(t *testing.T) {
 	w.last(t, id, 3)
 	w.stop()
 	w.deps.Journals = storetest.OpenIn(t, folder).Journals
+	t.Cleanup(func() { w.stop() }) // before the record is closed
 	w.gateway.mu.Lock()
 	w.gateway.late = func(id federation.EventID) bool { return *refused.Load() == id }
 	w.gateway.mu.Unlock()
