@@ -209,7 +209,7 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 }
 
 // lockIfThere reports whether no other process has the record open, and keeps others out
-// until the lock is closed. A process that opens a record makes the lock file first.
+// until the lock is closed. It waits up to [lockWait] for a lock that was just released. A process that opens a record makes the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +218,7 @@ func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	if err != nil {
 		return nil, false, diskError(err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = waitLock(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, false, f.Close()
 	}

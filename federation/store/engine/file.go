@@ -136,18 +136,24 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	err = waitLock(f)
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = errors.New("another process has it open")
+	}
+	return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
+}
+
+// waitLock takes the lock of a file, and waits up to [lockWait] for it. It returns EWOULDBLOCK if
+// another process has the lock.
+func waitLock(f *os.File) error {
 	for late := time.Now().Add(lockWait); ; time.Sleep(lockWait / 100) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return f, nil
-		case !errors.Is(err, unix.EWOULDBLOCK):
-		case time.Now().Before(late):
-			continue
-		default:
-			err = errors.New("another process has it open")
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(late) {
+			return err
 		}
-		return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
 	}
 }
 
