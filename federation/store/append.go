@@ -11,9 +11,11 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/inboxes"
 	"baton/federation/store/operators"
 	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
+	"baton/federation/store/pushes"
 )
 
 // filing is a [federation.Filing] made ready by its caller, so that the one
@@ -38,17 +40,21 @@ type before struct {
 	head  []byte
 	known bool // the step, or another one of its signer under its id
 	spent bool // its id, or what was signed
+	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
+	// inbox of the step.
+	unseen, followed, called bool
 }
 
 // askBefore asks how the handoff of a step stands.
-func askBefore(ev federation.Event, digest [32]byte) *before {
+func askBefore(ev federation.Event, digest [32]byte, dids string) *before {
 	b := &before{}
 	b.Question = engine.Question{
 		Query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
 			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer || '' = ?2) OR EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND digest = ?4),
-			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ?2 AND digest = ?4)`,
-		Args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size)},
-		Dest: []any{&b.version, &b.head, &b.known, &b.spent},
+			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ?2 AND digest = ?4),
+			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + pushes.HasFollower(`?1`) + `, ` + pushes.HasInboxes(`?6`),
+		Args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size), dids},
+		Dest: []any{&b.version, &b.head, &b.known, &b.spent, &b.unseen, &b.followed, &b.called},
 		About: []string{
 			"handoff " + ev.Handoff.String(), "id " + ev.ID.String(), "event " + string(ev.From) + " " + ev.ID.String(), "bytes " + string(ev.From) + " " + string(digest[:]),
 		},
@@ -91,7 +97,11 @@ func prepareFiling(f federation.Filing) (ready filing, err error) {
 			return filing{}, fmt.Errorf("receipt: %w", err)
 		}
 	}
-	ready.before = askBefore(f.Event, ready.step.Digest)
+	dids, err := asJSON(f.Inboxes)
+	if err != nil {
+		return filing{}, err
+	}
+	ready.before = askBefore(f.Event, ready.step.Digest, dids)
 	ready.view, err = json.Marshal(f.View)
 	return ready, err
 }
@@ -118,11 +128,21 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 	if err := f.advance(ctx, q, f.before.head); err != nil {
 		return federation.Entry{}, fmt.Errorf("write handoff: %w", err)
 	}
+	if f.before.unseen && f.View.Clock != federation.UnansweredClock {
+		if err := q.Put(ctx, `DELETE FROM unseen WHERE handoff = ?`, ev.Handoff.String()); err != nil {
+			return federation.Entry{}, fmt.Errorf("note answered offer: %w", err)
+		}
+	}
 	if err := f.rule(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
 	if err := f.fileArrivals(ctx, q, federation.RankOf(ev, f.View)); err != nil {
 		return federation.Entry{}, err
+	}
+	if f.before.followed || f.before.called {
+		if err := f.push(ctx, q); err != nil {
+			return federation.Entry{}, fmt.Errorf("queue for webhooks: %w", err)
+		}
 	}
 	if err := handoffs.ClaimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
 		return federation.Entry{}, fmt.Errorf("claim blob: %w", err)
@@ -193,15 +213,11 @@ func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 		view.State, view.Offerer, view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
 }
 
-// fileArrivals puts the step into the inboxes, and with its receipt into the outboxes. See
-// askBefore for the comparison of signers.
+// fileArrivals puts the step into the inboxes, and with its receipt into the outboxes.
 func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.Rank) error {
 	for _, did := range f.Inboxes {
-		err := q.Put(ctx, `INSERT INTO inbox (did, event, waiting, number)
-			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE id = ?4 AND signer || '' = ?3`,
-			did, len(f.Event.Signature.Document), f.Event.From, f.Event.ID.String())
-		if err != nil {
-			return fmt.Errorf("write inbox: %w", err)
+		if err := inboxes.Insert(ctx, q, did, f.Event); err != nil {
+			return err
 		}
 	}
 	if err := f.deliver(ctx, q, f.Event, rank); err != nil || f.Receipt == nil {
@@ -211,6 +227,22 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 		return fmt.Errorf("insert receipt: %w", err)
 	}
 	return f.deliver(ctx, q, *f.Receipt, federation.RankOf(*f.Receipt, f.View))
+}
+
+// push queues the step, or the text, for the webhooks of its inboxes, and a step for the webhooks
+// that follow its handoff.
+func (f filing) push(ctx context.Context, q engine.Tx) error {
+	item := pushes.Item{Order: f.Event.Handoff.String(), Queued: engine.Stamp(f.Filed)}
+	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer || '' = ?`, []any{f.Event.ID.String(), f.Event.From}, &item.Row)
+	for _, did := range f.Inboxes {
+		if err == nil {
+			err = pushes.QueueEntry(ctx, q, did, item)
+		}
+	}
+	if err == nil && f.View.Version > 0 {
+		err = pushes.QueueStep(ctx, q, item)
+	}
+	return err
 }
 
 func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, rank federation.Rank) error {

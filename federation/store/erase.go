@@ -13,6 +13,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/inboxes"
 	"baton/federation/store/outboxes"
 	"baton/federation/store/participants"
 )
@@ -245,11 +246,8 @@ func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.H
 			return err
 		}
 	}
-	for _, did := range view.Others("") {
-		err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id.String())
-		if err != nil {
-			return err
-		}
+	if err := deleteEntries(ctx, q, id.String(), view); err != nil {
+		return err
 	}
 	if err := q.Put(ctx, `DELETE FROM evidence WHERE handoff = ?`, id.String()); err != nil {
 		return err
@@ -309,7 +307,7 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 				return 0, err
 			}
 		}
-		if err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, ev.To, m.seq); err != nil {
+		if err := inboxes.Delete(ctx, q, `did = ? AND event = ?`, ev.To, m.seq); err != nil {
 			return 0, err
 		}
 		if err := q.Put(ctx, `DELETE FROM mention WHERE event = ?`, m.seq); err != nil {
@@ -392,7 +390,8 @@ func (e *erasure) otherTargets(done *federation.Erasing) []target {
 		{&done.Other, `answer a`, `a.did ` + ofDIDs + ` OR EXISTS (SELECT 1 FROM event e WHERE e.id = a.event AND (` + eraseOfThem + `))`, both, all},
 		{
 			&done.Other, `notice n`, `n.signer ` + ofDIDs + ` OR n.reader ` + ofDIDs + ` OR n.body -> 'event' ->> 'handoff' ` + ofHandoffs + `
-				OR EXISTS (SELECT 1 FROM event e WHERE e.id = n.event AND ` + saidOfThem + `)`, both, all,
+				OR EXISTS (SELECT 1 FROM event e WHERE e.id = n.event AND ` + saidOfThem + `)`, both,
+			dropped{key: `n.n`, each: byRow(inboxes.DropNotice)},
 		},
 		{&done.Other, `webhook w`, `w.did ` + ofDIDs + ` OR w.handoff ` + ofHandoffs, both, dropped{key: `w.id`, each: dropWebhook}},
 		{

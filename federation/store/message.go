@@ -10,6 +10,8 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/inboxes"
+	"baton/federation/store/pushes"
 )
 
 // FileText files a text in one transaction with its entry in the recipient's inbox, its pending
@@ -61,6 +63,19 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	}
 	if err := f.fileArrivals(ctx, q, federation.RankMessage); err != nil {
 		return err
+	}
+	dids, err := asJSON(f.Inboxes)
+	if err != nil {
+		return err
+	}
+	var called bool
+	if err := q.Row(ctx, `SELECT `+pushes.HasInboxes(`?1`), []any{dids}, &called); err != nil {
+		return err
+	}
+	if called {
+		if err := f.push(ctx, q); err != nil {
+			return fmt.Errorf("queue for webhooks: %w", err)
+		}
 	}
 	if t := of.Text; !t.About.IsZero() {
 		err := q.Put(ctx, `INSERT INTO mention (handoff, event) SELECT ?1, e.seq FROM event e WHERE e.id = ?2 AND e.signer || '' = ?3`,
@@ -170,9 +185,14 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 			return err
 		}
 	}
+	if ev.To != "" {
+		if err := inboxes.Delete(ctx, q, `did = ? AND event = ?`, ev.To, seq); err != nil {
+			return err
+		}
+	}
 	for _, change := range []string{
-		`DELETE FROM inbox WHERE event = ?`,
 		`DELETE FROM mention WHERE event = ?`,
+		`DELETE FROM settled WHERE event = ?`,
 		`DELETE FROM event WHERE seq = ?`,
 	} {
 		if err := q.Put(ctx, change, seq); err != nil {

@@ -11,6 +11,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/inboxes"
 	"baton/federation/store/outboxes"
 )
 
@@ -101,11 +102,11 @@ func needed(ctx context.Context, q engine.Tx, id string, links []byte) (needed b
 // remove deletes a handoff with all that belongs to it. Its steps are in the inboxes
 // of its parties and in no other.
 func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federation.View) error {
-	for _, did := range view.Others("") {
-		err := q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
-		if err != nil {
-			return err
-		}
+	if err := deleteEntries(ctx, q, id, view); err != nil {
+		return err
+	}
+	if err := outboxes.DropFollowers(ctx, q, id); err != nil {
+		return err
 	}
 	if err := handoffs.UnclaimBlobs(ctx, q, id); err != nil {
 		return err
@@ -118,6 +119,7 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 	for _, change := range []string{
 		`DELETE FROM evidence WHERE handoff = ?`,
 		`DELETE FROM ruling WHERE handoff = ?`,
+		`DELETE FROM settled WHERE event IN (SELECT seq FROM event WHERE handoff = ?)`,
 		`DELETE FROM event WHERE handoff = ?`,
 		`DELETE FROM handoff WHERE id = ?`,
 	} {
@@ -126,6 +128,15 @@ func (s *Record) remove(ctx context.Context, q engine.Tx, id string, view federa
 		}
 	}
 	return nil
+}
+
+// deleteEntries deletes the entries of the steps of a handoff from the inboxes of its parties.
+func deleteEntries(ctx context.Context, q engine.Tx, id string, view federation.View) error {
+	dids, err := asJSON(view.Others(""))
+	if err != nil {
+		return err
+	}
+	return inboxes.Delete(ctx, q, `did IN (SELECT value FROM json_each(?1)) AND event IN (SELECT seq FROM event WHERE handoff = ?2)`, dids, id)
 }
 
 // over returns the view of a handoff that no step can follow, or
@@ -229,7 +240,7 @@ func (p purge) sets(done *federation.Purged) []set {
 	dids, participants := []any{p.dids}, []any{p.participants}
 	return []set{
 		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
-			return q.Put(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
+			return inboxes.Delete(ctx, q, `did = ? AND event = ?`, did, row)
 		}},
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
 			return outboxes.End(ctx, q, link, row, gone)

@@ -10,6 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
+	"baton/federation/store/pushes"
 )
 
 // Notify files a notice, unless one of its kind about the step is on file.
@@ -44,9 +45,48 @@ func NoteOn(ctx context.Context, q engine.Tx, link string, n federation.Notice) 
 	return fileNoticeOn(ctx, q, link, n, body)
 }
 
+// fileNoticeOn also queues the deliveries of a notice that its reader reads from the record to the
+// webhooks of the reader's inbox.
 func fileNoticeOn(ctx context.Context, q engine.Tx, link string, n federation.Notice, body string) error {
-	return q.Put(ctx, `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body)
+	const insert = `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	row := []any{link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), engine.Stamp(n.At), body}
+	if link != federation.InboxLink {
+		return q.Put(ctx, insert, row...)
+	}
+	item := pushes.Item{Queued: engine.Stamp(n.At)}
+	var called bool
+	err := q.Row(ctx, insert+` RETURNING n, coalesce(body -> 'event' ->> 'handoff', event), `+pushes.HasInbox(`notice.reader`), row, &item.Row, &item.Order, &called)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil // it is on file
+	}
+	if err != nil || !called {
+		return err
+	}
+	return pushes.QueueNotice(ctx, q, n.Reader(), item)
+}
+
+// DropNotices deletes the notices that a condition on notice selects, with their deliveries to
+// webhooks. It returns the number of notices.
+func DropNotices(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
+	type dropped struct {
+		n      int64
+		reader string
+		called bool
+	}
+	scan := func(row engine.Scanner) (d dropped, err error) { return d, row.Scan(&d.n, &d.reader, &d.called) }
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM notice WHERE `+which+` RETURNING n, reader, `+pushes.HasInbox(`notice.reader`), args...)
+	for _, d := range gone {
+		if err == nil && d.called {
+			err = pushes.DropNotice(ctx, q, d.reader, d.n)
+		}
+	}
+	return len(gone), err
+}
+
+// DropNotice deletes a notice, with its deliveries to webhooks.
+func DropNotice(ctx context.Context, q engine.Tx, n int64) error {
+	_, err := DropNotices(ctx, q, `n = ?1`, n)
+	return err
 }
 
 // signerOf returns the DID that scopes the id in a notice.
@@ -130,14 +170,13 @@ func (s *Inboxes) changeNotice(ctx context.Context, n federation.Notice, change 
 
 // PruneNotices forgets up to limit notices filed at or before a time, delivered or not.
 func (s *Inboxes) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
-	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int64, error) {
-		return q.Exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`,
-			engine.Stamp(before), max(limit, 0))
+	gone, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
+		return DropNotices(ctx, q, `n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+engine.AtMost+`)`, engine.Stamp(before), max(limit, 0))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune notices: %w", err)
 	}
-	return int(gone), nil
+	return gone, nil
 }
 
 // NoteStep files a notice about a step or a message of the record. Receipts have no signer to tell, and an

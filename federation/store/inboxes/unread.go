@@ -1,7 +1,6 @@
 package inboxes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,30 +52,6 @@ func Deliveries(tables engine.SQL) string {
 					WHERE k.did = i.did AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
-// ended is an entry that waits no more.
-type ended struct {
-	did   string
-	event int64
-	slow  bool // its signer was told that it takes time
-}
-
-// endWaiting ends the waiting of those entries of inboxes that a condition finds, and
-// returns which did, in the order of their steps: so their signers are told of them.
-func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]ended, error) {
-	scan := func(row engine.Scanner) (e ended, err error) {
-		err = row.Scan(&e.did, &e.event, &e.slow)
-		return e, err
-	}
-	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND (%s) RETURNING did, event, slow`,
-		len(args)+1, len(args)+2, which)
-	found, err := engine.Rows(ctx, q, scan, query, append(args, string(how), engine.Stamp(now))...)
-	if err != nil {
-		return nil, fmt.Errorf("end waiting in inbox: %w", err)
-	}
-	slices.SortFunc(found, func(a, b ended) int { return cmp.Or(cmp.Compare(a.event, b.event), cmp.Compare(a.did, b.did)) })
-	return found, nil
-}
-
 // MarkShown notes that a link has shown the steps of entries. Signers that were told of a
 // delay are told of the delivery.
 func MarkShown(ctx context.Context, q engine.Tx, now time.Time, which string, args ...any) error {
@@ -97,7 +72,7 @@ func MarkRead(ctx context.Context, q engine.Tx, now time.Time, which string, arg
 	return len(found), noteRead(ctx, q, found, now)
 }
 
-func noteRead(ctx context.Context, q engine.Tx, found []ended, now time.Time) error {
+func noteRead(ctx context.Context, q engine.Tx, found []entry, now time.Time) error {
 	for _, e := range found {
 		if !e.slow {
 			continue
@@ -175,7 +150,7 @@ func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []fede
 
 // noteLapse tells the signer of a step that it was not read, where the inbox was its only way
 // to the DID. The home reports the expiry of an offer.
-func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e ended, now time.Time) error {
+func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.Time) error {
 	var tell bool
 	err := q.Row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay(s.db.Parts)+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
 		[]any{e.did, e.event}, &tell)

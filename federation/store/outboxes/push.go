@@ -10,11 +10,8 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/inboxes"
+	"baton/federation/store/pushes"
 )
-
-// firstNotice is where the items of notices begin: the n-th notice is n after it. No
-// record has as many steps.
-const firstNotice = 1 << 52
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
 
@@ -67,7 +64,7 @@ func noticePushes(ctx context.Context, q engine.Tx, h federation.Webhook, where 
 		return p, nil
 	}
 	return engine.Rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
-		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
+		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(pushes.FirstNotice), int64(pushes.FirstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry of an inbox.
@@ -156,7 +153,7 @@ func (s *Outboxes) DuePush(ctx context.Context, id federation.WebhookID, item in
 	const due = `p.item = ?2 AND p.next <= ?3`
 	switch {
 	case err != nil || h.Over(now):
-	case item >= firstNotice:
+	case item >= pushes.FirstNotice:
 		found, err = noticePushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
 	default:
 		found, err = s.pushes(ctx, s.db.Reads(), h, due, item, engine.Stamp(now))
@@ -218,7 +215,7 @@ func (s *Outboxes) notePushTry(ctx context.Context, q engine.Tx, id federation.W
 func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
 	h, err = oneWebhook(ctx, q, id)
 	switch {
-	case err != nil || item >= firstNotice:
+	case err != nil || item >= pushes.FirstNotice:
 		return h, 0, err
 	case h.Participant == "":
 		return h, item, nil
@@ -238,12 +235,16 @@ func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item 
 		}
 		var attempt int
 		var queued int64
-		err := q.Row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
-			[]any{how.Outcome(), reason, engine.Stamp(how.At), counted, id.String(), item}, &attempt, &queued)
+		var order string
+		err := q.Row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued, order_key`,
+			[]any{how.Outcome(), reason, engine.Stamp(how.At), counted, id.String(), item}, &attempt, &queued, &order)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
+			return err
+		}
+		if err := pushes.Advance(ctx, q, id.String(), order); err != nil {
 			return err
 		}
 		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
@@ -285,7 +286,7 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 		}
 		which, args := `state <> 'delivered'`, []any{id.String(), engine.Stamp(now)}
 		if ref != "" {
-			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(firstNotice))
+			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(pushes.FirstNotice))
 			args = append(args, ref, h.DID)
 		}
 		if ref != "" && h.Participant != "" {

@@ -10,6 +10,7 @@ import (
 	"baton/federation"
 	"baton/federation/store/engine"
 	"baton/federation/store/inboxes"
+	"baton/federation/store/pushes"
 )
 
 const webhookColumns = `id, did, participant, handoff, label, sealed, url, since, disabled, why, key_id, unbound, ends`
@@ -74,7 +75,7 @@ func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.We
 		return err
 	}
 	if err := q.Put(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
-		h.ID.String(), firstNotice); err != nil {
+		h.ID.String(), pushes.FirstNotice); err != nil {
 		return err
 	}
 	err := q.Put(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
@@ -156,6 +157,17 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 func DropWebhooksOf(ctx context.Context, q engine.Tx, participant string, did federation.DID) error {
 	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE participant = ?1 AND participant <> ''
 		UNION SELECT `+webhookColumns+` FROM webhook WHERE did = ?2`, participant, did)
+	for _, h := range found {
+		if err == nil {
+			err = DropWebhook(ctx, q, h.ID)
+		}
+	}
+	return err
+}
+
+// DropFollowers deletes the webhooks that follow a handoff, in the transaction of a write.
+func DropFollowers(ctx context.Context, q engine.Tx, handoff string) error {
+	found, err := engine.Rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE handoff = ? AND handoff <> ''`, handoff)
 	for _, h := range found {
 		if err == nil {
 			err = DropWebhook(ctx, q, h.ID)
@@ -312,7 +324,7 @@ func (s *Outboxes) noteDisabled(ctx context.Context, q engine.Tx, id federation.
 			return err
 		}
 	}
-	if err := q.Put(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
+	if _, err := inboxes.DropNotices(ctx, q, `signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err
 	}
 	return inboxes.NoteOn(ctx, q, cmp.Or(link, federation.InboxLink), n)

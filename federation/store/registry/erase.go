@@ -14,6 +14,7 @@ import (
 	"baton/federation/store"
 	"baton/federation/store/engine"
 	"baton/federation/store/outboxes"
+	"baton/federation/store/pushes"
 )
 
 // erasable is a condition on a message m: it is of one of the handoffs ?1, from or to one of the
@@ -92,14 +93,17 @@ func (Tables) Erase(ctx context.Context, q engine.Tx, handoffs, handles string, 
 			return err
 		}
 	}
-	for _, change := range []string{
-		`DELETE FROM push WHERE (webhook, item) IN (SELECT h.id, m.n FROM message m
-			JOIN webhook h ON h.participant = m.recipient AND h.participant <> '' WHERE ` + erasable + `)`,
-		`DELETE FROM message AS m WHERE m.position IS NULL AND ` + erasable,
-	} {
-		if err := q.Put(ctx, change, of...); err != nil {
+	called, err := engine.Rows(ctx, q, scanAddressed, `SELECT m.n, m.recipient FROM message m WHERE `+pushes.HasParticipant(`m.recipient`)+` AND `+erasable, of...)
+	if err != nil {
+		return err
+	}
+	for _, m := range called {
+		if err := pushes.DropMessage(ctx, q, m.recipient, m.n); err != nil {
 			return err
 		}
+	}
+	if err := q.Put(ctx, `DELETE FROM message AS m WHERE m.position IS NULL AND `+erasable, of...); err != nil {
+		return err
 	}
 	return q.Put(ctx, `UPDATE message AS m SET deleted = 2, envelope = ?4, ended = coalesce(m.ended, ?5),
 		outcome = CASE WHEN m.event IS NOT NULL AND m.ended IS NULL THEN 'expired' ELSE m.outcome END WHERE `+erasable,
@@ -163,7 +167,7 @@ func dropUnread(ctx context.Context, q engine.Tx, m addressed) error {
 	if err := q.Put(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
 	}
-	return q.Put(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE participant = ? AND participant <> '')`, m.n, m.recipient)
+	return pushes.DropWaitingMessage(ctx, q, m.recipient, m.n)
 }
 
 // notNewest says of a message m that others came after it in its inbox and in its
@@ -216,11 +220,11 @@ func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after fe
 	}
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (pruned int, err error) {
 		for _, c := range page {
-			gone, err := q.Exec(ctx, `DELETE FROM message AS m WHERE n = ? AND `+done+` AND `+notNewest, c.n)
+			gone, err := deleteMessages(ctx, q, `n = ? AND `+done+` AND `+notNewest, c.n)
 			if err != nil {
 				return 0, err
 			}
-			pruned += int(gone)
+			pruned += gone
 		}
 		return pruned, nil
 	})
@@ -261,7 +265,26 @@ func (Tables) Notifier(ctx context.Context, q engine.Tx, did federation.DID) (li
 // Forget implements [engine.Tables]. A message that its inbox or its thread is numbered on
 // from stays.
 func (Tables) Forget(ctx context.Context, q engine.Tx, handoff string) error {
-	return q.Put(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
+	_, err := deleteMessages(ctx, q, `handoff = ? AND `+notNewest, handoff)
+	return err
+}
+
+// deleteMessages deletes the delivered messages m that a condition selects, with their deliveries
+// to webhooks. It returns the number of messages.
+func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any) (int, error) {
+	type deleted struct {
+		addressed
+
+		called bool
+	}
+	scan := func(row engine.Scanner) (d deleted, err error) { return d, row.Scan(&d.n, &d.recipient, &d.called) }
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM message AS m WHERE `+which+` RETURNING n, recipient, `+pushes.HasParticipant(`recipient`), args...)
+	for _, d := range gone {
+		if err == nil && d.called {
+			err = pushes.DropMessage(ctx, q, d.recipient, d.n)
+		}
+	}
+	return len(gone), err
 }
 
 // PeerDeliveryEnded implements [engine.Tables]: the step of a message to another registry was

@@ -11,6 +11,7 @@ import (
 	"baton/federation/store/engine"
 	"baton/federation/store/handoffs"
 	"baton/federation/store/outboxes"
+	"baton/federation/store/pushes"
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
@@ -118,19 +119,34 @@ func insertMessage(ctx context.Context, q engine.Tx, m agents.Message, edge stri
 	}
 	var err error
 	var told int64
+	var called bool
+	item := pushes.Item{Order: orderOf(m), Queued: engine.Stamp(m.Received)}
 	now := toTell(m.Received)
 	m.Seq, m.Cursor, m.Received, m.Told = 0, "", engine.Moment(engine.Stamp(m.Received)), time.Time{}
 	if edge != "" {
 		err = q.Put(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
 	} else {
-		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told`,
-			append([]any{now}, args...), &m.Seq, &told)
+		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told, n, `+pushes.HasParticipant(`message.recipient`),
+			append([]any{now}, args...), &m.Seq, &told, &item.Row, &called)
 		m.Told = engine.Moment(told)
 	}
 	if err != nil {
 		return agents.Message{}, fmt.Errorf("insert message: %w", err)
 	}
+	if called {
+		if err := pushes.QueueMessage(ctx, q, m.To, item); err != nil {
+			return agents.Message{}, fmt.Errorf("queue for webhooks: %w", err)
+		}
+	}
 	return m, nil
+}
+
+// orderOf returns the order key of the deliveries of a message to webhooks.
+func orderOf(m agents.Message) string {
+	if m.Handoff.IsZero() {
+		return m.From
+	}
+	return m.Handoff.String()
 }
 
 // next is the next place of a message in its thread (low ?2, high ?3), the one in the
@@ -158,8 +174,14 @@ func scanHeld(row engine.Scanner) (held, error) {
 
 // deliver gives a message that was held for a recipient its place.
 func deliver(ctx context.Context, q engine.Tx, h held, recipient string, now time.Time) error {
-	err := q.Put(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
-		toTell(now), h.low, h.high, recipient, h.n)
+	item := pushes.Item{Row: h.n}
+	var called bool
+	err := q.Row(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5
+		RETURNING coalesce(handoff, sender), received, `+pushes.HasParticipant(`message.recipient`),
+		[]any{toTell(now), h.low, h.high, recipient, h.n}, &item.Order, &item.Queued, &called)
+	if err == nil && called {
+		err = pushes.QueueMessage(ctx, q, recipient, item)
+	}
 	if err != nil {
 		return fmt.Errorf("deliver message: %w", err)
 	}

@@ -30,3 +30,22 @@ CREATE TABLE login (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX login_at ON login (at);
+
+-- Code writes each row that these triggers wrote.
+DROP TRIGGER inbox_arrived;
+DROP TRIGGER inbox_read;
+DROP TRIGGER inbox_pruned;
+DROP TRIGGER inbox_shared;
+DROP TRIGGER share_read;
+DROP TRIGGER share_pruned;
+DROP TRIGGER unseen_answered;
+DROP TRIGGER event_deleted;
+DROP TRIGGER inbox_pushed;
+DROP TRIGGER inbox_push_dropped;
+DROP TRIGGER notice_pushed;
+DROP TRIGGER notice_push_dropped;
+DROP TRIGGER push_queues;
+DROP TRIGGER push_ended;
+DROP TRIGGER push_gone;
+DROP TRIGGER event_pushed;
+DROP TRIGGER handoff_unfollowed;

@@ -21,3 +21,8 @@ ALTER TABLE agent ADD COLUMN released INTEGER NOT NULL DEFAULT 0; -- when an ope
 
 -- First contacts share their limit by source.
 ALTER TABLE consent ADD COLUMN source TEXT NOT NULL DEFAULT ''; -- site, link or registry of the sender's last request; '' if unknown
+
+-- Code queues the deliveries of messages to webhooks.
+DROP TRIGGER message_pushed;
+DROP TRIGGER message_released;
+DROP TRIGGER message_push_dropped;

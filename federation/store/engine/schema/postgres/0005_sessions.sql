@@ -29,3 +29,25 @@ CREATE TABLE login (
 );
 
 CREATE INDEX login_at ON login (at);
+
+-- Code writes each row that these triggers wrote.
+DROP TRIGGER inbox_arrived ON inbox;
+DROP TRIGGER inbox_read ON inbox;
+DROP TRIGGER inbox_pruned ON inbox;
+DROP TRIGGER inbox_shared ON inbox;
+DROP TRIGGER share_read ON inbox;
+DROP TRIGGER share_pruned ON inbox;
+DROP TRIGGER inbox_pushed ON inbox;
+DROP TRIGGER inbox_push_dropped ON inbox;
+DROP TRIGGER unseen_answered ON handoff;
+DROP TRIGGER handoff_unfollowed ON handoff;
+DROP TRIGGER event_deleted ON event;
+DROP TRIGGER event_pushed ON event;
+DROP TRIGGER notice_pushed ON notice;
+DROP TRIGGER notice_push_dropped ON notice;
+DROP TRIGGER push_queues ON push;
+DROP TRIGGER push_ended ON push;
+DROP TRIGGER push_gone ON push;
+DROP FUNCTION unseen_answered(), inbox_arrived(), inbox_read(), inbox_pruned(), inbox_shared(), share_ended(),
+    event_deleted(), inbox_pushed(), inbox_push_dropped(), notice_pushed(), notice_push_dropped(), push_queues(),
+    push_ended(), push_gone(), event_pushed(), handoff_unfollowed();

@@ -19,3 +19,9 @@ CREATE INDEX agent_account ON agent (issuer, subject) WHERE issuer <> '';
 -- See the version in the parent folder.
 ALTER TABLE agent ADD COLUMN released bigint NOT NULL DEFAULT 0;
 ALTER TABLE consent ADD COLUMN source text COLLATE "C" NOT NULL DEFAULT '';
+
+-- Code queues the deliveries of messages to webhooks.
+DROP TRIGGER message_pushed ON message;
+DROP TRIGGER message_released ON message;
+DROP TRIGGER message_push_dropped ON message;
+DROP FUNCTION message_pushed(), message_push_dropped();

@@ -1,0 +1,125 @@
+package inboxes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/store/engine"
+	"baton/federation/store/pushes"
+)
+
+// Insert files an event in the inbox of a DID. The sums of the inbox are in mailbox, and those of
+// each signer in share, so that a full inbox is not counted for each offer to it.
+func Insert(ctx context.Context, q engine.Tx, to federation.DID, ev federation.Event) error {
+	size := len(ev.Signature.Document)
+	// For the concatenation see the questions of a filing: it keeps SQLite from an index that has
+	// all steps of a signer.
+	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer || '' = ?3
+		ON CONFLICT (did) DO UPDATE SET entries = mailbox.entries + 1, size = mailbox.size + excluded.size, number = mailbox.number + 1, event = excluded.event`,
+		to, size, ev.From, ev.ID.String())
+	if err == nil {
+		err = q.Put(ctx, `INSERT INTO inbox (did, event, waiting, number) SELECT did, event, ?2, number FROM mailbox WHERE did = ?1`, to, size)
+	}
+	if err == nil {
+		err = q.Put(ctx, `INSERT INTO share (did, sender, entries, size) VALUES (?, ?, 1, ?)
+			ON CONFLICT (did, sender) DO UPDATE SET entries = share.entries + 1, size = share.size + excluded.size`, to, ev.From, size)
+	}
+	if err != nil {
+		return fmt.Errorf("write inbox: %w", err)
+	}
+	return nil
+}
+
+// entry is an entry that a write ends or deletes.
+type entry struct {
+	did    string
+	event  int64
+	waited bool
+	size   int64 // of its document, if it waited
+	signer string
+	slow   bool // its signer was told that it takes time
+	called bool // a webhook gets the arrivals of the inbox
+}
+
+// entryColumns are the columns of a row of inbox for scanEntry.
+var entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), ''), slow, ` + pushes.HasInbox(`inbox.did`)
+
+func scanEntry(row engine.Scanner) (e entry, err error) {
+	return e, row.Scan(&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow, &e.called)
+}
+
+// endWaiting ends the waiting of the entries that a condition selects, and returns them in the
+// order of their steps: so their signers are told of them.
+func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
+	found, err := engine.Rows(ctx, q, scanEntry, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
+	for _, e := range found {
+		if err == nil {
+			err = q.Put(ctx, `UPDATE inbox SET waiting = NULL, outcome = ?, ended = ? WHERE did = ? AND event = ?`, string(how), engine.Stamp(now), e.did, e.event)
+		}
+	}
+	if err == nil {
+		err = subtract(ctx, q, found, how == federation.DeliveryDelivered)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("end waiting in inbox: %w", err)
+	}
+	slices.SortFunc(found, func(a, b entry) int { return cmp.Or(cmp.Compare(a.event, b.event), cmp.Compare(a.did, b.did)) })
+	return found, nil
+}
+
+// Delete deletes the entries that a condition on inbox selects, with their deliveries to webhooks.
+// Their events are still there.
+func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
+	gone, err := engine.Rows(ctx, q, scanEntry, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns, args...)
+	for _, e := range gone {
+		if err == nil && e.called {
+			err = pushes.DropEntry(ctx, q, e.did, e.event)
+		}
+	}
+	if err == nil {
+		err = subtract(ctx, q, gone, false)
+	}
+	if err != nil {
+		return fmt.Errorf("delete from inbox: %w", err)
+	}
+	return nil
+}
+
+// subtract takes entries that waited out of the sums of their inboxes and their signers. A share
+// exists while an entry of the signer waits.
+func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) error {
+	type share struct{ did, signer string }
+	type sum struct{ entries, size int64 }
+	mailboxes, shares := map[string]sum{}, map[share]sum{}
+	for _, e := range entries {
+		if e.waited {
+			whole, part := mailboxes[e.did], shares[share{e.did, e.signer}]
+			mailboxes[e.did] = sum{whole.entries + 1, whole.size + e.size}
+			shares[share{e.did, e.signer}] = sum{part.entries + 1, part.size + e.size}
+		}
+	}
+	for _, did := range slices.Sorted(maps.Keys(mailboxes)) {
+		of := mailboxes[did]
+		err := q.Put(ctx, `UPDATE mailbox SET entries = entries - ?1, size = size - ?2, reads = max(reads, ?3) WHERE did = ?4`, of.entries, of.size, read, did)
+		if err != nil {
+			return err
+		}
+	}
+	byName := func(a, b share) int { return cmp.Or(cmp.Compare(a.did, b.did), cmp.Compare(a.signer, b.signer)) }
+	for _, s := range slices.SortedFunc(maps.Keys(shares), byName) {
+		of := shares[s]
+		err := q.Put(ctx, `UPDATE share SET entries = entries - ?, size = size - ? WHERE did = ? AND sender = ?`, of.entries, of.size, s.did, s.signer)
+		if err == nil {
+			err = q.Put(ctx, `DELETE FROM share WHERE did = ? AND sender = ? AND entries = 0`, s.did, s.signer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
