@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"path/filepath"
@@ -87,6 +88,8 @@ func TestPostgres(t *testing.T) {
 		"damage is found":                                             findsDamage,
 		"a record is copied into an empty one alone, or not at all":   copiesIntoNothing,
 		"a copy of a damaged record is not kept":                      copiesNoDamage,
+		"the schema has no triggers but of party":                     hasNoTriggers,
+		"a pruned handoff leaves no attempts to its followers":        forgetsAttempts,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}
@@ -96,7 +99,17 @@ func doesWhatEveryRecordDoes(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	runRecord(t, func(t *testing.T) *registry.Record {
 		t.Helper()
-		return openPostgres(t, server.Record(t))
+		dsn := server.Record(t)
+		record := openPostgres(t, dsn)
+		t.Cleanup(func() {
+			db, err := sql.Open("pgx", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			checkDerived(t, db)
+		})
+		return record
 	})
 }
 

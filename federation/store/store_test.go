@@ -91,10 +91,12 @@ func TestRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		record := open(t, dir, prometheus.NewRegistry())
+		db := raw(t, dir)
 		t.Cleanup(func() {
 			for _, query := range record.Queries() {
 				asked[query] = true
 			}
+			checkDerived(t, db)
 		})
 		return record
 	})

@@ -1,0 +1,136 @@
+package store_test
+
+import (
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store/registry"
+)
+
+// derived are queries for rows that contradict the rows that they are derived from, each as one
+// text. None finds any after a write.
+var derived = []string{
+	// The sums of an inbox are those of its waiting entries.
+	`SELECT 'mailbox of ' || m.did FROM mailbox m WHERE m.entries <> (SELECT count(*) FROM inbox i WHERE i.did = m.did AND i.waiting IS NOT NULL)
+		OR m.size <> (SELECT coalesce(sum(i.waiting), 0) FROM inbox i WHERE i.did = m.did AND i.waiting IS NOT NULL)
+		OR m.number < (SELECT coalesce(max(i.number), 0) FROM inbox i WHERE i.did = m.did)`,
+	`SELECT 'no mailbox of ' || i.did FROM inbox i WHERE NOT EXISTS (SELECT 1 FROM mailbox m WHERE m.did = i.did)`,
+	`SELECT 'share of ' || s.sender || ' in ' || s.did FROM share s WHERE s.entries = 0
+		OR s.entries <> (SELECT count(*) FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = s.did AND e.signer = s.sender AND i.waiting IS NOT NULL)
+		OR s.size <> (SELECT coalesce(sum(i.waiting), 0) FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = s.did AND e.signer = s.sender AND i.waiting IS NOT NULL)`,
+	`SELECT 'no share of ' || e.signer || ' in ' || i.did FROM inbox i JOIN event e ON e.seq = i.event
+		WHERE i.waiting IS NOT NULL AND NOT EXISTS (SELECT 1 FROM share s WHERE s.did = i.did AND s.sender = e.signer)`,
+	// The first waiting delivery of an order key has a time, and its webhook is due.
+	`SELECT 'stuck push to ' || p.webhook FROM push p WHERE p.state = 'waiting' AND p.next IS NULL
+		AND p.item = (SELECT min(b.item) FROM push b WHERE b.webhook = p.webhook AND b.order_key = p.order_key AND b.state = 'waiting')`,
+	`SELECT 'ended push to ' || p.webhook FROM push p WHERE p.state <> 'waiting' AND p.next IS NOT NULL`,
+	`SELECT 'webhook ' || h.id FROM webhook h WHERE h.disabled = 0 AND h.due IS NULL AND EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.next IS NOT NULL)`,
+	// Rows that end with others.
+	`SELECT 'push to ' || p.webhook FROM push p WHERE NOT EXISTS (SELECT 1 FROM webhook h WHERE h.id = p.webhook)`,
+	`SELECT 'attempt of ' || a.link FROM attempt a WHERE a.link LIKE 'webhook/%' AND NOT EXISTS (SELECT 1 FROM webhook h WHERE 'webhook/' || h.id = a.link)`,
+	`SELECT 'follower ' || h.id FROM webhook h WHERE h.handoff <> '' AND NOT EXISTS (SELECT 1 FROM handoff g WHERE g.id = h.handoff)`,
+	`SELECT 'settled to ' || s.link FROM settled s WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = s.event)`,
+	`SELECT 'unseen ' || u.handoff FROM unseen u WHERE NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = u.handoff AND h.clock = 'unanswered')`,
+}
+
+// checkDerived compares derived rows of a record with the rows that they are derived from.
+func checkDerived(t *testing.T, db *sql.DB) {
+	t.Helper()
+	rows, err := db.Query(strings.Join(derived, " UNION ALL ")) //nolint:noctx // it runs at the end of a test, after its context
+	if err != nil {
+		t.Errorf("read derived rows: %v", err)
+		return
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var wrong string
+		if err := rows.Scan(&wrong); err != nil {
+			t.Error(err)
+		}
+		t.Errorf("wrong after the test: %s", wrong)
+	}
+	if err := rows.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ofParty are the triggers that keep the lists of handoffs. Code writes every other row.
+var ofParty = []string{"handoff_moved", "handoff_opened", "handoff_pruned"}
+
+func TestSchemaHasNoTriggersButOfParty(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir, prometheus.NewRegistry())
+	got := rowsOf(t, "sqlite", at(dir), `SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name`)
+	if diff := cmp.Diff(ofParty, got); diff != "" {
+		t.Errorf("triggers of a file (-want +got):\n%s", diff)
+	}
+}
+
+// checkAttempts prunes a handoff after failed attempts on its steps. The attempts query returns how
+// many are in the record.
+func checkAttempts(t *testing.T, record *registry.Record, attempts func() string) {
+	t.Helper()
+	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	follower, inbox := follow(t, record, 1, offer.Event.ID), addWebhook(t, record, 2, ada)
+	declined := federationtest.File(federationtest.Step(2, offer.Event, federation.Decline, bob), offer.View)
+	mustAppend(t, record, declined)
+	mustAppend(t, record, federationtest.File(federationtest.Offer(3, ada, bob), federation.View{}))
+	for _, h := range []federation.Webhook{follower, inbox} {
+		failed := federation.Failure{Reason: "status 500", At: federationtest.At(10), Next: federationtest.At(20)}
+		if err := record.PushFailed(t.Context(), h.ID, next(t, record, h, 10).Item, failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := attempts(); n != "2" {
+		t.Fatalf("%s attempts before the handoff is pruned, want 2", n)
+	}
+	if n, _, err := record.Prune(t.Context(), federationtest.At(100), federationtest.At(100), "", 10); n != 1 || err != nil {
+		t.Fatalf("Prune = %d, %v", n, err)
+	}
+	if n := attempts(); n != "0" {
+		t.Errorf("%s attempts after the handoff was pruned, want none", n)
+	}
+}
+
+const countAttempts = `SELECT CAST(count(*) AS text) FROM attempt`
+
+func TestPruneForgetsAttemptsToFollowers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	checkAttempts(t, open(t, dir, prometheus.NewRegistry()), func() string { return rowsOf(t, "sqlite", at(dir), countAttempts)[0] })
+}
+
+func TestPruneConversationsReadsNoTableAsAWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	const amy, ben = federation.DID("did:web:amy.example"), federation.DID("did:web:ben.example")
+	for n := 1; n <= 2; n++ {
+		if _, _, err := record.FileText(t.Context(), said(n, amy, ben, "", federationtest.ID(99))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := record.Read(t.Context(), ben, []federation.EventID{federationtest.ID(1)}, federationtest.At(5)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := record.PruneConversations(t.Context(), federationtest.At(50), 10); n != 1 || err != nil {
+		t.Fatalf("PruneConversations = %d, %v; want the message that was read", n, err)
+	}
+	if entries, err := record.Replay(t.Context(), ben, "", 10); len(entries) != 1 || err != nil {
+		t.Errorf("the inbox has %d entries, %v; want the newest", len(entries), err)
+	}
+	for _, query := range record.Queries() {
+		if strings.Contains(query, "inbox") || strings.Contains(query, "settled") {
+			checkPlan(t, raw(t, dir), query)
+		}
+	}
+	checkDerived(t, raw(t, dir))
+}
