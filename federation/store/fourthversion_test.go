@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,8 +22,10 @@ import (
 
 // fourthRows returns statements that fill a record of version 4. The agents: scout proved its key, amy named one below
 // /api, kay has none, gone has a revoked one, and far is of another registry. Scout has a session, and so has bob,
-// over REST; amy asked scout for consent with a message. Bytes are written in the way of a database.
-func fourthRows(now time.Time, bytes string) string {
+// over REST; amy asked scout for consent with a message. Bob's inbox has two steps of ada that wait, with pending
+// deliveries to a webhook, and one that was read. Bytes are written in the way of a database.
+func fourthRows(t *testing.T, now time.Time, bytes string) string {
+	t.Helper()
 	scout := federationtest.NewAgent("scout").Keys[0]
 	literal := func(text []byte) string { return fmt.Sprintf(bytes, hex.EncodeToString(text)) }
 	return strings.NewReplacer("BOB", string(bob), "SCOUT_DID", string(scout.DID), "SCOUT_KEY", literal(scout.Public), "KEY", literal(make([]byte, 32)),
@@ -39,7 +43,78 @@ func fourthRows(now time.Time, bytes string) string {
 		INSERT INTO session (id, participant, generation, expires) VALUES
 			('of scout', 'scout', 3, LATER), ('of bob', 'BOB', 5, LATER), ('over', 'scout', 1, BEFORE);
 		INSERT INTO consent (sender, recipient, state, updated, version, asked) VALUES ('amy', 'scout', 'pending', BEFORE, 1, BEFORE);
-		INSERT INTO message (id, sender, recipient, low, high, envelope, received, edge) VALUES ('m1', 'amy', 'scout', 'amy', 'scout', BYTES, BEFORE, 'amy');`)
+		INSERT INTO message (id, sender, recipient, low, high, envelope, received, edge) VALUES ('m1', 'amy', 'scout', 'amy', 'scout', BYTES, BEFORE, 'amy');`) +
+		fourthInbox(t, bytes)
+}
+
+// fourthHook is the webhook of bob's inbox in a record of version 4.
+var fourthHook = federation.Webhook{ID: federationtest.ID(9001), DID: bob, URL: "https://hooks.example/1", Since: federationtest.At(1)}
+
+// fourthSteps are the steps in bob's inbox in a record of version 4: three offers, and the end of the first one.
+func fourthSteps() []federation.Filing {
+	first := offer(1)
+	return []federation.Filing{first, federationtest.File(federationtest.Step(2, first.Event, federation.Cancel, ada), first.View), offer(3), offer(4)}
+}
+
+// fourthInbox returns statements that fill bob's inbox. The triggers of version 4 write the sums and the deliveries. He has
+// read the third offer.
+func fourthInbox(t *testing.T, bytes string) string {
+	t.Helper()
+	var rows strings.Builder
+	fmt.Fprintf(&rows, `INSERT INTO webhook (id, did, participant, handoff, label, url, since) VALUES ('%s', '%s', '', '', '', '%s', %d);`,
+		fourthHook.ID, bob, fourthHook.URL, fourthHook.Since.UnixNano())
+	for n, f := range fourthSteps() {
+		body, err := json.Marshal(f.Event)
+		digest := f.Event.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&rows, `INSERT INTO event (handoff, version, signer, id, digest, state, filed, body, said) VALUES ('%s', %d, '%s', '%s', `+bytes+`, '%s', %d, '%s', %d);`,
+			f.View.ID, f.View.Version, f.Event.From, f.Event.ID, hex.EncodeToString(digest[:]), f.View.State, f.Filed.UnixNano(), body, f.Event.Said().UnixNano())
+		fmt.Fprintf(&rows, `INSERT INTO inbox (did, event, waiting, number) VALUES ('%s', %d, %d, %d);`, bob, n+1, len(f.Event.Signature.Document), n+1)
+	}
+	fmt.Fprintf(&rows, `UPDATE inbox SET waiting = NULL, outcome = 'delivered', ended = 9 WHERE did = '%s' AND event = 4;`, bob)
+	return rows.String()
+}
+
+// checkFourthInbox ends entries that version 4 counted and pushes that it queued. The sums stay right.
+func checkFourthInbox(t *testing.T, record *registry.Record, now time.Time) {
+	t.Helper()
+	ctx, steps := t.Context(), fourthSteps()
+	size := func(of ...int) (n int64) {
+		for _, i := range of {
+			n += int64(len(steps[i].Event.Signature.Document))
+		}
+		return n
+	}
+	use := func(when string, entries int, bytes int64) {
+		t.Helper()
+		want := federation.InboxUse{Entries: entries, Bytes: bytes, SenderEntries: entries, SenderBytes: bytes}
+		if got, err := record.Use(ctx, bob, ada); got != want || err != nil {
+			t.Errorf("%s the inbox has %+v, %v, want %+v", when, got, err, want)
+		}
+	}
+	use("after the upgrade", 3, size(0, 1, 2))
+	for _, i := range []int{0, 1} { // the second one waits behind the first
+		p := next(t, record, fourthHook, 100)
+		if p.Ref() != steps[i].Event.ID.String() {
+			t.Fatalf("due is %s, want %s", p.Ref(), steps[i].Event.ID)
+		}
+		if err := record.PushEnded(ctx, fourthHook.ID, p.Item, federation.Settlement{At: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use("after two deliveries", 1, size(2))
+	fresh := offer(5)
+	mustAppend(t, record, fresh)
+	use("after a new offer", 2, size(2)+int64(len(fresh.Event.Signature.Document)))
+	if err := record.Read(ctx, bob, []federation.EventID{steps[2].Event.ID, fresh.Event.ID}, now); err != nil {
+		t.Fatal(err)
+	}
+	use("after all was read", 0, 0)
+	if got := pushed(t, record, fourthHook); len(got) != 5 || got[0] != line(5, federation.DeliveryWaiting) {
+		t.Errorf("the deliveries are %v, want the new offer first", got)
+	}
 }
 
 // checkFourthVersion opens a record of version 4 with the program of today: it has the schema of a new one, and its agents,
@@ -85,6 +160,7 @@ func checkFourthVersion(t *testing.T, rows func(dsn, query string) []string, old
 	if err != nil || len(inbox) != 1 || inbox[0].ID != "m1" || inbox[0].From != "amy" {
 		t.Errorf("the inbox of scout has %+v, %v", inbox, err)
 	}
+	checkFourthInbox(t, record, now)
 	checkRevocation(t, record, now)
 }
 
@@ -114,18 +190,19 @@ func checkRevocation(t *testing.T, record *registry.Record, now time.Time) {
 func TestARecordOfTheFourthVersionIsUpgraded(t *testing.T) {
 	t.Parallel()
 	old, fresh := t.TempDir(), t.TempDir()
-	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 4)+fourthRows(time.Now(), "x'%s'")+"PRAGMA user_version = 4"); err != nil {
+	if _, err := raw(t, old).ExecContext(t.Context(), schemaOf(t, "schema", 4)+fourthRows(t, time.Now(), "x'%s'")+"PRAGMA user_version = 4"); err != nil {
 		t.Fatal(err)
 	}
 	rows := func(dir, query string) []string { return rowsOf(t, "sqlite", at(dir), query) }
 	checkFourthVersion(t, rows, old, fresh, fileSchema, func(dir string) *registry.Record { return open(t, dir, prometheus.NewRegistry()) })
+	checkDerived(t, raw(t, old))
 }
 
 func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
-	server.Exec(t, old, schemaOf(t, "schema/postgres", 4)+fourthRows(time.Now(), `'\x%s'`)+
+	server.Exec(t, old, schemaOf(t, "schema/postgres", 4)+fourthRows(t, time.Now(), `'\x%s'`)+
 		"CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version (version) VALUES (4)")
 	rows := func(dsn, query string) []string { return rowsOf(t, "pgx", dsn, query) }
 	checkFourthVersion(t, rows, old, fresh, serverSchema, func(dsn string) *registry.Record {
@@ -136,4 +213,10 @@ func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
 		t.Cleanup(func() { _ = record.Close() })
 		return record
 	})
+	db, err := sql.Open("pgx", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	checkDerived(t, db)
 }
