@@ -88,7 +88,7 @@ type SQL struct {
 	ItemSender string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
-	// StepItem is the item that carries the event ?2 to the participant of the webhook h, or
+	// StepItem is the item that carries the event ?3 to the participant of the webhook h, or
 	// NULL.
 	StepItem string
 }

@@ -188,9 +188,7 @@ func (s *Outboxes) Pushes(ctx context.Context, id federation.WebhookID, before i
 // PushFailed records a failed attempt, and the time of the next one.
 func (s *Outboxes) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		var attempt int
-		err := q.Row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
-			[]any{f.Reason, engine.Stamp(f.Next), id.String(), item}, &attempt)
+		attempt, err := pushes.Fail(ctx, q, id, item, f)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil // it is over, or its webhook is gone
 		}
@@ -229,22 +227,11 @@ func (s *Outboxes) pushedStep(ctx context.Context, q engine.Tx, id federation.We
 // notice: it still waits in the inbox.
 func (s *Outboxes) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		reason, counted := how.Why, 1
-		if how.Outcome() == federation.DeliveryDelivered {
-			reason, counted = "", 0
-		}
-		var attempt int
-		var queued int64
-		var order string
-		err := q.Row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued, order_key`,
-			[]any{how.Outcome(), reason, engine.Stamp(how.At), counted, id.String(), item}, &attempt, &queued, &order)
+		attempt, queued, err := pushes.End(ctx, q, id, item, how)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		if err := pushes.Advance(ctx, q, id.String(), order); err != nil {
 			return err
 		}
 		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
@@ -284,25 +271,20 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 		if !h.Disabled.IsZero() {
 			return nil
 		}
-		which, args := `state <> 'delivered'`, []any{id.String(), engine.Stamp(now)}
+		which, args := `state <> 'delivered'`, []any(nil)
 		if ref != "" {
 			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(pushes.FirstNotice))
-			args = append(args, ref, h.DID)
+			args = []any{ref, h.DID}
 		}
 		if ref != "" && h.Participant != "" {
-			which, args = `item IN (`+s.db.Parts.ItemsNamed+`)`, append(args[:3], h.Participant)
+			which, args = `item IN (`+s.db.Parts.ItemsNamed+`)`, []any{ref, h.Participant}
 		}
-		n, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND `+which, args...)
-		if err != nil || n == 0 {
+		again, err = pushes.Requeue(ctx, q, id, now, which, args...)
+		if err != nil || again == 0 {
 			return err
 		}
-		again = int(n)
-		err = q.Put(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
+		return q.Put(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
 			engine.Stamp(now), federation.WebhookName(id), ref, ref)
-		if err != nil {
-			return err
-		}
-		return nextDue(ctx, q, id, 0)
 	})
 	return again, err
 }
@@ -310,11 +292,17 @@ func (s *Outboxes) PushAgain(ctx context.Context, id federation.WebhookID, ref s
 // pushBack puts the item of a dead letter back to its webhook. It reports whether the webhook
 // still has the item, and is called.
 func (s *Outboxes) pushBack(ctx context.Context, q engine.Tx, d dead, id federation.WebhookID, now time.Time) (bool, error) {
-	n, err := q.Exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND item =
-		(SELECT CASE WHEN h.participant = '' THEN ?2 ELSE `+s.db.Parts.StepItem+` END
-			FROM webhook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, engine.Stamp(now))
-	if err != nil || n == 0 {
+	h, err := oneWebhook(ctx, q, id)
+	if errors.Is(err, federation.ErrNotFound) || err == nil && !h.Disabled.IsZero() {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
-	return true, nextDue(ctx, q, id, 0)
+	which := `item = ?3`
+	if h.Participant != "" {
+		which = `item = (SELECT ` + s.db.Parts.StepItem + ` FROM webhook h WHERE h.id = ?1)`
+	}
+	n, err := pushes.Requeue(ctx, q, id, now, which, d.event.Int64)
+	return n > 0, err
 }

@@ -60,38 +60,16 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 }
 
 // pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
-// and its notices.
+// and its notices. Nothing waits for a follower of a handoff but refused deliveries.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
-	const row = `INSERT INTO push (webhook, item, order_key, queued) `
-	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
+	waiting, owner := `SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
 	switch {
 	case h.Participant != "":
-		inbox, owner = row+s.db.Parts.Waiting, h.Participant
-	case !h.Handoff.IsZero(): // nothing waits for it but what was refused
-		inbox = row + `SELECT webhook, item, order_key, queued FROM push WHERE webhook = ?2 AND ?1 <> '' AND state = 'refused'`
+		waiting, owner = s.db.Parts.Waiting, h.Participant
+	case !h.Handoff.IsZero():
+		waiting = ""
 	}
-	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
-	if err := q.Put(ctx, inbox+refused, owner, h.ID.String()); err != nil {
-		return err
-	}
-	if err := q.Put(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
-		h.ID.String(), pushes.FirstNotice); err != nil {
-		return err
-	}
-	err := q.Put(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
-		(SELECT min(b.item) FROM push b WHERE b.webhook = push.webhook AND b.order_key = push.order_key AND b.state = 'waiting')`, h.ID.String())
-	if err != nil {
-		return err
-	}
-	return nextDue(ctx, q, h.ID, 0)
-}
-
-// nextDue updates the time, now or later, at which the next delivery to a webhook or its end is
-// due.
-func nextDue(ctx context.Context, q engine.Tx, id federation.WebhookID, now int64) error {
-	return q.Put(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
-		FROM (SELECT next FROM push WHERE webhook = ?1 AND next IS NOT NULL UNION ALL SELECT ends FROM webhook WHERE id = ?1 AND ends > 0) AS due)
-		WHERE id = ?1 AND disabled = 0`, id.String(), now)
+	return pushes.QueueWaiting(ctx, q, h.ID, waiting, owner)
 }
 
 // Webhook returns [federation.ErrNotFound] for an unknown id.
@@ -142,7 +120,7 @@ func DropWebhook(ctx context.Context, q engine.Tx, id federation.WebhookID) erro
 		return federation.ErrNotFound
 	}
 	if err == nil {
-		err = q.Put(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
+		err = pushes.DropAll(ctx, q, id)
 	}
 	for _, table := range []string{"attempt", "dead"} {
 		if err == nil {
@@ -191,12 +169,11 @@ func (s *Outboxes) RemoveWebhook(ctx context.Context, id federation.WebhookID) e
 // nothing.
 func (s *Outboxes) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeWebhook(ctx, id, func(ctx context.Context, q engine.Tx) error {
-		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL, ends = 0 WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
+		n, err := q.Exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, ends = 0 WHERE id = ? AND disabled = 0`, engine.Stamp(now), why, id.String())
 		if err != nil || n == 0 {
 			return err
 		}
-		err = q.Put(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, engine.Stamp(now), id.String())
-		if err != nil {
+		if err := pushes.Refuse(ctx, q, id, why, now); err != nil {
 			return err
 		}
 		return s.noteDisabled(ctx, q, id, now)
@@ -273,7 +250,7 @@ func (s *Outboxes) LetGo(ctx context.Context, id federation.WebhookID, at time.T
 		if err := q.Put(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
-		return nextDue(ctx, q, id, engine.Stamp(at))
+		return pushes.SetDue(ctx, q, id, at)
 	})
 }
 

@@ -130,16 +130,16 @@ func drop(ctx context.Context, q engine.Tx, which string, args ...any) (hooks []
 		if err != nil || r.state != string(federation.DeliveryWaiting) {
 			continue
 		}
-		if err = Advance(ctx, q, r.webhook, r.order); err == nil {
+		if err = advance(ctx, q, r.webhook, r.order); err == nil {
 			err = q.Put(ctx, `UPDATE webhook SET due = 0 WHERE id = ? AND due IS NOT NULL`, r.webhook)
 		}
 	}
 	return hooks, err
 }
 
-// Advance makes the first waiting delivery with an order key due, after the end of the one before
+// advance makes the first waiting delivery with an order key due, after the end of the one before
 // it.
-func Advance(ctx context.Context, q engine.Tx, webhook, order string) error {
+func advance(ctx context.Context, q engine.Tx, webhook, order string) error {
 	return q.Put(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND next IS NULL AND item =
 		(SELECT min(item) FROM push WHERE webhook = ?1 AND order_key = ?2 AND state = 'waiting')`, webhook, order)
 }

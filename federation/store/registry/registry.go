@@ -143,7 +143,7 @@ func (Tables) SQL() engine.SQL {
 		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.id = m.event AND e.handoff || '' = m.handoff WHERE m.n = ?1)`,
 		ItemSender: `(SELECT m.sender FROM message m WHERE m.n = p.item)`,
 		ItemsNamed: `SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
-		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.participant AND m.event = e.id WHERE e.seq = ?2)`,
+		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.participant AND m.event = e.id WHERE e.seq = ?3)`,
 	}
 }
 
