@@ -64,16 +64,16 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 	if err := f.fileArrivals(ctx, q, federation.RankMessage); err != nil {
 		return err
 	}
-	dids, err := asJSON(f.Inboxes)
-	if err != nil {
-		return err
-	}
-	var called bool
-	if err := q.Row(ctx, `SELECT `+pushes.HasInboxes(`?1`), []any{dids}, &called); err != nil {
-		return err
-	}
-	if called {
-		if err := f.push(ctx, q); err != nil {
+	if len(f.Inboxes) > 0 { // text of a channel has none
+		dids, err := asJSON(f.Inboxes)
+		var called bool
+		if err == nil {
+			err = q.Row(ctx, `SELECT `+pushes.HasInboxes(`?1`), []any{dids}, &called)
+		}
+		if err == nil && called {
+			err = f.push(ctx, q)
+		}
+		if err != nil {
 			return fmt.Errorf("queue for webhooks: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/store/registry"
 )
@@ -34,6 +35,7 @@ var derived = []string{
 	// Rows that end with others.
 	`SELECT 'push to ' || p.webhook FROM push p WHERE NOT EXISTS (SELECT 1 FROM webhook h WHERE h.id = p.webhook)`,
 	`SELECT 'attempt of ' || a.link FROM attempt a WHERE a.link LIKE 'webhook/%' AND NOT EXISTS (SELECT 1 FROM webhook h WHERE 'webhook/' || h.id = a.link)`,
+	`SELECT 'attempt of ' || a.link || ' without event ' || a.item FROM attempt a WHERE a.link LIKE 'webhook/%' AND NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = a.item)`,
 	`SELECT 'follower ' || h.id FROM webhook h WHERE h.handoff <> '' AND NOT EXISTS (SELECT 1 FROM handoff g WHERE g.id = h.handoff)`,
 	`SELECT 'settled to ' || s.link FROM settled s WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = s.event)`,
 	`SELECT 'unseen ' || u.handoff FROM unseen u WHERE NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = u.handoff AND h.clock = 'unanswered')`,
@@ -80,17 +82,29 @@ func checkAttempts(t *testing.T, record *registry.Record, attempts func() string
 	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	follower, inbox := follow(t, record, 1, offer.Event.ID), addWebhook(t, record, 2, ada)
+	judge := federationtest.NewAgent("judge")
+	if err := record.AddAgent(t.Context(), judge); err != nil {
+		t.Fatal(err)
+	}
+	messages := federation.Webhook{ID: federationtest.ID(9003), DID: judge.DID, Participant: judge.Handle, URL: "https://hooks.example/3", Since: federationtest.At(1)}
+	if err := record.AddWebhook(t.Context(), messages, 10); err != nil {
+		t.Fatal(err)
+	}
+	step := federationtest.Message(1, "scout", judge.Handle)
+	step.Event, step.Handoff = offer.Event.ID, offer.Event.ID
+	post(t, record, agents.Posting{Message: step})
+	post(t, record, agents.Posting{Message: federationtest.Message(3, "scout", judge.Handle)})
 	declined := federationtest.File(federationtest.Step(2, offer.Event, federation.Decline, bob), offer.View)
 	mustAppend(t, record, declined)
 	mustAppend(t, record, federationtest.File(federationtest.Offer(3, ada, bob), federation.View{}))
-	for _, h := range []federation.Webhook{follower, inbox} {
+	for _, h := range []federation.Webhook{follower, inbox, messages} {
 		failed := federation.Failure{Reason: "status 500", At: federationtest.At(10), Next: federationtest.At(20)}
 		if err := record.PushFailed(t.Context(), h.ID, next(t, record, h, 10).Item, failed); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := attempts(); n != "2" {
-		t.Fatalf("%s attempts before the handoff is pruned, want 2", n)
+	if n := attempts(); n != "3" {
+		t.Fatalf("%s attempts before the handoff is pruned, want 3", n)
 	}
 	if n, _, err := record.Prune(t.Context(), federationtest.At(100), federationtest.At(100), "", 10); n != 1 || err != nil {
 		t.Fatalf("Prune = %d, %v", n, err)

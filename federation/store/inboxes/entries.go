@@ -43,20 +43,20 @@ type entry struct {
 	size   int64 // of its document, if it waited
 	signer string
 	slow   bool // its signer was told that it takes time
-	called bool // a webhook gets the arrivals of the inbox
 }
 
-// entryColumns are the columns of a row of inbox for scanEntry.
-var entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), ''), slow, ` + pushes.HasInbox(`inbox.did`)
+// entryColumns are the columns of a row of inbox that make an entry.
+const entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), ''), slow`
 
-func scanEntry(row engine.Scanner) (e entry, err error) {
-	return e, row.Scan(&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow, &e.called)
+func (e *entry) dest() []any {
+	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
 }
 
 // endWaiting ends the waiting of the entries that a condition selects, and returns them in the
 // order of their steps: so their signers are told of them.
 func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
-	found, err := engine.Rows(ctx, q, scanEntry, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
+	scan := func(row engine.Scanner) (e entry, err error) { return e, row.Scan(e.dest()...) }
+	found, err := engine.Rows(ctx, q, scan, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
 	for _, e := range found {
 		if err == nil {
 			err = q.Put(ctx, `UPDATE inbox SET waiting = NULL, outcome = ?, ended = ? WHERE did = ? AND event = ?`, string(how), engine.Stamp(now), e.did, e.event)
@@ -75,9 +75,17 @@ func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, 
 // Delete deletes the entries that a condition on inbox selects, with their deliveries to webhooks.
 // Their events are still there.
 func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
-	gone, err := engine.Rows(ctx, q, scanEntry, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns, args...)
-	for _, e := range gone {
-		if err == nil && e.called {
+	var called []entry
+	scan := func(row engine.Scanner) (e entry, err error) {
+		var has bool
+		if err = row.Scan(append(e.dest(), &has)...); has {
+			called = append(called, e)
+		}
+		return e, err
+	}
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns+`, `+pushes.HasInbox(`inbox.did`), args...)
+	for _, e := range called {
+		if err == nil {
 			err = pushes.DropEntry(ctx, q, e.did, e.event)
 		}
 	}

@@ -114,6 +114,13 @@ func DropMessage(ctx context.Context, q engine.Tx, recipient string, row int64) 
 	return err
 }
 
+// DropAttempts deletes the attempts to give a step to the webhooks of a participant, whose message
+// carries it.
+func DropAttempts(ctx context.Context, q engine.Tx, participant, event, handoff string) error {
+	return q.Put(ctx, `DELETE FROM attempt WHERE link IN (SELECT '`+federation.WebhookLink+`/' || id FROM webhook WHERE `+ofParticipant+`)
+		AND item IN (SELECT seq FROM event WHERE id = ?2 AND handoff || '' = ?3)`, participant, event, handoff)
+}
+
 // DropWaitingMessage deletes the waiting deliveries of a message to the webhooks of its recipient.
 func DropWaitingMessage(ctx context.Context, q engine.Tx, recipient string, row int64) error {
 	_, err := drop(ctx, q, `item = ?2 AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE `+ofParticipant+`)`, recipient, row)

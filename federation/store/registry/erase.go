@@ -275,13 +275,20 @@ func deleteMessages(ctx context.Context, q engine.Tx, which string, args ...any)
 	type deleted struct {
 		addressed
 
-		called bool
+		event, handoff string // of the step that it carries; "" for none
+		called         bool
 	}
-	scan := func(row engine.Scanner) (d deleted, err error) { return d, row.Scan(&d.n, &d.recipient, &d.called) }
-	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM message AS m WHERE `+which+` RETURNING n, recipient, `+pushes.HasParticipant(`recipient`), args...)
+	scan := func(row engine.Scanner) (d deleted, err error) {
+		return d, row.Scan(&d.n, &d.recipient, &d.event, &d.handoff, &d.called)
+	}
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM message AS m WHERE `+which+`
+		RETURNING n, recipient, coalesce(event, ''), coalesce(handoff, ''), `+pushes.HasParticipant(`recipient`), args...)
 	for _, d := range gone {
 		if err == nil && d.called {
 			err = pushes.DropMessage(ctx, q, d.recipient, d.n)
+		}
+		if err == nil && d.called && d.event != "" {
+			err = pushes.DropAttempts(ctx, q, d.recipient, d.event, d.handoff)
 		}
 	}
 	return len(gone), err
