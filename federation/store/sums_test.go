@@ -17,7 +17,7 @@ import (
 // derived are queries for rows that contradict the rows that they are derived from, each as one
 // text. None finds any after a write.
 var derived = []string{
-	// The sums of an inbox are those of its waiting entries.
+	// The sums of an inbox and of its shares count the waiting entries.
 	`SELECT 'mailbox of ' || m.did FROM mailbox m WHERE m.entries <> (SELECT count(*) FROM inbox i WHERE i.did = m.did AND i.waiting IS NOT NULL)
 		OR m.size <> (SELECT coalesce(sum(i.waiting), 0) FROM inbox i WHERE i.did = m.did AND i.waiting IS NOT NULL)
 		OR m.number < (SELECT coalesce(max(i.number), 0) FROM inbox i WHERE i.did = m.did)`,

@@ -13,12 +13,11 @@ import (
 	"baton/federation/store/pushes"
 )
 
-// Insert files an event in the inbox of a DID. The sums of the inbox are in mailbox, and those of
-// each signer in share, so that a full inbox is not counted for each offer to it.
+// Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these
+// sums, an offer to a full inbox does not count its entries.
 func Insert(ctx context.Context, q engine.Tx, to federation.DID, ev federation.Event) error {
 	size := len(ev.Signature.Document)
-	// For the concatenation see the questions of a filing: it keeps SQLite from an index that has
-	// all steps of a signer.
+	// The concatenation keeps SQLite from using the index that has all steps of a signer.
 	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer || '' = ?3
 		ON CONFLICT (did) DO UPDATE SET entries = mailbox.entries + 1, size = mailbox.size + excluded.size, number = mailbox.number + 1, event = excluded.event`,
 		to, size, ev.From, ev.ID.String())
@@ -52,8 +51,8 @@ func (e *entry) dest() []any {
 	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
 }
 
-// endWaiting ends the waiting of the entries that a condition selects, and returns them in the
-// order of their steps: so their signers are told of them.
+// endWaiting ends the waiting of the entries that a condition selects. It returns them in the order
+// of their steps, in which their signers get notices.
 func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, now time.Time, which string, args ...any) ([]entry, error) {
 	scan := func(row engine.Scanner) (e entry, err error) { return e, row.Scan(e.dest()...) }
 	found, err := engine.Rows(ctx, q, scan, `SELECT `+entryColumns+` FROM inbox WHERE waiting IS NOT NULL AND (`+which+`)`, args...)
@@ -73,7 +72,7 @@ func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, 
 }
 
 // Delete deletes the entries that a condition on inbox selects, with their deliveries to webhooks.
-// Their events are still there.
+// It reads the signers from the events, which are deleted after it.
 func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	var called []entry
 	scan := func(row engine.Scanner) (e entry, err error) {
@@ -98,8 +97,8 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 	return nil
 }
 
-// subtract takes entries that waited out of the sums of their inboxes and their signers. A share
-// exists while an entry of the signer waits.
+// subtract removes waiting entries from the sums of their inboxes and signers. A share exists while
+// an entry of its signer waits.
 func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) error {
 	type share struct{ did, signer string }
 	type sum struct{ entries, size int64 }
