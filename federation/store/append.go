@@ -41,7 +41,7 @@ type before struct {
 	known bool // the step, or another one of its signer under its id
 	spent bool // its id, or what was signed
 	// Whether the handoff is in unseen, a webhook follows it, and a webhook gets the arrivals of an
-	// inbox of the step.
+	// inbox of the step. A write that changes webhooks asks no question, so it comes after this one.
 	unseen, followed, called bool
 }
 
