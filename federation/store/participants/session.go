@@ -9,6 +9,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
+	"baton/federation/store/pushes"
 )
 
 const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address`
@@ -254,7 +255,7 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 		if !unbound {
 			return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND `+live, engine.Stamp(now), string(of), except)
 		}
-		if err := endWebhooks(ctx, q, now, `unbound <> '' AND unbound <> ?3 AND `+ofThem, string(of), except); err != nil {
+		if err := pushes.EndWebhooks(ctx, q, now, `unbound <> '' AND unbound <> ?3 AND `+ofThem, string(of), except); err != nil {
 			return 0, err
 		}
 		return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND bound = ?4 AND `+live, engine.Stamp(now), string(of), except, false)
@@ -268,14 +269,6 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 // ofThem is the condition for a webhook of one of the participants in ?2, a JSON array of names and
 // DIDs.
 const ofThem = `(did IN (SELECT value FROM json_each(?2)) OR participant <> '' AND participant IN (SELECT value FROM json_each(?2)))`
-
-// endWebhooks schedules the end of the webhooks selected by a condition. The time of the end is ?1
-// in the condition. The worker that takes a webhook after its end disables it and notifies its
-// owner.
-func endWebhooks(ctx context.Context, q engine.Tx, end time.Time, which string, args ...any) error {
-	return q.Put(ctx, `UPDATE webhook SET ends = ?1, due = CASE WHEN due < ?1 THEN due ELSE ?1 END
-		WHERE disabled = 0 AND (ends = 0 OR ends > ?1) AND `+which, append([]any{engine.Stamp(end)}, args...)...)
-}
 
 // EndSessions ends all sessions of a participant in the transaction of a write, as the end of their
 // keys does.
@@ -320,12 +313,12 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 		if err != nil {
 			return err
 		}
-		return endWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
+		return pushes.EndWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
 	}
 	if err := endForKey(ctx, q, `participant IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
 		return err
 	}
-	return endWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
+	return pushes.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
 }
 
 // EndUnlisted ends what began with keys that the document of a DID does not list: see [EndKey]. It

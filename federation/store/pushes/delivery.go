@@ -42,6 +42,14 @@ func SetDue(ctx context.Context, q engine.Tx, id federation.WebhookID, earliest 
 		WHERE id = ?1 AND disabled = 0`, id.String(), engine.Stamp(earliest))
 }
 
+// EndWebhooks schedules the end of the webhooks selected by a condition. The time of the end is ?1
+// in the condition. The worker that takes a webhook after its end disables it and notifies its
+// owner.
+func EndWebhooks(ctx context.Context, q engine.Tx, end time.Time, which string, args ...any) error {
+	return q.Put(ctx, `UPDATE webhook SET ends = ?1, due = CASE WHEN due < ?1 THEN due ELSE ?1 END
+		WHERE disabled = 0 AND (ends = 0 OR ends > ?1) AND `+which, append([]any{engine.Stamp(end)}, args...)...)
+}
+
 // Fail records a failed attempt and the time of the next one, and returns the number of attempts.
 // It returns [federation.ErrNotFound] for a delivery that does not wait.
 func Fail(ctx context.Context, q engine.Tx, id federation.WebhookID, item int64, f federation.Failure) (attempt int, err error) {
