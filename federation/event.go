@@ -265,6 +265,10 @@ func (e Event) Digest() [32]byte {
 	return sha256.Sum256([]byte(e.Signature.Document))
 }
 
+// Minted reports whether the digest of the event does not cover its ID: the same step may come
+// again under another one.
+func (e Event) Minted() bool { return !e.Stamped || e.Evidence != nil || e.Erased != nil }
+
 // Verdict is what this gateway concluded about a signature. There are three: an
 // outage is no evidence, so Unverifiable is never read as Invalid.
 type Verdict int

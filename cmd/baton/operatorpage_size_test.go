@@ -26,17 +26,19 @@ const (
 // manyRows fills the record of a gateway that does not run. The third handoff has a title of its own, and
 // the oldest ones have deliveries that wait.
 const manyRows = `
+	INSERT INTO actor (did, signed) VALUES ('did:plc:annannannannannannannann', 1), ('did:plc:benbenbenbenbenbenbenben', 0);
 	WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?1)
-	INSERT INTO handoff (id, version, view, head, state, offerer, moved, over, clock, since)
+	INSERT INTO handoff (id, version, view, head, state, offerer, offeree, moved, over, clock, since)
 	SELECT '01' || substr('000000000000000000000000' || i, -24), 1, json_object('id', '01' || substr('000000000000000000000000' || i, -24), 'kind', 'handoff',
 			'dialect', 'handoff', 'version', 1, 'state', 'offered', 'home', 'gw.test', 'venue', '#ops', 'offerer', 'did:plc:annannannannannannannann',
 			'offeree', 'did:plc:benbenbenbenbenbenbenben', 'title', CASE i WHEN 3 THEN 'The Needle in it' ELSE 'Job number ' || i || ' with the usual words' END,
 			'opened', '2026-11-23T20:12:14Z', 'moved', '2026-11-23T20:12:14Z'),
-		zeroblob(32), 'offered', 'did:plc:annannannannannannannann', 1795262401000000000 + i, 0, '', 0 FROM c;
-	INSERT INTO event (handoff, version, signer, id, digest, prev, state, filed, body, said)
-	SELECT id, 1, offerer, id, CAST(id AS BLOB), zeroblob(32), state, moved, json_object('id', id, 'handoff', id, 'kind', 'handoff', 'verb', 'offer',
-			'from', offerer, 'venue', '#ops', 'dialect', 'handoff', 'title', view ->> 'title', 'provenance', 'signed', 'signature', json_object('document', '{}'),
-			'arrival', json_object('network', 'spanningtree', 'link', 'lab', 'received', '2026-11-23T20:12:14Z')), moved
+		zeroblob(32), 'offered', a.n, b.n, 1795262401000000000 + i, 0, '', 0
+	FROM c, actor a, actor b WHERE a.did = 'did:plc:annannannannannannannann' AND b.did = 'did:plc:benbenbenbenbenbenbenben';
+	INSERT INTO event (handoff, version, signer, id, digest, minted, prev, state, filed, document, body, said)
+	SELECT id, 1, offerer, id, CAST(id AS BLOB), 0, zeroblob(32), state, moved, CAST('{}' AS BLOB), json_object('step', json_object('id', id, 'handoff', id,
+			'kind', 'handoff', 'verb', 'offer', 'from', view ->> 'offerer', 'venue', '#ops', 'dialect', 'handoff', 'title', view ->> 'title', 'provenance', 'signed'),
+			'network', 'spanningtree', 'link', 'lab'), moved
 	FROM handoff ORDER BY id LIMIT ?2;
 	INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next) SELECT 'lab', seq, 0, handoff, 0, filed, 0 FROM event;`
 

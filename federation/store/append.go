@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"baton/federation"
@@ -25,9 +26,13 @@ type filing struct {
 	step    handoffs.Prepared
 	receipt handoffs.Prepared
 	view    []byte // as JSON
+	actors  actors
 	before  *before
 	record  *Record
 }
+
+// actors are the numbers of the DIDs that the rows of a filing name, 0 for one without.
+type actors map[federation.DID]int64
 
 // before is how a handoff stood before a step, as one question asks it.
 type before struct {
@@ -46,14 +51,16 @@ type before struct {
 }
 
 // askBefore asks how the handoff of a step stands.
-func askBefore(ev federation.Event, digest [32]byte, dids string) *before {
+func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
+	// An earlier write of the same batch may have given a signer without a number one.
+	const bySigner = `(SELECT CASE WHEN ?2 <> 0 THEN CAST(?2 AS bigint) ELSE (SELECT n FROM actor WHERE did = ?8) END)`
 	b := &before{}
 	b.Question = engine.Question{
 		Query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
-			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer || '' = ?2) OR EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND digest = ?4),
-			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ?2 AND digest = ?4),
-			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + pushes.HasFollower(`?1`) + `, ` + pushes.HasInboxes(`?6`),
-		Args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size), dids},
+			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer = ` + bySigner + `) OR ?6 = 1 AND EXISTS (SELECT 1 FROM event WHERE signer = ` + bySigner + ` AND digest = ?4 AND minted = 1),
+			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ` + bySigner + ` AND digest = ?4),
+			EXISTS (SELECT 1 FROM unseen WHERE handoff = ?1), ` + pushes.HasFollower(`?1`) + `, ` + pushes.HasInboxes(`?7`),
+		Args: []any{ev.Handoff.String(), signer, ev.ID.String(), digest[:], make([]byte, sha256.Size), ev.Minted(), dids, ev.From},
 		Dest: []any{&b.version, &b.head, &b.known, &b.spent, &b.unseen, &b.followed, &b.called},
 		About: []string{
 			"handoff " + ev.Handoff.String(), "id " + ev.ID.String(), "event " + string(ev.From) + " " + ev.ID.String(), "bytes " + string(ev.From) + " " + string(digest[:]),
@@ -67,12 +74,11 @@ func askBefore(ev federation.Event, digest [32]byte, dids string) *before {
 // used the id before for other bytes, or the handoff id opened another handoff. The same step
 // twice (see [federation.Event.Digest]) is filed once and answered with the first Entry.
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
-	ready, err := prepareFiling(f)
+	ready, err := s.prepareFiling(ctx, f)
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)
 	}
 	var entry federation.Entry
-	ready.record = s
 	err = s.db.WriteAfter(ctx, []*engine.Question{&ready.before.Question}, func(ctx context.Context, q engine.Tx) error {
 		var err error
 		entry, err = ready.file(ctx, q)
@@ -84,11 +90,11 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 	return entry, nil
 }
 
-func prepareFiling(f federation.Filing) (ready filing, err error) {
+func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready filing, err error) {
 	if f.View.ID != f.Event.Handoff || f.View.Version != f.After+1 {
 		return filing{}, errors.New("the view is not that after the step")
 	}
-	ready.Filing = f
+	ready.Filing, ready.record = f, s
 	if ready.step, err = handoffs.Prepare(f.Event); err != nil {
 		return filing{}, err
 	}
@@ -97,13 +103,52 @@ func prepareFiling(f federation.Filing) (ready filing, err error) {
 			return filing{}, fmt.Errorf("receipt: %w", err)
 		}
 	}
+	if ready.actors, err = s.actorsOf(ctx, f); err != nil {
+		return filing{}, err
+	}
 	dids, err := asJSON(f.Inboxes)
 	if err != nil {
 		return filing{}, err
 	}
-	ready.before = askBefore(f.Event, ready.step.Digest, dids)
+	ready.before = askBefore(f.Event, ready.actors[f.Event.From], ready.step.Digest, dids)
 	ready.view, err = json.Marshal(f.View)
 	return ready, err
+}
+
+// actorsOf returns the numbers of the DIDs in a filing.
+func (s *Record) actorsOf(ctx context.Context, f federation.Filing) (actors, error) {
+	dids := append([]federation.DID{f.Event.From, f.Event.For, f.Event.To, f.View.Offerer, f.View.Offeree, f.View.Assignee}, f.Inboxes...)
+	if f.Receipt != nil {
+		dids = append(dids, f.Receipt.From, f.Receipt.For, f.Receipt.To)
+	}
+	known := actors{}
+	for _, did := range dids {
+		if did == "" {
+			continue
+		}
+		n, err := s.db.Actor(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		known[did] = n
+	}
+	return known, nil
+}
+
+// intern returns the numbers of the DIDs in a filing. DIDs without one get it in the transaction.
+func (f filing) intern(ctx context.Context, q engine.Tx) (actors, error) {
+	all := maps.Clone(f.actors)
+	for did, n := range f.actors {
+		if n != 0 {
+			continue
+		}
+		n, err := engine.Intern(ctx, q, did)
+		if err != nil {
+			return nil, err
+		}
+		all[did] = n
+	}
+	return all, nil
 }
 
 // file writes the step and everything that goes with it. All that can be in its way is
@@ -111,8 +156,11 @@ func prepareFiling(f federation.Filing) (ready filing, err error) {
 func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error) {
 	ev := f.Event
 	err := f.before.Answer(ctx, q)
+	if err == nil {
+		f.actors, err = f.intern(ctx, q)
+	}
 	if err == nil && f.before.version == 0 && f.before.spent {
-		err = handoffs.CheckOpening(ctx, q, ev, f.step.Digest)
+		err = handoffs.CheckOpening(ctx, q, ev, f.actors[ev.From], f.step.Digest)
 	}
 	switch {
 	case err != nil:
@@ -164,7 +212,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 // first answers a step that cannot be written with the entry that it already has,
 // or else with the reason.
 func (f filing) first(ctx context.Context, q engine.Tx, reason error) (federation.Entry, error) {
-	entry, err := handoffs.FindStep(ctx, q, f.Event.From, f.Event.ID, f.step.Digest)
+	entry, err := handoffs.FindStep(ctx, q, f.actors[f.Event.From], f.Event.ID, f.step.Digest)
 	if errors.Is(err, federation.ErrNotFound) {
 		err = reason
 	}
@@ -181,11 +229,14 @@ type place struct {
 
 // insert writes one event, which its signer does not have yet.
 func (f filing) insert(ctx context.Context, q engine.Tx, ev federation.Event, p handoffs.Prepared, at place) error {
-	return q.Put(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
-		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.Digest[:], at.prev,
-		engine.OrNull(ev.Arrival.MessageID), f.View.State, engine.Stamp(f.Filed), string(p.Body),
-		engine.OrNull(at.key), engine.Stamp(ev.Said()))
+	if err := f.record.db.Signed(ctx, q, ev.From); err != nil {
+		return err
+	}
+	return q.Put(ctx, `INSERT INTO event (handoff, version, signer, id, digest, minted, prev, message, state, filed, document, body, author, recipient, place, said)
+		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?)`,
+		ev.Handoff.String(), at.version, f.actors[ev.From], ev.ID.String(), p.Digest[:], ev.Minted(), at.prev,
+		engine.OrNull(ev.Arrival.MessageID), f.View.State, engine.Stamp(f.Filed), p.Columns.Document, string(p.Columns.Body),
+		f.actors[ev.For], f.actors[ev.To], engine.OrNull(at.key), engine.Stamp(ev.Said()))
 }
 
 // entry is what a later read of the step returns: without the bytes of the
@@ -204,19 +255,19 @@ func (f filing) entry() federation.Entry {
 func (f filing) advance(ctx context.Context, q engine.Tx, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.Document[:]))
-	return q.Put(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	return q.Put(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, offeree, assignee, over, clock, since, moved)
+		VALUES (?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
-			state = excluded.state, offerer = excluded.offerer, over = excluded.over, clock = excluded.clock,
-			since = excluded.since, moved = excluded.moved`,
+			state = excluded.state, offerer = excluded.offerer, offeree = excluded.offeree, assignee = excluded.assignee,
+			over = excluded.over, clock = excluded.clock, since = excluded.since, moved = excluded.moved`,
 		view.ID.String(), view.Version, string(f.view), link[:],
-		view.State, view.Offerer, view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
+		view.State, f.actors[view.Offerer], f.actors[view.Offeree], f.actors[view.Assignee], view.Over, view.Clock, engine.Stamp(view.Since), engine.Stamp(view.Moved))
 }
 
 // fileArrivals puts the step into the inboxes, and with its receipt into the outboxes.
 func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.Rank) error {
 	for _, did := range f.Inboxes {
-		if err := inboxes.Insert(ctx, q, did, f.Event); err != nil {
+		if err := inboxes.Insert(ctx, q, f.actors[did], f.actors[f.Event.From], f.Event); err != nil {
 			return err
 		}
 	}
@@ -233,7 +284,7 @@ func (f filing) fileArrivals(ctx context.Context, q engine.Tx, rank federation.R
 // that follow its handoff.
 func (f filing) push(ctx context.Context, q engine.Tx) error {
 	item := pushes.Item{Order: f.Event.Handoff.String(), Queued: engine.Stamp(f.Filed)}
-	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer || '' = ?`, []any{f.Event.ID.String(), f.Event.From}, &item.Row)
+	err := q.Row(ctx, `SELECT seq FROM event WHERE id = ? AND signer = ?`, []any{f.Event.ID.String(), f.actors[f.Event.From]}, &item.Row)
 	for _, did := range f.Inboxes {
 		if err == nil {
 			err = pushes.QueueEntry(ctx, q, did, item)
@@ -252,7 +303,7 @@ func (f filing) deliver(ctx context.Context, q engine.Tx, ev federation.Event, r
 			attempts = 1
 		}
 		err := outboxes.Put(ctx, q, outboxes.Row{
-			Link: link, Signer: string(ev.From), ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: rank, Filed: engine.Stamp(f.Filed),
+			Link: link, Signer: f.actors[ev.From], ID: ev.ID.String(), Attempt: attempts, Handoff: f.View.ID.String(), Rank: rank, Filed: engine.Stamp(f.Filed),
 		})
 		if err != nil {
 			return fmt.Errorf("write outbox: %w", err)

@@ -181,7 +181,9 @@ func (s suite) testStale(t *testing.T) {
 
 func (s suite) testRepeat(t *testing.T) {
 	record := s.open(t)
-	offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
+	unstamped := federationtest.Offer(1, ada, bob)
+	unstamped.Stamped = false
+	offer := federationtest.File(unstamped, federation.View{})
 	first := mustAppend(t, record, offer)
 	mustAppend(t, record, federationtest.File(federationtest.Step(2, offer.Event, federation.Accept, bob), offer.View))
 
@@ -230,7 +232,9 @@ func (s suite) testIDs(t *testing.T) {
 
 func (s suite) testKnown(t *testing.T) {
 	record := s.open(t)
-	first := mustAppend(t, record, federationtest.File(federationtest.Offer(1, ada, bob), federation.View{}))
+	unstamped := federationtest.Offer(1, ada, bob)
+	unstamped.Stamped = false
+	first := mustAppend(t, record, federationtest.File(unstamped, federation.View{}))
 	digest := first.Event.Digest()
 	tests := []struct {
 		name   string

@@ -24,7 +24,7 @@ import (
 // In such a handoff and in its private text:
 //
 //   - event: the row stays with its digests, its DIDs, its verb and its times; body is the event
-//     without its content (see [federation.Event.Erase]), message and place are cleared
+//     without its content (see [federation.Event.Erase]); document, message and place are cleared
 //   - handoff: the row stays; the view loses title, capabilities and priority
 //   - evidence, blob, blob_claim, inbox, outbox, attempt, dead, mention: the rows are deleted
 //   - settled: stays; it has the names of links and codes
@@ -34,7 +34,7 @@ import (
 // push, peer_delivery, session, declaration and login are deleted. The tables of a network erase their own rows
 // (see [engine.Tables]), and links that keep journals erase these.
 //
-// The tables without text of persons stay as they are: party, tombstone, unseen, newcomer, size,
+// The tables without text of persons stay as they are: actor, tombstone, unseen, newcomer, size,
 // mailbox, share, device, looked, held, peer_delivery_id, peer_pause, peer_mode, binding,
 // bound_name, key_owner, key_window, own_key, deferred_count, offence,
 // mailbox_location, known_home, audit, operator_token, block, contact, heartbeat.
@@ -48,11 +48,14 @@ const (
 // Conditions of an erasure. The DIDs are ?1 and the handoffs are ?2, both JSON arrays.
 const (
 	ofDIDs       = `IN (SELECT value FROM json_each(?1))`
+	ofActors     = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
 	ofHandoffs   = `IN (SELECT value FROM json_each(?2))`
-	eventOfThem  = `(e.signer ` + ofDIDs + ` OR e.body ->> 'for' ` + ofDIDs + ` OR e.body ->> 'to' ` + ofDIDs + ` OR e.body -> 'arrival' ->> 'party' ` + ofDIDs + `)`
+	eventOfThem  = `(e.signer ` + ofActors + ` OR e.author ` + ofActors + ` OR e.recipient ` + ofActors + ` OR e.body ->> 'party' ` + ofDIDs + `)`
+	unfiledThem  = `(e.signer ` + ofDIDs + ` OR e.body ->> 'for' ` + ofDIDs + ` OR e.body ->> 'to' ` + ofDIDs + ` OR e.body -> 'arrival' ->> 'party' ` + ofDIDs + `)`
 	saidOfThem   = `(e.state = 'said' AND (` + eventOfThem + ` OR EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq AND m.handoff ` + ofHandoffs + `)))`
 	eraseOfThem  = `(e.handoff ` + ofHandoffs + ` AND e.state <> 'said' OR ` + saidOfThem + `)`
-	handoffsThem = `SELECT e.handoff FROM event e WHERE e.version IS NOT NULL AND ` + eventOfThem + ` UNION SELECT handoff FROM party WHERE did ` + ofDIDs
+	handoffsThem = `SELECT e.handoff FROM event e WHERE e.version IS NOT NULL AND ` + eventOfThem + ` UNION SELECT id FROM handoff WHERE offerer ` + ofActors + `
+		UNION SELECT id FROM handoff WHERE offeree ` + ofActors + ` UNION SELECT id FROM handoff WHERE assignee ` + ofActors
 )
 
 // erasure is one erasure under way.
@@ -237,7 +240,7 @@ func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.H
 	if err != nil {
 		return err
 	}
-	steps, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, e.body FROM event e WHERE e.handoff = ? AND e.state <> 'said'`, id.String())
+	steps, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, `+handoffs.EventColumns+` FROM event e WHERE e.handoff = ? AND e.state <> 'said'`, id.String())
 	if err != nil {
 		return err
 	}
@@ -259,29 +262,29 @@ func (e *erasure) eraseHandoff(ctx context.Context, q engine.Tx, id federation.H
 	return err
 }
 
-// stored is an event with its body as it is on record.
+// stored is an event as it is on record.
 type stored struct {
 	seq     int64
 	handoff string
-	body    []byte
+	event   handoffs.EventScan
 }
 
 func scanStored(row engine.Scanner) (s stored, err error) {
-	err = row.Scan(&s.seq, &s.handoff, &s.body)
+	err = row.Scan(append([]any{&s.seq, &s.handoff}, s.event.Dest()...)...)
 	return s, err
 }
 
-// eraseEvent replaces the body of an event, and ends its deliveries.
+// eraseEvent removes the document of an event, replaces its body, and ends its deliveries.
 func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
-	ev, err := handoffs.DecodeEvent(s.body)
+	ev, err := s.event.Read()
 	if err != nil {
 		return fmt.Errorf("event %d cannot be read, see baton verify: %w", s.seq, err)
 	}
-	body, err := json.Marshal(ev.Erase(e.now))
+	columns, err := s.event.Erased(ev.Erase(e.now))
 	if err != nil {
 		return err
 	}
-	if err := q.Put(ctx, `UPDATE event SET body = ?, message = NULL, place = NULL WHERE seq = ?`, string(body), s.seq); err != nil {
+	if err := q.Put(ctx, `UPDATE event SET document = NULL, body = ?, message = NULL, place = NULL WHERE seq = ?`, string(columns.Body), s.seq); err != nil {
 		return err
 	}
 	return e.endDeliveries(ctx, q, s)
@@ -289,13 +292,13 @@ func (e *erasure) eraseEvent(ctx context.Context, q engine.Tx, s stored) error {
 
 // eraseMessages erases a page of private text, and returns how much.
 func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
-	found, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, e.body FROM event e WHERE e.body ->> 'erased' IS NULL AND `+saidOfThem+`
+	found, err := engine.Rows(ctx, q, scanStored, `SELECT e.seq, e.handoff, `+handoffs.EventColumns+` FROM event e WHERE e.body ->> 'erased' IS NULL AND `+saidOfThem+`
 		ORDER BY e.seq LIMIT 0 + ?3`, e.dids, e.handoffs, eraseMessages)
 	if err != nil {
 		return 0, err
 	}
 	for _, m := range found {
-		ev, err := handoffs.DecodeEvent(m.body)
+		ev, err := m.event.Read()
 		if err != nil {
 			return 0, fmt.Errorf("message %d cannot be read, see baton verify: %w", m.seq, err)
 		}
@@ -307,7 +310,7 @@ func (e *erasure) eraseMessages(ctx context.Context, q engine.Tx) (int, error) {
 				return 0, err
 			}
 		}
-		if err := inboxes.Delete(ctx, q, `did = ? AND event = ?`, ev.To, m.seq); err != nil {
+		if err := inboxes.Delete(ctx, q, `did = (SELECT n FROM actor WHERE did = ?) AND event = ?`, ev.To, m.seq); err != nil {
 			return 0, err
 		}
 		if err := q.Put(ctx, `DELETE FROM mention WHERE event = ?`, m.seq); err != nil {
@@ -373,15 +376,15 @@ func (e *erasure) eventTargets(done *federation.Erasing) []target {
 // otherTargets are the rows that belong to no filed event.
 func (e *erasure) otherTargets(done *federation.Erasing) []target {
 	both, all := []any{e.dids, e.handoffs}, dropped{all: true}
-	const eventOrHandoff = `(` + eventOfThem + ` OR e.handoff ` + ofHandoffs + `)`
+	const unfiledOrHandoff = `(` + unfiledThem + ` OR e.handoff ` + ofHandoffs + `)`
 	return []target{
 		{
 			&done.Contexts, `blob b`, `b.owner ` + ofDIDs + ` OR EXISTS (SELECT 1 FROM blob_claim c WHERE c.capability = b.capability AND c.handoff ` + ofHandoffs + `)`,
 			both,
 			dropped{key: `b.capability`, each: dropBlob},
 		},
-		{&done.Waiting, `deferred e`, eventOrHandoff, both, dropped{key: `e.n`, each: byRow(e.record.DropDeferral)}},
-		{&done.Waiting, `pending e`, eventOrHandoff, both, all},
+		{&done.Waiting, `deferred e`, unfiledOrHandoff, both, dropped{key: `e.n`, each: byRow(e.record.DropDeferral)}},
+		{&done.Waiting, `pending e`, unfiledOrHandoff, both, all},
 		{
 			&done.Waiting, `peer_delivery r`, `r.sender ` + ofDIDs + ` OR r.handoff ` + ofHandoffs,
 			[]any{e.participants, e.handoffs},

@@ -16,6 +16,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
+	"baton/federation/store/offline"
 	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
@@ -202,21 +203,51 @@ func TestARecordOfTheFourthVersionInPostgreSQLIsUpgraded(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	old, fresh := server.Schema(t), server.Schema(t)
-	server.Exec(t, old, schemaOf(t, "schema/postgres", 4)+fourthRows(t, time.Now(), `'\x%s'`)+
-		"CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version (version) VALUES (4)")
+	server.Exec(t, old, schemaOf(t, "schema/postgres", 4)+fourthRows(t, time.Now(), `'\x%s'`)+fourthServer)
 	rows := func(dsn, query string) []string { return rowsOf(t, "pgx", dsn, query) }
-	checkFourthVersion(t, rows, old, fresh, serverSchema, func(dsn string) *registry.Record {
-		record, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = record.Close() })
-		return record
-	})
+	checkFourthVersion(t, rows, old, fresh, serverSchema, func(dsn string) *registry.Record { return openServer(t, dsn) })
 	db, err := sql.Open("pgx", old)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	checkDerived(t, db)
+}
+
+// fourthServer makes a record on PostgreSQL one of version 4.
+const fourthServer = "CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version (version) VALUES (4)"
+
+func openServer(t *testing.T, dsn string) *registry.Record {
+	t.Helper()
+	record, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = record.Close() })
+	return record
+}
+
+func TestEventsOfTheFourthVersionAreUpgraded(t *testing.T) {
+	t.Parallel()
+	dir, events := t.TempDir(), newWholeEvents(t, literals("x'%s'"))
+	if _, err := raw(t, dir).ExecContext(t.Context(), schemaOf(t, "schema", 4)+events.sql.String()+"PRAGMA user_version = 4"); err != nil {
+		t.Fatal(err)
+	}
+	record := open(t, dir, prometheus.NewRegistry())
+	examine := func(rules offline.Rules) (offline.Report, error) {
+		return offline.Examine(t.Context(), at(dir), registry.Tables{}, rules)
+	}
+	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, examine)
+}
+
+func TestEventsOfTheFourthVersionInPostgreSQLAreUpgraded(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	dsn, events := server.Schema(t), newWholeEvents(t, literals(`'\x%s'`))
+	server.Exec(t, dsn, schemaOf(t, "schema/postgres", 4)+events.sql.String()+fourthServer)
+	record := openServer(t, dsn)
+	examine := func(rules offline.Rules) (offline.Report, error) {
+		return offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
+	}
+	events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, examine)
 }

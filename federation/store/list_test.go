@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"baton/federation"
@@ -125,10 +126,10 @@ func (s suite) testListPages(t *testing.T) {
 	record := s.open(t)
 	const handoffs = 12
 	var want []federation.View
-	for n := handoffs; n > 0; n-- {
-		f := federationtest.File(federationtest.Offer(n, ada, bob), federation.View{})
+	for n := range handoffs {
+		f := federationtest.File(federationtest.Offer(1+n, ada, bob), federation.View{})
 		f.View.Moved = federationtest.At(n / 4) // some move at one moment
-		want = append(want, f.View)
+		want = slices.Insert(want, 0, f.View)
 		mustAppend(t, record, f)
 	}
 	all, next, err := record.Handoffs(t.Context(), federation.Filter{}, "", handoffs+1)

@@ -25,10 +25,17 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 	if ready.step, err = handoffs.Prepare(ready.Event); err != nil {
 		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
+	if ready.actors, err = s.actorsOf(ctx, ready.Filing); err != nil {
+		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
+	}
 	var entry federation.Entry
 	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
+		ready := ready
 		var err error
-		entry, err = handoffs.FindStep(ctx, q, f.Text.From, f.Text.ID, ready.step.Digest)
+		if ready.actors, err = ready.intern(ctx, q); err != nil {
+			return err
+		}
+		entry, err = handoffs.FindStep(ctx, q, ready.actors[f.Text.From], f.Text.ID, ready.step.Digest)
 		if known = err == nil; known || !errors.Is(err, federation.ErrNotFound) {
 			return err
 		}
@@ -78,8 +85,8 @@ func (f filing) fileText(ctx context.Context, q engine.Tx, of federation.TextFil
 		}
 	}
 	if t := of.Text; !t.About.IsZero() {
-		err := q.Put(ctx, `INSERT INTO mention (handoff, event) SELECT ?1, e.seq FROM event e WHERE e.id = ?2 AND e.signer || '' = ?3`,
-			t.About.String(), t.ID.String(), t.From)
+		err := q.Put(ctx, `INSERT INTO mention (handoff, event) SELECT ?1, e.seq FROM event e WHERE e.id = ?2 AND e.signer = ?3`,
+			t.About.String(), t.ID.String(), f.actors[t.From])
 		if err != nil {
 			return fmt.Errorf("note mention: %w", err)
 		}
@@ -132,14 +139,14 @@ func (s *Record) ExpireMessages(ctx context.Context, before, now time.Time, limi
 
 // prunable selects the messages that wait nowhere and were filed at or before a time. The
 // newest event of the record stays, because later events are numbered on from it.
-const prunable = `SELECT e.seq, e.body FROM event e WHERE e.state = 'said' AND e.filed <= ?
+const prunable = `SELECT e.seq, ` + handoffs.EventColumns + ` FROM event e WHERE e.state = 'said' AND e.filed <= ?
 	AND e.seq < (SELECT max(seq) FROM event)
 	AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.handoff = e.handoff AND f.event = e.seq)
 	AND NOT EXISTS (SELECT 1 FROM dead d WHERE d.event = e.seq)
-	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.body ->> 'to' AND i.waiting IS NOT NULL)`
+	AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.event = e.seq AND i.did = e.recipient AND i.waiting IS NOT NULL)`
 
 // idleChat narrows prunable down to text of channels that names no handoff.
-const idleChat = ` AND e.body ->> 'to' IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
+const idleChat = ` AND e.recipient IS NULL AND NOT EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq)`
 
 // PruneConversations deletes up to limit messages that wait nowhere and were filed at or before
 // a time, and returns how many.
@@ -155,15 +162,18 @@ func (s *Record) PruneChat(ctx context.Context, before time.Time, limit int) (in
 
 func (s *Record) pruneMessages(ctx context.Context, which string, before time.Time, limit int) (int, error) {
 	type old struct {
-		seq  int64
-		body []byte
+		seq   int64
+		event handoffs.EventScan
 	}
-	scan := func(row engine.Scanner) (o old, err error) { err = row.Scan(&o.seq, &o.body); return o, err }
+	scan := func(row engine.Scanner) (o old, err error) {
+		err = row.Scan(append([]any{&o.seq}, o.event.Dest()...)...)
+		return o, err
+	}
 	pruned, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
 		found, err := engine.Rows(ctx, q, scan, which+` ORDER BY e.filed, e.seq`+engine.AtMost, engine.Stamp(before), max(limit, 0))
 		for _, o := range found {
 			if err == nil {
-				err = forgetMessage(ctx, q, o.seq, o.body)
+				err = forgetMessage(ctx, q, o.seq, o.event)
 			}
 		}
 		return len(found), err
@@ -175,8 +185,8 @@ func (s *Record) pruneMessages(ctx context.Context, which string, before time.Ti
 }
 
 // forgetMessage deletes a message with all that belongs to it.
-func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) error {
-	ev, err := handoffs.DecodeEvent(body)
+func forgetMessage(ctx context.Context, q engine.Tx, seq int64, message handoffs.EventScan) error {
+	ev, err := message.Read()
 	if err != nil {
 		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
@@ -186,7 +196,7 @@ func forgetMessage(ctx context.Context, q engine.Tx, seq int64, body []byte) err
 		}
 	}
 	if ev.To != "" {
-		if err := inboxes.Delete(ctx, q, `did = ? AND event = ?`, ev.To, seq); err != nil {
+		if err := inboxes.Delete(ctx, q, `did = (SELECT n FROM actor WHERE did = ?) AND event = ?`, ev.To, seq); err != nil {
 			return err
 		}
 	}

@@ -133,7 +133,7 @@ func (s suite) testTurn(t *testing.T) {
 		{senders[0], 20, federation.Turn{Sender: senders[1], Lanes: []federation.HandoffID{federationtest.ID(101)}}},
 		{senders[1], 20, federation.Turn{Sender: senders[2], Lanes: []federation.HandoffID{federationtest.ID(102), federationtest.ID(103)}}},
 		{senders[2], 20, federation.Turn{Sender: senders[0], Lanes: a}},
-		{"did:plc:ab", 20, federation.Turn{Sender: senders[1], Lanes: []federation.HandoffID{federationtest.ID(101)}}},
+		{"did:plc:unknown", 20, federation.Turn{Sender: senders[0], Lanes: a}},
 	} {
 		got, err := record.Turn(t.Context(), "oftc", c.after, federationtest.At(c.at), 3)
 		if d := diff(c.want, got); err != nil || d != "" {

@@ -88,7 +88,7 @@ func TestPostgres(t *testing.T) {
 		"damage is found":                                             findsDamage,
 		"a record is copied into an empty one alone, or not at all":   copiesIntoNothing,
 		"a copy of a damaged record is not kept":                      copiesNoDamage,
-		"the schema has no triggers but of party":                     hasNoTriggers,
+		"the schema has no triggers":                                  hasNoTriggers,
 		"a pruned handoff leaves no attempts to its followers":        forgetsAttempts,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })

@@ -136,7 +136,7 @@ func deleteEntries(ctx context.Context, q engine.Tx, id string, view federation.
 	if err != nil {
 		return err
 	}
-	return inboxes.Delete(ctx, q, `did IN (SELECT value FROM json_each(?1)) AND event IN (SELECT seq FROM event WHERE handoff = ?2)`, dids, id)
+	return inboxes.Delete(ctx, q, `did `+actorOfThem+` AND event IN (SELECT seq FROM event WHERE handoff = ?2)`, dids, id)
 }
 
 // over returns the view of a handoff that no step can follow, or
@@ -150,8 +150,13 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 }
 
 // StepOfThem is a condition on the event e of a purge: it is of one of the DIDs ?1, a JSON
-// array. A step is that of its signer and of the DID that it stands for.
-const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
+// array. A step is that of its signer and of the DID that it stands for. The condition unfiledOfThem is the same
+// on a step that is not filed.
+const (
+	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
+	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
+	unfiledOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
+)
 
 // The rows that a purge searches, and the condition that a participant is in ?1, as JSON.
 const (
@@ -166,8 +171,12 @@ const (
 // Senders returns up to limit DIDs after one, in order, that offered an open handoff or
 // have a pending row.
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
-	parts := []string{`SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`}
-	for _, from := range []string{waitingEntries, outboxSteps, deferredSteps, pendingSteps, deadSteps} {
+	const known = `SELECT did FROM actor WHERE did > ?1 AND n IN `
+	parts := []string{known + `(SELECT offerer FROM handoff WHERE over = 0 AND offerer > 0)`}
+	for _, from := range []string{waitingEntries, outboxSteps, deadSteps} {
+		parts = append(parts, known+`(SELECT e.signer FROM `+from+` UNION ALL SELECT e.author FROM `+from+`)`)
+	}
+	for _, from := range []string{deferredSteps, pendingSteps} {
 		parts = append(parts, `SELECT e.signer FROM `+from+` AND e.signer > ?1`, `SELECT e.body ->> 'for' FROM `+from+` AND e.body ->> 'for' > ?1`)
 	}
 	found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.DID], `SELECT did FROM (`+strings.Join(parts, ` UNION `)+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
@@ -239,8 +248,8 @@ func (p purge) sets(done *federation.Purged) []set {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Why: "an operator blocked the sender", Quiet: true, At: p.now}
 	dids, participants := []any{p.dids}, []any{p.participants}
 	return []set{
-		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
-			return inboxes.Delete(ctx, q, `did = ? AND event = ?`, did, row)
+		{&done.Inbox, dids, `SELECT i.event, CAST(i.did AS text) FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, did string) error {
+			return inboxes.Delete(ctx, q, `did = CAST(? AS bigint) AND event = ?`, did, row)
 		}},
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, link string) error {
 			return outboxes.End(ctx, q, link, row, gone)
@@ -250,10 +259,10 @@ func (p purge) sets(done *federation.Purged) []set {
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
 		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
-		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + unfiledOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
 			return p.record.DropDeferral(ctx, q, row)
 		}},
-		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + StepOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
+		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + unfiledOfThem, func(ctx context.Context, q engine.Tx, row int64, _ string) error {
 			return q.Put(ctx, `DELETE FROM pending WHERE seq = ?`, row)
 		}},
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
@@ -62,16 +61,12 @@ func checkDerived(t *testing.T, db *sql.DB) {
 	}
 }
 
-// ofParty are the triggers that keep the lists of handoffs. Code writes every other row.
-var ofParty = []string{"handoff_moved", "handoff_opened", "handoff_pruned"}
-
-func TestSchemaHasNoTriggersButOfParty(t *testing.T) {
+func TestSchemaHasNoTriggers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir, prometheus.NewRegistry())
-	got := rowsOf(t, "sqlite", at(dir), `SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name`)
-	if diff := cmp.Diff(ofParty, got); diff != "" {
-		t.Errorf("triggers of a file (-want +got):\n%s", diff)
+	if n := rowsOf(t, "sqlite", at(dir), `SELECT count(*) FROM sqlite_master WHERE type = 'trigger'`)[0]; n != "0" {
+		t.Errorf("a file has %s triggers", n)
 	}
 }
 

@@ -26,6 +26,7 @@ type DB struct {
 
 	reads  *statements
 	writes *committer
+	actors actors
 	copies *checkpointer  // nil for a record on a server
 	leases *replicaLeases // nil where no other process may have the record open
 	close  func() error

@@ -187,12 +187,26 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 		}
 	}
 	for _, m := range after(version, known) {
-		step := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT;", m.statements, m.version)
-		if _, err := conn.ExecContext(ctx, step); err != nil {
+		if err := m.apply(ctx, conn); err != nil {
 			return done, fmt.Errorf("apply %s: %w", m.name, err)
 		}
 	}
 	return done, nil
+}
+
+// apply brings a file to the version of a migration, in one transaction.
+func (m migration) apply(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE;\n"+m.statements)
+	if err == nil {
+		err = convert(ctx, conn, InSQLite, m.version)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d;\nCOMMIT;", m.version))
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // fails if the error ended the transaction
+	}
+	return err
 }
 
 // setWAL writes to the file, so it runs after the checks.

@@ -255,6 +255,9 @@ func ApplyPostgres(ctx context.Context, tx *sql.Tx, tables Tables) (Upgrade, err
 		if _, err := tx.ExecContext(ctx, m.statements); err != nil {
 			return done, fmt.Errorf("apply %s: %w", m.name, err)
 		}
+		if err := convert(ctx, tx, InPostgres, m.version); err != nil {
+			return done, fmt.Errorf("apply %s: %w", m.name, err)
+		}
 	}
 	return done, setPostgresVersion(ctx, tx, done.To)
 }

@@ -18,6 +18,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
+	"baton/federation/store/eventform"
 )
 
 // Logs are the logs of one record. Everything may be called concurrently.
@@ -74,7 +75,7 @@ func ScanHandoffID(row engine.Scanner) (id federation.HandoffID, err error) {
 	return id, errors.Join(err, id.UnmarshalText(text))
 }
 
-// DecodeEvent reads the body of an event.
+// DecodeEvent reads an event from JSON of the whole event.
 func DecodeEvent(body []byte) (federation.Event, error) {
 	var ev federation.Event
 	if err := federation.DecodeJSON(body, &ev); err != nil {
@@ -96,24 +97,40 @@ func DecodeView(text []byte) (federation.View, error) {
 type Prepared struct {
 	Digest   [32]byte // two arrivals with one digest are one event
 	Document [32]byte // SHA-256 of what was signed
-	Body     []byte   // as JSON
+	Columns  eventform.Columns
 }
 
 // Prepare makes an event ready to be written. It returns an error for an event that the record
 // cannot keep as it was signed.
 func Prepare(ev federation.Event) (Prepared, error) {
-	switch {
-	case ev.ID.IsZero() || ev.Handoff.IsZero():
-		return Prepared{}, errors.New("the event has no id")
-	case !keepsText(ev):
-		return Prepared{}, errors.New("what was signed is not UTF-8, which JSON cannot keep")
+	if err := checkKept(ev); err != nil {
+		return Prepared{}, err
 	}
-	body, err := json.Marshal(ev)
+	columns, err := eventform.Encode(ev, ev.Arrival.MessageID, engine.Moment(engine.Stamp(ev.Said())))
 	return Prepared{
 		Digest:   ev.Digest(),
 		Document: sha256.Sum256([]byte(ev.Signature.Document)),
-		Body:     body,
+		Columns:  columns,
 	}, err
+}
+
+// checkKept returns an error for an event that the record cannot keep as it was signed.
+func checkKept(ev federation.Event) error {
+	switch {
+	case ev.ID.IsZero() || ev.Handoff.IsZero():
+		return errors.New("the event has no id")
+	case !keepsText(ev):
+		return errors.New("what was signed is not UTF-8, which JSON cannot keep")
+	}
+	return nil
+}
+
+// encodeWhole returns the JSON of a whole event, for the tables of steps that are not filed.
+func encodeWhole(ev federation.Event) ([]byte, error) {
+	if err := checkKept(ev); err != nil {
+		return nil, err
+	}
+	return json.Marshal(ev)
 }
 
 // keepsText reports whether JSON keeps what was signed verbatim: other bytes than
@@ -134,26 +151,52 @@ const logPage = 128
 // TextState is the state of an event that is the [federation.Text.Row] of text.
 const TextState = "said"
 
+// EventColumns are the columns from which an event e is read.
+const EventColumns = `e.document, e.body, coalesce(e.message, ''), coalesce(e.said, 0)`
+
+// EventScan collects the columns of one event.
+type EventScan struct {
+	Body []byte
+
+	document []byte
+	message  string
+	said     int64
+}
+
+// Dest returns where the [EventColumns] of a row go.
+func (e *EventScan) Dest() []any { return []any{&e.document, &e.Body, &e.message, &e.said} }
+
+// Read returns the event that was scanned.
+func (e *EventScan) Read() (federation.Event, error) {
+	return eventform.Decode(eventform.Columns{Document: e.document, Body: e.Body, Message: e.message, Said: engine.Moment(e.said)})
+}
+
+// Erased returns the columns of an event after its erasure: its message is cleared, and the time in
+// the column said stays.
+func (e *EventScan) Erased(ev federation.Event) (eventform.Columns, error) {
+	return eventform.Encode(ev, "", engine.Moment(e.said))
+}
+
 // EntryColumns are what scanEntry reads, of an event e.
-const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, e.body`
+const EntryColumns = `coalesce(e.version, 0), e.state, e.filed, ` + EventColumns
 
 // EntryScan collects the columns of one entry.
 type EntryScan struct {
 	Entry federation.Entry
 	filed int64
-	Body  []byte
+	event EventScan
 }
 
 // Dest returns where the [EntryColumns] of a row go.
 func (e *EntryScan) Dest() []any {
-	return []any{&e.Entry.Version, &e.Entry.State, &e.filed, &e.Body}
+	return append([]any{&e.Entry.Version, &e.Entry.State, &e.filed}, e.event.Dest()...)
 }
 
 // Read returns the entry that was scanned.
 func (e *EntryScan) Read() (entry federation.Entry, err error) {
 	entry = e.Entry
 	entry.Filed = engine.Moment(e.filed)
-	entry.Event, err = DecodeEvent(e.Body)
+	entry.Event, err = e.event.Read()
 	if err == nil && entry.State == TextState {
 		entry.Event, entry.Text = federation.Event{}, federation.TextOf(entry.Event)
 	}
@@ -173,7 +216,11 @@ func scanEntry(row engine.Scanner) (federation.Entry, error) {
 // [*federation.RefusalError] with [federation.EventIDInUse] when the id was used for other
 // bytes.
 func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
-	entry, err := s.known(ctx, from, id, digest)
+	signer, err := s.db.Actor(ctx, from)
+	var entry federation.Entry
+	if err == nil {
+		entry, err = s.known(ctx, signer, id, digest)
+	}
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
 	}
@@ -181,29 +228,29 @@ func (s *Logs) Known(ctx context.Context, from federation.DID, id federation.Eve
 }
 
 // known asks first whether there is anything to be found: most steps are new.
-func (s *Logs) known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+func (s *Logs) known(ctx context.Context, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var there, gone bool
-	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3)),
-		EXISTS (SELECT 1 FROM tombstone WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
+	err := s.db.Reads().Row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3 AND minted = 1)),
+		EXISTS (SELECT 1 FROM tombstone WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{signer, id.String(), digest[:]}, &there, &gone)
 	switch {
 	case err != nil:
 		return federation.Entry{}, err
 	case there:
-		return FindStep(ctx, s.db.Reads(), from, id, digest)
+		return FindStep(ctx, s.db.Reads(), signer, id, digest)
 	case gone:
-		err = checkTombstone(ctx, s.db.Reads(), from, id, digest)
+		err = checkTombstone(ctx, s.db.Reads(), signer, id, digest)
 	}
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
 // FindStep finds a step by its id, else by its bytes: the same bytes with an id that
 // was minted for them again are the first step.
-func FindStep(ctx context.Context, q engine.Tx, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+func FindStep(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e EntryScan
 	var sameID, sameBytes bool
 	err := q.Row(ctx, `SELECT `+EntryColumns+`, e.id = ?2, e.digest = ?3 FROM event e
-		WHERE e.signer = ?1 AND (e.id = ?2 OR e.digest = ?3) ORDER BY e.id = ?2 DESC LIMIT 1`,
-		[]any{from, id.String(), digest[:]}, append(e.Dest(), &sameID, &sameBytes)...)
+		WHERE e.signer = ?1 AND (e.id = ?2 OR e.digest = ?3 AND e.minted = 1) ORDER BY e.id = ?2 DESC LIMIT 1`,
+		[]any{signer, id.String(), digest[:]}, append(e.Dest(), &sameID, &sameBytes)...)
 	if err != nil {
 		return federation.Entry{}, err
 	}

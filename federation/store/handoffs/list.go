@@ -1,13 +1,13 @@
 package handoffs
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,18 +24,19 @@ const maxExamined = 8192
 const examinePage = 256
 
 // movement is a place in the order of the newest movement: before it are the
-// handoffs that moved later.
+// handoffs that moved later, and of one moment those that arrived later.
 type movement struct {
 	moved int64 // as by stamp
-	id    federation.HandoffID
+	n     int64 // handoff.n
 }
 
 // newest is the place before all.
-func newest() movement { return movement{moved: 1<<63 - 1} }
+func newest() movement { return movement{moved: math.MaxInt64} }
 
 func (m movement) cursor() federation.Cursor {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(m.moved)) //nolint:gosec // the bits are kept
-	return federation.Cursor(base64.RawURLEncoding.EncodeToString(append(raw, m.id[:]...)))
+	raw = binary.BigEndian.AppendUint64(raw, uint64(m.n))      //nolint:gosec // the bits are kept
+	return federation.Cursor(base64.RawURLEncoding.EncodeToString(raw))
 }
 
 func parseMovement(c federation.Cursor) (movement, error) {
@@ -43,11 +44,11 @@ func parseMovement(c federation.Cursor) (movement, error) {
 		return newest(), nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err != nil || len(raw) != 8+len(federation.HandoffID{}) {
+	if err != nil || len(raw) != 16 {
 		return movement{}, federation.ErrUnknownCursor
 	}
-	m := movement{moved: int64(binary.BigEndian.Uint64(raw)), id: federation.HandoffID(raw[8:])} //nolint:gosec // the bits are kept
-	if m.moved < 0 || m.cursor() != c {
+	m := movement{moved: int64(binary.BigEndian.Uint64(raw)), n: int64(binary.BigEndian.Uint64(raw[8:]))} //nolint:gosec // the bits are kept
+	if m.moved < 0 || m.n < 0 || m.cursor() != c {
 		return movement{}, federation.ErrUnknownCursor
 	}
 	return m, nil
@@ -65,7 +66,11 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
 	}
 	limit = max(limit, 0)
-	states, err := s.states(ctx, f)
+	of, err := s.listOf(ctx, f.DID)
+	if err != nil {
+		return nil, "", fmt.Errorf("list handoffs: %w", err)
+	}
+	states, err := s.states(ctx, of, f.State)
 	if err != nil {
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
 	}
@@ -74,7 +79,7 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 		if f.Kind != "" || f.Venue != "" || f.Capability != "" || f.Title != "" {
 			want = examinePage
 		}
-		page, err := s.moved(ctx, f, states, at, want)
+		page, err := s.moved(ctx, f, of, states, at, want)
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -94,50 +99,70 @@ func (s *Logs) Handoffs(ctx context.Context, f federation.Filter, after federati
 	return views, at.cursor(), nil
 }
 
-// states returns the states in which a DID has any handoff, or the one that is
-// asked for.
-func (s *Logs) states(ctx context.Context, f federation.Filter) ([]federation.State, error) {
-	if f.State != "" {
-		return []federation.State{f.State}, nil
+// list is the handoffs of one DID, or all of them.
+type list struct {
+	all bool
+	did int64 // number of the DID; 0 if it has none
+}
+
+// listOf returns the handoffs of a DID, "" for all.
+func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
+	if did == "" {
+		return list{all: true}, nil
+	}
+	n, err := s.db.Actor(ctx, did)
+	return list{did: n}, err
+}
+
+// query returns a query for the handoffs of a list, by a condition that follows. Each role of a
+// DID has an index in the order of that condition; ?1 is the DID.
+func (l list) query(columns, condition string) string {
+	if l.all {
+		return `SELECT ` + columns + ` FROM handoff WHERE ?1 = 0 AND ` + condition
+	}
+	role := func(name string) string {
+		return `SELECT * FROM (SELECT ` + columns + ` FROM handoff WHERE ` + name + ` = ?1 AND ` + condition + `) ` + name
+	}
+	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
+}
+
+// states returns the states in which a list has any handoff, or the one that is asked for.
+func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
+	if asked != "" {
+		return []federation.State{asked}, nil
 	}
 	var states []federation.State
 	var last federation.State
 	for {
-		found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.State],
-			`SELECT state FROM party WHERE did = ? AND state > ? ORDER BY state LIMIT 1`, f.DID, last)
+		found, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[federation.State], of.query(`state`, `state > ?2 ORDER BY state LIMIT 1`), of.did, last)
 		if err != nil || len(found) == 0 {
 			return states, err
 		}
-		last = found[0]
+		last = slices.Min(found)
 		states = append(states, last)
 	}
 }
 
-// moved returns the views of the next so many handoffs of a DID after a place,
-// whichever of the states they are in. Each state is in order by itself.
-func (s *Logs) moved(ctx context.Context, f federation.Filter, states []federation.State, at movement, want int) ([]movedView, error) {
+// moved returns the views of the next so many handoffs of a list after a place, whichever of
+// the states they are in. Each state and each role of a DID is in order by itself.
+func (s *Logs) moved(ctx context.Context, f federation.Filter, of list, states []federation.State, at movement, want int) ([]movedView, error) {
+	scan := func(row engine.Scanner) (m movement, err error) {
+		err = row.Scan(&m.moved, &m.n)
+		return m, err
+	}
 	var next []movement
 	for _, state := range states {
-		found, err := engine.Rows(ctx, s.db.Reads(), scanMovement, `SELECT moved, handoff FROM party
-			WHERE did = ? AND state = ? AND (moved, handoff) < (?, ?) AND moved >= ?
-			ORDER BY moved DESC, handoff DESC`+engine.AtMost, f.DID, state, at.moved, at.id.String(), engine.Stamp(f.Since), want)
+		found, err := engine.Rows(ctx, s.db.Reads(), scan, of.query(`moved, n`, `state = ?2 AND (moved, n) < (?3, ?4) AND moved >= ?5
+			ORDER BY moved DESC, n DESC LIMIT 0 + ?6`), of.did, state, at.moved, at.n, engine.Stamp(f.Since), want)
 		if err != nil {
 			return nil, err
 		}
 		next = append(next, found...)
 	}
 	slices.SortFunc(next, func(a, b movement) int {
-		return cmp.Or(cmp.Compare(b.moved, a.moved), bytes.Compare(b.id[:], a.id[:]))
+		return cmp.Or(cmp.Compare(b.moved, a.moved), cmp.Compare(b.n, a.n))
 	})
 	return s.viewsOf(ctx, next[:min(want, len(next))], titlePart(f.Title))
-}
-
-func scanMovement(row engine.Scanner) (m movement, err error) {
-	var id []byte
-	if err := row.Scan(&m.moved, &id); err != nil {
-		return m, err
-	}
-	return m, m.id.UnmarshalText(id)
 }
 
 // titlePart returns the longest part of the words of a title that a database compares as
@@ -163,11 +188,11 @@ type movedView struct {
 // viewsOf returns the views of handoffs whose titles have a part. The database looks for it:
 // reading a view costs several times as much.
 func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]movedView, error) {
-	views, ids := make([]movedView, len(places)), make([]federation.HandoffID, len(places))
+	views, numbers := make([]movedView, len(places)), make([]int64, len(places))
 	for i, m := range places {
-		views[i].movement, ids[i] = m, m.id
+		views[i].movement, numbers[i] = m, m.n
 	}
-	list, err := json.Marshal(ids)
+	list, err := json.Marshal(numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +204,7 @@ func (s *Logs) viewsOf(ctx context.Context, places []movement, part string) ([]m
 		views[i].view, err = DecodeView(text)
 		return i, err
 	}
-	query, args := `SELECT j.key, h.view FROM json_each(?) j JOIN handoff h ON h.id = j.value`, []any{string(list)}
+	query, args := `SELECT j.key, h.view FROM json_each(?) j JOIN handoff h ON h.n = CAST(j.value AS bigint)`, []any{string(list)}
 	if part != "" {
 		query, args = query+` WHERE lower(h.view ->> 'title') LIKE ?`, append(args, "%"+part+"%")
 	}
@@ -223,7 +248,14 @@ func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Curs
 	if err != nil {
 		return nil, "", err
 	}
-	states, err := s.states(ctx, federation.Filter{})
+	scan := func(row engine.Scanner) (id federation.HandoffID, err error) {
+		var text []byte
+		if err := row.Scan(&place.moved, &place.n, &text); err != nil {
+			return id, err
+		}
+		return id, id.UnmarshalText(text)
+	}
+	states, err := s.states(ctx, list{all: true}, "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -234,17 +266,14 @@ func (s *Logs) Idle(ctx context.Context, before time.Time, after federation.Curs
 		if string(state) > from {
 			place = movement{moved: -1}
 		}
-		page, err := engine.Rows(ctx, s.db.Reads(), scanMovement, `SELECT moved, handoff FROM party
-			WHERE did = '' AND state = ? AND (moved, handoff) > (?, ?) AND moved <= ?
-			ORDER BY moved, handoff`+engine.AtMost, state, place.moved, place.id.String(), engine.Stamp(before), max(limit, 0))
+		page, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT moved, n, id FROM handoff
+			WHERE state = ? AND (moved, n) > (?, ?) AND moved <= ?
+			ORDER BY moved, n`+engine.AtMost, state, place.moved, place.n, engine.Stamp(before), max(limit, 0))
 		if err != nil {
 			return nil, "", err
 		}
-		for _, m := range page {
-			ids = append(ids, m.id)
-		}
-		if len(page) > 0 {
-			return ids, federation.Cursor(string(state) + " " + string(page[len(page)-1].cursor())), nil
+		if len(page) > 0 { // place is that of the last one
+			return page, federation.Cursor(string(state) + " " + string(place.cursor())), nil
 		}
 	}
 	return nil, "", nil

@@ -15,10 +15,11 @@ import (
 // [federation.ErrStale] if the handoff has moved since: the caller that settled the waiting
 // steps at that move has not seen this one.
 func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
-	ready, err := Prepare(h.Event)
+	body, err := encodeWhole(h.Event)
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
 	}
+	digest := h.Event.Digest()
 	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
 		var version federation.Version
 		err := q.Row(ctx, `SELECT version FROM handoff WHERE id = ?`, []any{h.Event.Handoff.String()}, &version)
@@ -35,7 +36,7 @@ func (s *Logs) Await(ctx context.Context, h federation.Pending, after federation
 		}
 		return q.Put(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			string(h.Home), h.Event.Handoff.String(), h.Event.From, h.Event.ID.String(), ready.Digest[:], engine.Stamp(h.Since), string(ready.Body))
+			string(h.Home), h.Event.Handoff.String(), h.Event.From, h.Event.ID.String(), digest[:], engine.Stamp(h.Since), string(body))
 	})
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
@@ -106,13 +107,13 @@ func scanDeferred(row engine.Scanner) (federation.Deferred, error) {
 // [federation.Event.Digest]) waits once, and is returned as it waits already. Defer returns
 // [federation.ErrDeferralFull], and keeps nothing, beyond the limits.
 func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
-	ready, err := Prepare(d.Event)
+	body, err := encodeWhole(d.Event)
 	if err != nil {
 		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
 	}
 	kept, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (federation.Deferred, error) {
 		q.Then(s.deferred.ForgetAll)
-		return deferStep(ctx, q, d, ready, limits)
+		return deferStep(ctx, q, d, body, limits)
 	})
 	if err != nil {
 		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
@@ -120,9 +121,10 @@ func (s *Logs) Defer(ctx context.Context, d federation.Deferred, limits federati
 	return kept, nil
 }
 
-func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, ready Prepared, limits federation.DeferralLimits) (federation.Deferred, error) {
+func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, body []byte, limits federation.DeferralLimits) (federation.Deferred, error) {
+	digest := d.Event.Digest()
 	waiting, err := engine.Rows(ctx, q, scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE signer = ? AND digest = ? AND signature = ?`,
-		d.Event.From, ready.Digest[:], d.Event.Signature.Text)
+		d.Event.From, digest[:], d.Event.Signature.Text)
 	if err != nil {
 		return d, err
 	}
@@ -143,8 +145,8 @@ func deferStep(ctx context.Context, q engine.Tx, d federation.Deferred, ready Pr
 	err = q.Row(ctx, `INSERT INTO deferred (origin, network, handoff, signer, id, digest, signature, since, next, reason, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n`,
 		[]any{
-			d.Origin, d.Event.Arrival.Network, d.Event.Handoff.String(), d.Event.From, d.Event.ID.String(), ready.Digest[:],
-			d.Event.Signature.Text, engine.Stamp(d.Since), engine.Stamp(d.Next), d.Reason, string(ready.Body),
+			d.Origin, d.Event.Arrival.Network, d.Event.Handoff.String(), d.Event.From, d.Event.ID.String(), digest[:],
+			d.Event.Signature.Text, engine.Stamp(d.Since), engine.Stamp(d.Next), d.Reason, string(body),
 		}, &d.Row)
 	if err != nil {
 		return d, err

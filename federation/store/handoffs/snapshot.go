@@ -13,10 +13,10 @@ import (
 // snapshotRow is a row of the query of a snapshot. The part gives the columns their meaning.
 type snapshotRow struct {
 	part         int
-	body, link   []byte
-	text         string
+	body, link   []byte // the link of a step on file is its document
+	text         string // the state of a step on file, and after a space the ID of its message
 	a, b, c, d   int64
-	sameID, same bool // of a step on file or pruned: id, and bytes
+	sameID, same bool // of a pruned step: id, and bytes
 }
 
 func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
@@ -28,7 +28,10 @@ func scanSnapshot(row engine.Scanner) (r snapshotRow, err error) {
 // Snapshot reads what a home needs to judge a step, see [federation.Snapshot]. It blocks on
 // the disk. The error wraps a [*federation.UnavailableError] while the record cannot be read.
 func (s *Logs) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
-	asked := partsOf(q)
+	asked, err := s.partsOf(ctx, q)
+	if err != nil {
+		return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
+	}
 	found, err := engine.Rows(ctx, s.db.Reads(), scanSnapshot, asked.query(), asked.args...)
 	if err != nil {
 		return federation.Snapshot{}, fmt.Errorf("read snapshot: %w", err)
@@ -90,7 +93,7 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 
 // addKnown notes that the step, its id or its bytes are on file.
 func (s *snapshot) addKnown(row snapshotRow) (err error) {
-	if row.sameID && !row.same {
+	if sameID, same := row.c&1 > 0, row.c&2 > 0; sameID && !same {
 		s.used = &federation.RefusalError{Code: federation.EventIDInUse, Event: s.query.Step.ID}
 		return nil
 	}
@@ -138,9 +141,11 @@ func (s *snapshot) done() federation.Snapshot {
 }
 
 func (r snapshotRow) entry() (*federation.Entry, error) {
-	ev, err := DecodeEvent(r.body)
+	state, message, _ := strings.Cut(r.text, " ")
+	scan := EventScan{document: r.link, Body: r.body, message: message, said: r.d}
+	ev, err := scan.Read()
 	version := federation.Version(r.a) //nolint:gosec // versions count from 1
-	return &federation.Entry{Event: ev, Version: version, State: federation.State(r.text), Filed: engine.Moment(r.b)}, err
+	return &federation.Entry{Event: ev, Version: version, State: federation.State(state), Filed: engine.Moment(r.b)}, err
 }
 
 // The parts of a snapshot: each row of its query is one of them.
@@ -162,22 +167,22 @@ const (
 // gives the columns their types.
 const (
 	viewQuery  = `SELECT 0, CAST(view AS text), '', head, version, 0, 0, 0 FROM handoff WHERE id = ?`
-	filedQuery = `SELECT 1, CAST(body AS text), state, NULL, coalesce(version, 0), filed,
-		CASE WHEN id = ? THEN 1 ELSE 0 END, CASE WHEN digest = ? THEN 1 ELSE 0 END
-		FROM event WHERE signer = ? AND (id = ? OR digest = ?)`
+	filedQuery = `SELECT 1, CAST(body AS text), state || ' ' || coalesce(message, ''), document, coalesce(version, 0), filed,
+		CASE WHEN id = ? THEN 1 ELSE 0 END + CASE WHEN digest = ? THEN 2 ELSE 0 END, said
+		FROM event WHERE signer = ? AND (id = ? OR digest = ? AND minted = 1)`
 	prunedQuery = `SELECT 2, NULL, handoff, NULL, 0, 0, CASE WHEN id = ? THEN 1 ELSE 0 END, CASE WHEN digest = ? THEN 1 ELSE 0 END
-		FROM tombstone WHERE id = ? AND signer || '' = ? OR signer = ? AND digest = ?`
+		FROM tombstone WHERE id = ? AND signer = ? OR signer = ? AND digest = ?`
 	pendingQuery = `SELECT 3, CAST(body AS text), home, NULL, seq, since, 0, 0 FROM pending WHERE handoff = ?`
-	namedQuery   = `SELECT 4, CAST(body AS text), state, NULL, version, filed, 0, 0
+	namedQuery   = `SELECT 4, CAST(body AS text), state || ' ' || coalesce(message, ''), document, version, filed, 0, said
 		FROM event WHERE id = ? AND handoff || '' = ? AND version IS NOT NULL`
 	replacedQuery  = `SELECT 5, CAST(view AS text), '', NULL, 0, 0, 0, 0 FROM handoff WHERE id = ?`
 	referenceQuery = `SELECT 6, NULL, coalesce((SELECT handoff FROM event WHERE (id = ? OR message = ?) AND state <> 'said'
 		ORDER BY id = ? DESC, seq LIMIT 1), ''), NULL, 0, 0, 0, 0`
 	openQuery  = `SELECT 7, NULL, '', NULL, (SELECT count(*) FROM handoff WHERE offerer = ? AND over = 0), 0, 0, 0`
-	inboxQuery = `SELECT 8, NULL, m.did, NULL, m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
-		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`
-	inboxesQuery = `SELECT 8, NULL, m.did, NULL, m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
-		FROM handoff h JOIN mailbox m ON m.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
+	inboxQuery = `SELECT 8, NULL, a.did, NULL, m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
+		FROM mailbox m JOIN actor a ON a.n = m.did LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`
+	inboxesQuery = `SELECT 8, NULL, a.did, NULL, m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
+		FROM handoff h JOIN mailbox m ON m.did IN (h.offerer, h.offeree, h.assignee) JOIN actor a ON a.n = m.did
 			LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE h.id = ?`
 	chainQuery = `SELECT 9, NULL, '', prev, 0, 0, 0, 0 FROM event WHERE handoff = ? AND version = ? + 1`
 	forkQuery  = `SELECT 10, NULL, '', NULL, 0, 0, 0, 0 FROM fork WHERE handoff = ?`
@@ -190,13 +195,16 @@ type parts struct {
 	args    []any
 }
 
-func partsOf(q federation.SnapshotQuery) parts {
+func (s *Logs) partsOf(ctx context.Context, q federation.SnapshotQuery) (p parts, err error) {
 	ev, digest := q.Step, q.Step.Digest()
+	signer, err := s.db.Actor(ctx, ev.From)
+	if err != nil {
+		return p, err
+	}
 	handoff, id := ev.Handoff.String(), ev.ID.String()
-	var p parts
 	p.add(viewQuery, handoff)
-	p.add(filedQuery, id, digest[:], ev.From, id, digest[:])
-	p.add(prunedQuery, id, digest[:], id, ev.From, ev.From, digest[:])
+	p.add(filedQuery, id, digest[:], signer, id, digest[:])
+	p.add(prunedQuery, id, digest[:], id, signer, signer, digest[:])
 	p.add(pendingQuery, handoff)
 	if !ev.Accepts.IsZero() {
 		p.add(namedQuery, ev.Accepts.String(), handoff)
@@ -208,19 +216,27 @@ func partsOf(q federation.SnapshotQuery) parts {
 		p.add(referenceQuery, named, named, named)
 	}
 	if q.OpenOf != "" {
-		p.add(openQuery, q.OpenOf)
+		offerer, err := s.db.Actor(ctx, q.OpenOf)
+		if err != nil {
+			return p, err
+		}
+		p.add(openQuery, offerer)
 	}
 	switch {
 	case q.Inboxes && ev.Verb == federation.Offer:
-		p.add(inboxQuery, ev.From, ev.Offeree())
+		offeree, err := s.db.Actor(ctx, ev.Offeree())
+		if err != nil {
+			return p, err
+		}
+		p.add(inboxQuery, signer, offeree)
 	case q.Inboxes:
-		p.add(inboxesQuery, ev.From, handoff)
+		p.add(inboxesQuery, signer, handoff)
 	}
 	if q.Version > 0 {
 		p.add(chainQuery, handoff, q.Version)
 		p.add(forkQuery, handoff)
 	}
-	return p
+	return p, nil
 }
 
 func (p *parts) add(query string, args ...any) {

@@ -14,8 +14,8 @@ import (
 
 // checkTombstone refuses a step that was pruned: the same step as over, other bytes under
 // its id as a second use of that. It returns nil for any other step.
-func checkTombstone(ctx context.Context, q engine.Tx, from federation.DID, id federation.EventID, digest [32]byte) error {
-	found, err := lookUpTombstone(ctx, q, from, id, digest)
+func checkTombstone(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) error {
+	found, err := lookUpTombstone(ctx, q, signer, id, digest)
 	if err != nil || !found.sameSigner {
 		return err
 	}
@@ -24,8 +24,8 @@ func checkTombstone(ctx context.Context, q engine.Tx, from federation.DID, id fe
 
 // CheckOpening is checkTombstone for a step that would begin a log. An id opens one handoff,
 // whichever DID signed it.
-func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, digest [32]byte) error {
-	found, err := lookUpTombstone(ctx, q, ev.From, ev.ID, digest)
+func CheckOpening(ctx context.Context, q engine.Tx, ev federation.Event, signer int64, digest [32]byte) error {
+	found, err := lookUpTombstone(ctx, q, signer, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
 		return err
 	}
@@ -39,12 +39,12 @@ type tombstone struct {
 	sameSigner, sameID, sameBytes bool
 }
 
-func lookUpTombstone(ctx context.Context, q engine.Tx, from federation.DID, id federation.EventID, digest [32]byte) (tombstone, error) {
+func lookUpTombstone(ctx context.Context, q engine.Tx, signer int64, id federation.EventID, digest [32]byte) (tombstone, error) {
 	var found tombstone
 	var text []byte
 	err := q.Row(ctx, `SELECT handoff, signer = ?1, id = ?2, digest = ?3 FROM tombstone
 		WHERE id = ?2 OR signer = ?1 AND digest = ?3 ORDER BY signer = ?1 DESC, id = ?2 DESC LIMIT 1`,
-		[]any{from, id.String(), digest[:]}, &text, &found.sameSigner, &found.sameID, &found.sameBytes)
+		[]any{signer, id.String(), digest[:]}, &text, &found.sameSigner, &found.sameID, &found.sameBytes)
 	if errors.Is(err, federation.ErrNotFound) {
 		return tombstone{}, nil
 	}

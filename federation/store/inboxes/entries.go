@@ -14,19 +14,18 @@ import (
 )
 
 // Insert files an event in the inbox of a DID, and counts it in mailbox and in share. With these
-// sums, an offer to a full inbox does not count its entries.
-func Insert(ctx context.Context, q engine.Tx, to federation.DID, ev federation.Event) error {
+// sums, an offer to a full inbox does not count its entries. Numbers name the DID and the signer.
+func Insert(ctx context.Context, q engine.Tx, to, signer int64, ev federation.Event) error {
 	size := len(ev.Signature.Document)
-	// The concatenation keeps SQLite from using the index that has all steps of a signer.
-	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer || '' = ?3
+	err := q.Put(ctx, `INSERT INTO mailbox (did, entries, size, number, event) SELECT ?1, 1, ?2, 1, seq FROM event WHERE id = ?4 AND signer = ?3
 		ON CONFLICT (did) DO UPDATE SET entries = mailbox.entries + 1, size = mailbox.size + excluded.size, number = mailbox.number + 1, event = excluded.event`,
-		to, size, ev.From, ev.ID.String())
+		to, size, signer, ev.ID.String())
 	if err == nil {
 		err = q.Put(ctx, `INSERT INTO inbox (did, event, waiting, number) SELECT did, event, ?2, number FROM mailbox WHERE did = ?1`, to, size)
 	}
 	if err == nil {
 		err = q.Put(ctx, `INSERT INTO share (did, sender, entries, size) VALUES (?, ?, 1, ?)
-			ON CONFLICT (did, sender) DO UPDATE SET entries = share.entries + 1, size = share.size + excluded.size`, to, ev.From, size)
+			ON CONFLICT (did, sender) DO UPDATE SET entries = share.entries + 1, size = share.size + excluded.size`, to, signer, size)
 	}
 	if err != nil {
 		return fmt.Errorf("write inbox: %w", err)
@@ -36,16 +35,16 @@ func Insert(ctx context.Context, q engine.Tx, to federation.DID, ev federation.E
 
 // entry is an entry that a write ends or deletes.
 type entry struct {
-	did    string
+	did    int64 // number of the DID
 	event  int64
 	waited bool
 	size   int64 // of its document, if it waited
-	signer string
-	slow   bool // its signer was told that it takes time
+	signer int64 // number of the signer
+	slow   bool  // its signer was told that it takes time
 }
 
 // entryColumns are the columns of a row of inbox that make an entry.
-const entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), ''), slow`
+const entryColumns = `did, event, waiting IS NOT NULL, coalesce(waiting, 0), coalesce((SELECT e.signer FROM event e WHERE e.seq = inbox.event), 0), slow`
 
 func (e *entry) dest() []any {
 	return []any{&e.did, &e.event, &e.waited, &e.size, &e.signer, &e.slow}
@@ -74,18 +73,23 @@ func endWaiting(ctx context.Context, q engine.Tx, how federation.DeliveryState, 
 // Delete deletes the entries that a condition on inbox selects, with their deliveries to webhooks.
 // It reads the signers from the events, which are deleted after it.
 func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
-	var called []entry
+	type pushed struct {
+		did   federation.DID
+		event int64
+	}
+	var called []pushed
 	scan := func(row engine.Scanner) (e entry, err error) {
-		var has bool
-		if err = row.Scan(append(e.dest(), &has)...); has {
-			called = append(called, e)
+		var did federation.DID // "" if no webhook gets the arrivals
+		if err = row.Scan(append(e.dest(), &did)...); did != "" {
+			called = append(called, pushed{did, e.event})
 		}
 		return e, err
 	}
-	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns+`, `+pushes.HasInbox(`inbox.did`), args...)
-	for _, e := range called {
+	gone, err := engine.Rows(ctx, q, scan, `DELETE FROM inbox WHERE `+which+` RETURNING `+entryColumns+`,
+		coalesce((SELECT a.did FROM actor a WHERE a.n = inbox.did AND `+pushes.HasInbox(`a.did`)+`), '')`, args...)
+	for _, p := range called {
 		if err == nil {
-			err = pushes.DropEntry(ctx, q, e.did, e.event)
+			err = pushes.DropEntry(ctx, q, p.did, p.event)
 		}
 	}
 	if err == nil {
@@ -100,9 +104,9 @@ func Delete(ctx context.Context, q engine.Tx, which string, args ...any) error {
 // subtract removes waiting entries from the sums of their inboxes and signers. A share exists while
 // an entry of its signer waits.
 func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) error {
-	type share struct{ did, signer string }
+	type share struct{ did, signer int64 }
 	type sum struct{ entries, size int64 }
-	mailboxes, shares := map[string]sum{}, map[share]sum{}
+	mailboxes, shares := map[int64]sum{}, map[share]sum{}
 	for _, e := range entries {
 		if e.waited {
 			whole, part := mailboxes[e.did], shares[share{e.did, e.signer}]
@@ -117,8 +121,8 @@ func subtract(ctx context.Context, q engine.Tx, entries []entry, read bool) erro
 			return err
 		}
 	}
-	byName := func(a, b share) int { return cmp.Or(cmp.Compare(a.did, b.did), cmp.Compare(a.signer, b.signer)) }
-	for _, s := range slices.SortedFunc(maps.Keys(shares), byName) {
+	byNumber := func(a, b share) int { return cmp.Or(cmp.Compare(a.did, b.did), cmp.Compare(a.signer, b.signer)) }
+	for _, s := range slices.SortedFunc(maps.Keys(shares), byNumber) {
 		of := shares[s]
 		err := q.Put(ctx, `UPDATE share SET entries = entries - ?, size = size - ? WHERE did = ? AND sender = ?`, of.entries, of.size, s.did, s.signer)
 		if err == nil {

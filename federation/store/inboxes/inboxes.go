@@ -48,16 +48,16 @@ func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err 
 // inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest
 // entry and agrees with the nearest one that is kept: after a restore from a
 // backup, cursors of before may not.
-func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, c federation.Cursor) (inboxPlace, error) {
+func inboxPlaceOf(ctx context.Context, q engine.Tx, of federation.DID, owner int64, c federation.Cursor) (inboxPlace, error) {
 	at, unknown := parseInboxPlace(of, c)
 	if unknown == nil && at.event == 0 {
 		return at, nil
 	}
 	var newest, near inboxPlace
-	err := q.Row(ctx, `SELECT event, number FROM mailbox WHERE did = ?`, []any{of}, &newest.event, &newest.number)
+	err := q.Row(ctx, `SELECT event, number FROM mailbox WHERE did = ?`, []any{owner}, &newest.event, &newest.number)
 	if err == nil {
 		err = q.Row(ctx, `SELECT event, number FROM inbox WHERE did = ? AND event <= ? ORDER BY event DESC LIMIT 1`,
-			[]any{of, at.event}, &near.event, &near.number)
+			[]any{owner, at.event}, &near.event, &near.number)
 	}
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return inboxPlace{}, err
@@ -94,7 +94,11 @@ func (s *EntryScan) Read(of federation.DID) (federation.Entry, error) {
 // Reading changes nothing. It returns a [*federation.CursorError], which wraps
 // [federation.ErrUnknownCursor], for a cursor that this inbox never gave out.
 func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
-	at, err := inboxPlaceOf(ctx, s.db.Reads(), to, after)
+	owner, err := s.db.Actor(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("replay %s: %w", to, err)
+	}
+	at, err := inboxPlaceOf(ctx, s.db.Reads(), to, owner, after)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", to, err)
 	}
@@ -106,7 +110,7 @@ func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federatio
 		return e.Read(to)
 	}
 	entries, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+` FROM inbox i JOIN event e ON e.seq = i.event
-		WHERE i.did = ? AND i.event > ? ORDER BY i.event`+engine.AtMost, to, at.event, max(limit, 0))
+		WHERE i.did = ? AND i.event > ? ORDER BY i.event`+engine.AtMost, owner, at.event, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", to, err)
 	}
@@ -115,7 +119,10 @@ func (s *Inboxes) Replay(ctx context.Context, to federation.DID, after federatio
 
 // Waiting returns how many entries of an inbox are unread, and their bytes of signed documents.
 func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
-	err = s.db.Reads().Row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{to}, &entries, &size)
+	owner, err := s.db.Actor(ctx, to)
+	if err == nil {
+		err = s.db.Reads().Row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{owner}, &entries, &size)
+	}
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return 0, 0, fmt.Errorf("count inbox of %s: %w", to, err)
 	}
@@ -125,7 +132,7 @@ func (s *Inboxes) Waiting(ctx context.Context, to federation.DID) (entries int, 
 // Use returns the usage of an inbox, and the share of it that one DID signed.
 func (s *Inboxes) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.db.Reads().Row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
-		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},
+		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = (SELECT n FROM actor WHERE did = ?) WHERE m.did = (SELECT n FROM actor WHERE did = ?)`, []any{from, to},
 		&u.Entries, &u.Bytes, &u.SenderEntries, &u.SenderBytes)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return federation.InboxUse{}, fmt.Errorf("count inbox of %s: %w", to, err)
@@ -148,8 +155,8 @@ func (s *Inboxes) Undelivered(ctx context.Context, before time.Time, limit int) 
 		u.View, err = handoffs.DecodeView(view)
 		return u, err
 	}
-	waiting, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+`, i.did, h.view
-		FROM inbox i JOIN event e ON e.seq = i.event JOIN handoff h ON h.id = e.handoff
+	waiting, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT `+EntryColumns+`, a.did, h.view
+		FROM inbox i JOIN actor a ON a.n = i.did JOIN event e ON e.seq = i.event JOIN handoff h ON h.id = e.handoff
 		WHERE i.event > 0 AND i.waiting IS NOT NULL ORDER BY i.event, i.did`+engine.AtMost, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("look for what waits too long: %w", err)

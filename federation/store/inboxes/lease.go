@@ -24,8 +24,12 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session 
 	if err := HasSession(ctx, s.db.Reads(), session); err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
 	}
+	owner, err := s.db.Actor(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
 	some, err := engine.Rows(ctx, s.db.Reads(), engine.ScanOne[int64], `SELECT i.event`+waits+` AND (i.until <= ?2 OR `+withdrawn+`) ORDER BY i.event LIMIT 1`,
-		to, engine.Stamp(now))
+		owner, engine.Stamp(now))
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
 	}
@@ -33,7 +37,7 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session 
 		return nil, nil
 	}
 	leases, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) ([]federation.Lease, error) {
-		return lease(ctx, q, to, device, session, now, until, limit)
+		return lease(ctx, q, to, owner, device, session, now, until, limit)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -41,15 +45,15 @@ func (s *Inboxes) Lease(ctx context.Context, to federation.DID, device, session 
 	return leases, nil
 }
 
-func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
+func lease(ctx context.Context, q engine.Tx, to federation.DID, owner int64, device, session string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	if err := HasSession(ctx, q, session); err != nil {
 		return nil, err
 	}
-	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event`+waits+` AND `+withdrawn+`)`, to)
+	_, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `did = ?1 AND event IN (SELECT i.event`+waits+` AND `+withdrawn+`)`, owner)
 	if err != nil {
 		return nil, err
 	}
-	if err := skipRead(ctx, q, to); err != nil {
+	if err := skipRead(ctx, q, owner); err != nil {
 		return nil, err
 	}
 	scan := func(row engine.Scanner) (federation.Lease, error) {
@@ -65,7 +69,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 		return l, err
 	}
 	leases, err := engine.Rows(ctx, q, scan, `SELECT `+EntryColumns+`, i.delivery`+waits+` AND i.until <= ?2 ORDER BY i.event LIMIT 0 + ?3`,
-		to, engine.Stamp(now), max(limit, 0))
+		owner, engine.Stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func lease(ctx context.Context, q engine.Tx, to federation.DID, device, session 
 			return nil, err
 		}
 		err = q.Put(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ?, session = nullif(?, '') WHERE did = ? AND event = ?`,
-			device, l.Delivery, engine.Stamp(until), session, to, at.event)
+			device, l.Delivery, engine.Stamp(until), session, owner, at.event)
 		if err != nil {
 			return nil, fmt.Errorf("write lease: %w", err)
 		}
@@ -99,10 +103,10 @@ func HasSession(ctx context.Context, q engine.Tx, id string) error {
 
 // skipRead notes up to where nothing waits in an inbox, so that what was read long ago
 // is not passed over again and again.
-func skipRead(ctx context.Context, q engine.Tx, of federation.DID) error {
+func skipRead(ctx context.Context, q engine.Tx, owner int64) error {
 	err := q.Put(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
 			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
-		WHERE did = ?`, of)
+		WHERE did = ?`, owner)
 	if err != nil {
 		return fmt.Errorf("note what waits: %w", err)
 	}
@@ -150,8 +154,12 @@ func (s *Inboxes) held(ctx context.Context, to federation.DID, hold federation.H
 	if err != nil || at.event == 0 {
 		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)
 	}
+	owner, err := s.db.Actor(ctx, to)
+	if err != nil {
+		return fmt.Errorf("lease of %s: %w", to, err)
+	}
 	err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-		found, err := change(ctx, q, []any{to, at.event, hold.Device, hold.Delivery})
+		found, err := change(ctx, q, []any{owner, at.event, hold.Device, hold.Delivery})
 		if err == nil && found == 0 {
 			err = federation.ErrLeaseLost
 		}
@@ -189,15 +197,19 @@ func (s *Inboxes) Devices(ctx context.Context, of federation.DID) ([]federation.
 // [federation.ErrTooManyDevices] for one device too many, and a [*federation.CursorError] for a
 // cursor of another inbox.
 func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
+	owner, err := s.db.Actor(ctx, of)
+	if err != nil {
+		return fmt.Errorf("advance device of %s: %w", of, err)
+	}
 	more, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
-		at, err := inboxPlaceOf(ctx, q, of, upTo)
+		at, err := inboxPlaceOf(ctx, q, of, owner, upTo)
 		if err == nil && device != "" {
 			err = advance(ctx, q, of, device, at, now)
 		}
 		if err != nil {
 			return false, err
 		}
-		return stopWaiting(ctx, q, of, at, now)
+		return stopWaiting(ctx, q, owner, at, now)
 	})
 	for err == nil && more {
 		more, err = engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
@@ -205,7 +217,7 @@ func (s *Inboxes) Advance(ctx context.Context, of federation.DID, device string,
 			if err != nil {
 				return false, err
 			}
-			return stopWaiting(ctx, q, of, at, now)
+			return stopWaiting(ctx, q, owner, at, now)
 		})
 	}
 	if err != nil {
@@ -231,13 +243,13 @@ func advance(ctx context.Context, q engine.Tx, of federation.DID, device string,
 
 // stopWaiting ends the waiting of the next entries up to a place, and reports
 // whether there are more.
-func stopWaiting(ctx context.Context, q engine.Tx, of federation.DID, at inboxPlace, now time.Time) (more bool, err error) {
-	if err := skipRead(ctx, q, of); err != nil {
+func stopWaiting(ctx context.Context, q engine.Tx, owner int64, at inboxPlace, now time.Time) (more bool, err error) {
+	if err := skipRead(ctx, q, owner); err != nil {
 		return false, err
 	}
 	changed, err := MarkRead(ctx, q, now, `did = ?1 AND event IN (SELECT event FROM inbox
 		WHERE did = ?1 AND event > (SELECT clear FROM mailbox WHERE did = ?1) AND event <= ?2 AND waiting IS NOT NULL
-		ORDER BY event LIMIT 0 + ?3)`, of, at.event, clearBatch)
+		ORDER BY event LIMIT 0 + ?3)`, owner, at.event, clearBatch)
 	return changed == clearBatch, err
 }
 

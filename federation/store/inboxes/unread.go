@@ -16,6 +16,9 @@ import (
 // reports it.
 const elsewhere = federation.DeliveryState("elsewhere")
 
+// owner is the DID of an entry i.
+const owner = `(SELECT did FROM actor WHERE n = i.did)`
+
 // inboxOnly says of an entry i that the inbox is its way to its reader (see
 // [federation.InboxLink]): it was read there, or no link was given the step, or its reader
 // was seen there and no link to the reader's home brings it. A condition on the tables of a
@@ -25,10 +28,10 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN outbox f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
-				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM mailbox_location r WHERE r.did = i.did)))
+				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = ` + owner + `) OR EXISTS (SELECT 1 FROM mailbox_location r WHERE r.did = ` + owner + `)))
 		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
-			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
-			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN outbox f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = ` + owner + `)
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN outbox f ON f.link = r.home AND f.event = i.event WHERE r.did = ` + owner + `))
 	AND NOT `
 
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
@@ -39,17 +42,17 @@ func inboxIsWay(tables engine.SQL) string { return inboxOnly + tables.Reached }
 // answered an offer has seen it. An entry that was unread when the handoff expired has
 // expired with it. The link is ?4.
 func Deliveries(tables engine.SQL) string {
-	return `SELECT seq, id, ?4, did,
+	return `SELECT seq, id, ?4, (SELECT did FROM actor WHERE n = entry_of),
 		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
 		CASE WHEN seen THEN answered WHEN missed THEN moved ELSE ended END
 	FROM (SELECT *, answered IS NOT NULL AND (ended = 0 OR ended > answered) AS seen, lost AND (ended = 0 OR ended > moved) AS missed
-		FROM (SELECT e.seq, e.id, i.did, i.outcome, i.ended, h.moved, h.state = 'expired' AND e.version < h.version AS lost,
-				CASE WHEN e.id = h.id AND h.view ->> 'assignee' = i.did
+		FROM (SELECT e.seq, e.id, i.did AS entry_of, i.outcome, i.ended, h.moved, h.state = 'expired' AND e.version < h.version AS lost,
+				CASE WHEN e.id = h.id AND h.assignee = i.did
 					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
-			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND i.event = e.seq
+			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.offeree, h.assignee) AND i.event = e.seq
 			WHERE h.id = ?1 AND e.version > 0 AND ` + inboxIsWay(tables) + `
 				AND NOT EXISTS (SELECT 1 FROM webhook k JOIN push p ON p.webhook = k.id AND p.item = i.event
-					WHERE k.did = i.did AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
+					WHERE k.did = ` + owner + ` AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
 // MarkShown notes that a link has shown the steps of entries. Signers that were told of a
@@ -77,19 +80,27 @@ func noteRead(ctx context.Context, q engine.Tx, found []entry, now time.Time) er
 		if !e.slow {
 			continue
 		}
-		if err := NoteStep(ctx, q, e.event, federation.Notice{Kind: federation.NoticeDelivered, To: e.did, At: now}); err != nil {
+		if err := noteTo(ctx, q, e.did, e.event, federation.Notice{Kind: federation.NoticeDelivered, At: now}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// noteTo files a notice about a step in the inbox of a DID, which a number names.
+func noteTo(ctx context.Context, q engine.Tx, did, event int64, n federation.Notice) error {
+	if err := q.Row(ctx, `SELECT did FROM actor WHERE n = ?`, []any{did}, &n.To); err != nil {
+		return err
+	}
+	return NoteStep(ctx, q, event, n)
+}
+
 // Read notes that a DID has been shown some steps, which wait no more from then on: they are
 // delivered, and a signer with a notice of the delay gets one of the delivery too. A step
 // that never reached the inbox is no error.
 func (s *Inboxes) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
-	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
-		_, err := MarkRead(ctx, q, now, stepsIn, to, ids)
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
+		_, err := MarkRead(ctx, q, now, stepsIn, owner, ids)
 		return err
 	})
 }
@@ -101,8 +112,8 @@ const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN e
 // Lapse ends the waiting of steps that a DID was never shown: they are expired, and stay to be
 // read. Their signers get a notice; for an offer the home notifies its offerer.
 func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
-	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, ids string) error {
-		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, to, ids)
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q engine.Tx, owner int64, ids string) error {
+		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, owner, ids)
 		if err != nil {
 			return err
 		}
@@ -119,7 +130,7 @@ func (s *Inboxes) Lapse(ctx context.Context, to federation.DID, events []federat
 // tells their senders where the inbox was the only way to the recipient.
 func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limit int) (int, error) {
 	return engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (int, error) {
-		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.body ->> 'to'
+		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, `event IN (SELECT e.seq FROM event e JOIN inbox n ON n.event = e.seq AND n.did = e.recipient
 			WHERE e.state = 'said' AND e.filed <= ?1 AND n.waiting IS NOT NULL ORDER BY e.filed, e.seq LIMIT 0 + ?2)`, engine.Stamp(before), max(limit, 0))
 		for _, e := range found {
 			if err == nil {
@@ -133,14 +144,18 @@ func (s *Inboxes) LapseMessages(ctx context.Context, before, now time.Time, limi
 // endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries
 // again and again, so entries that are over cost no write.
 func (s *Inboxes) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
-	end func(ctx context.Context, q engine.Tx, ids string) error,
+	end func(ctx context.Context, q engine.Tx, owner int64, ids string) error,
 ) error {
 	if n, _, err := s.Waiting(ctx, to); err != nil || n == 0 || len(events) == 0 {
 		return err
 	}
 	ids, err := json.Marshal(events)
+	var owner int64
 	if err == nil {
-		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return end(ctx, q, string(ids)) })
+		owner, err = s.db.Actor(ctx, to)
+	}
+	if err == nil {
+		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return end(ctx, q, owner, string(ids)) })
 	}
 	if err != nil {
 		return fmt.Errorf("mark inbox of %s: %w", to, err)
@@ -157,8 +172,8 @@ func (s *Inboxes) noteLapse(ctx context.Context, q engine.Tx, e entry, now time.
 	if err != nil || !tell {
 		return err
 	}
-	return NoteStep(ctx, q, e.event, federation.Notice{
-		Kind: federation.NoticeUndeliverable, To: e.did, Code: string(federation.DeadExpired), Why: "it was not read", At: now,
+	return noteTo(ctx, q, e.did, e.event, federation.Notice{
+		Kind: federation.NoticeUndeliverable, Code: string(federation.DeadExpired), Why: "it was not read", At: now,
 	})
 }
 
@@ -169,7 +184,7 @@ const delayPage = 16
 
 // unread is an entry that waits.
 type unread struct {
-	did   string
+	did   int64 // number of the DID
 	event int64
 	filed int64
 }
@@ -227,9 +242,9 @@ func (s *Inboxes) delayEach(ctx context.Context, q engine.Tx, found []unread, li
 			break
 		}
 		n, err := q.Exec(ctx, `UPDATE inbox AS i SET slow = 1 WHERE i.did = ? AND i.event = ? AND i.waiting IS NOT NULL AND i.slow = 0 AND `+inboxIsWay(s.db.Parts)+`
-			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff h ON h.id = o.id WHERE o.seq = i.event AND h.view ->> 'assignee' = i.did)`, u.did, u.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff h ON h.id = o.id WHERE o.seq = i.event AND h.assignee = i.did)`, u.did, u.event)
 		if err == nil && n > 0 {
-			err = NoteStep(ctx, q, u.event, federation.Notice{Kind: federation.NoticeDelayed, To: u.did, Why: "it was not read", At: now})
+			err = noteTo(ctx, q, u.did, u.event, federation.Notice{Kind: federation.NoticeDelayed, Why: "it was not read", At: now})
 		}
 		if err != nil {
 			return 0, err

@@ -16,6 +16,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
 	"baton/federation/store/participants"
 )
 
@@ -312,17 +313,13 @@ func orphans() []string {
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.handoff = h.id AND e.version IS NOT NULL)`,
 		`SELECT e.handoff || ' receipt ' || e.id, 'is of a handoff that is not there' FROM event e
 			WHERE e.version IS NULL AND e.state <> 'said' AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.handoff)`,
-		`SELECT 'inbox of ' || i.did, 'holds event ' || i.event || ', which is not there' FROM inbox i
-			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
+		`SELECT 'inbox of ' || coalesce(a.did, 'nobody'), 'holds event ' || i.event || ', which is not there' FROM inbox i LEFT JOIN actor a ON a.n = i.did
+			WHERE a.n IS NULL OR NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
 		`SELECT 'outbox of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM outbox f
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.event)`,
 		`SELECT 'delivery to ' || s.link, 'is of event ' || s.event || ', which is not there' FROM settled s
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = s.event)`,
-		`SELECT p.handoff, 'is listed as ' || p.state || ', and is not that' FROM party p
-			WHERE NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = p.handoff AND h.state = p.state AND h.moved = p.moved)`,
-		`SELECT h.id, 'is in no list' FROM handoff h
-			WHERE NOT EXISTS (SELECT 1 FROM party p WHERE p.did = '' AND p.state = h.state AND p.moved = h.moved AND p.handoff = h.id)`,
-		`SELECT 'inbox of ' || coalesce(m.did, w.did), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
+		`SELECT 'inbox of ' || coalesce((SELECT did FROM actor WHERE n = coalesce(m.did, w.did)), 'nobody'), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w
 			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
@@ -354,7 +351,7 @@ func (e *examination) checkEvidence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.eachPair(ctx, missingOriginals(e.dialect), func(where, detail string) { e.found(DamagedEvidence, where, "%s", detail) })
+	return e.checkOriginals(ctx)
 }
 
 // eachPair runs a query for two texts a row.
@@ -374,14 +371,44 @@ func (e *examination) eachPair(ctx context.Context, query string, tell func(firs
 	return found.Err()
 }
 
-// missingOriginals returns the query for events without their evidence: where, and what. A
-// digest in a step is an array of 32 numbers.
-func missingOriginals(d engine.Dialect) string {
-	valid, digest := "json_valid(e.body) AND ", `unhex((SELECT group_concat(printf('%02x', n.value), '') FROM json_each(e.body, '$.evidence.digest') n))`
-	if d == engine.InPostgres {
-		valid, digest = "", `(SELECT decode(string_agg(lpad(to_hex(n.value::int), 2, '0'), '' ORDER BY n.key), 'hex')
-			FROM json_each(e.body -> 'evidence' ->> 'digest') n)`
+// originalsPage is the number of events that [examination.checkOriginals] holds in memory at a time.
+const originalsPage = 500
+
+// checkOriginals looks for events whose evidence is missing.
+func (e *examination) checkOriginals(ctx context.Context) error {
+	type named struct {
+		seq   int64
+		where string
+		event handoffs.EventScan
 	}
-	return `SELECT e.handoff || ' event ' || e.id, 'its original is missing' FROM event e
-		WHERE ` + valid + `e.body -> 'evidence' ->> 'digest' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM evidence v WHERE v.digest = ` + digest + `)`
+	scan := func(row engine.Scanner) (n named, err error) {
+		err = row.Scan(append([]any{&n.seq, &n.where}, n.event.Dest()...)...)
+		return n, err
+	}
+	return engine.ReadOn(e.conn, e.dialect, func(q engine.Tx) error {
+		for last := int64(0); ; {
+			page, err := engine.Rows(ctx, q, scan, `SELECT e.seq, e.handoff || ' event ' || e.id, `+handoffs.EventColumns+` FROM event e
+				WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`, last, originalsPage)
+			if err != nil {
+				return err
+			}
+			for _, n := range page {
+				last = n.seq
+				ev, err := n.event.Read()
+				if err != nil || ev.Evidence == nil {
+					continue
+				}
+				var kept bool
+				if err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM evidence WHERE digest = ?)`, []any{ev.Evidence.Digest[:]}, &kept); err != nil {
+					return err
+				}
+				if !kept {
+					e.found(DamagedEvidence, n.where, "its original is missing")
+				}
+			}
+			if len(page) < originalsPage {
+				return nil
+			}
+		}
+	})
 }

@@ -20,13 +20,13 @@ type filed struct {
 	version                    federation.Version
 	digest, prev               []byte
 	stamp                      int64
-	body                       []byte
+	event                      handoffs.EventScan
 }
 
-const filedColumns = `e.handoff, coalesce(e.version, 0), e.signer, e.id, e.digest, e.prev, e.state, e.filed, e.body`
+const filedColumns = `e.handoff, coalesce(e.version, 0), coalesce((SELECT did FROM actor WHERE n = e.signer), ''), e.id, e.digest, e.prev, e.state, e.filed, ` + handoffs.EventColumns
 
 func (f *filed) dest() []any {
-	return []any{&f.handoff, &f.version, &f.signer, &f.id, &f.digest, &f.prev, &f.state, &f.stamp, &f.body}
+	return append([]any{&f.handoff, &f.version, &f.signer, &f.id, &f.digest, &f.prev, &f.state, &f.stamp}, f.event.Dest()...)
 }
 
 // where names the event to people.
@@ -45,15 +45,17 @@ type standing struct {
 	version               *federation.Version
 	view, head            []byte
 	state, offerer, clock *string
+	offeree, assignee     *string // nil for none
 	over                  *bool
 	since, moved          *int64
 	decoded               federation.View
 }
 
-const standingColumns = `h.version, h.view, h.head, h.state, h.offerer, h.clock, h.over, h.since, h.moved`
+const standingColumns = `h.version, h.view, h.head, h.state, coalesce((SELECT did FROM actor WHERE n = h.offerer), ''),
+	(SELECT did FROM actor WHERE n = h.offeree), (SELECT did FROM actor WHERE n = h.assignee), h.clock, h.over, h.since, h.moved`
 
 func (s *standing) dest() []any {
-	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.clock, &s.over, &s.since, &s.moved}
+	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.offeree, &s.assignee, &s.clock, &s.over, &s.since, &s.moved}
 }
 
 // walk goes through the log of one handoff, oldest step first.
@@ -139,7 +141,7 @@ func (w *walk) step(ctx context.Context, f filed) {
 // can be read at all.
 func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event, bool) {
 	e.report.Events++
-	ev, err := handoffs.DecodeEvent(f.body)
+	ev, err := f.event.Read()
 	if err != nil {
 		e.found(DamagedEvent, f.where(), "cannot be read: %v", err)
 		return ev, false
@@ -185,8 +187,17 @@ func (w *walk) end() {
 // older records they are to the millisecond.
 func (s *standing) indexed() bool {
 	v := s.decoded
-	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) && *s.clock == string(v.Clock) && *s.over == v.Over &&
+	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
+		federation.DID(orNone(s.offeree)) == v.Offeree && federation.DID(orNone(s.assignee)) == v.Assignee && *s.clock == string(v.Clock) && *s.over == v.Over &&
 		sameMilli(*s.since, v.Since) && sameMilli(*s.moved, v.Moved)
+}
+
+// orNone returns a text that may be absent.
+func orNone(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 func sameMilli(column int64, t time.Time) bool {

@@ -140,7 +140,7 @@ func (s *Operators) Meet(ctx context.Context, did federation.DID, now time.Time)
 	return s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error { return Meet(ctx, q, did, now) })
 }
 
-// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an agent,
+// Acquainted reports whether the record knows a DID: as the signer of a step that was filed, as an agent,
 // or by a name bound to it. An inbox is no acquaintance, because any sender can open one
 // for any DID. The time is when the record met the DID, or zero if it is older than
 // [federation.AcquaintanceAge].
@@ -149,7 +149,7 @@ func (s *Operators) Acquainted(ctx context.Context, did federation.DID) (met tim
 	err = s.db.Reads().Row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),
 		EXISTS (SELECT 1 FROM newcomer WHERE did = ?1)
 			OR EXISTS (SELECT 1 FROM binding WHERE did = ?1)
-			OR EXISTS (SELECT 1 FROM event WHERE signer = ?1)
+			OR EXISTS (SELECT 1 FROM actor WHERE did = ?1 AND signed = 1)
 			OR EXISTS (SELECT 1 FROM bound_name WHERE did = ?1)
 			OR `+s.db.Parts.Known, []any{did}, &at, &known)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 // deadColumns are the columns of dead letters, and where they are read from.
 func (s *Outboxes) deadColumns() string {
 	return `d.n, d.link, d.peer_delivery IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.peer_delivery),
-		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
+		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), ` + handoffs.EventColumns + `, r.document
 		FROM dead d LEFT JOIN peer_delivery r ON r.n = d.peer_delivery LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.db.Parts.PeerDeliveryStep + `)`
 }
 
 // deadRow is a dead letter with what its parts are read from.
 type deadRow struct {
 	federation.DeadLetter
-	row  int64  // row of the outbox, or of peer_delivery
-	body []byte // of the event; empty where there is none
+	row   int64 // row of the outbox, or of peer_delivery
+	event handoffs.EventScan
 }
 
 // scanDead reads a dead letter. An unreadable part is no error: one bad row stops no list.
@@ -32,13 +32,16 @@ func scanDead(row engine.Scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, died, replayed int64
 	var document []byte
-	err = row.Scan(&d.ID, &d.To, &d.ToPeer, &d.Reason, &d.Why, &d.Attempt, &queued, &died, &replayed, &d.row,
-		&event, &handoff, &d.Message, &d.body, &document)
+	dest := []any{
+		&d.ID, &d.To, &d.ToPeer, &d.Reason, &d.Why, &d.Attempt, &queued, &died, &replayed, &d.row,
+		&event, &handoff, &d.Message,
+	}
+	err = row.Scan(append(append(dest, d.event.Dest()...), &document)...)
 	if err != nil {
 		return d, err
 	}
 	d.Queued, d.Died, d.Replayed, d.Raw = engine.Moment(queued), engine.Moment(died), engine.Moment(replayed), document
-	d.Verb = verbIn(d.body)
+	d.Verb = verbOf(d.event)
 	if err := errors.Join(d.Event.UnmarshalText([]byte(event)), d.Handoff.UnmarshalText([]byte(handoff))); err != nil {
 		d.Broken = err.Error()
 	}
@@ -73,12 +76,11 @@ func (s *Outboxes) DeadLetter(ctx context.Context, id int64) (federation.DeadLet
 	}
 	d := found[0]
 	if !d.ToPeer {
-		e := handoffs.EntryScan{Body: d.body}
-		entry, err := e.Read()
+		ev, err := d.event.Read()
 		if err != nil {
-			d.Broken, d.Raw = err.Error(), d.body
+			d.Broken, d.Raw = err.Error(), d.event.Body
 		} else {
-			d.Raw, d.Signature = []byte(entry.Event.Signature.Document), entry.Event.Signature.Text
+			d.Raw, d.Signature = []byte(ev.Signature.Document), ev.Signature.Text
 		}
 	}
 	if d.Tries, err = s.tries(ctx, d); err != nil {

@@ -29,7 +29,7 @@ func New(db *engine.DB) *Outboxes { return &Outboxes{db} }
 
 // deliveryColumns are the columns that scanDelivery reads, and their tables. A row that
 // belongs to nothing any more is read as Broken.
-const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view
+const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), ` + handoffs.EventColumns + `, f.event, f.attempt, coalesce(f.next, 0), f.reason, f.rank, h.view
 	FROM outbox f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
 
 // scanDelivery reads a row of an outbox. An unreadable part is no error of the outbox: one
@@ -198,7 +198,7 @@ func (s *Outboxes) Deliveries(ctx context.Context, id federation.HandoffID, link
 			FROM event e CROSS JOIN json_each(?2) j JOIN outbox f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
 		SELECT e.seq, e.id, ?3, k.did, p.state, p.attempt, coalesce(p.next, 0), CASE p.state WHEN 'dead' THEN 'failed' WHEN 'refused' THEN 'gone' ELSE p.reason END, p.ended
-			FROM handoff h JOIN webhook k ON k.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND k.participant = ''
+			FROM handoff h JOIN actor a ON a.n IN (h.offerer, h.offeree, h.assignee) JOIN webhook k ON k.did = a.did AND k.participant = ''
 			JOIN event e ON e.handoff = h.id JOIN push p ON p.webhook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
 		UNION ALL
 		`+inboxes.Deliveries(s.db.Parts)+s.tableDeliveries()+`
@@ -261,10 +261,10 @@ const (
 
 // nextSender finds the first sender after another one with a due row. Each sender costs two
 // searches of an index, however many rows it has.
-const nextSender = `WITH RECURSIVE sender (did) AS (
+const nextSender = `WITH RECURSIVE sender (n) AS (
 		SELECT (SELECT signer FROM outbox WHERE link = ?1 AND signer > ?3 AND next IS NOT NULL ORDER BY signer LIMIT 1)
-		UNION ALL SELECT (SELECT signer FROM outbox WHERE link = ?1 AND signer > did AND next IS NOT NULL ORDER BY signer LIMIT 1) FROM sender WHERE did IS NOT NULL)
-	SELECT did FROM sender WHERE EXISTS (SELECT 1 FROM outbox WHERE link = ?1 AND signer = did AND next <= ?2)
+		UNION ALL SELECT (SELECT signer FROM outbox WHERE link = ?1 AND signer > n AND next IS NOT NULL ORDER BY signer LIMIT 1) FROM sender WHERE n IS NOT NULL)
+	SELECT n FROM sender WHERE EXISTS (SELECT 1 FROM outbox WHERE link = ?1 AND signer = n AND next <= ?2)
 		AND NOT EXISTS (SELECT 1 FROM held WHERE name = ?1) LIMIT 1`
 
 // Heads returns up to limit handoffs whose first row on a link is due now: rows of the lowest
@@ -279,19 +279,26 @@ func (s *Outboxes) Heads(ctx context.Context, link string, now time.Time, limit 
 }
 
 // Turn returns the next sender after another one, in a circle of the DIDs that signed a due
-// first row, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
+// first row, in the order in which the record met them, with up to limit handoffs of these rows in the order of Heads. Nothing is due to a
 // held link.
 func (s *Outboxes) Turn(ctx context.Context, link string, after federation.DID, now time.Time, limit int) (federation.Turn, error) {
 	var turn federation.Turn
-	err := s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), after}, &turn.Sender)
-	if errors.Is(err, federation.ErrNotFound) && after != "" {
-		err = s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), ""}, &turn.Sender)
+	var sender int64
+	last, err := s.db.Actor(ctx, after)
+	if err == nil {
+		err = s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), last}, &sender)
+	}
+	if errors.Is(err, federation.ErrNotFound) && last != 0 {
+		err = s.db.Reads().Row(ctx, nextSender, []any{link, engine.Stamp(now), 0}, &sender)
 	}
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.Turn{}, nil
 	}
 	if err == nil {
-		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofSender), link, engine.Stamp(now), max(limit, 0), turn.Sender)
+		err = s.db.Reads().Row(ctx, `SELECT did FROM actor WHERE n = ?`, []any{sender}, &turn.Sender)
+	}
+	if err == nil {
+		turn.Lanes, err = engine.Rows(ctx, s.db.Reads(), handoffs.ScanHandoffID, due(ofSender), link, engine.Stamp(now), max(limit, 0), sender)
 	}
 	if err != nil {
 		return federation.Turn{}, fmt.Errorf("read whose turn it is at %s: %w", link, err)
@@ -319,15 +326,20 @@ func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.Han
 // anything waits.
 const stuckLook = 256
 
+// ofParty selects handoffs of the participant ?3, up to ?4 of each of its roles.
+const ofParty = `SELECT * FROM (SELECT id FROM handoff WHERE offerer = ?3 LIMIT 0 + ?4) offerer
+	UNION SELECT * FROM (SELECT id FROM handoff WHERE offeree = ?3 LIMIT 0 + ?4) offeree
+	UNION SELECT * FROM (SELECT id FROM handoff WHERE assignee = ?3 LIMIT 0 + ?4) assignee`
+
 // The looks for a lane that waits: among the handoffs of a participant, for a busy one among the
 // handoffs that wait, and for any.
 const (
-	stuckOfParty = `SELECT f.handoff FROM (SELECT handoff FROM party WHERE did = ?3 LIMIT 0 + ?4) p CROSS JOIN outbox f
-		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
+	stuckOfParty = `SELECT f.handoff FROM (` + ofParty + `) p CROSS JOIN outbox f
+		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.id AND l.link = ?1) AND f.next > ?2
 		ORDER BY f.rank, f.event LIMIT 1`
 	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 0 + ?4) f
-		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (SELECT 1 FROM party WHERE did = ?3 LIMIT 0 + ?4) few) = ?4
-			AND ?3 IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee')
+		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (` + ofParty + `) few) >= ?4
+			AND ?3 IN (h.offerer, h.offeree, h.assignee)
 		ORDER BY f.rank, f.event LIMIT 1`
 	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
 )
@@ -336,12 +348,16 @@ const (
 // order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
 // hundreds of pending rows, it may miss one. It returns [federation.ErrNotFound] if no row waits.
 func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
-	first, ofDID := []any{link, engine.Stamp(now)}, []any{link, engine.Stamp(now), did, stuckLook}
+	party, err := s.db.Actor(ctx, did)
+	if err != nil {
+		return id, fmt.Errorf("read what waits for %s: %w", link, err)
+	}
+	first, ofDID := []any{link, engine.Stamp(now)}, []any{link, engine.Stamp(now), party, stuckLook}
 	looks := []struct {
 		query string
 		args  []any
 	}{{stuckOfParty, ofDID}, {stuckWithParty, ofDID}, {stuckFirst, first}}
-	if did == "" {
+	if party == 0 {
 		looks = looks[2:]
 	}
 	for _, look := range looks {
@@ -371,12 +387,18 @@ func (s *Outboxes) Hurry(ctx context.Context, link string) error {
 // their number; "" means all of the link.
 func (s *Outboxes) HurryMessages(ctx context.Context, link string, to federation.DID) (int, error) {
 	const which = `link = ?1 AND next IS NOT NULL AND next > 0
-		AND (?2 = '' OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
+		AND (?2 = 0 OR EXISTS (SELECT 1 FROM inbox i WHERE i.did = ?2 AND i.event = outbox.event))`
+	reader, err := s.db.Actor(ctx, to)
+	if err == nil && reader == 0 && to != "" {
+		return 0, nil
+	}
 	var waiting int
-	err := s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, to}, &waiting)
+	if err == nil {
+		err = s.db.Reads().Row(ctx, `SELECT count(*) FROM outbox WHERE `+which, []any{link, reader}, &waiting)
+	}
 	if err == nil && waiting > 0 {
 		err = s.db.Write(ctx, func(ctx context.Context, q engine.Tx) error {
-			return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, to)
+			return q.Put(ctx, `UPDATE outbox SET next = 0 WHERE `+which, link, reader)
 		})
 	}
 	if err != nil {

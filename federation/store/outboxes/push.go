@@ -44,7 +44,7 @@ func (s *Outboxes) pushes(ctx context.Context, q engine.Tx, h federation.Webhook
 	}
 	args = append(args, h.DID)
 	return engine.Rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxes.EntryColumns+`
-		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
+		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = (SELECT n FROM actor WHERE did = ?%d) AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
 }
 
 // noticePushes reads the pushes of notices that the rest of a query finds for a webhook.
@@ -131,7 +131,7 @@ const duePushes = `SELECT p.item, coalesce(%s, '') FROM (SELECT min(item) AS ite
 func (s *Outboxes) DuePushes(ctx context.Context, id federation.WebhookID, now time.Time, limit int) ([]federation.DuePush, error) {
 	scan := func(row engine.Scanner) (d federation.DuePush, err error) { return d, row.Scan(&d.Item, &d.Sender) }
 	h, err := oneWebhook(ctx, s.db.Reads(), id)
-	sender := `(SELECT e.signer FROM event e WHERE e.seq = p.item)`
+	sender := `(SELECT a.did FROM event e JOIN actor a ON a.n = e.signer WHERE e.seq = p.item)`
 	if h.Participant != "" {
 		sender = s.db.Parts.ItemSender
 	}
@@ -245,7 +245,7 @@ func (s *Outboxes) endPush(ctx context.Context, q engine.Tx, id federation.Webho
 		return err
 	}
 	if how.Outcome() == federation.DeliveryDelivered && h.Participant == "" {
-		if _, err := inboxes.MarkRead(ctx, q, how.At, `did = ?1 AND event = ?2`, h.DID, item); err != nil {
+		if _, err := inboxes.MarkRead(ctx, q, how.At, `did = (SELECT n FROM actor WHERE did = ?1) AND event = ?2`, h.DID, item); err != nil {
 			return err
 		}
 	}

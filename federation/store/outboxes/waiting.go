@@ -12,6 +12,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/store/engine"
+	"baton/federation/store/handoffs"
 )
 
 // waitingDeliveries and waitingPeerDeliveries are the rows that match a filter, in the order
@@ -41,11 +42,12 @@ type waitingRow struct {
 func scanWaiting(row engine.Scanner) (w waitingRow, err error) {
 	var event, handoff string
 	var queued, next int64
-	var body []byte
-	if err := row.Scan(&w.row, &w.Link, &w.Peer, &event, &w.Message, &handoff, &body, &queued, &w.Attempt, &next, &w.Behind, &w.Reason); err != nil {
+	var e handoffs.EventScan
+	dest := append([]any{&w.row, &w.Link, &w.Peer, &event, &w.Message, &handoff}, e.Dest()...)
+	if err := row.Scan(append(dest, &queued, &w.Attempt, &next, &w.Behind, &w.Reason)...); err != nil {
 		return w, err
 	}
-	w.Queued, w.Next, w.Verb = engine.Moment(queued), engine.Moment(next), verbIn(body)
+	w.Queued, w.Next, w.Verb = engine.Moment(queued), engine.Moment(next), verbOf(e)
 	err = errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
 	if err != nil && w.Reason == "" {
 		w.Reason = "the row cannot be read: " + strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -53,23 +55,20 @@ func scanWaiting(row engine.Scanner) (w waitingRow, err error) {
 	return w, nil
 }
 
-// verbIn returns the verb of an event, "" where that cannot be read.
-func verbIn(body []byte) federation.Verb {
-	var ev struct {
-		Verb federation.Verb `json:"verb"`
-	}
-	_ = federation.DecodeJSON(body, &ev) // reported by baton verify
+// verbOf returns the verb of an event, "" if that cannot be read.
+func verbOf(e handoffs.EventScan) federation.Verb {
+	ev, _ := e.Read() // reported by baton verify
 	return ev.Verb
 }
 
 // waiting returns rows after a place, of links or else of their peers.
 func (s *Outboxes) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
 	if after.relays {
-		return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,
+		return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, `+handoffs.EventColumns+`, r.queued, r.attempt, r.next,
 			EXISTS (SELECT 1 FROM peer_delivery b WHERE b.peer = r.peer AND b.order_key = r.order_key AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
 			FROM peer_delivery r LEFT JOIN event e ON e.seq = `+s.db.Parts.PeerDeliveryStep+waitingPeerDeliveries+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
 	}
-	return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, e.body, f.filed, f.attempt,
+	return engine.Rows(ctx, s.db.Reads(), scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, `+handoffs.EventColumns+`, f.filed, f.attempt,
 		coalesce(f.next, 0), f.next IS NULL, f.reason `+
 		waitingDeliveries+` AND (f.link, f.event) > (?6, ?7) ORDER BY f.link, f.event LIMIT 0 + ?8`, append(filterArgs(f), after.link, after.row, max(limit, 0))...)
 }

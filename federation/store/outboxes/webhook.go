@@ -62,7 +62,7 @@ func (s *Outboxes) AddWebhook(ctx context.Context, h federation.Webhook, most in
 // pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
 // and its notices. Nothing waits for a follower of a handoff but refused deliveries.
 func (s *Outboxes) pushWaiting(ctx context.Context, q engine.Tx, h federation.Webhook) error {
-	waiting, owner := `SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
+	waiting, owner := `SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = (SELECT n FROM actor WHERE did = ?1) AND i.waiting IS NOT NULL`, string(h.DID)
 	switch {
 	case h.Participant != "":
 		waiting, owner = s.db.Parts.Waiting, h.Participant

@@ -92,7 +92,7 @@ func queue(ctx context.Context, q engine.Tx, item Item, which string, owner any)
 }
 
 // DropEntry deletes the deliveries of an entry to the webhooks of its inbox, with their attempts.
-func DropEntry(ctx context.Context, q engine.Tx, did string, event int64) error {
+func DropEntry(ctx context.Context, q engine.Tx, did federation.DID, event int64) error {
 	gone, err := drop(ctx, q, `item = ?2 AND webhook IN (SELECT id FROM webhook WHERE `+ofInbox+`)`, did, event)
 	for _, hook := range gone {
 		if err == nil {

@@ -120,9 +120,9 @@ func (Tables) SQL() engine.SQL {
 			OR EXISTS (SELECT 1 FROM agent WHERE own_did = ?1)
 			OR EXISTS (SELECT 1 FROM agent_key WHERE did = ?1))`,
 		Used: `EXISTS (SELECT 1 FROM agent WHERE handle > '')`,
-		Reached: `(EXISTS (SELECT 1 FROM agent a WHERE a.did = i.did OR a.own_did = i.did)
-			OR EXISTS (SELECT 1 FROM agent_key k WHERE k.did = i.did)
-			OR EXISTS (SELECT 1 FROM event o JOIN bound_name n ON n.did = i.did AND n.network = '` + agents.Link + `'
+		Reached: `(EXISTS (SELECT 1 FROM actor r JOIN agent a ON a.did = r.did OR a.own_did = r.did WHERE r.n = i.did)
+			OR EXISTS (SELECT 1 FROM actor r JOIN agent_key k ON k.did = r.did WHERE r.n = i.did)
+			OR EXISTS (SELECT 1 FROM event o JOIN actor r ON r.n = i.did JOIN bound_name n ON n.did = r.did AND n.network = '` + agents.Link + `'
 				JOIN message m ON m.recipient = n.name AND m.event = o.id WHERE o.seq = i.event))`,
 		Deliveries: `SELECT s.seq, s.id, '` + agents.Link + `', m.recipient,
 				CASE WHEN m.ended IS NOT NULL THEN m.outcome WHEN h.state = 'expired' THEN 'expired' ELSE 'waiting' END, 0, 0, '',

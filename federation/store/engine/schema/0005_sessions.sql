@@ -1,5 +1,6 @@
 -- Version 5 says what a session began with, so that it ends with its key. The sessions from
--- before have an unknown key. Senders take turns at a link.
+-- before have an unknown key. Senders take turns at a link. A DID and the signed document of a
+-- step are stored once.
 
 ALTER TABLE session ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;         -- when its key ends; 0 for no end, 1 once it was revoked
 ALTER TABLE session ADD COLUMN began   TEXT    NOT NULL DEFAULT 'refresh'; -- how: challenge, bound, did, header, keyless; refresh for an older session
@@ -9,19 +10,11 @@ ALTER TABLE session ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE session ADD COLUMN used    INTEGER NOT NULL DEFAULT 0;         -- last issue of a token
 ALTER TABLE session ADD COLUMN address TEXT    NOT NULL DEFAULT '';        -- client address at its start
 
--- Session of the device that leases an entry; NULL for none.
-ALTER TABLE inbox ADD COLUMN session TEXT;
-CREATE INDEX inbox_session ON inbox (session) WHERE session IS NOT NULL;
-
 ALTER TABLE webhook ADD COLUMN key_id  TEXT    NOT NULL DEFAULT ''; -- as session.key_id
 ALTER TABLE webhook ADD COLUMN unbound TEXT    NOT NULL DEFAULT ''; -- the session that made it, while unbound
 ALTER TABLE webhook ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;  -- when to disable it; 0 for never
 
 CREATE INDEX webhook_unbound ON webhook (unbound) WHERE unbound <> '';
-
-ALTER TABLE outbox ADD COLUMN signer TEXT NOT NULL DEFAULT ''; -- of the event; '' only if that is missing
-UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), '');
-CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
 
 -- DIDs that logged in to an API. A row outlives the session.
 CREATE TABLE login (
@@ -49,3 +42,183 @@ DROP TRIGGER push_ended;
 DROP TRIGGER push_gone;
 DROP TRIGGER event_pushed;
 DROP TRIGGER handoff_unfollowed;
+-- DIDs by number ---------------------------------------------------------------------------
+
+-- The DIDs of steps and inboxes. A row is never deleted, so that a number keeps its meaning.
+CREATE TABLE actor (
+    n      INTEGER PRIMARY KEY,
+    did    TEXT    NOT NULL UNIQUE,
+    signed INTEGER NOT NULL DEFAULT 0 -- 1 once it signed an event that was filed, kept or pruned
+) STRICT;
+
+INSERT INTO actor (did, signed)
+SELECT did, max(signed) FROM (
+    SELECT signer AS did, 1 AS signed FROM event
+    UNION ALL SELECT signer, 1 FROM tombstone
+    UNION ALL SELECT offerer, 0 FROM handoff
+    UNION ALL SELECT did, 0 FROM party WHERE did <> ''
+    UNION ALL SELECT did, 0 FROM inbox
+    UNION ALL SELECT did, 0 FROM mailbox
+    UNION ALL SELECT sender, 0 FROM share) GROUP BY did;
+
+DROP TRIGGER handoff_opened;
+DROP TRIGGER handoff_moved;
+DROP TRIGGER handoff_pruned;
+DROP TABLE party;
+
+CREATE TABLE handoff_new (
+    n        INTEGER PRIMARY KEY, -- order of arrival
+    id       TEXT    NOT NULL UNIQUE,
+    version  INTEGER NOT NULL, -- compare-and-set is on this column
+    view     TEXT    NOT NULL, -- JSON; can be rebuilt from the events
+    head     BLOB    NOT NULL, -- link after the newest event, see event.prev
+    -- Members of the view by which handoffs are searched:
+    state    TEXT    NOT NULL,
+    offerer  INTEGER NOT NULL, -- actor.n
+    offeree  INTEGER,          -- actor.n; NULL for anyone
+    assignee INTEGER,          -- actor.n; NULL for none
+    moved    INTEGER NOT NULL, -- when its newest step was filed
+    over     INTEGER NOT NULL,
+    clock    TEXT    NOT NULL, -- what ends the handoff if no step does; '' for nothing
+    since    INTEGER NOT NULL   -- when that clock started
+) STRICT;
+
+INSERT INTO handoff_new (id, version, view, head, state, offerer, offeree, assignee, moved, over, clock, since)
+SELECT id, version, view, head, state, (SELECT n FROM actor WHERE did = offerer),
+    (SELECT n FROM actor WHERE json_valid(view) AND did = view ->> 'offeree'),
+    (SELECT n FROM actor WHERE json_valid(view) AND did = view ->> 'assignee'),
+    moved, over, clock, since FROM handoff ORDER BY id;
+DROP TABLE handoff;
+ALTER TABLE handoff_new RENAME TO handoff;
+
+CREATE INDEX handoff_clock ON handoff (clock, since) WHERE clock <> '';
+CREATE INDEX handoff_unfinished ON handoff (offerer) WHERE over = 0;
+CREATE INDEX handoff_suffix ON handoff (substr(id, -6)); -- people name a handoff by the end of its id
+-- Lists, the newest movement first.
+CREATE INDEX handoff_state ON handoff (state, moved);
+CREATE INDEX handoff_offerer ON handoff (offerer, state, moved);
+CREATE INDEX handoff_offeree ON handoff (offeree, state, moved) WHERE offeree IS NOT NULL;
+CREATE INDEX handoff_assignee ON handoff (assignee, state, moved) WHERE assignee IS NOT NULL;
+
+-- Steps, receipts and text. A receipt and a text are in no log: version, prev and place are NULL.
+CREATE TABLE event_new (
+    seq     INTEGER PRIMARY KEY, -- order of filing at this gateway
+    handoff TEXT    NOT NULL,
+    version INTEGER,             -- position in the log of the handoff, from 1
+    signer  INTEGER NOT NULL,    -- actor.n
+    id      TEXT    NOT NULL,
+    digest  BLOB    NOT NULL,    -- two arrivals with one digest are one step
+    minted  INTEGER NOT NULL,    -- 1 if the digest does not cover the id
+    prev    BLOB,                -- SHA-256 of the event before: its prev, then the SHA-256 of its document
+    message TEXT,                -- id of the message that carried it
+    state   TEXT    NOT NULL,    -- of the handoff after it; said for text
+    filed   INTEGER NOT NULL,
+    document BLOB,               -- as it was signed; NULL for an unsigned or erased step
+    body    TEXT    NOT NULL,    -- JSON of the members that no other column has, see package eventform
+    author  INTEGER,             -- actor.n of the DID that the step stands for; NULL for its signer
+    recipient INTEGER,           -- actor.n, of an offer or a private message
+    place   TEXT,                -- a venue; after the name of its link and a space where the venue is on one link only
+    said    INTEGER NOT NULL, -- when the signer sent it, for the history of a place
+    UNIQUE (handoff, version),
+    UNIQUE (id, signer)          -- the id first: references come without a signer
+) STRICT;
+
+-- The program sets minted, document, body, author and recipient after these statements.
+INSERT INTO event_new (seq, handoff, version, signer, id, digest, minted, prev, message, state, filed, body, place, said)
+SELECT seq, handoff, version, (SELECT n FROM actor WHERE did = signer), id, digest, 0, prev, message, state, filed, body, place, said FROM event;
+DROP TABLE event;
+ALTER TABLE event_new RENAME TO event;
+
+CREATE UNIQUE INDEX event_minted ON event (signer, digest) WHERE minted = 1;
+CREATE INDEX event_message ON event (message) WHERE message IS NOT NULL;
+CREATE INDEX event_place ON event (place, said) WHERE place IS NOT NULL;
+CREATE INDEX event_said ON event (filed, seq) WHERE state = 'said';
+
+CREATE TABLE tombstone_new (
+    id      TEXT    NOT NULL,
+    signer  INTEGER NOT NULL, -- actor.n
+    digest  BLOB    NOT NULL, -- as in event
+    handoff TEXT    NOT NULL,
+    gone    INTEGER NOT NULL, -- when the event was pruned
+    PRIMARY KEY (id, signer)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO tombstone_new (id, signer, digest, handoff, gone)
+SELECT id, (SELECT n FROM actor WHERE did = signer), digest, handoff, gone FROM tombstone;
+DROP TABLE tombstone;
+ALTER TABLE tombstone_new RENAME TO tombstone;
+
+CREATE INDEX tombstone_digest ON tombstone (signer, digest);
+CREATE INDEX tombstone_gone ON tombstone (gone);
+
+-- Arrivals of each DID, in the order of their events. Entries are numbered from 1, and one
+-- device at a time may lease an entry that waits.
+CREATE TABLE inbox_new (
+    did      INTEGER NOT NULL, -- actor.n
+    event    INTEGER NOT NULL, -- event.seq
+    waiting  INTEGER,          -- bytes of the signed document until the entry was read, then NULL
+    number   INTEGER NOT NULL,
+    device   TEXT,                       -- device that leases it, or did; NULL for none, and once it was put back
+    delivery INTEGER NOT NULL DEFAULT 0, -- how often it was leased
+    until    INTEGER NOT NULL DEFAULT 0, -- end of the lease
+    ended    INTEGER NOT NULL DEFAULT 0, -- 0 while it waits
+    outcome  TEXT    NOT NULL DEFAULT '', -- '' while it waits; delivered, expired, or elsewhere: another delivery reports it
+    slow     INTEGER NOT NULL DEFAULT 0, -- 1 once the signer was told that it takes time
+    session  TEXT,                       -- of the device that leases it; NULL for none
+    PRIMARY KEY (did, event)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO inbox_new (did, event, waiting, number, device, delivery, until, ended, outcome, slow)
+SELECT n, event, waiting, number, device, delivery, until, ended, outcome, slow FROM inbox JOIN actor USING (did);
+DROP TABLE inbox;
+ALTER TABLE inbox_new RENAME TO inbox;
+
+CREATE INDEX inbox_waiting ON inbox (event) WHERE waiting IS NOT NULL; -- the oldest first over all inboxes
+CREATE INDEX inbox_session ON inbox (session) WHERE session IS NOT NULL;
+
+-- Sums over an inbox, so that a full one is not counted for each offer to it.
+CREATE TABLE mailbox_new (
+    did     INTEGER PRIMARY KEY, -- actor.n
+    entries INTEGER NOT NULL, -- that wait
+    size    INTEGER NOT NULL, -- their bytes
+    number  INTEGER NOT NULL, -- of the newest entry, kept or pruned
+    event   INTEGER NOT NULL, -- event.seq of the newest entry, kept or pruned
+    clear   INTEGER NOT NULL DEFAULT 0, -- event.seq up to which nothing waits any more
+    reads   INTEGER NOT NULL DEFAULT 0  -- 1 once an entry was read
+) STRICT;
+
+INSERT INTO mailbox_new (did, entries, size, number, event, clear, reads)
+SELECT n, entries, size, number, event, clear, reads FROM mailbox JOIN actor USING (did);
+DROP TABLE mailbox;
+ALTER TABLE mailbox_new RENAME TO mailbox;
+
+-- The part of one signer in what waits in an inbox. A row exists while something waits.
+CREATE TABLE share_new (
+    did     INTEGER NOT NULL, -- actor.n
+    sender  INTEGER NOT NULL, -- actor.n
+    entries INTEGER NOT NULL,
+    size    INTEGER NOT NULL,
+    PRIMARY KEY (did, sender)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO share_new (did, sender, entries, size)
+SELECT a.n, b.n, entries, size FROM share s JOIN actor a ON a.did = s.did JOIN actor b ON b.did = s.sender;
+DROP TABLE share;
+ALTER TABLE share_new RENAME TO share;
+
+-- Up to which entry of all inboxes, in the order of arrival, the gateway checked whether the
+-- signer is to be told that delivery takes time. The entries of one event are in the order of
+-- their numbers now, and are looked at again.
+CREATE TABLE looked_new (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    event INTEGER NOT NULL,
+    did   INTEGER NOT NULL -- actor.n
+) STRICT;
+
+INSERT INTO looked_new (id, event, did) SELECT id, event, 0 FROM looked;
+DROP TABLE looked;
+ALTER TABLE looked_new RENAME TO looked;
+
+ALTER TABLE outbox ADD COLUMN signer INTEGER NOT NULL DEFAULT 0; -- actor.n of the event; 0 only if that is missing
+UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), 0);
+CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;

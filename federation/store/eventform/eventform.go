@@ -1,0 +1,277 @@
+// Package eventform writes an event as the columns of its row, and reads the event from them.
+//
+// The signed document is stored once, verbatim. The body is compact JSON: it has the members that
+// neither the document nor another column has. An event whose members differ from its document has
+// them in the body too, so that every event is read as it was filed. An unsigned or erased step
+// has no document.
+//
+// The functions are pure.
+package eventform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"baton/federation"
+)
+
+// Columns are the columns of a row from which its event is read.
+type Columns struct {
+	Document []byte    // as it was signed; nil for an unsigned or erased step
+	Body     []byte    // JSON
+	Message  string    // ID of the message that carried the step; "" for none
+	Said     time.Time // see [federation.Event.Said]
+}
+
+// body is the JSON of a body. SQL reads the members party and erased.
+type body struct {
+	arrival
+
+	MessageID *string    `json:"message_id,omitempty"` // if the column differs
+	Received  *time.Time `json:"received,omitempty"`   // if it is not the time in the column said
+
+	ID         federation.EventID    `json:"id,omitzero"`          // of a document without one
+	Channel    string                `json:"channel,omitempty"`    // of a line of a channel, whose document has no venue
+	Provenance federation.Provenance `json:"provenance,omitempty"` // if the document suggests another one
+	Key        []byte                `json:"key,omitempty"`        // as in Signature
+	Sig        []byte                `json:"sig,omitempty"`        // the signature, if its text has the usual form, with the ID of Key
+	Signature  *signature            `json:"signature,omitempty"`  // any other one
+	Source     []byte                `json:"source,omitempty"`     // of evidence that the document names
+	Evidence   *evidence             `json:"evidence,omitempty"`   // that it does not name
+	Erased     *erasure              `json:"erased,omitempty"`
+	Step       *step                 `json:"step,omitempty"`       // the members, if the document does not give them
+	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step count, and not those of the document
+}
+
+// arrival is [federation.Arrival] without the members that columns or other members of the body have.
+type arrival struct {
+	Network    string              `json:"network,omitempty"`
+	Link       string              `json:"link,omitempty"`
+	Home       federation.HomeID   `json:"home,omitempty"`
+	Path       []federation.HomeID `json:"path,omitempty"`
+	Abroad     bool                `json:"abroad,omitempty"`
+	ReadsInbox bool                `json:"reads_inbox,omitempty"`
+	Name       string              `json:"name,omitempty"`
+	User       string              `json:"-"`
+	MessageID  string              `json:"-"`
+	Received   time.Time           `json:"-"`
+	Address    string              `json:"-"`
+	Party      federation.DID      `json:"party,omitempty"`
+	Recipient  federation.DID      `json:"recipient,omitempty"`
+	Command    bool                `json:"command,omitempty"`
+	Orphaned   bool                `json:"orphaned,omitempty"`
+	Voucher    *federation.Voucher `json:"voucher,omitempty"`
+	Accepted   federation.DID      `json:"accepted,omitempty"`
+	Place      federation.Place    `json:"place,omitzero"`
+}
+
+// step is [federation.Event] without its signature, its evidence and its arrival.
+type step struct {
+	ID          federation.EventID    `json:"id,omitzero"`
+	Handoff     federation.HandoffID  `json:"handoff,omitzero"`
+	Kind        federation.Kind       `json:"kind,omitempty"`
+	Verb        federation.Verb       `json:"verb,omitempty"`
+	From        federation.DID        `json:"from,omitempty"`
+	For         federation.DID        `json:"for,omitempty"`
+	To          federation.DID        `json:"to,omitempty"`
+	Venue       string                `json:"venue,omitempty"`
+	Dialect     federation.Dialect    `json:"dialect,omitempty"`
+	Title       string                `json:"title,omitempty"`
+	Context     string                `json:"context,omitempty"`
+	ContextHash string                `json:"context_hash,omitempty"`
+	Caps        []string              `json:"caps,omitempty"`
+	Deadline    time.Time             `json:"deadline,omitzero"`
+	Note        string                `json:"note,omitempty"`
+	ReplyTo     string                `json:"reply_to,omitempty"`
+	Priority    string                `json:"priority,omitempty"`
+	Subject     federation.EventID    `json:"subject,omitzero"`
+	BidDeadline time.Time             `json:"bid_deadline,omitzero"`
+	Accepts     federation.EventID    `json:"accepts,omitzero"`
+	Replaces    federation.HandoffID  `json:"replaces,omitzero"`
+	Fields      map[string]string     `json:"fields,omitempty"`
+	Stamped     bool                  `json:"stamped,omitempty"`
+	Provenance  federation.Provenance `json:"provenance,omitempty"`
+	Signature   federation.Signature  `json:"-"`
+	Evidence    *federation.Evidence  `json:"-"`
+	Erased      *federation.Erasure   `json:"-"`
+	Arrival     federation.Arrival    `json:"-"`
+}
+
+// signature is [federation.Signature] without the document and the key.
+type signature struct {
+	KeyID    string `json:"key_id,omitempty"`
+	Bytes    []byte `json:"bytes,omitempty"`
+	Text     string `json:"text,omitempty"`
+	Document string `json:"-"`
+	Key      []byte `json:"-"`
+}
+
+type evidence struct {
+	URL    string `json:"url,omitempty"`
+	Digest []byte `json:"digest"`
+	Source []byte `json:"source"`
+}
+
+type erasure struct {
+	At       time.Time `json:"at"`
+	Document []byte    `json:"document"`
+	Digest   []byte    `json:"digest"`
+}
+
+// Encode returns the document and the body of an event for a row with a message and a time in the
+// column said.
+func Encode(ev federation.Event, message string, said time.Time) (Columns, error) {
+	c := Columns{Message: message, Said: said}
+	if ev.Signature.Document != "" {
+		c.Document = []byte(ev.Signature.Document)
+	}
+	b := body{arrival: arrival(ev.Arrival), Key: ev.Signature.Key}
+	if ev.Arrival.MessageID != message {
+		b.MessageID = &ev.Arrival.MessageID
+	}
+	if received := ev.Arrival.Received; !received.Equal(said) || !inUTC(received) {
+		b.Received = &received
+	}
+	b.sign(ev.Signature)
+	if ev.Erased != nil {
+		b.Erased = &erasure{At: ev.Erased.At, Document: ev.Erased.Document[:], Digest: ev.Erased.Digest[:]}
+	}
+	read, readable := readDocument(ev.Signature.Document)
+	b.prove(ev.Evidence, read)
+	if readable {
+		b.supply(ev, read)
+	}
+	if readable = readable && b.complete(&read); !readable || !same(read, ev) {
+		b.ID, b.Channel, b.Provenance = federation.EventID{}, "", ""
+		members := step(ev)
+		if b.OwnFields = !maps.Equal(members.Fields, read.Fields); !b.OwnFields {
+			members.Fields = nil
+		}
+		b.Step = &members
+	}
+	var err error
+	c.Body, err = encodeJSON(b)
+	return c, err
+}
+
+// encodeJSON is json.Marshal without the escapes for HTML.
+func encodeJSON(b body) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(b); err != nil {
+		return nil, fmt.Errorf("encode event: %w", err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+// inUTC reports whether JSON writes and reads a time as UTC.
+func inUTC(t time.Time) bool {
+	_, offset := t.Zone()
+	return offset == 0
+}
+
+// sign adds the signature: with its bytes only, if these and the key give the rest.
+func (b *body) sign(s federation.Signature) {
+	switch {
+	case len(s.Bytes) > 0 && len(s.Key) > 0 && s.KeyID == federation.KeyID(s.Key) && s.Text == signatureText(s.KeyID, s.Bytes):
+		b.Sig = s.Bytes
+	case s.KeyID != "" || s.Text != "" || len(s.Bytes) > 0:
+		other := signature(s)
+		b.Signature = &other
+	}
+}
+
+// prove adds the evidence: only its source, if the document names the rest.
+func (b *body) prove(e *federation.Evidence, read federation.Event) {
+	if e == nil {
+		return
+	}
+	if named, found := namedEvidence(read); found && named.URL == e.URL && named.Digest == e.Digest {
+		b.Source = e.Source[:]
+		return
+	}
+	b.Evidence = &evidence{URL: e.URL, Digest: e.Digest[:], Source: e.Source[:]}
+}
+
+// supply adds the members of an event that its document may lack.
+func (b *body) supply(ev, read federation.Event) {
+	if read.ID.IsZero() {
+		b.ID = ev.ID
+	}
+	if read.Venue == "" {
+		b.Channel = ev.Venue
+	}
+	if read.Provenance != ev.Provenance {
+		b.Provenance = ev.Provenance
+	}
+}
+
+// Decode returns the event of a row.
+func Decode(c Columns) (federation.Event, error) {
+	var b body
+	if err := federation.DecodeStrictJSON(c.Body, &b); err != nil {
+		return federation.Event{}, fmt.Errorf("decode event: %w", err)
+	}
+	document := string(c.Document)
+	ev, readable := readDocument(document)
+	named, _ := namedEvidence(ev)
+	switch {
+	case b.Step != nil:
+		fields := ev.Fields
+		if ev = federation.Event(*b.Step); !b.OwnFields {
+			ev.Fields = fields
+		}
+	case !readable || !b.complete(&ev):
+		return federation.Event{}, errors.New("decode event: its document cannot be read")
+	}
+	ev.Signature = federation.Signature{Bytes: b.Sig, Document: document, Key: b.Key}
+	if b.Signature != nil {
+		ev.Signature.KeyID, ev.Signature.Bytes, ev.Signature.Text = b.Signature.KeyID, b.Signature.Bytes, b.Signature.Text
+	} else if b.Sig != nil {
+		ev.Signature.KeyID = federation.KeyID(b.Key)
+		ev.Signature.Text = signatureText(ev.Signature.KeyID, b.Sig)
+	}
+	var err error
+	switch {
+	case b.Evidence != nil:
+		ev.Evidence = &federation.Evidence{URL: b.Evidence.URL}
+		err = errors.Join(copyDigest(&ev.Evidence.Digest, b.Evidence.Digest), copyDigest(&ev.Evidence.Source, b.Evidence.Source))
+	case b.Source != nil:
+		ev.Evidence = &named
+		err = copyDigest(&ev.Evidence.Source, b.Source)
+	}
+	if b.Erased != nil {
+		ev.Erased = &federation.Erasure{At: b.Erased.At}
+		err = errors.Join(err, copyDigest(&ev.Erased.Document, b.Erased.Document), copyDigest(&ev.Erased.Digest, b.Erased.Digest))
+	}
+	if err != nil {
+		return federation.Event{}, err
+	}
+	b.arrive(&ev, c)
+	return ev, nil
+}
+
+// arrive sets the arrival of an event.
+func (b *body) arrive(ev *federation.Event, c Columns) {
+	ev.Arrival = federation.Arrival(b.arrival)
+	ev.Arrival.MessageID, ev.Arrival.Received = c.Message, c.Said
+	if b.MessageID != nil {
+		ev.Arrival.MessageID = *b.MessageID
+	}
+	if b.Received != nil {
+		ev.Arrival.Received = *b.Received
+	}
+}
+
+func copyDigest(into *[32]byte, digest []byte) error {
+	if len(digest) != len(into) {
+		return fmt.Errorf("decode event: a digest of %d bytes", len(digest))
+	}
+	copy(into[:], digest)
+	return nil
+}
