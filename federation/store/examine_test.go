@@ -145,6 +145,7 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) SELECT n, 999, 1, 9 FROM actor WHERE did = '` + string(bob) + `'`, offline.Orphan, "inbox of " + string(bob)},
 		{"a outbox with what is not there", `INSERT INTO outbox (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, offline.Orphan, "outbox of oftc"},
 		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = (SELECT n FROM actor WHERE did = '` + string(bob) + `')`, offline.Orphan, "inbox of " + string(bob)},
+		{"a sender that is counted wrong", `UPDATE share SET size = size + 1`, offline.Orphan, "inbox of " + string(bob)},
 		{"an assignee that is not of the view", `UPDATE handoff SET assignee = (SELECT n FROM actor WHERE did = '` + string(bob) + `') WHERE id = '` + ninth + `'`, offline.DamagedView, ninth},
 		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended, code) VALUES (999, 'oftc', 'delivered', 1, '')`, offline.Orphan, "delivery to oftc"},
 		{"keys of nobody", `DELETE FROM agent`, offline.Orphan, "keys of agent judge"},

@@ -78,8 +78,8 @@ func (o *object) string() string {
 	return ""
 }
 
-// readDocument returns the members of an event that a signed document gives: those of a step, or
-// those of text. It returns false for a document of another form.
+// readDocument returns the members of an event, a step or text, that a signed document gives. It
+// returns false for a document of another form.
 func readDocument(document string) (federation.Event, bool) {
 	switch {
 	case document == "":
@@ -209,8 +209,8 @@ func readText(document string) (federation.Event, bool) {
 	return ev, !o.odd
 }
 
-// complete adds to the members from a document those that the body supplies. It returns false if
-// the handoff stays unknown.
+// complete adds members from the body to the members from a document. It returns false if the
+// handoff stays unknown.
 func (b *body) complete(ev *federation.Event) bool {
 	if ev.ID.IsZero() {
 		ev.ID = b.ID

@@ -44,7 +44,7 @@ type body struct {
 	Evidence   *evidence             `json:"evidence,omitempty"`   // that it does not name
 	Erased     *erasure              `json:"erased,omitempty"`
 	Step       *step                 `json:"step,omitempty"`       // the members, if the document does not give them
-	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step count, and not those of the document
+	OwnFields  bool                  `json:"own_fields,omitempty"` // the fields of Step replace the fields of the document
 }
 
 // arrival is [federation.Arrival] without the members that columns or other members of the body have.

@@ -23,8 +23,8 @@ const maxExamined = 8192
 // examinePage is how many of them are in memory at a time.
 const examinePage = 256
 
-// movement is a place in the order of the newest movement: before it are the
-// handoffs that moved later, and of one moment those that arrived later.
+// movement is a place in the order of the newest movement. Handoffs that moved later are before it;
+// of handoffs that moved at one moment, the later arrivals.
 type movement struct {
 	moved int64 // as by stamp
 	n     int64 // handoff.n

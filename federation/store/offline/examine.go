@@ -323,6 +323,9 @@ func orphans() []string {
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w
 			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
+		`SELECT 'inbox of ' || coalesce((SELECT did FROM actor WHERE n = coalesce(s.did, w.did)), 'nobody'), 'is counted as ' || coalesce(s.entries, 0) || ' waiting of a sender, and has ' || coalesce(w.entries, 0)
+			FROM share s FULL JOIN (SELECT i.did, e.signer, count(*) AS entries, sum(i.waiting) AS size FROM inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL GROUP BY i.did, e.signer) w
+			ON w.did = s.did AND w.signer = s.sender WHERE s.entries IS DISTINCT FROM w.entries OR s.size IS DISTINCT FROM w.size`,
 		`SELECT 'blob of ' || c.handoff, 'is not there, or not its handoff' FROM blob_claim c
 			WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.capability = c.capability) OR NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = c.handoff)`,
 		`SELECT 'webhook ' || p.webhook, 'owes ' || p.item || ', and is not there' FROM push p

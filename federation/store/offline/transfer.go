@@ -151,7 +151,7 @@ func tables(ctx context.Context, tx *sql.Tx) (found []table, err error) {
 	return found, err
 }
 
-// copyTable copies all rows. Triggers have done their work in the file.
+// copyTable copies all rows.
 func (t *transfer) copyTable(ctx context.Context, one table) error {
 	if one.name == "heartbeat" { // says nothing
 		return nil
@@ -174,9 +174,6 @@ func (t *transfer) copyRows(ctx context.Context, one table) (copied int, err err
 		return 0, err
 	}
 	defer found.Close()
-	if _, err := t.to.ExecContext(ctx, `ALTER TABLE `+one.name+` DISABLE TRIGGER USER`); err != nil {
-		return 0, err
-	}
 	err = t.to.Raw(func(driver any) error {
 		conn, ok := driver.(*stdlib.Conn)
 		if !ok {
@@ -187,9 +184,6 @@ func (t *transfer) copyRows(ctx context.Context, one table) (copied int, err err
 		return err
 	})
 	if err != nil {
-		return 0, err
-	}
-	if _, err := t.to.ExecContext(ctx, `ALTER TABLE `+one.name+` ENABLE TRIGGER USER`); err != nil {
 		return 0, err
 	}
 	return copied, t.numberOn(ctx, one)

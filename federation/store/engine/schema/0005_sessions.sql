@@ -42,6 +42,7 @@ DROP TRIGGER push_ended;
 DROP TRIGGER push_gone;
 DROP TRIGGER event_pushed;
 DROP TRIGGER handoff_unfollowed;
+
 -- DIDs by number ---------------------------------------------------------------------------
 
 -- The DIDs of steps and inboxes. A row is never deleted, so that a number keeps its meaning.
@@ -113,12 +114,12 @@ CREATE TABLE event_new (
     message TEXT,                -- id of the message that carried it
     state   TEXT    NOT NULL,    -- of the handoff after it; said for text
     filed   INTEGER NOT NULL,
-    document BLOB,               -- as it was signed; NULL for an unsigned or erased step
-    body    TEXT    NOT NULL,    -- JSON of the members that no other column has, see package eventform
-    author  INTEGER,             -- actor.n of the DID that the step stands for; NULL for its signer
+    document  BLOB,              -- as it was signed; NULL for an unsigned or erased step
+    body      TEXT    NOT NULL,  -- JSON of the members that no other column has, see package eventform
+    author    INTEGER,           -- actor.n of the DID that the step stands for; NULL for its signer
     recipient INTEGER,           -- actor.n, of an offer or a private message
-    place   TEXT,                -- a venue; after the name of its link and a space where the venue is on one link only
-    said    INTEGER NOT NULL, -- when the signer sent it, for the history of a place
+    place   TEXT,                -- a venue; after the name of its link and a space if the venue is on one link only
+    said    INTEGER NOT NULL,    -- when the signer sent it, for the history of a place
     UNIQUE (handoff, version),
     UNIQUE (id, signer)          -- the id first: references come without a signer
 ) STRICT;
@@ -222,3 +223,24 @@ ALTER TABLE looked_new RENAME TO looked;
 ALTER TABLE outbox ADD COLUMN signer INTEGER NOT NULL DEFAULT 0; -- actor.n of the event; 0 only if that is missing
 UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), 0);
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
+
+-- Views for people, described in deploy/README.md. The program does not read them.
+
+CREATE VIEW handoffs AS
+SELECT h.id, h.state, h.version AS steps, o.did AS offerer, e.did AS offeree, a.did AS assignee, h.view ->> 'title' AS title, strftime('%Y-%m-%dT%H:%M:%SZ', h.moved / 1000000000, 'unixepoch') AS moved
+FROM handoff h JOIN actor o ON o.n = h.offerer LEFT JOIN actor e ON e.n = h.offeree LEFT JOIN actor a ON a.n = h.assignee;
+
+CREATE VIEW steps AS
+SELECT e.seq, e.handoff, e.version, e.id, s.did AS signer, e.state, strftime('%Y-%m-%dT%H:%M:%SZ', e.filed / 1000000000, 'unixepoch') AS filed, CAST(e.document AS text) AS document
+FROM event e JOIN actor s ON s.n = e.signer;
+
+CREATE VIEW inboxes AS
+SELECT a.did, i.number, e.id AS event, e.handoff, CASE WHEN i.waiting IS NULL THEN i.outcome ELSE 'waiting' END AS state, i.device, i.delivery AS leases, strftime('%Y-%m-%dT%H:%M:%SZ', e.filed / 1000000000, 'unixepoch') AS filed
+FROM inbox i JOIN actor a ON a.n = i.did JOIN event e ON e.seq = i.event;
+
+CREATE VIEW deliveries AS
+SELECT f.link AS destination, e.id AS item, f.handoff, 'waiting' AS state, f.attempt, f.reason, strftime('%Y-%m-%dT%H:%M:%SZ', f.filed / 1000000000, 'unixepoch') AS since
+FROM outbox f JOIN event e ON e.seq = f.event
+UNION ALL SELECT s.link, e.id, e.handoff, s.state, 0, s.code, strftime('%Y-%m-%dT%H:%M:%SZ', s.ended / 1000000000, 'unixepoch') FROM settled s JOIN event e ON e.seq = s.event
+UNION ALL SELECT w.url, CAST(p.item AS text), p.order_key, p.state, p.attempt, p.reason, strftime('%Y-%m-%dT%H:%M:%SZ', p.queued / 1000000000, 'unixepoch') FROM push p JOIN webhook w ON w.id = p.webhook
+UNION ALL SELECT r.peer, r.message, r.handoff, CASE WHEN r.dead IS NULL THEN 'waiting' ELSE 'dead' END, r.attempt, coalesce(r.reason, ''), strftime('%Y-%m-%dT%H:%M:%SZ', r.queued / 1000000000, 'unixepoch') FROM peer_delivery r;

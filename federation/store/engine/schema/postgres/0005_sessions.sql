@@ -113,9 +113,9 @@ CREATE TABLE event (
     message text COLLATE "C",
     state   text COLLATE "C" NOT NULL,
     filed   bigint NOT NULL,
-    document bytea,
-    body    json NOT NULL,
-    author  bigint,
+    document  bytea,
+    body      json NOT NULL,
+    author    bigint,
     recipient bigint,
     place   text COLLATE "C",
     said    bigint NOT NULL,
@@ -216,3 +216,24 @@ ALTER TABLE looked DROP COLUMN did, ADD COLUMN did bigint NOT NULL DEFAULT 0;
 ALTER TABLE outbox ADD COLUMN signer bigint NOT NULL DEFAULT 0;
 UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), 0);
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
+
+-- Views for people, described in deploy/README.md. The program does not read them.
+
+CREATE VIEW handoffs AS
+SELECT h.id, h.state, h.version AS steps, o.did AS offerer, e.did AS offeree, a.did AS assignee, h.view ->> 'title' AS title, to_char(to_timestamp(h.moved / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS moved
+FROM handoff h JOIN actor o ON o.n = h.offerer LEFT JOIN actor e ON e.n = h.offeree LEFT JOIN actor a ON a.n = h.assignee;
+
+CREATE VIEW steps AS
+SELECT e.seq, e.handoff, e.version, e.id, s.did AS signer, e.state, to_char(to_timestamp(e.filed / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS filed, convert_from(e.document, 'UTF8') AS document
+FROM event e JOIN actor s ON s.n = e.signer;
+
+CREATE VIEW inboxes AS
+SELECT a.did, i.number, e.id AS event, e.handoff, CASE WHEN i.waiting IS NULL THEN i.outcome ELSE 'waiting' END AS state, i.device, i.delivery AS leases, to_char(to_timestamp(e.filed / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS filed
+FROM inbox i JOIN actor a ON a.n = i.did JOIN event e ON e.seq = i.event;
+
+CREATE VIEW deliveries AS
+SELECT f.link AS destination, e.id AS item, f.handoff, 'waiting' AS state, f.attempt, f.reason, to_char(to_timestamp(f.filed / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+FROM outbox f JOIN event e ON e.seq = f.event
+UNION ALL SELECT s.link, e.id, e.handoff, s.state, 0, s.code, to_char(to_timestamp(s.ended / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') FROM settled s JOIN event e ON e.seq = s.event
+UNION ALL SELECT w.url, CAST(p.item AS text), p.order_key, p.state, p.attempt, p.reason, to_char(to_timestamp(p.queued / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') FROM push p JOIN webhook w ON w.id = p.webhook
+UNION ALL SELECT r.peer, r.message, r.handoff, CASE WHEN r.dead IS NULL THEN 'waiting' ELSE 'dead' END, r.attempt, coalesce(r.reason, ''), to_char(to_timestamp(r.queued / 1000000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') FROM peer_delivery r;
