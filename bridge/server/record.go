@@ -15,6 +15,7 @@ import (
 	"baton/federation/lifecycle"
 	"baton/federation/signing"
 	"baton/federation/store/backup"
+	"baton/federation/store/engine"
 	"baton/federation/store/registry"
 )
 
@@ -29,15 +30,15 @@ func Locate(file *configs.File) (registry.Location, error) {
 	return at, err
 }
 
-// openRecord opens the configured record. It refuses to create a record in an empty database if
+// openRecord opens the configured record, and upgrades an older one first. It refuses to create a record in an empty database if
 // there is also a record in a file, because an interrupted copy leaves both.
-func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer) (*registry.Record, error) {
+func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer, log *slog.Logger) (*registry.Record, error) {
 	at, err := Locate(file)
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(at.Path); at.DSN != "" && err == nil && info.Size() > 0 {
-		planned, err := at.Upgrade(ctx, true, time.Now())
+		planned, err := at.Upgrade(ctx, true, time.Now(), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +46,9 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 			return nil, fmt.Errorf("the database of store.dsn_file is empty, and there is a record in %s: run baton migrate --to postgres, or move that file away", at.Path)
 		}
 	}
-	return at.Open(ctx, reg)
+	write := func(line string) { log.LogAttrs(ctx, slog.LevelInfo, line) }
+	upgraded := func(done engine.Upgrade) { write(done.Sentence(false, at.DSN == "")) }
+	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }
 
 // recordFiles returns the paths that only the owner may access: data_dir and the files of the

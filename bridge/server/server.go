@@ -235,7 +235,7 @@ func (s *Server) openRecord(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.Record, err = openRecord(ctx, s.file, s.Metrics); err != nil {
+	if s.Record, err = openRecord(ctx, s.file, s.Metrics, s.log); err != nil {
 		return err
 	}
 	if err := backup.RemoveLeftovers(s.file.Path(".")); err != nil {

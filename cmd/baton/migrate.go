@@ -55,7 +55,7 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	done, err := at.Upgrade(ctx, cmd.DryRun, time.Now())
+	done, err := at.Upgrade(ctx, cmd.DryRun, time.Now(), func(line string) { fmt.Fprintln(streams.err, line) })
 	if err != nil {
 		return err
 	}

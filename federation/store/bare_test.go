@@ -43,7 +43,7 @@ func TestTheCoreHasNoTableOfANetwork(t *testing.T) {
 	t.Parallel()
 	core, whole := t.TempDir(), t.TempDir()
 	for dir, tables := range map[string]engine.Tables{core: nil, whole: registry.Tables{}} {
-		if done, err := engine.Migrate(t.Context(), at(dir), tables, federationtest.At(1)); err != nil || done.To != newest(t) {
+		if done, err := engine.Migrate(t.Context(), at(dir), tables, federationtest.At(1), nil); err != nil || done.To != newest(t) {
 			t.Fatalf("Migrate: %+v, %v, want version %d", done, err, newest(t))
 		}
 	}
@@ -85,7 +85,7 @@ func (unmade) SQL() engine.SQL { return engine.SQL{Schema: fstest.MapFS{}} }
 
 func TestTablesNeedAMigrationForEachVersionOfTheRecord(t *testing.T) {
 	t.Parallel()
-	_, err := engine.Migrate(t.Context(), at(t.TempDir()), unmade{}, federationtest.At(1))
+	_, err := engine.Migrate(t.Context(), at(t.TempDir()), unmade{}, federationtest.At(1), nil)
 	if err == nil || !strings.Contains(err.Error(), "0 migrations") {
 		t.Errorf("Migrate with tables that nothing makes: %v", err)
 	}

@@ -85,11 +85,11 @@ func TestACopyIsOfOneMomentWhileWritesGoOn(t *testing.T) {
 
 func TestARecordThatIsUpToDateIsNotCopied(t *testing.T) {
 	dir := full(t)
-	if done, err := engine.Migrate(t.Context(), at(dir), registry.Tables{}, federationtest.At(1)); err != nil || done != (engine.Upgrade{From: newest(t), To: newest(t)}) {
+	if done, err := engine.Migrate(t.Context(), at(dir), registry.Tables{}, federationtest.At(1), nil); err != nil || done != (engine.Upgrade{From: newest(t), To: newest(t)}) {
 		t.Errorf("Migrate = %+v, %v", done, err)
 	}
 	fresh := t.TempDir()
-	if done, err := engine.Migrate(t.Context(), at(fresh), registry.Tables{}, federationtest.At(1)); err != nil || done != (engine.Upgrade{From: 0, To: newest(t)}) {
+	if done, err := engine.Migrate(t.Context(), at(fresh), registry.Tables{}, federationtest.At(1), nil); err != nil || done != (engine.Upgrade{From: 0, To: newest(t)}) {
 		t.Errorf("Migrate of nothing = %+v, %v", done, err)
 	}
 	for _, dir := range []string{dir, fresh} {

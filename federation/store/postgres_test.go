@@ -540,7 +540,7 @@ func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("Transfer: %v, want %q", err, want)
 		}
 	}
-	if _, err := engine.MigratePostgres(t.Context(), made, registry.Tables{}); err != nil {
+	if _, err := engine.MigratePostgres(t.Context(), made, registry.Tables{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := offline.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {

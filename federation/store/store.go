@@ -57,8 +57,8 @@ type Record struct {
 
 // Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil
 // is none. A record is always opened with the tables that it was made with.
-func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, pragmas ...engine.Pragma) (*Record, error) {
-	db, err := engine.Open(ctx, path, tables, reg, pragmas...)
+func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
+	db, err := engine.Open(ctx, path, tables, reg, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func Open(ctx context.Context, path string, tables engine.Tables, reg prometheus
 
 // OpenPostgres opens the record in a PostgreSQL database, as [engine.OpenPostgres] does. The
 // tables belong to a network; nil is none.
-func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer) (*Record, error) {
-	db, err := engine.OpenPostgres(ctx, dsn, tables, reg)
+func OpenPostgres(ctx context.Context, dsn string, tables engine.Tables, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
+	db, err := engine.OpenPostgres(ctx, dsn, tables, reg, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimDir); dir != "" {
 		os.Exit(victim(dir))
 	}
+	if dir := os.Getenv(upgradeDir); dir != "" {
+		os.Exit(upgradeUntil(dir, os.Getenv(upgradeDeath)))
+	}
 	federationtest.RunParallel(8)
 	goleak.VerifyTestMain(m)
 }

@@ -8,14 +8,8 @@ import (
 	"baton/federation/store/eventform"
 )
 
-// convert does the part of a migration that SQL cannot express. It runs in the transaction of the
-// migration, after its statements.
-func convert(ctx context.Context, on preparer, d Dialect, version int) error {
-	if version != 5 {
-		return nil
-	}
-	return ReadOn(on, d, func(q Tx) error { return splitEvents(ctx, q) })
-}
+// eventsSplit is the version from which on an event has its document in a column of its own.
+const eventsSplit = 5
 
 // eventPage bounds the events in memory at a time during a conversion.
 const eventPage = 500
@@ -34,9 +28,11 @@ func scanWholeEvent(row Scanner) (e wholeEvent, err error) {
 
 // splitEvents moves the signed document of each event to its own column, and fills the columns
 // beside it.
-func splitEvents(ctx context.Context, q Tx) error {
+func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 	actors := map[federation.DID]int64{"": 0}
-	for last := int64(0); ; {
+	var done, last int64
+	for {
+		report(done)
 		page, err := Rows(ctx, q, scanWholeEvent, `SELECT seq, said, coalesce(message, ''), body FROM event WHERE seq > ? ORDER BY seq LIMIT 0 + ?`, last, eventPage)
 		if err != nil {
 			return err
@@ -47,7 +43,7 @@ func splitEvents(ctx context.Context, q Tx) error {
 			}
 			last = e.seq
 		}
-		if len(page) < eventPage {
+		if done += int64(len(page)); len(page) < eventPage {
 			return nil
 		}
 	}

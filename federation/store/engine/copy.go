@@ -17,19 +17,19 @@ import (
 )
 
 // Migrate migrates the record in a file as [Open] does, without opening it. Its errors are
-// the errors of Open.
-func Migrate(ctx context.Context, path string, tables Tables, now time.Time) (Upgrade, error) {
+// the errors of Open. The progress may be nil.
+func Migrate(ctx context.Context, path string, tables Tables, now time.Time, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
 		return Upgrade{}, err
 	}
-	return migrateFile(ctx, path, known, now)
+	return migrateFile(ctx, path, known, now, report)
 }
 
-func migrateFile(ctx context.Context, path string, known []migration, now time.Time) (done Upgrade, err error) {
+func migrateFile(ctx context.Context, path string, known []migration, now time.Time, report Progress) (done Upgrade, err error) {
 	f, conn, opened, err := openWriter(ctx, path)
 	if err == nil {
-		done, err = migrate(ctx, conn, f, known, now)
+		done, err = migrate(ctx, conn, f, known, now, report)
 	}
 	if err := errors.Join(NotRecord(err), opened.Close()); err != nil {
 		return done, fmt.Errorf("migrate record %s: %w", path, err)

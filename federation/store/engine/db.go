@@ -32,27 +32,59 @@ type DB struct {
 	close  func() error
 }
 
+// Option changes how [Open] and [OpenPostgres] open a record.
+type Option func(*settings)
+
+type settings struct {
+	pragmas  []string // of the connections that write to a file, as SQLite has them
+	progress Progress
+	upgraded func(Upgrade)
+}
+
+func chosen(options []Option) (s settings) {
+	for _, set := range options {
+		set(&s)
+	}
+	return s
+}
+
+// tell reports an upgrade, unless there was none.
+func (s settings) tell(done Upgrade) {
+	if s.upgraded != nil && done.From > 0 && done.From < done.To {
+		s.upgraded(done)
+	}
+}
+
+// NoSync leaves the time of the writes to the disk to the system: a power cut may damage the
+// record. It is for tests.
+func NoSync(s *settings) { s.pragmas = append(s.pragmas, "synchronous(OFF)") }
+
+// Upgrading reports the upgrade of an older record, while it runs and after it.
+func Upgrading(progress Progress, upgraded func(Upgrade)) Option {
+	return func(s *settings) { s.progress, s.upgraded = progress, upgraded }
+}
+
 // Open opens the record at a path, making the file where there is none, and
 // brings its schema up to date. Its errors are one line for the operator: the
 // file is no record, is of a newer version, or belongs to another process. The
 // context bounds the opening alone. The tables belong to a network; nil is none. A record is
 // always opened with the tables that it was made with.
-func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, pragmas ...Pragma) (*DB, error) {
-	s, err := open(ctx, path, tables, reg, pragmas)
+func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
+	s, err := open(ctx, path, tables, reg, chosen(options))
 	if err != nil {
 		return nil, fmt.Errorf("open record %s: %w", path, err)
 	}
 	return s.attach(tables), nil
 }
 
-func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, pragmas []Pragma) (_ *DB, err error) {
+func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer, o settings) (_ *DB, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, opened.Close())
 		}
 	}()
-	file, conn, closeFile, err := openWriter(ctx, path, pragmas...)
+	file, conn, closeFile, err := openWriter(ctx, path, o.pragmas...)
 	opened = append(opened, closeFile)
 	if err != nil {
 		return nil, err
@@ -61,9 +93,11 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
-	if _, err := migrate(ctx, conn, file, known, time.Now()); err != nil {
+	done, err := migrate(ctx, conn, file, known, time.Now(), o.progress)
+	if err != nil {
 		return nil, NotRecord(err)
 	}
+	o.tell(done)
 	reader, err := sql.Open("sqlite", file.reader())
 	if err != nil {
 		return nil, err
@@ -71,7 +105,7 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	reader.SetMaxOpenConns(maxReaders)
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
-	copies, err := startCheckpoints(ctx, file, pragmas)
+	copies, err := startCheckpoints(ctx, file, o.pragmas)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +136,7 @@ func begin(
 
 // openWriter locks a record, and opens the one connection that writes to it. The caller
 // closes the returned connections whatever the error.
-func openWriter(ctx context.Context, path string, pragmas ...Pragma) (_ file, _ *sql.Conn, opened closers, err error) {
+func openWriter(ctx context.Context, path string, pragmas ...string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return "", nil, nil, err

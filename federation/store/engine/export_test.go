@@ -12,7 +12,7 @@ func MigrateBy(ctx context.Context, files fs.FS, path string, now time.Time) (Up
 	if err != nil {
 		return Upgrade{}, err
 	}
-	return migrateFile(ctx, path, known, now)
+	return migrateFile(ctx, path, known, now, nil)
 }
 
 // PlanBy is Plan by a program that has other migrations.

@@ -29,13 +29,6 @@ const ownerOnly = 0o600
 // file is the location of a record, absolute.
 type file string
 
-// Pragma is a setting of the connections that write to a file, as SQLite has it.
-type Pragma string
-
-// NoSync leaves the time of the writes to the disk to the system: a power cut may damage the
-// record. It is for tests.
-const NoSync Pragma = "synchronous(OFF)"
-
 // openFile makes an empty file where there is none. SQLite would make one that
 // everybody may read; its companions (-wal, -shm) inherit the permissions.
 func openFile(path string) (file, error) {
@@ -81,7 +74,7 @@ func create(path string) (*os.File, error) {
 // writer names the file to the driver, for the connection that writes. The
 // fullfsync settings matter on macOS alone, where fsync returns before the disk
 // has the bytes. The last of two pragmas of one name holds.
-func (f file) writer(more ...Pragma) string {
+func (f file) writer(more ...string) string {
 	pragmas := []string{
 		"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
 		"synchronous(FULL)",
@@ -92,10 +85,7 @@ func (f file) writer(more ...Pragma) string {
 		"temp_store(MEMORY)",        // undo of one write: a few pages
 		"foreign_keys(0)",
 	}
-	for _, pragma := range more {
-		pragmas = append(pragmas, string(pragma))
-	}
-	return f.dsn(url.Values{"_pragma": pragmas})
+	return f.dsn(url.Values{"_pragma": append(pragmas, more...)})
 }
 
 // reader names the file to the driver, for connections that cannot write.
@@ -189,7 +179,7 @@ type checkpointer struct {
 }
 
 // startCheckpoints makes checkpoints of a file until the checkpointer is closed.
-func startCheckpoints(ctx context.Context, f file, pragmas []Pragma) (*checkpointer, error) {
+func startCheckpoints(ctx context.Context, f file, pragmas []string) (*checkpointer, error) {
 	on, err := sql.Open("sqlite", f.writer(pragmas...))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -166,10 +167,10 @@ const (
 var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
 	"keep it with the program that wrote it, and name an empty record")
 
-// migrate brings the schema of a file to the newest version that this program knows. Each
-// migration commits in a transaction of its own with its number, so that the next start
-// continues after an interruption. A record that is not empty is copied first.
-func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time) (Upgrade, error) {
+// migrate brings the schema of a file to the newest version that this program knows, in one
+// transaction: after an interruption the next start begins again. A record that is not empty is
+// copied first.
+func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time, report Progress) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
 		return Upgrade{}, err
@@ -178,35 +179,86 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now
 	if err := done.CheckNewer(); err != nil {
 		return done, err
 	}
-	if err := setWAL(ctx, conn); err != nil {
+	if err := setWAL(ctx, conn); err != nil || done.From == done.To {
 		return done, err
 	}
-	if version > 0 && version < done.To {
+	if version > 0 {
+		room, err := measure(ctx, conn, string(f))
+		if err == nil {
+			err = room.Check()
+		}
+		if err != nil {
+			return done, err
+		}
+		report.at(Copying, 0, 0)
 		if done.Backup, err = keepVersion(ctx, conn, f, version, now); err != nil {
 			return done, fmt.Errorf("copy the record before its upgrade: %w", err)
 		}
 	}
-	for _, m := range after(version, known) {
-		if err := m.apply(ctx, conn); err != nil {
-			return done, fmt.Errorf("apply %s: %w", m.name, err)
-		}
-	}
-	return done, nil
-}
-
-// apply brings a file to the version of a migration, in one transaction.
-func (m migration) apply(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE;\n"+m.statements)
+	_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
 	if err == nil {
-		err = convert(ctx, conn, InSQLite, m.version)
+		err = applyAll(ctx, conn, InSQLite, after(version, known), report)
+	}
+	if err != nil && done.Backup != "" { // each start that fails would leave one more
+		err = errors.Join(fmt.Errorf("the record is still of version %d: %w", version, err), os.Remove(done.Backup))
+		done.Backup = ""
 	}
 	if err == nil {
-		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d;\nCOMMIT;", m.version))
+		report.at(Committing, 0, 0)
+		_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d;\nCOMMIT;", done.To))
 	}
 	if err != nil {
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // fails if the error ended the transaction
 	}
-	return err
+	return done, err
+}
+
+// executor is a connection, or a transaction, that the caller opened.
+type executor interface {
+	preparer
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// applyAll applies migrations in the transaction of the caller.
+func applyAll(ctx context.Context, on executor, d Dialect, missing []migration, report Progress) error {
+	for _, m := range missing {
+		if err := m.apply(ctx, on, d, report); err != nil {
+			return fmt.Errorf("apply %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+// apply brings a record to the version of a migration. The events of an older record are converted,
+// and the record after that is compared with the record before.
+func (m migration) apply(ctx context.Context, on executor, d Dialect, report Progress) error {
+	var before census
+	if m.version == eventsSplit {
+		err := ReadOn(on, d, func(q Tx) (err error) {
+			before, err = takeCensus(ctx, q, wholeForm, report.of(Checking))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("check the record: %w", err)
+		}
+	}
+	report.at(Changing, 0, 0)
+	if _, err := on.ExecContext(ctx, m.statements); err != nil || m.version != eventsSplit {
+		return err
+	}
+	return ReadOn(on, d, func(q Tx) error {
+		if err := splitEvents(ctx, q, func(done int64) { report.at(Converting, done, before.events) }); err != nil {
+			return err
+		}
+		converted, err := takeCensus(ctx, q, splitForm, report.of(Comparing))
+		if err == nil {
+			err = before.compare(converted)
+		}
+		if err != nil {
+			return fmt.Errorf("compare the record with the one before: %w", err)
+		}
+		return nil
+	})
 }
 
 // setWAL writes to the file, so it runs after the checks.
@@ -248,16 +300,15 @@ type Estimate struct {
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`   // of the record, which is copied first
 	Seconds float64 `json:"seconds"` // roughly, from the size
-	Needs   int64   `json:"needs"`   // bytes of disk, for the copy and the write-ahead log
+	Needs   int64   `json:"needs"`   // bytes of disk, for the copy, the new tables and the write-ahead log
 	Free    int64   `json:"free"`    // bytes of the same disk
 }
 
-// estimate returns what the migration of a record in a file takes.
+// estimate returns what the migration of a record in a file takes, with the number of its rows.
 func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error) {
-	e := &Estimate{}
-	err := db.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
+	e, err := measure(ctx, db, record)
 	if err != nil {
-		return nil, Failure(err)
+		return nil, err
 	}
 	var counts sql.NullString
 	err = db.QueryRowContext(ctx, `SELECT group_concat('(SELECT count(*) FROM "' || name || '")', ' + ') FROM sqlite_schema WHERE type = 'table'`).Scan(&counts)
@@ -267,23 +318,42 @@ func estimate(ctx context.Context, db *sql.DB, record string) (*Estimate, error)
 	if err != nil {
 		return nil, Failure(err)
 	}
+	return &e, nil
+}
+
+// measure returns an estimate without the number of rows, which takes a while to count.
+func measure(ctx context.Context, on asker, record string) (e Estimate, err error) {
+	err = on.QueryRowContext(ctx, `SELECT c.page_count * s.page_size FROM pragma_page_count c, pragma_page_size s`).Scan(&e.Bytes)
+	if err != nil {
+		return e, Failure(err)
+	}
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(record), &disk); err != nil {
-		return nil, fmt.Errorf("measure %s: %w", filepath.Dir(record), err)
+		return e, fmt.Errorf("measure %s: %w", filepath.Dir(record), err)
 	}
 	e.Free = int64(disk.Bavail * uint64(disk.Bsize)) //nolint:gosec // no disk has so many bytes
 	e.Needs, e.Seconds = 2*e.Bytes, float64(e.Bytes)/copyRate
 	return e, nil
 }
 
+// Check returns an error if the disk has not enough room.
+func (e Estimate) Check() error {
+	if e.Free < e.Needs {
+		return fmt.Errorf("the upgrade needs %d MiB of disk, and %d MiB are free: make room first", mebibytes(e.Needs), e.Free>>20)
+	}
+	return nil
+}
+
 // String returns the estimate for people.
 func (e Estimate) String() string {
-	const mega = 1 << 20
-	var said strings.Builder
 	took := time.Duration(e.Seconds * float64(time.Second)).Round(time.Second)
-	fmt.Fprintf(&said, "%d rows, %d MiB to copy, about %s; needs %d MiB of disk, and %d MiB are free", e.Rows, (e.Bytes+mega-1)/mega, max(took, time.Second), (e.Needs+mega-1)/mega, e.Free/mega)
-	if e.Free < e.Needs {
-		said.WriteString(": make room first")
+	said := fmt.Sprintf("%d rows, %d MiB to copy, about %s; needs %d MiB of disk, and %d MiB are free",
+		e.Rows, mebibytes(e.Bytes), max(took, time.Second), mebibytes(e.Needs), e.Free>>20)
+	if e.Check() != nil {
+		said += ": make room first"
 	}
-	return said.String()
+	return said
 }
+
+// mebibytes rounds up.
+func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }

@@ -47,15 +47,15 @@ const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET ena
 // Errors of opening are one line for the operator: the schema has something else in it,
 // is of a newer version, or the server keeps no promise about its disk. They never show
 // the password.
-func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (*DB, error) {
-	s, err := openPostgres(ctx, dsn, tables, reg)
+func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer, options ...Option) (*DB, error) {
+	s, err := openPostgres(ctx, dsn, tables, reg, chosen(options))
 	if err != nil {
 		return nil, fmt.Errorf("open record on PostgreSQL: %w", err)
 	}
 	return s.attach(tables), nil
 }
 
-func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (_ *DB, err error) {
+func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer, o settings) (_ *DB, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
@@ -74,9 +74,11 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 	reader.SetMaxOpenConns(maxPostgresReaders)
 	reader.SetMaxIdleConns(maxPostgresReaders)
 	opened = append(opened, reader)
-	if _, err := migratePostgres(ctx, writing, tables); err != nil {
+	done, err := migratePostgres(ctx, writing, tables, o.progress)
+	if err != nil {
 		return nil, err
 	}
+	o.tell(done)
 	dial := func(ctx context.Context) (*writer, error) {
 		conn, err := writing.Conn(ctx)
 		if err != nil {
@@ -189,10 +191,11 @@ func saidBy(said *pgconn.PgError, err error) error {
 	return err
 }
 
-// MigratePostgres migrates a record as [OpenPostgres] does, without opening it.
-func MigratePostgres(ctx context.Context, dsn string, tables Tables) (Upgrade, error) {
+// MigratePostgres migrates a record as [OpenPostgres] does, without opening it. The progress may
+// be nil.
+func MigratePostgres(ctx context.Context, dsn string, tables Tables, report Progress) (Upgrade, error) {
 	return onPostgres(dsn, "migrate", func(db *sql.DB) (Upgrade, error) {
-		return migratePostgres(ctx, db, tables)
+		return migratePostgres(ctx, db, tables, report)
 	})
 }
 
@@ -221,21 +224,22 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 
 // migratePostgres brings a schema to the newest version that this program knows, in one
 // transaction.
-func migratePostgres(ctx context.Context, db *sql.DB, tables Tables) (Upgrade, error) {
+func migratePostgres(ctx context.Context, db *sql.DB, tables Tables, report Progress) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return Upgrade{}, Failure(err)
 	}
-	done, err := ApplyPostgres(ctx, tx, tables)
+	done, err := ApplyPostgres(ctx, tx, tables, report)
 	if err != nil {
 		return done, Failure(errors.Join(err, tx.Rollback()))
 	}
+	report.at(Committing, 0, 0)
 	return done, Failure(tx.Commit())
 }
 
 // ApplyPostgres makes the changes of a migration. Gateways that start at the same time
 // wait for each other.
-func ApplyPostgres(ctx context.Context, tx *sql.Tx, tables Tables) (Upgrade, error) {
+func ApplyPostgres(ctx context.Context, tx *sql.Tx, tables Tables, report Progress) (Upgrade, error) {
 	known, err := migrationsOf(postgresSchema, tables)
 	if err != nil {
 		return Upgrade{}, err
@@ -251,13 +255,8 @@ func ApplyPostgres(ctx context.Context, tx *sql.Tx, tables Tables) (Upgrade, err
 	if err != nil || done.From == done.To {
 		return done, err
 	}
-	for _, m := range after(done.From, known) {
-		if _, err := tx.ExecContext(ctx, m.statements); err != nil {
-			return done, fmt.Errorf("apply %s: %w", m.name, err)
-		}
-		if err := convert(ctx, tx, InPostgres, m.version); err != nil {
-			return done, fmt.Errorf("apply %s: %w", m.name, err)
-		}
+	if err := applyAll(ctx, tx, InPostgres, after(done.From, known), report); err != nil {
+		return done, err
 	}
 	return done, setPostgresVersion(ctx, tx, done.To)
 }

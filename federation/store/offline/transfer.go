@@ -98,7 +98,7 @@ func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err 
 }
 
 func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rules) error {
-	made, err := engine.ApplyPostgres(ctx, tx, t.tables)
+	made, err := engine.ApplyPostgres(ctx, tx, t.tables, nil)
 	if err != nil {
 		return err
 	}

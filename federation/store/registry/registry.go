@@ -45,9 +45,9 @@ type Record struct {
 }
 
 // Open opens the record at a path, as [store.Open] does, with the tables of a registry.
-func Open(ctx context.Context, path string, reg prometheus.Registerer, pragmas ...engine.Pragma) (*Record, error) {
+func Open(ctx context.Context, path string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
-	record, err := store.Open(ctx, path, Tables{r}, reg, pragmas...)
+	record, err := store.Open(ctx, path, Tables{r}, reg, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func Open(ctx context.Context, path string, reg prometheus.Registerer, pragmas .
 
 // OpenPostgres opens the record in a PostgreSQL database, as [store.OpenPostgres] does, with
 // the tables of a registry.
-func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*Record, error) {
+func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	r := &Registry{}
-	record, err := store.OpenPostgres(ctx, dsn, Tables{r}, reg)
+	record, err := store.OpenPostgres(ctx, dsn, Tables{r}, reg, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +154,11 @@ type Location struct {
 }
 
 // Open opens the record and brings an older one forward.
-func (l Location) Open(ctx context.Context, reg prometheus.Registerer) (*Record, error) {
+func (l Location) Open(ctx context.Context, reg prometheus.Registerer, options ...engine.Option) (*Record, error) {
 	if l.DSN != "" {
-		return OpenPostgres(ctx, l.DSN, reg)
+		return OpenPostgres(ctx, l.DSN, reg, options...)
 	}
-	return Open(ctx, l.Path, reg)
+	return Open(ctx, l.Path, reg, options...)
 }
 
 // Examine examines the whole record, as [offline.Examine] does.
@@ -170,15 +170,15 @@ func (l Location) Examine(ctx context.Context, rules offline.Rules) (offline.Rep
 }
 
 // Upgrade brings an older record forward, as [engine.Migrate] does, or with dry reports what that
-// would do.
-func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time) (engine.Upgrade, error) {
+// would do. It writes lines about a long upgrade, as [engine.Lines] does.
+func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time, write func(line string)) (engine.Upgrade, error) {
 	switch {
 	case l.DSN != "" && dry:
 		return engine.PlanPostgres(ctx, l.DSN)
 	case l.DSN != "":
-		return engine.MigratePostgres(ctx, l.DSN, Tables{})
+		return engine.MigratePostgres(ctx, l.DSN, Tables{}, engine.Lines(write))
 	case dry:
 		return engine.Plan(ctx, l.Path)
 	}
-	return engine.Migrate(ctx, l.Path, Tables{}, now)
+	return engine.Migrate(ctx, l.Path, Tables{}, now, engine.Lines(write))
 }

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"baton/federation"
+	"baton/federation/store/eventform"
+)
+
+// census is the part of a record that a conversion must not change. Damage that a record has before
+// its conversion is no difference.
+type census struct {
+	counts []int64          // of counted
+	faults map[int64]string // of damaged events, by event.seq
+	events int64
+}
+
+// counted are rows that a conversion keeps, in the tables of both forms.
+var counted = []struct{ rows, query string }{
+	{"handoffs", `SELECT count(*) FROM handoff`},
+	{"events", `SELECT count(*) FROM event`},
+	{"tombstones", `SELECT count(*) FROM tombstone`},
+	{"inbox entries", `SELECT count(*) FROM inbox`},
+	{"unread inbox entries", `SELECT count(*) FROM inbox WHERE waiting IS NOT NULL`},
+	{"inboxes", `SELECT count(*) FROM mailbox`},
+	{"pending deliveries to links", `SELECT count(*) FROM outbox`},
+	{"pending deliveries to webhooks", `SELECT count(*) FROM push WHERE state = 'waiting'`},
+	{"pending deliveries to peers", `SELECT count(*) FROM peer_delivery`},
+}
+
+// storedEvent is a row of event, with the link that the next step or the handoff has for it.
+type storedEvent struct {
+	seq                int64
+	version            int64 // 0 for a receipt or text, which no chain has
+	handoff, id        string
+	digest, prev, next []byte
+	columns            eventform.Columns
+}
+
+func scanStoredEvent(row Scanner) (e storedEvent, err error) {
+	var said int64
+	err = row.Scan(&e.seq, &e.version, &e.handoff, &e.id, &e.digest, &e.prev, &e.next, &e.columns.Document, &e.columns.Body, &e.columns.Message, &said)
+	e.columns.Said = Moment(said)
+	return e, err
+}
+
+const (
+	storedColumns = `SELECT e.seq, coalesce(e.version, 0), e.handoff, e.id, e.digest, e.prev, coalesce(n.prev, h.head), `
+	storedFrom    = `, e.body, coalesce(e.message, ''), e.said FROM event e LEFT JOIN event n ON n.handoff = e.handoff AND n.version = e.version + 1
+		LEFT JOIN handoff h ON h.id = e.handoff AND h.version = e.version WHERE e.seq > ? ORDER BY e.seq LIMIT 0 + ?`
+)
+
+// form is how the tables of a version keep an event.
+type form struct {
+	query  string
+	decode func(eventform.Columns) (federation.Event, error)
+}
+
+var (
+	wholeForm = form{storedColumns + `NULL` + storedFrom, func(c eventform.Columns) (ev federation.Event, err error) {
+		err = federation.DecodeJSON(c.Body, &ev)
+		return ev, err
+	}}
+	splitForm = form{storedColumns + `e.document` + storedFrom, eventform.Decode}
+)
+
+// takeCensus counts rows and reads each event.
+func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64)) (census, error) {
+	c := census{counts: make([]int64, len(counted)), faults: map[int64]string{}}
+	for i, each := range counted {
+		if err := q.Row(ctx, each.query, nil, &c.counts[i]); err != nil {
+			return c, fmt.Errorf("count %s: %w", each.rows, err)
+		}
+		if each.rows == "events" {
+			c.events = c.counts[i]
+		}
+	}
+	var done, last int64
+	for {
+		report(done, c.events)
+		page, err := Rows(ctx, q, scanStoredEvent, f.query, last, eventPage)
+		if err != nil {
+			return c, err
+		}
+		for _, e := range page {
+			if fault := e.fault(f); fault != "" {
+				c.faults[e.seq] = fmt.Sprintf("event %s of handoff %s %s", e.id, e.handoff, fault)
+			}
+			last = e.seq
+		}
+		if done += int64(len(page)); len(page) < eventPage {
+			return c, nil
+		}
+	}
+}
+
+// fault says in what way an event is damaged: "" for a sound one.
+func (e storedEvent) fault(f form) string {
+	ev, err := f.decode(e.columns)
+	if err != nil {
+		return "cannot be read: " + err.Error()
+	}
+	if digest := ev.Digest(); !bytes.Equal(digest[:], e.digest) {
+		return "is not the one of its digest"
+	}
+	document := ev.DocumentDigest()
+	if link := sha256.Sum256(slices.Concat(e.prev, document[:])); e.version > 0 && !bytes.Equal(link[:], e.next) {
+		return "has another link than the chain"
+	}
+	return ""
+}
+
+// compare returns an error that names the first difference of the record after a conversion.
+func (c census) compare(after census) error {
+	for i, each := range counted {
+		if c.counts[i] != after.counts[i] {
+			return fmt.Errorf("there were %d %s, and there are %d", c.counts[i], each.rows, after.counts[i])
+		}
+	}
+	first, broken := int64(0), ""
+	for seq, fault := range after.faults {
+		if _, before := c.faults[seq]; !before && (broken == "" || seq < first) {
+			first, broken = seq, fault
+		}
+	}
+	if broken != "" {
+		return errors.New(broken + ", and was sound before")
+	}
+	return nil
+}

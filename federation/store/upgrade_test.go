@@ -1,0 +1,232 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation/federationtest"
+	"baton/federation/store/engine"
+	"baton/federation/store/offline"
+	"baton/federation/store/registry"
+)
+
+// fourthEvents makes a record of version 4 in a directory.
+func fourthEvents(t *testing.T, dir string) *wholeEvents {
+	t.Helper()
+	events := newWholeEvents(t, literals("x'%s'"))
+	if _, err := raw(t, dir).ExecContext(t.Context(), schemaOf(t, "schema", 4)+events.sql.String()+"PRAGMA user_version = 4"); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// checkUpgraded opens the record in a directory, which upgrades it, and checks its events.
+func checkUpgraded(t *testing.T, dir string, events *wholeEvents) {
+	t.Helper()
+	record := open(t, dir, prometheus.NewRegistry())
+	events.check(t, record, func(query string) []string { return rowsOf(t, "sqlite", at(dir), query) }, func(rules offline.Rules) (offline.Report, error) {
+		return offline.Examine(t.Context(), at(dir), registry.Tables{}, rules)
+	})
+}
+
+// versionOf returns the version of the record in a directory, and leaves its files as a kill left them.
+func versionOf(t *testing.T, dir string) int {
+	t.Helper()
+	plan, err := engine.Plan(t.Context(), at(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.From
+}
+
+// copiesOf returns the copies beside the record in a directory.
+func copiesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(at(dir) + ".v4*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// upgradeDir and upgradeDeath name the environment variables that make this test binary a process that
+// upgrades the record in a directory until it dies.
+const (
+	upgradeDir   = "BATON_STORE_TEST_UPGRADE"
+	upgradeDeath = "BATON_STORE_TEST_DEATH"
+)
+
+// deaths are the moments at which an upgrade is killed.
+var deaths = map[string]struct {
+	stage  engine.Stage
+	events int64         // that were converted before
+	file   string        // the process is killed as soon as this file beside the record has content; "" for none
+	later  time.Duration // the process is killed so long after the start of the stage
+	commit bool          // the upgrade may have been committed
+}{
+	"before the copy":           {stage: engine.Copying},
+	"during the copy":           {stage: engine.Copying, file: ".v4.draft"},
+	"before the first check":    {stage: engine.Checking},
+	"during the check":          {stage: engine.Checking, events: 500},
+	"before the tables change":  {stage: engine.Changing},
+	"while the tables change":   {stage: engine.Changing, later: time.Millisecond},
+	"before the conversion":     {stage: engine.Converting},
+	"during the conversion":     {stage: engine.Converting, events: 500},
+	"during the comparison":     {stage: engine.Comparing, events: 500},
+	"before the commit":         {stage: engine.Committing},
+	"while the commit is saved": {stage: engine.Committing, file: "-wal", commit: true},
+}
+
+// upgradeUntil upgrades the record in a directory, and is killed.
+func upgradeUntil(dir, death string) int {
+	ctx, end := context.Background(), deaths[death]
+	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	_, err := engine.Migrate(ctx, at(dir), registry.Tables{}, time.Now(), func(stage engine.Stage, done, _ int64) {
+		switch {
+		case stage != end.stage || done < end.events:
+		case end.file != "":
+			go func() {
+				for {
+					if info, err := os.Stat(at(dir) + end.file); err == nil && info.Size() > 0 {
+						die()
+					}
+				}
+			}()
+		case end.later > 0:
+			time.AfterFunc(end.later, die)
+		default:
+			die()
+		}
+	})
+	fmt.Fprintln(os.Stderr, "the upgrade ended:", err)
+	return 1
+}
+
+func TestUpgradeStartsOverAfterKills(t *testing.T) {
+	t.Parallel()
+	before := t.TempDir()
+	events := fourthEvents(t, before)
+	file, err := os.ReadFile(at(before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for death, end := range deaths {
+		t.Run(death, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(at(dir), file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			child := exec.CommandContext(t.Context(), os.Args[0])
+			child.Env = append(os.Environ(), upgradeDir+"="+dir, upgradeDeath+"="+death)
+			if out, err := child.CombinedOutput(); err == nil || child.ProcessState.ExitCode() != -1 {
+				t.Fatalf("the upgrade was not killed: %s, %v", out, err)
+			}
+			if version := versionOf(t, dir); version != 4 && !end.commit {
+				t.Errorf("after the kill the record is of version %d", version)
+			}
+			if copies := copiesOf(t, dir); end.stage != engine.Copying {
+				if len(copies) != 1 || !strings.HasSuffix(copies[0], ".bak") {
+					t.Fatalf("after the kill there are the copies %q", copies)
+				}
+				other := t.TempDir()
+				if err := os.Link(copies[0], at(other)); err != nil {
+					t.Fatal(err)
+				}
+				if version := versionOf(t, other); version != 4 {
+					t.Errorf("the copy is of version %d", version)
+				}
+				checkUpgraded(t, other, events)
+			}
+			checkUpgraded(t, dir, events)
+			for _, name := range copiesOf(t, dir) {
+				if !strings.HasSuffix(name, ".bak") {
+					t.Errorf("after the upgrade there is %s", name)
+				}
+			}
+		})
+	}
+}
+
+func TestUpgradeOnAFullDiskLeavesTheRecord(t *testing.T) {
+	for name, file := range map[string]string{"for the copy": ".draft", "for the upgrade": "-wal"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			events := fourthEvents(t, dir)
+			d := mount(t, dir)
+			writes := 0
+			d.failWith(sqlite3.SQLITE_FULL, func(one deed) bool {
+				if one.what != write || !strings.HasSuffix(one.name, file) {
+					return false
+				}
+				writes++
+				return writes > 20
+			})
+			_, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
+			if err == nil || !strings.Contains(err.Error(), "database or disk is full") || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("Open: %v", err)
+			}
+			if version := versionOf(t, dir); version != 4 {
+				t.Errorf("the record is of version %d", version)
+			}
+			if left, err := os.ReadDir(dir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".draft") }) {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			d.failWith(sqlite3.SQLITE_OK, func(deed) bool { return false })
+			checkUpgraded(t, dir, events)
+		})
+	}
+}
+
+// Damage that baton verify reported before the upgrade is reported after it.
+func TestUpgradeKeepsDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fourthEvents(t, dir)
+	if _, err := raw(t, dir).ExecContext(t.Context(), `UPDATE event SET prev = x'00' WHERE seq = 2; UPDATE event SET body = '{' WHERE seq = 14; UPDATE handoff SET head = x'00' WHERE id = (SELECT handoff FROM event WHERE seq = 6)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dir, prometheus.NewRegistry()).Close(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := offline.Examine(t.Context(), at(dir), registry.Tables{}, signedRules{})
+	kinds := map[offline.DamageKind]int{}
+	for _, d := range report.Damage {
+		kinds[d.Kind]++
+	}
+	if err != nil || kinds[offline.DamagedChain] == 0 || kinds[offline.DamagedEvent] == 0 {
+		t.Errorf("damage: %v, %v", report.Damage, err)
+	}
+}
+
+func TestUpgradeReportsItsProgress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	events := fourthEvents(t, dir)
+	total := int64(len(events.entries))
+	var got []string
+	progress := func(stage engine.Stage, done, of int64) {
+		if of != 0 && of != total {
+			t.Errorf("%s: %d of %d", stage, done, of)
+		}
+		got = append(got, fmt.Sprint(stage, " ", done))
+	}
+	done, err := engine.Migrate(t.Context(), at(dir), registry.Tables{}, federationtest.At(1), progress)
+	if err != nil || done.From != 4 || done.To != newest(t) {
+		t.Fatalf("Migrate = %+v, %v", done, err)
+	}
+	want := "copying it 0, checking 0, checking 500, changing its tables 0, converting 0, converting 500, comparing 0, comparing 500, committing 0"
+	if said := strings.Join(got, ", "); said != want {
+		t.Errorf("progress %s, want %s", said, want)
+	}
+}
