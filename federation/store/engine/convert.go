@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"baton/federation"
@@ -26,14 +27,13 @@ func scanWholeEvent(row Scanner) (e wholeEvent, err error) {
 	return e, err
 }
 
-// splitEvents moves the signed document of each event to its own column, and fills the columns
-// beside it.
+// splitEvents fills the table event from event_before.
 func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
-	actors := map[federation.DID]int64{"": 0}
+	actors := map[federation.DID]int64{}
 	var done, last int64
 	for {
 		report(done)
-		page, err := Rows(ctx, q, scanWholeEvent, `SELECT seq, said, coalesce(message, ''), body FROM event WHERE seq > ? ORDER BY seq LIMIT 0 + ?`, last, eventPage)
+		page, err := Rows(ctx, q, scanWholeEvent, `SELECT seq, said, coalesce(message, ''), body FROM event_before WHERE seq > ? ORDER BY seq LIMIT 0 + ?`, last, eventPage)
 		if err != nil {
 			return err
 		}
@@ -52,21 +52,34 @@ func splitEvents(ctx context.Context, q Tx, report func(done int64)) error {
 // split converts one row. The body of an unreadable one stays as it is, which baton verify reports.
 func (e wholeEvent) split(ctx context.Context, q Tx, actors map[federation.DID]int64) error {
 	var ev federation.Event
-	if err := federation.DecodeJSON(e.body, &ev); err != nil {
-		return q.Put(ctx, `UPDATE event SET minted = 1 WHERE seq = ?`, e.seq)
-	}
-	c, err := eventform.Encode(ev, e.message, Moment(e.said))
-	if err != nil {
-		return err
-	}
-	for _, did := range []federation.DID{ev.For, ev.To} {
-		if _, known := actors[did]; known {
-			continue
+	c, minted := eventform.Columns{Body: e.body}, true
+	var author, recipient sql.NullInt64
+	if err := federation.DecodeJSON(e.body, &ev); err == nil {
+		if c, err = eventform.Encode(ev, e.message, Moment(e.said)); err != nil {
+			return err
 		}
-		if actors[did], err = Intern(ctx, q, did); err != nil {
+		minted = ev.Minted()
+		if author, err = numberOf(ctx, q, ev.For, actors); err != nil {
+			return err
+		}
+		if recipient, err = numberOf(ctx, q, ev.To, actors); err != nil {
 			return err
 		}
 	}
-	return q.Put(ctx, `UPDATE event SET document = ?, body = ?, minted = ?, author = nullif(?, 0), recipient = nullif(?, 0) WHERE seq = ?`,
-		c.Document, string(c.Body), ev.Minted(), actors[ev.For], actors[ev.To], e.seq)
+	return q.Put(ctx, `INSERT INTO event (seq, handoff, version, signer, id, digest, minted, prev, message, state, filed, document, body, author, recipient, place, said)
+		SELECT seq, handoff, version, (SELECT n FROM actor WHERE did = signer), id, digest, ?, prev, message, state, filed, ?, ?, ?, ?, place, said FROM event_before WHERE seq = ?`,
+		minted, c.Document, string(c.Body), author, recipient, e.seq)
+}
+
+// numberOf returns the number of a DID, and NULL for none. It remembers numbers in actors.
+func numberOf(ctx context.Context, q Tx, did federation.DID, actors map[federation.DID]int64) (n sql.NullInt64, err error) {
+	if did == "" {
+		return n, nil
+	}
+	if n.Int64, n.Valid = actors[did]; n.Valid {
+		return n, nil
+	}
+	n.Int64, err = Intern(ctx, q, did)
+	n.Valid, actors[did] = true, n.Int64
+	return n, err
 }

@@ -101,8 +101,14 @@ CREATE INDEX handoff_offerer ON handoff (offerer, state, moved);
 CREATE INDEX handoff_offeree ON handoff (offeree, state, moved) WHERE offeree IS NOT NULL;
 CREATE INDEX handoff_assignee ON handoff (assignee, state, moved) WHERE assignee IS NOT NULL;
 
+-- The program fills the new table from this one, and drops it.
+DROP INDEX event_message;
+DROP INDEX event_place;
+DROP INDEX event_said;
+ALTER TABLE event RENAME TO event_before;
+
 -- Steps, receipts and text. A receipt and a text are in no log: version, prev and place are NULL.
-CREATE TABLE event_new (
+CREATE TABLE event (
     seq     INTEGER PRIMARY KEY, -- order of filing at this gateway
     handoff TEXT    NOT NULL,
     version INTEGER,             -- position in the log of the handoff, from 1
@@ -123,12 +129,6 @@ CREATE TABLE event_new (
     UNIQUE (handoff, version),
     UNIQUE (id, signer)          -- the id first: references come without a signer
 ) STRICT;
-
--- The program sets minted, document, body, author and recipient after these statements.
-INSERT INTO event_new (seq, handoff, version, signer, id, digest, minted, prev, message, state, filed, body, place, said)
-SELECT seq, handoff, version, (SELECT n FROM actor WHERE did = signer), id, digest, 0, prev, message, state, filed, body, place, said FROM event;
-DROP TABLE event;
-ALTER TABLE event_new RENAME TO event;
 
 CREATE UNIQUE INDEX event_minted ON event (signer, digest) WHERE minted = 1;
 CREATE INDEX event_message ON event (message) WHERE message IS NOT NULL;
@@ -221,7 +221,7 @@ DROP TABLE looked;
 ALTER TABLE looked_new RENAME TO looked;
 
 ALTER TABLE outbox ADD COLUMN signer INTEGER NOT NULL DEFAULT 0; -- actor.n of the event; 0 only if that is missing
-UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), 0);
+UPDATE outbox SET signer = coalesce((SELECT a.n FROM event_before e JOIN actor a ON a.did = e.signer WHERE e.seq = outbox.event), 0);
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
 
 -- Views for people, described in deploy/README.md. The program does not read them.

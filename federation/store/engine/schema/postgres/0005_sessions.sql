@@ -98,7 +98,9 @@ CREATE INDEX handoff_offerer ON handoff (offerer, state, moved, n);
 CREATE INDEX handoff_offeree ON handoff (offeree, state, moved, n) WHERE offeree IS NOT NULL;
 CREATE INDEX handoff_assignee ON handoff (assignee, state, moved, n) WHERE assignee IS NOT NULL;
 
+-- The program fills the new table from this one, and drops it.
 CREATE TABLE event_before AS TABLE event;
+ALTER TABLE event_before ADD PRIMARY KEY (seq);
 DROP TABLE event;
 
 CREATE TABLE event (
@@ -123,11 +125,7 @@ CREATE TABLE event (
     UNIQUE (id, signer)
 );
 
-INSERT INTO event (seq, handoff, version, signer, id, digest, minted, prev, message, state, filed, body, place, said)
-SELECT seq, handoff, version, (SELECT n FROM actor WHERE did = signer), id, digest, 0,
-    prev, message, state, filed, body, place, said FROM event_before;
-SELECT setval(pg_get_serial_sequence('event', 'seq'), coalesce(max(seq), 0) + 1, false) FROM event;
-DROP TABLE event_before;
+SELECT setval(pg_get_serial_sequence('event', 'seq'), coalesce(max(seq), 0) + 1, false) FROM event_before;
 
 CREATE UNIQUE INDEX event_minted ON event (signer, digest) WHERE minted = 1;
 CREATE INDEX event_message ON event (message) WHERE message IS NOT NULL;
@@ -214,7 +212,7 @@ DROP TABLE share_before;
 ALTER TABLE looked DROP COLUMN did, ADD COLUMN did bigint NOT NULL DEFAULT 0;
 
 ALTER TABLE outbox ADD COLUMN signer bigint NOT NULL DEFAULT 0;
-UPDATE outbox SET signer = coalesce((SELECT e.signer FROM event e WHERE e.seq = outbox.event), 0);
+UPDATE outbox SET signer = coalesce((SELECT a.n FROM event_before e JOIN actor a ON a.did = e.signer WHERE e.seq = outbox.event), 0);
 CREATE INDEX outbox_turn ON outbox (link, signer, next, rank, event, handoff) WHERE next IS NOT NULL;
 
 -- Views for people, described in deploy/README.md. The program does not read them.
