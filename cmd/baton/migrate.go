@@ -22,9 +22,11 @@ type migrateCommand struct {
 
 // Help has two examples.
 func (migrateCommand) Help() string {
-	return `Copies an older record to NAME.vVERSION-TIME.bak beside it, and brings it forward. There is no way back but
-that copy. With --dry-run, counts rows and bytes, and says about how long it takes and how much disk it needs.
-Refuses a record of a newer version. A record on PostgreSQL is not copied first.
+	return `Copies an older record to NAME.vVERSION-TIME.bak beside it, and brings it forward in one transaction. There is no way
+back but that copy. Before the commit, compares the rows, the events and the chains of handoffs with those before. An
+interrupted upgrade starts over. Needs free disk of 2.2 times the size of the record, and changes nothing without.
+With --dry-run, counts rows and bytes, and says about how long it takes and how much disk it needs.
+Refuses a record of a newer version. A record on PostgreSQL is not copied: make a copy with pg_dump first.
 
 With --to, copies the record in the file of store.path into a PostgreSQL database, while no gateway has it open. The
 copy is compared row by row and examined as by baton verify before it is committed. Then set store.driver and

@@ -18,6 +18,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
 	"baton/federation/store/offline"
+	"baton/federation/store/postgrestest"
 	"baton/federation/store/registry"
 )
 
@@ -88,17 +89,17 @@ var deaths = map[string]struct {
 	"while the commit is saved": {stage: engine.Committing, file: "-wal", commit: true},
 }
 
-// upgradeUntil upgrades the record in a directory, and is killed.
-func upgradeUntil(dir, death string) int {
+// upgradeUntil upgrades the record in a directory, or that of a connection string, and is killed.
+func upgradeUntil(where, death string) int {
 	ctx, end := context.Background(), deaths[death]
 	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
-	_, err := engine.Migrate(ctx, at(dir), registry.Tables{}, time.Now(), func(stage engine.Stage, done, _ int64) {
+	progress := func(stage engine.Stage, done, _ int64) {
 		switch {
 		case stage != end.stage || done < end.events:
 		case end.file != "":
 			go func() {
 				for {
-					if info, err := os.Stat(at(dir) + end.file); err == nil && info.Size() > 0 {
+					if info, err := os.Stat(at(where) + end.file); err == nil && info.Size() > 0 {
 						die()
 					}
 				}
@@ -108,9 +109,25 @@ func upgradeUntil(dir, death string) int {
 		default:
 			die()
 		}
-	})
+	}
+	var err error
+	if strings.HasPrefix(where, "host=") {
+		_, err = engine.MigratePostgres(ctx, where, registry.Tables{}, progress)
+	} else {
+		_, err = engine.Migrate(ctx, at(where), registry.Tables{}, time.Now(), progress)
+	}
 	fmt.Fprintln(os.Stderr, "the upgrade ended:", err)
 	return 1
+}
+
+// killUpgrade runs an upgrade in a process that is killed.
+func killUpgrade(t *testing.T, where, death string) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), upgradeDir+"="+where, upgradeDeath+"="+death)
+	if out, err := child.CombinedOutput(); err == nil || child.ProcessState.ExitCode() != -1 {
+		t.Fatalf("the upgrade was not killed: %s, %v", out, err)
+	}
 }
 
 func TestUpgradeStartsOverAfterKills(t *testing.T) {
@@ -127,11 +144,7 @@ func TestUpgradeStartsOverAfterKills(t *testing.T) {
 			if err := os.WriteFile(at(dir), file, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			child := exec.CommandContext(t.Context(), os.Args[0])
-			child.Env = append(os.Environ(), upgradeDir+"="+dir, upgradeDeath+"="+death)
-			if out, err := child.CombinedOutput(); err == nil || child.ProcessState.ExitCode() != -1 {
-				t.Fatalf("the upgrade was not killed: %s, %v", out, err)
-			}
+			killUpgrade(t, dir, death)
 			if version := versionOf(t, dir); version != 4 && !end.commit {
 				t.Errorf("after the kill the record is of version %d", version)
 			}
@@ -154,6 +167,28 @@ func TestUpgradeStartsOverAfterKills(t *testing.T) {
 					t.Errorf("after the upgrade there is %s", name)
 				}
 			}
+		})
+	}
+}
+
+func TestUpgradeInPostgreSQLStartsOverAfterKills(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	for death, end := range deaths {
+		if end.file != "" || end.stage == engine.Copying {
+			continue
+		}
+		t.Run(death, func(t *testing.T) {
+			dsn, events := server.Schema(t), newWholeEvents(t, literals(`'\x%s'`))
+			server.Exec(t, dsn, schemaOf(t, "schema/postgres", 4)+events.sql.String()+fourthServer)
+			killUpgrade(t, dsn, death)
+			if plan, err := engine.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 4 {
+				t.Errorf("after the kill the record is %+v, %v", plan, err)
+			}
+			record := openServer(t, dsn)
+			events.check(t, record, func(query string) []string { return rowsOf(t, "pgx", dsn, query) }, func(rules offline.Rules) (offline.Report, error) {
+				return offline.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules)
+			})
 		})
 	}
 }

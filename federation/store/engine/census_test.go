@@ -3,7 +3,9 @@ package engine_test
 import (
 	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -100,6 +104,46 @@ func TestMigrateRefusesAnotherRecordThanBefore(t *testing.T) {
 				t.Errorf("MigrateBy by the right program = %+v, %v", done, err)
 			}
 		})
+	}
+}
+
+// swell makes the record in a directory larger than half of the free disk, with pages that have no content and take no room.
+func swell(t *testing.T, dir string) {
+	t.Helper()
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	pages := disk.Bavail * uint64(disk.Bsize) / 2 / uint64(count(t, dir, "PRAGMA page_size"))
+	f, err := os.OpenFile(at(dir), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := binary.BigEndian.AppendUint32(nil, uint32(pages))
+	_, err = f.WriteAt(size, 28) // spec: SQLite "Database File Format" §1.3.8
+	if err := errors.Join(err, f.Truncate(int64(pages)*int64(count(t, dir, "PRAGMA page_size")))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMigrateRefusesADiskWithoutRoom(t *testing.T) {
+	t.Parallel()
+	dir := fourth(t)
+	swell(t, dir)
+	planned, err := engine.PlanBy(t.Context(), programOf(t, newest), at(dir))
+	if err != nil || planned.Estimate == nil || !strings.HasSuffix(planned.Sentence(true, true), " MiB are free: make room first") {
+		t.Fatalf("PlanBy = %+v, %v", planned, err)
+	}
+	done, err := engine.MigrateBy(t.Context(), programOf(t, newest), at(dir), federationtest.At(7))
+	if err == nil || !strings.Contains(err.Error(), "the upgrade needs ") || !strings.HasSuffix(err.Error(), " MiB are free: make room first") || done.Backup != "" {
+		t.Errorf("MigrateBy = %+v, %v", done, err)
+	}
+	if left, err := filepath.Glob(at(dir) + ".v4*"); err != nil || len(left) > 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	if n := count(t, dir, "PRAGMA user_version"); n != 4 {
+		t.Errorf("the record is of version %d", n)
 	}
 }
 

@@ -52,8 +52,9 @@
 //
 // A test of the package store refuses the plans that have cost most.
 //
-// Before a migration of an older record in a file, a copy is made beside it, named
-// "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version is
+// Before a migration of an older record in a file, the free disk is checked and a copy is made
+// beside it, named "NAME.vVERSION-TIME.bak"; a server has backups of its own. A migration is one
+// transaction. Before it commits, the rows, events and chains are compared with those before. A record of a newer version is
 // refused, and so are a record of a development version older than version 1, a file without
 // write permission and a file whose write-ahead log was cut short.
 package engine

@@ -134,7 +134,7 @@ func (u Upgrade) Sentence(dry, inFile bool) string {
 		}
 		return said
 	case dry:
-		return fmt.Sprintf("would bring the record from version %d to version %d", u.From, u.To)
+		return fmt.Sprintf("would bring the record from version %d to version %d, and make no copy: make one with pg_dump first", u.From, u.To)
 	case u.From == 0:
 		return fmt.Sprintf("made a record of version %d", u.To)
 	case u.Backup == "":

@@ -14,7 +14,7 @@ func TestAnUpgradeSaysWhatItDoes(t *testing.T) {
 		want        string
 	}{
 		{true, true, engine.Upgrade{From: 1, To: 3}, "would copy the record of version 1, and bring it to version 3"},
-		{true, false, engine.Upgrade{From: 1, To: 3}, "would bring the record from version 1 to version 3"},
+		{true, false, engine.Upgrade{From: 1, To: 3}, "would bring the record from version 1 to version 3, and make no copy: make one with pg_dump first"},
 		{true, true, engine.Upgrade{From: 0, To: 3}, "would make a record of version 3"},
 		{false, true, engine.Upgrade{From: 1, To: 3, Backup: "b.bak"}, "brought the record from version 1 to version 3; what was before is b.bak"},
 		{false, false, engine.Upgrade{From: 1, To: 3}, "brought the record from version 1 to version 3"},

@@ -1,3 +1,5 @@
+//go:build long
+
 package store_test
 
 import (
@@ -5,33 +7,37 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store/engine"
+	"baton/federation/store/registry"
 )
+
+// largeHandoffs takes about a minute to write.
+const largeHandoffs = 20_000
 
 // largePeople is the number of agents of a record of [fillFourth].
 const largePeople = 64
 
 // fillFourth fills a record of version 4 with handoffs of four steps, each between two of [largePeople] agents. The entries
 // of the first nine tenths were read, and the steps of the last hundredth wait for a link.
-func fillFourth(t *testing.T, db *sql.DB, dialect engine.Dialect, handoffs int) {
+func fillFourth(t *testing.T, db *sql.DB, handoffs int) {
 	t.Helper()
 	ctx := t.Context()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := func(query string) string { return query }
-	if dialect == engine.InPostgres {
-		say = func(query string) string { return strings.ReplaceAll(query, "?", "$") }
-	}
 	insert := func(query string) func(args ...any) {
-		stmt, err := tx.PrepareContext(ctx, say(query))
+		stmt, err := tx.PrepareContext(ctx, query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,5 +100,70 @@ func fillFourth(t *testing.T, db *sql.DB, dialect engine.Dialect, handoffs int) 
 	insert(`UPDATE inbox SET waiting = NULL, outcome = 'delivered', ended = 9 WHERE event <= ?1`)(4 * handoffs / 10 * 9)
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// bytesIn returns the size of all files in a directory.
+func bytesIn(dir string) (sum int64) {
+	entries, _ := os.ReadDir(dir) // a file may be gone before it is measured
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
+// watchDisk measures a directory until stop is closed, and returns the most that it had.
+func watchDisk(dir string, stop <-chan struct{}) <-chan int64 {
+	peak := make(chan int64, 1)
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for most := int64(0); ; {
+			most = max(most, bytesIn(dir))
+			select {
+			case <-tick.C:
+			case <-stop:
+				peak <- max(most, bytesIn(dir))
+				return
+			}
+		}
+	}()
+	return peak
+}
+
+func TestUpgradeOfALargeRecordFitsItsEstimate(t *testing.T) {
+	dir := t.TempDir()
+	db := raw(t, dir)
+	if _, err := db.ExecContext(t.Context(), schemaOf(t, "schema", 4)+"PRAGMA user_version = 4"); err != nil {
+		t.Fatal(err)
+	}
+	fillFourth(t, db, largeHandoffs)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := engine.Plan(t.Context(), at(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, stop := bytesIn(dir), make(chan struct{})
+	peak, began := watchDisk(dir, stop), time.Now()
+	record, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
+	took := time.Since(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	used := <-peak - before
+	t.Logf("%d handoffs, %d MiB: upgraded in %s, with %d MiB more disk", largeHandoffs, before>>20, took, used>>20)
+	if used > plan.Estimate.Needs {
+		t.Errorf("the upgrade took %d bytes of disk, and its estimate is %d", used, plan.Estimate.Needs)
+	}
+	if report := examine(t, dir); len(report.Damage) > 0 || report.Handoffs != largeHandoffs || report.Events != 4*largeHandoffs {
+		t.Errorf("examined: %+v", report)
 	}
 }
