@@ -46,7 +46,7 @@ func openRecord(ctx context.Context, file *configs.File, reg prometheus.Register
 			return nil, fmt.Errorf("the database of store.dsn_file is empty, and there is a record in %s: run baton migrate --to postgres, or move that file away", at.Path)
 		}
 	}
-	write := func(line string) { log.LogAttrs(ctx, slog.LevelInfo, line) }
+	write := func(line string) { log.LogAttrs(ctx, slog.LevelInfo, "record upgrade", slog.String("state", line)) }
 	upgraded := func(done engine.Upgrade) { write(done.Sentence(false, at.DSN == "")) }
 	return at.Open(ctx, reg, engine.Upgrading(engine.Lines(write), upgraded))
 }

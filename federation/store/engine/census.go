@@ -15,22 +15,26 @@ import (
 // census is the part of a record that a conversion must not change. Damage that a record has before
 // its conversion is no difference.
 type census struct {
-	counts []int64          // of counted
+	counts []int64          // of the rows of counted
 	faults map[int64]string // of damaged events, by event.seq
 	events int64
 }
 
-// counted are rows that a conversion keeps, in the tables of both forms.
-var counted = []struct{ rows, query string }{
-	{"handoffs", `SELECT count(*) FROM handoff`},
-	{"events", `SELECT count(*) FROM event`},
-	{"tombstones", `SELECT count(*) FROM tombstone`},
-	{"inbox entries", `SELECT count(*) FROM inbox`},
-	{"unread inbox entries", `SELECT count(*) FROM inbox WHERE waiting IS NOT NULL`},
-	{"inboxes", `SELECT count(*) FROM mailbox`},
-	{"pending deliveries to links", `SELECT count(*) FROM outbox`},
-	{"pending deliveries to webhooks", `SELECT count(*) FROM push WHERE state = 'waiting'`},
-	{"pending deliveries to peers", `SELECT count(*) FROM peer_delivery`},
+type countedRows struct{ rows, query string }
+
+// counted returns the rows that a conversion keeps, in the tables of both forms.
+func counted() []countedRows {
+	return []countedRows{
+		{"handoffs", `SELECT count(*) FROM handoff`},
+		{"events", `SELECT count(*) FROM event`},
+		{"tombstones", `SELECT count(*) FROM tombstone`},
+		{"inbox entries", `SELECT count(*) FROM inbox`},
+		{"unread inbox entries", `SELECT count(*) FROM inbox WHERE waiting IS NOT NULL`},
+		{"inboxes", `SELECT count(*) FROM mailbox`},
+		{"pending deliveries to links", `SELECT count(*) FROM outbox`},
+		{"pending deliveries to webhooks", `SELECT count(*) FROM push WHERE state = 'waiting'`},
+		{"pending deliveries to peers", `SELECT count(*) FROM peer_delivery`},
+	}
 }
 
 // storedEvent is a row of event, with the link that the next step or the handoff has for it.
@@ -61,23 +65,26 @@ type form struct {
 	decode func(eventform.Columns) (federation.Event, error)
 }
 
-var (
-	wholeForm = form{storedColumns + `NULL` + storedFrom, func(c eventform.Columns) (ev federation.Event, err error) {
+// wholeForm is the form before version 5, and splitForm the one since.
+func wholeForm() form {
+	return form{storedColumns + `NULL` + storedFrom, func(c eventform.Columns) (ev federation.Event, err error) {
 		err = federation.DecodeJSON(c.Body, &ev)
 		return ev, err
 	}}
-	splitForm = form{storedColumns + `e.document` + storedFrom, eventform.Decode}
-)
+}
+
+func splitForm() form { return form{storedColumns + `e.document` + storedFrom, eventform.Decode} }
 
 // takeCensus counts rows and reads each event.
 func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64)) (census, error) {
-	c := census{counts: make([]int64, len(counted)), faults: map[int64]string{}}
-	for i, each := range counted {
-		if err := q.Row(ctx, each.query, nil, &c.counts[i]); err != nil {
+	c := census{faults: map[int64]string{}}
+	for _, each := range counted() {
+		var n int64
+		if err := q.Row(ctx, each.query, nil, &n); err != nil {
 			return c, fmt.Errorf("count %s: %w", each.rows, err)
 		}
-		if each.rows == "events" {
-			c.events = c.counts[i]
+		if c.counts = append(c.counts, n); each.rows == "events" {
+			c.events = n
 		}
 	}
 	var done, last int64
@@ -117,7 +124,7 @@ func (e storedEvent) fault(f form) string {
 
 // compare returns an error that names the first difference of the record after a conversion.
 func (c census) compare(after census) error {
-	for i, each := range counted {
+	for i, each := range counted() {
 		if c.counts[i] != after.counts[i] {
 			return fmt.Errorf("there were %d %s, and there are %d", c.counts[i], each.rows, after.counts[i])
 		}

@@ -235,7 +235,7 @@ func (m migration) apply(ctx context.Context, on executor, d Dialect, report Pro
 	var before census
 	if m.version == eventsSplit {
 		err := ReadOn(on, d, func(q Tx) (err error) {
-			before, err = takeCensus(ctx, q, wholeForm, report.of(Checking))
+			before, err = takeCensus(ctx, q, wholeForm(), report.of(Checking))
 			return err
 		})
 		if err != nil {
@@ -256,7 +256,7 @@ func (m migration) apply(ctx context.Context, on executor, d Dialect, report Pro
 		return err
 	}
 	return ReadOn(on, d, func(q Tx) error {
-		converted, err := takeCensus(ctx, q, splitForm, report.of(Comparing))
+		converted, err := takeCensus(ctx, q, splitForm(), report.of(Comparing))
 		if err == nil {
 			err = before.compare(converted)
 		}
