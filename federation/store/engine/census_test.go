@@ -76,7 +76,7 @@ func fourth(t *testing.T) (dir string) {
 
 func TestMigrateRefusesAnotherRecordThanBefore(t *testing.T) {
 	t.Parallel()
-	const name = "schema/0005_sessions.sql"
+	const name = "schema/0005_sessions_and_numbers.sql"
 	for _, tt := range []struct{ what, right, wrong, want string }{
 		{"a lost entry", "FROM inbox JOIN actor USING (did);", "FROM inbox JOIN actor USING (did) WHERE event > 1;", fmt.Sprintf("there were %d inbox entries, and there are %d", handoffs, handoffs-1)},
 		{"a lost delivery", "DROP TABLE looked;", "DROP TABLE looked; DELETE FROM outbox;", fmt.Sprintf("there were %d pending deliveries to links, and there are 0", handoffs)},
