@@ -48,14 +48,13 @@ const (
 // Conditions of an erasure. The DIDs are ?1 and the handoffs are ?2, both JSON arrays.
 const (
 	ofDIDs       = `IN (SELECT value FROM json_each(?1))`
-	ofActors     = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`
 	ofHandoffs   = `IN (SELECT value FROM json_each(?2))`
-	eventOfThem  = `(e.signer ` + ofActors + ` OR e.author ` + ofActors + ` OR e.recipient ` + ofActors + ` OR e.body ->> 'party' ` + ofDIDs + `)`
+	eventOfThem  = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + ` OR e.recipient ` + actorOfThem + ` OR e.body ->> 'party' ` + ofDIDs + `)`
 	unfiledThem  = `(e.signer ` + ofDIDs + ` OR e.body ->> 'for' ` + ofDIDs + ` OR e.body ->> 'to' ` + ofDIDs + ` OR e.body -> 'arrival' ->> 'party' ` + ofDIDs + `)`
 	saidOfThem   = `(e.state = 'said' AND (` + eventOfThem + ` OR EXISTS (SELECT 1 FROM mention m WHERE m.event = e.seq AND m.handoff ` + ofHandoffs + `)))`
 	eraseOfThem  = `(e.handoff ` + ofHandoffs + ` AND e.state <> 'said' OR ` + saidOfThem + `)`
-	handoffsThem = `SELECT e.handoff FROM event e WHERE e.version IS NOT NULL AND ` + eventOfThem + ` UNION SELECT id FROM handoff WHERE offerer ` + ofActors + `
-		UNION SELECT id FROM handoff WHERE offeree ` + ofActors + ` UNION SELECT id FROM handoff WHERE assignee ` + ofActors
+	handoffsThem = `SELECT e.handoff FROM event e WHERE e.version IS NOT NULL AND ` + eventOfThem + ` UNION SELECT id FROM handoff WHERE offerer ` + actorOfThem + `
+		UNION SELECT id FROM handoff WHERE offeree ` + actorOfThem + ` UNION SELECT id FROM handoff WHERE assignee ` + actorOfThem
 )
 
 // erasure is one erasure under way.

@@ -150,8 +150,8 @@ func over(ctx context.Context, q engine.Tx, id string) (federation.View, error) 
 }
 
 // StepOfThem is a condition on the event e of a purge: it is of one of the DIDs ?1, a JSON
-// array. A step is that of its signer and of the DID that it stands for. The condition unfiledOfThem is the same
-// on a step that is not filed.
+// array. A step is that of its signer and of the DID for which it stands. A row of a step in no log,
+// for which unfiledOfThem is the same condition, has DIDs in place of their numbers.
 const (
 	StepOfThem    = `(e.signer ` + actorOfThem + ` OR e.author ` + actorOfThem + `)`
 	actorOfThem   = `IN (SELECT a.n FROM json_each(?1) j JOIN actor a ON a.did = j.value)`

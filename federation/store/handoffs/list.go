@@ -114,19 +114,24 @@ func (s *Logs) listOf(ctx context.Context, did federation.DID) (list, error) {
 	return list{did: n}, err
 }
 
-// query returns a query for the handoffs of a list, by a condition that follows. Each role of a
-// DID has an index in the order of that condition; ?1 is the DID.
+// query returns a query for the handoffs of a list, by a condition that follows; ?1 is the DID.
 func (l list) query(columns, condition string) string {
 	if l.all {
 		return `SELECT ` + columns + ` FROM handoff WHERE ?1 = 0 AND ` + condition
 	}
+	return ByParty(`?1`, columns, ` AND `+condition)
+}
+
+// ByParty returns a query for the handoffs in which a DID, by number, has any role. Each role has an
+// index, so the rest of the query is applied to the roles one by one.
+func ByParty(did, columns, rest string) string {
 	role := func(name string) string {
-		return `SELECT * FROM (SELECT ` + columns + ` FROM handoff WHERE ` + name + ` = ?1 AND ` + condition + `) ` + name
+		return `SELECT * FROM (SELECT ` + columns + ` FROM handoff WHERE ` + name + ` = ` + did + rest + `) ` + name
 	}
 	return role("offerer") + ` UNION ` + role("offeree") + ` UNION ` + role("assignee")
 }
 
-// states returns the states in which a list has any handoff, or the one that is asked for.
+// states returns the states in which a list has any handoff, or the asked one.
 func (s *Logs) states(ctx context.Context, of list, asked federation.State) ([]federation.State, error) {
 	if asked != "" {
 		return []federation.State{asked}, nil

@@ -45,14 +45,14 @@ type standing struct {
 	version               *federation.Version
 	view, head            []byte
 	state, offerer, clock *string
-	offeree, assignee     *string // nil for none
+	offeree, assignee     string // "" for none
 	over                  *bool
 	since, moved          *int64
 	decoded               federation.View
 }
 
 const standingColumns = `h.version, h.view, h.head, h.state, coalesce((SELECT did FROM actor WHERE n = h.offerer), ''),
-	(SELECT did FROM actor WHERE n = h.offeree), (SELECT did FROM actor WHERE n = h.assignee), h.clock, h.over, h.since, h.moved`
+	coalesce((SELECT did FROM actor WHERE n = h.offeree), ''), coalesce((SELECT did FROM actor WHERE n = h.assignee), ''), h.clock, h.over, h.since, h.moved`
 
 func (s *standing) dest() []any {
 	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.offeree, &s.assignee, &s.clock, &s.over, &s.since, &s.moved}
@@ -188,16 +188,8 @@ func (w *walk) end() {
 func (s *standing) indexed() bool {
 	v := s.decoded
 	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
-		federation.DID(orNone(s.offeree)) == v.Offeree && federation.DID(orNone(s.assignee)) == v.Assignee && *s.clock == string(v.Clock) && *s.over == v.Over &&
+		s.offeree == string(v.Offeree) && s.assignee == string(v.Assignee) && *s.clock == string(v.Clock) && *s.over == v.Over &&
 		sameMilli(*s.since, v.Since) && sameMilli(*s.moved, v.Moved)
-}
-
-// orNone returns a text that may be absent.
-func orNone(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }
 
 func sameMilli(column int64, t time.Time) bool {

@@ -326,23 +326,21 @@ func (s *Outboxes) PendingOf(ctx context.Context, link string, id federation.Han
 // anything waits.
 const stuckLook = 256
 
-// ofParty selects handoffs of the participant ?3, up to ?4 of each of its roles.
-const ofParty = `SELECT * FROM (SELECT id FROM handoff WHERE offerer = ?3 LIMIT 0 + ?4) offerer
-	UNION SELECT * FROM (SELECT id FROM handoff WHERE offeree = ?3 LIMIT 0 + ?4) offeree
-	UNION SELECT * FROM (SELECT id FROM handoff WHERE assignee = ?3 LIMIT 0 + ?4) assignee`
-
-// The looks for a lane that waits: among the handoffs of a participant, for a busy one among the
-// handoffs that wait, and for any.
-const (
-	stuckOfParty = `SELECT f.handoff FROM (` + ofParty + `) p CROSS JOIN outbox f
+// stuckLooks returns the queries that look for a lane that waits, each after the one before found
+// none: among the handoffs of the participant ?3, for a busy one among the handoffs that wait, and
+// for any.
+func stuckLooks() (ofParty, withParty, first string) {
+	party := handoffs.ByParty(`?3`, `id`, ` LIMIT 0 + ?4`)
+	ofParty = `SELECT f.handoff FROM (` + party + `) p CROSS JOIN outbox f
 		WHERE f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.id AND l.link = ?1) AND f.next > ?2
 		ORDER BY f.rank, f.event LIMIT 1`
-	stuckWithParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 0 + ?4) f
-		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (` + ofParty + `) few) >= ?4
+	withParty = `SELECT f.handoff FROM (SELECT handoff, rank, event FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 0 + ?4) f
+		JOIN handoff h ON h.id = f.handoff WHERE (SELECT count(*) FROM (` + party + `) few) >= ?4
 			AND ?3 IN (h.offerer, h.offeree, h.assignee)
 		ORDER BY f.rank, f.event LIMIT 1`
-	stuckFirst = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
-)
+	first = `SELECT handoff FROM outbox WHERE link = ?1 AND next > ?2 ORDER BY next, rank, event LIMIT 1`
+	return ofParty, withParty, first
+}
 
 // Stuck returns a handoff whose first row is due after now: the first one of the DID, in the
 // order of Heads, if it has any, else the next due one. Of a DID with hundreds of handoffs, and
@@ -353,10 +351,11 @@ func (s *Outboxes) Stuck(ctx context.Context, link string, did federation.DID, n
 		return id, fmt.Errorf("read what waits for %s: %w", link, err)
 	}
 	first, ofDID := []any{link, engine.Stamp(now)}, []any{link, engine.Stamp(now), party, stuckLook}
+	ofParty, withParty, ofAnyone := stuckLooks()
 	looks := []struct {
 		query string
 		args  []any
-	}{{stuckOfParty, ofDID}, {stuckWithParty, ofDID}, {stuckFirst, first}}
+	}{{ofParty, ofDID}, {withParty, ofDID}, {ofAnyone, first}}
 	if party == 0 {
 		looks = looks[2:]
 	}
