@@ -13,6 +13,9 @@
 //   - homes: other homes, and where mailboxes are
 //   - operators: what operators decide and look at
 //
+// Two packages have no methods of the Record: pushes writes the queue of deliveries to webhooks, and
+// eventform turns an event into the columns of its row and back.
+//
 // This package has the changes of several subjects at once: [Record.Append], [Record.Prune],
 // [Record.Purge], [Record.Delay] and [Record.Expire]. The package engine is the database of all
 // of them. Package offline examines and copies a record that is not open, backup makes archives

@@ -22,8 +22,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// largeHandoffs takes about a minute to write.
-const largeHandoffs = 20_000
+// largeHandoffs is enough for a file of 40 MiB. With the race detector, one upgrade of it takes about three minutes.
+const largeHandoffs = 4_000
 
 // largePeople is the number of agents of a record of [fillFourth].
 const largePeople = 64

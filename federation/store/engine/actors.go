@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// actors remembers the numbers of DIDs. A row of actor that was committed is never deleted, so
-// nothing remembered is ever wrong, whichever replica wrote the row.
+// actors remembers the numbers of DIDs. A committed row of actor is never deleted, so a remembered
+// number stays right, whichever replica wrote the row.
 type actors struct {
 	mu   sync.Mutex
 	kept map[federation.DID]actor
@@ -18,7 +18,7 @@ type actors struct {
 
 type actor struct {
 	n      int64
-	signed bool // it signed an event that was filed
+	signed bool // it signed a filed event
 }
 
 func (a *actors) find(did federation.DID) (actor, bool) {

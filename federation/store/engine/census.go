@@ -106,7 +106,7 @@ func takeCensus(ctx context.Context, q Tx, f form, report func(done, total int64
 	}
 }
 
-// fault says in what way an event is damaged: "" for a sound one.
+// fault describes the damage of an event: "" for a sound one.
 func (e storedEvent) fault(f form) string {
 	ev, err := f.decode(e.columns)
 	if err != nil {

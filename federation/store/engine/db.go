@@ -48,8 +48,8 @@ func chosen(options []Option) (s settings) {
 	return s
 }
 
-// tell reports an upgrade, unless there was none.
-func (s settings) tell(done Upgrade) {
+// report reports an upgrade, unless there was none.
+func (s settings) report(done Upgrade) {
 	if s.upgraded != nil && done.From > 0 && done.From < done.To {
 		s.upgraded(done)
 	}
@@ -99,7 +99,7 @@ func open(ctx context.Context, path string, tables Tables, reg prometheus.Regist
 	if err != nil {
 		return nil, NotRecord(err)
 	}
-	o.tell(done)
+	o.report(done)
 	reader, err := sql.Open("sqlite", file.reader())
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 	if err != nil {
 		return nil, err
 	}
-	o.tell(done)
+	o.report(done)
 	dial := func(ctx context.Context) (*writer, error) {
 		conn, err := writing.Conn(ctx)
 		if err != nil {

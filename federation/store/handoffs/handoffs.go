@@ -125,7 +125,7 @@ func checkKept(ev federation.Event) error {
 	return nil
 }
 
-// encodeWhole returns the JSON of a whole event, for the tables of steps that are not filed.
+// encodeWhole returns the JSON of a whole event, for the tables of steps in no log.
 func encodeWhole(ev federation.Event) ([]byte, error) {
 	if err := checkKept(ev); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ type EventScan struct {
 // Dest returns where the [EventColumns] of a row go.
 func (e *EventScan) Dest() []any { return []any{&e.document, &e.Body, &e.message, &e.said} }
 
-// Read returns the event that was scanned.
+// Read returns the scanned event.
 func (e *EventScan) Read() (federation.Event, error) {
 	return eventform.Decode(eventform.Columns{Document: e.document, Body: e.Body, Message: e.message, Said: engine.Moment(e.said)})
 }
