@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gowebpki/jcs"
+	exact "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"baton/federation"
 )
@@ -18,30 +19,36 @@ func JCS(text []byte) ([]byte, error) {
 	if err := federation.ExactJSON(text); err != nil {
 		return nil, err
 	}
-	return jcs.Transform(text)
+	return canonical(bytes.Clone(text))
+}
+
+// canonical rewrites a JSON value in its canonical form, in the same memory if it fits.
+func canonical(text jsontext.Value) ([]byte, error) {
+	err := text.Canonicalize()
+	return text, err
 }
 
 // without returns the canonical form of a JSON object without some of its members. Their
 // names contain no character that JSON escapes.
 func without(text []byte, names ...string) ([]byte, error) {
-	canonical, err := JCS(text)
+	object, err := JCS(text)
 	if err != nil {
 		return nil, err
 	}
-	if canonical[0] != '{' {
+	if object[0] != '{' {
 		return nil, errors.New("it is no object")
 	}
-	kept := append(make([]byte, 0, len(canonical)), '{')
-	for at := 1; canonical[at] != '}'; {
-		end := at + memberLength(canonical[at:])
-		member := canonical[at:end]
+	kept := append(make([]byte, 0, len(object)), '{')
+	for at := 1; object[at] != '}'; {
+		end := at + memberLength(object[at:])
+		member := object[at:end]
 		if !slices.ContainsFunc(names, func(name string) bool { return bytes.HasPrefix(member, []byte(`"`+name+`":`)) }) {
 			if len(kept) > 1 {
 				kept = append(kept, ',')
 			}
 			kept = append(kept, member...)
 		}
-		if at = end; canonical[at] == ',' {
+		if at = end; object[at] == ',' {
 			at++
 		}
 	}
@@ -89,22 +96,23 @@ func readObject(text []byte) (map[string]json.RawMessage, error) {
 	return object, nil
 }
 
+// canonicalObject returns the canonical form of an object. Bytes that are not UTF-8 become U+FFFD.
 func canonicalObject[V any](object map[string]V) ([]byte, error) {
-	text, err := json.Marshal(object)
+	text, err := exact.Marshal(object, exact.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return nil, err
 	}
-	return jcs.Transform(text)
+	return canonical(text)
 }
 
 // canonicalStrings returns the canonical form and the members of a JSON object whose values are strings.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
-	canonical, err := JCS(text)
+	document, err := JCS(text)
 	if err != nil {
 		return nil, nil, err
 	}
 	var values map[string]*string
-	if err := federation.DecodeJSON(canonical, &values); err != nil {
+	if err := federation.DecodeJSON(document, &values); err != nil {
 		return nil, nil, err
 	}
 	if values == nil {
@@ -117,5 +125,5 @@ func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 		}
 		members[name] = *value
 	}
-	return canonical, members, nil
+	return document, members, nil
 }

@@ -15,8 +15,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gowebpki/jcs"
-
 	"baton/federation"
 )
 
@@ -87,11 +85,7 @@ func (o Original) Evidence(ctx context.Context, publicURL, venue string, secret 
 	if o.Signature != "" {
 		members["signature"] = o.Signature
 	}
-	text, err := json.Marshal(members)
-	if err != nil {
-		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
-	}
-	served, err := jcs.Transform(text)
+	served, err := canonicalObject(members)
 	if err != nil {
 		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
 	}
