@@ -44,6 +44,34 @@ func decodeJSON(text []byte, into any, strict bool) error {
 	return err
 }
 
+// DecodeStrings decodes an untrusted JSON object of strings, in one pass. It refuses all that
+// [ExactJSON] refuses.
+func DecodeStrings(text []byte) (map[string]string, error) {
+	var values map[string]*string // a string would read null as ""
+	if err := exact.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	if values == nil {
+		return nil, errors.New("null is no object")
+	}
+	members := make(map[string]string, len(values))
+	for name, value := range values {
+		if value == nil {
+			return nil, fmt.Errorf("%q is null", name)
+		}
+		if changesObject(name) {
+			return nil, fmt.Errorf("member %q is not acceptable", name)
+		}
+		members[name] = *value
+	}
+	return members, nil
+}
+
+// changesObject reports whether a member of this name changes what a JavaScript object is.
+func changesObject(name string) bool {
+	return name == "__proto__" || name == "constructor" || name == "prototype"
+}
+
 // MistypedMember returns the path of the member that made [DecodeJSON] fail because of its type,
 // and the type of its value, such as "number". It returns "" for any other error.
 func MistypedMember(err error) (member, value string) {
@@ -179,7 +207,7 @@ func (w *exactWalk) name(quoted []byte) error {
 	switch {
 	case w.seen[m]:
 		return fmt.Errorf("member %q is there twice", name)
-	case name == "__proto__", name == "constructor", name == "prototype":
+	case changesObject(name):
 		return fmt.Errorf("member %q is not acceptable", name)
 	}
 	w.seen[m] = true

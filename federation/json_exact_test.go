@@ -2,6 +2,7 @@ package federation_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,4 +74,31 @@ func TestExactNamesRefusesOtherCases(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+}
+
+// An object of strings is read in one pass as strictly as in two.
+func FuzzDecodeStrings(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":"1","b":""}`, ` {"a" : "\u00e9\n"} `, `{}`, `{"a":"1","a":"2"}`, `{"a":"1","\u0061":"2"}`, `{"a":null}`, `{"a":1}`, `{"a":{"b":"c"}}`,
+		`{"__proto__":""}`, `{"\u005f_proto__":""}`, `{"a":"\ud83d"}`, `{"a":"\ud83d\ude00"}`, `{"\udc00":""}`, "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", `{"a":"1"}{}`, `["a"]`, `null`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := federation.DecodeStrings(text)
+		var want map[string]*string
+		exact := errors.Join(federation.ExactJSON(text), federation.DecodeJSON(text, &want))
+		isObject := exact == nil && want != nil
+		for _, value := range want {
+			isObject = isObject && value != nil
+		}
+		if (err == nil) != isObject || isObject && len(got) != len(want) {
+			t.Fatalf("%q is %v (%v), want %v (%v)", text, got, err, want, exact)
+		}
+		for name, value := range got {
+			if isObject && *want[name] != value {
+				t.Errorf("%q: %q is %q, want %q", text, name, value, *want[name])
+			}
+		}
+	})
 }

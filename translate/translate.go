@@ -129,7 +129,7 @@ func member(name, text string) string {
 //
 // spec: handofftag "Canonical document"
 func FromDocument(document string) (federation.Event, error) {
-	fields, err := readFields(document)
+	fields, err := federation.DecodeStrings([]byte(document))
 	if err != nil {
 		return federation.Event{}, fmt.Errorf("read document: %w", err)
 	}
@@ -151,23 +151,4 @@ func FromDocument(document string) (federation.Event, error) {
 		delete(fields, name)
 	}
 	return ev, nil
-}
-
-// readFields reads the members of a document, all of them strings.
-func readFields(document string) (map[string]string, error) {
-	if err := federation.ExactJSON([]byte(document)); err != nil {
-		return nil, err
-	}
-	var values map[string]*string
-	if err := federation.DecodeJSON([]byte(document), &values); err != nil {
-		return nil, err
-	}
-	fields := make(map[string]string, len(values))
-	for name, value := range values {
-		if value == nil {
-			return nil, fmt.Errorf("%q is null", name)
-		}
-		fields[name] = *value
-	}
-	return fields, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	exact "github.com/go-json-experiment/json"
@@ -107,23 +106,10 @@ func canonicalObject[V any](object map[string]V) ([]byte, error) {
 
 // canonicalStrings returns the canonical form and the members of a JSON object whose values are strings.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
-	document, err := JCS(text)
+	members, err := federation.DecodeStrings(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	var values map[string]*string
-	if err := federation.DecodeJSON(document, &values); err != nil {
-		return nil, nil, err
-	}
-	if values == nil {
-		return nil, nil, errors.New("null is no object")
-	}
-	members := make(map[string]string, len(values))
-	for name, value := range values {
-		if value == nil {
-			return nil, nil, fmt.Errorf("%q is null", name)
-		}
-		members[name] = *value
-	}
-	return document, members, nil
+	document, err := canonicalObject(members)
+	return document, members, err
 }
