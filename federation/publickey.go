@@ -31,11 +31,21 @@ func ParsePublicKey(raw []byte) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: no point of the curve", ErrKeyEncoding)
 	}
-	if !bytes.Equal(point.Bytes(), raw) {
+	weak := new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1
+	// A point of another order has a second encoding only if its y does: x is 0 for two points of
+	// small order. To encode a point takes as long as to decode it.
+	if (weak || secondSpelling(raw)) && !bytes.Equal(point.Bytes(), raw) {
 		return nil, fmt.Errorf("%w: another encoding of a point", ErrKeyEncoding)
 	}
-	if new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1 {
+	if weak {
 		return nil, ErrWeakKey
 	}
 	return bytes.Clone(raw), nil
+}
+
+// secondSpelling reports whether the y that a key encodes, little-endian with the sign of x in its
+// last bit, may be p = 2^255 - 19 or more.
+func secondSpelling(raw []byte) bool {
+	last := len(raw) - 1
+	return raw[last]&0x7f == 0x7f && raw[0] >= 0xed && bytes.Count(raw[1:last], []byte{0xff}) == last-1
 }
