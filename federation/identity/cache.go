@@ -57,12 +57,12 @@ type answer struct {
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
-	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[answer]()}
+	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: newCache[federation.DID, answer]()}
 }
 
 // newCache returns a cache of so many values as there may be documents.
-func newCache[V any]() *otter.Cache[federation.DID, V] {
-	return otter.Must(&otter.Options[federation.DID, V]{
+func newCache[K comparable, V any]() *otter.Cache[K, V] {
+	return otter.Must(&otter.Options[K, V]{
 		MaximumSize: maxDocuments,
 		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller
 	})

@@ -58,7 +58,7 @@ type Directory struct {
 // NewDirectory returns a directory with an empty cache. It resolves the DIDs of the given keys without
 // a request. They are the keys of the gateway, which may not reach its own public address.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
-	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.Document]()}
+	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, parsed: newCache[federation.DID, federation.Document]()}
 	d.answers = newAnswers(cfg, d.lookUp)
 	for _, key := range own {
 		d.own[key.DID] = append(d.own[key.DID], key.Public)

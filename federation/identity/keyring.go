@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"baton/federation"
 )
 
@@ -45,6 +47,8 @@ type Keyring struct {
 	signer Signer
 	kept   []byte
 	token  []byte
+	// The kept keys that were derived last: one of each party goes with each step.
+	derived *otter.Cache[string, federation.SigningKey]
 
 	files   sync.Mutex // held while the files of own keys are read or written
 	mu      sync.RWMutex
@@ -95,7 +99,7 @@ func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	if err := makeKeys(root, names); err != nil {
 		return nil, fmt.Errorf("make keys: %w", err)
 	}
-	k := &Keyring{dir: dir, own: make(map[KeyName]ownKey, len(names))}
+	k := &Keyring{dir: dir, own: make(map[KeyName]ownKey, len(names)), derived: newCache[string, federation.SigningKey]()}
 	if err := k.readFiles(root, names); err != nil {
 		return nil, err
 	}
@@ -313,11 +317,16 @@ func (k *Keyring) current(name KeyName) federation.SigningKey {
 //
 // spec: RFC 5869 §2, with SHA-256, no salt and the name in info
 func (k *Keyring) Kept(name string) federation.SigningKey {
+	if key, ok := k.derived.GetIfPresent(name); ok {
+		return key
+	}
 	seed, err := hkdf.Key(sha256.New, k.kept, nil, keptInfo+name, ed25519.SeedSize)
 	if err != nil {
 		panic("identity: derive kept key: " + err.Error()) // only for more than 8160 bytes
 	}
-	return signingKey(seed)
+	key := signingKey(seed)
+	k.derived.Set(name, key)
+	return key
 }
 
 // Token returns the 32 bytes of the secret of session tokens.
