@@ -27,8 +27,16 @@ type filing struct {
 	receipt handoffs.Prepared
 	view    []byte // as JSON
 	actors  actors
+	keys    []keyRow // that are not known to be on disk
 	before  *before
 	record  *Record
+}
+
+// keyRow is a row with the owner of a key: of one that the gateway keeps, or else of the signer's.
+type keyRow struct {
+	federation.KeptKey
+
+	kept bool
 }
 
 // actors are the numbers of the DIDs that the rows of a filing name, 0 for one without.
@@ -49,6 +57,9 @@ type before struct {
 	// inbox of the step. A write that changes webhooks asks no question, so it comes after this one.
 	unseen, followed, called bool
 }
+
+// admits reports whether a step that was judged at a version is filed.
+func (b *before) admits(version federation.Version) bool { return b.version == version && !b.known }
 
 // askBefore asks how the handoff of a step stands.
 func askBefore(ev federation.Event, signer int64, digest [32]byte, dids string) *before {
@@ -87,6 +98,9 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)
 	}
+	if ready.before.admits(f.After) {
+		s.keyRows.Add(ready.keys...)
+	}
 	return entry, nil
 }
 
@@ -106,6 +120,7 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	if ready.actors, err = s.actorsOf(ctx, f); err != nil {
 		return filing{}, err
 	}
+	ready.keys = s.newKeys(f)
 	dids, err := asJSON(f.Inboxes)
 	if err != nil {
 		return filing{}, err
@@ -113,6 +128,18 @@ func (s *Record) prepareFiling(ctx context.Context, f federation.Filing) (ready 
 	ready.before = askBefore(f.Event, ready.actors[f.Event.From], ready.step.Digest, dids)
 	ready.view, err = json.Marshal(f.View)
 	return ready, err
+}
+
+// newKeys returns the rows of keys in a filing that are not known to be on disk.
+func (s *Record) newKeys(f federation.Filing) []keyRow {
+	var rows []keyRow
+	for _, kept := range f.Kept {
+		rows = append(rows, keyRow{kept, true})
+	}
+	if key := f.Event.Signature.Key; len(key) > 0 {
+		rows = append(rows, keyRow{KeptKey: federation.KeptKey{ID: federation.KeyID(key), Owner: f.Event.From}})
+	}
+	return slices.DeleteFunc(rows, s.keyRows.Has)
 }
 
 // actorsOf returns the numbers of the DIDs in a filing.
@@ -167,7 +194,7 @@ func (f filing) file(ctx context.Context, q engine.Tx) (federation.Entry, error)
 		return federation.Entry{}, err
 	case f.before.version > 0 && ev.ID == ev.Handoff:
 		return f.first(ctx, q, federation.Refuse(ev, federation.EventIDInUse, ""))
-	case f.before.version != f.After, f.before.known:
+	case !f.before.admits(f.After):
 		return f.first(ctx, q, federation.ErrStale)
 	}
 	if err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: f.before.head, key: handoffs.PlaceKey(f.View.Place())}); err != nil {
@@ -320,13 +347,15 @@ func (f filing) remember(ctx context.Context, q engine.Tx) error {
 			return err
 		}
 	}
-	for _, kept := range f.Kept {
-		if err := participants.KeepKey(ctx, q, kept); err != nil {
+	for _, row := range f.keys {
+		write := participants.OwnKey
+		if row.kept {
+			write = participants.KeepKey
+		}
+		if err := write(ctx, q, row.KeptKey); err != nil {
 			return err
 		}
-	}
-	if err := participants.OwnKey(ctx, q, ev.Signature.Key, ev.From); err != nil {
-		return err
+		q.Then(func() { f.record.db.KeyOwners.Forget(row.ID) })
 	}
 	if err := operators.Meet(ctx, q, f.Newcomer, f.Filed); err != nil {
 		return err

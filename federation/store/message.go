@@ -22,6 +22,7 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 		Fanout: f.Fanout, Event: f.Text.Row(), View: federation.View{ID: f.Text.Order, State: handoffs.TextState},
 		Inboxes: f.Inboxes, Filed: f.Filed, Newcomer: f.Newcomer,
 	}}
+	ready.keys = s.newKeys(ready.Filing)
 	if ready.step, err = handoffs.Prepare(ready.Event); err != nil {
 		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
 	}
@@ -44,6 +45,9 @@ func (s *Record) FileText(ctx context.Context, f federation.TextFiling) (filed f
 	})
 	if err != nil {
 		return federation.Text{}, false, fmt.Errorf("file text %s: %w", f.Text.ID, err)
+	}
+	if !known {
+		s.keyRows.Add(ready.keys...)
 	}
 	return *federation.TextOf(entry.Row()), known, nil
 }

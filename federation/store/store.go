@@ -55,7 +55,8 @@ type Record struct {
 	*homes.Homes
 	*operators.Operators
 
-	db *engine.DB
+	db      *engine.DB
+	keyRows engine.Known[keyRow]
 }
 
 // Open opens the record at a path, as [engine.Open] does. The tables belong to a network; nil

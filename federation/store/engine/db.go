@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
+
+	"baton/federation"
 )
 
 // errClosed is the cause of every failure after [DB.Close].
@@ -23,6 +25,8 @@ type DB struct {
 	Tables Tables
 	// Parts are the parts of queries for these tables. None is empty.
 	Parts SQL
+	// KeyOwners has the owners of keys that were looked up, by the ID of the key.
+	KeyOwners Cache[string, federation.DID]
 
 	reads  *statements
 	writes *committer

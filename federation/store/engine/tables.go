@@ -113,6 +113,7 @@ func (s *DB) attach(t Tables) *DB {
 		t.Attach(s)
 	}
 	s.Parts = s.Parts.filled()
+	s.KeyOwners.Attach(s)
 	return s
 }
 
@@ -253,4 +254,31 @@ func (r *Cache[K, V]) ForgetAll() {
 	defer r.mu.Unlock()
 	r.kept = nil
 	r.edges++
+}
+
+// Known remembers committed rows that no later write deletes or changes, whichever replica wrote
+// them. The zero Known remembers none. It may be used concurrently.
+type Known[K comparable] struct {
+	mu   sync.Mutex
+	kept map[K]struct{}
+}
+
+// Has reports whether a row is remembered.
+func (k *Known[K]) Has(row K) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.kept[row]
+	return known
+}
+
+// Add remembers rows. It is called after the commit of a write that wrote or found them.
+func (k *Known[K]) Add(rows ...K) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, row := range rows {
+		if k.kept == nil || len(k.kept) >= maxRemembered {
+			k.kept = map[K]struct{}{}
+		}
+		k.kept[row] = struct{}{}
+	}
 }

@@ -5,7 +5,6 @@ package participants
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,8 +169,10 @@ func (s *Participants) oneBinding(ctx context.Context, query, arg string) (feder
 // filed step, a key in the tables of a network, or a key kept by the gateway for the DID. It
 // returns [federation.ErrNotFound] for an unknown key.
 func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
-	var did federation.DID
-	if err := s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {
+	did, err := s.db.KeyOwners.Find(keyID, func() (did federation.DID, err error) {
+		return did, s.db.Reads().Row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did)
+	})
+	if err != nil {
 		return "", fmt.Errorf("look up key %s: %w", keyID, err)
 	}
 	return did, nil
@@ -192,7 +193,7 @@ func (s *Participants) KeepBinding(ctx context.Context, q engine.Tx, b federatio
 	return nil
 }
 
-// KeepKey records the owner of a kept key. No other program has such a key, so the owner overwrites
+// KeepKey records the owner of a kept key. The row is never deleted or changed. No other program has such a key, so the owner overwrites
 // the key's own DID, which an earlier step may have recorded.
 func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?)
@@ -205,12 +206,8 @@ func KeepKey(ctx context.Context, q engine.Tx, kept federation.KeptKey) error {
 
 // OwnKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
 // another DID does not become its owner.
-func OwnKey(ctx context.Context, q engine.Tx, key ed25519.PublicKey, owner federation.DID) error {
-	if len(key) == 0 {
-		return nil
-	}
-	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`,
-		federation.KeyID(key), owner)
+func OwnKey(ctx context.Context, q engine.Tx, key federation.KeptKey) error {
+	err := q.Put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`, key.ID, key.Owner)
 	if err != nil {
 		return fmt.Errorf("write key owner: %w", err)
 	}

@@ -74,7 +74,10 @@ func addAgent(ctx context.Context, q engine.Tx, a agents.Agent) error {
 			return err
 		}
 	}
-	return participants.OwnKey(ctx, q, a.KeptKey, a.DID)
+	if len(a.KeptKey) == 0 {
+		return nil
+	}
+	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(a.KeptKey), Owner: a.DID})
 }
 
 // skills returns what an agent says it can do: the strings in "skills" of what it
@@ -246,7 +249,7 @@ func ownProved(ctx context.Context, q engine.Tx, key agents.Key) error {
 			return err
 		}
 	}
-	return participants.OwnKey(ctx, q, key.Public, key.DID)
+	return participants.OwnKey(ctx, q, federation.KeptKey{ID: federation.KeyID(key.Public), Owner: key.DID})
 }
 
 // endKey notes the end of a key in the history of its DID. A key that was not proved has

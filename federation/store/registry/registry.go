@@ -105,6 +105,7 @@ func (s *Registry) change(ctx context.Context, apply func(context.Context, engin
 	}
 	return s.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, q engine.Tx) error {
 		q.Then(s.agents.ForgetAll)
+		q.Then(s.db.KeyOwners.ForgetAll)
 		return apply(ctx, q)
 	})
 }
