@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"net"
 	"strings"
@@ -54,7 +55,9 @@ func (s *Server) limit(file *configs.File) {
 
 // owners resolves the DIDs of the keys kept by the gateway.
 func (s *Server) owners() routing.Owners {
-	return routing.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: identity.ParseKeyDID}
+	return routing.Owners{Record: s.Record, Kept: s.keyring.Kept, DIDKey: func(did federation.DID) (ed25519.PublicKey, error) {
+		return s.directory.Load().DIDKey(did)
+	}}
 }
 
 // newGateway returns the gateway on the record and the relay of the server.

@@ -155,6 +155,21 @@ func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) 
 	return document, nil
 }
 
+// DIDKey is [ParseKeyDID] with the cache of the directory.
+func (d *Directory) DIDKey(did federation.DID) (ed25519.PublicKey, error) {
+	if did.Method() != "key" {
+		return nil, fmt.Errorf("parse %s: not a did:key", did.Short())
+	}
+	document, err := d.resolveKey(did)
+	if err != nil {
+		return nil, err
+	}
+	if len(document.Keys) == 0 {
+		return nil, fmt.Errorf("parse %s: %w", did.Short(), errNotEd25519)
+	}
+	return document.Keys[0], nil
+}
+
 // lookUp asks the host of a DID.
 func (d *Directory) lookUp(ctx context.Context, did federation.DID) (document federation.Document, err error) {
 	if did.Method() == "plc" {
