@@ -105,8 +105,8 @@ func (s *server) showChat(t federation.Text) {
 		return
 	}
 	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
-	m := says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text)
-	m.msgid, m.at, m.account = t.ID.String(), t.Arrival.Received, string(t.Author)
+	m := s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
+	m.msgid, m.at = t.ID.String(), t.Arrival.Received
 	if !t.About.IsZero() {
 		m.tags = map[string]string{irc.RefTag: t.About.String()}
 	}
@@ -226,8 +226,8 @@ func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
 	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
-		m := says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text)
-		m.msgid, m.at, m.account = irc.TextID(t, i), t.Arrival.Received, string(t.Author)
+		m := s.byText(says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
+		m.msgid, m.at = irc.TextID(t, i), t.Arrival.Received
 		if !t.About.IsZero() {
 			m.tags = map[string]string{irc.RefTag: t.About.String()}
 		}
