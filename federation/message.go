@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Text is a private message to a DID, or a line of a channel. It is not a step: it is in no log,
@@ -71,6 +68,10 @@ const (
 	NoticeText = "notice" // text that asks for no answer
 )
 
+// Formatted is the field of text that had colours or other formatting: the body with the
+// formatting codes of IRC. A network without them shows the body.
+const Formatted = "formatted"
+
 // MaxChatBytes bounds one line of channel text: a network that shows it beside the name of its
 // author has space for both.
 const MaxChatBytes = 320
@@ -107,30 +108,6 @@ func Conversation(from, to DID) HandoffID {
 	var id HandoffID
 	copy(id[:], sum[:])
 	return id
-}
-
-// SplitText returns a text in parts of at most so many bytes, for networks whose lines are
-// short. A line of the text begins a new part, empty lines are left out, and no character is
-// cut. A part ends at a space where one is in its second half.
-func SplitText(text string, maxBytes int) []string {
-	var parts []string
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		for len(line) > maxBytes {
-			end := maxBytes
-			for end > 1 && !utf8.RuneStart(line[end]) {
-				end--
-			}
-			if space := strings.LastIndexByte(line[:end], ' '); space >= end/2 {
-				end = space + 1
-			}
-			parts = append(parts, strings.TrimRight(line[:end], " "))
-			line = line[end:]
-		}
-		if strings.TrimSpace(line) != "" {
-			parts = append(parts, line)
-		}
-	}
-	return parts
 }
 
 // TextFiling is one text with all that its filing changes. The record writes it in one
@@ -216,39 +193,4 @@ func (v View) Place() Place {
 		return Place{Venue: v.Venue}
 	}
 	return Place{Link: v.Link, Venue: v.Venue}
-}
-
-// PlainText returns a text as people are shown it: one line of valid UTF-8 without control
-// characters, ESC among them, and without characters that show nothing, reorder what is
-// beside them or end a line. Signed bytes never pass through it.
-//
-// Removed are the categories Cc and Cf (zero-width characters, marks and overrides of
-// direction, soft hyphens), U+2028 and U+2029, plane 14 (tag characters and the variation
-// selectors there) and letters without a shape. A joined emoji falls apart into its parts.
-func PlainText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if hidden(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// hidden reports whether a character has no shape of its own.
-func hidden(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || inTagPlane(r) || isFiller(r)
-}
-
-// inTagPlane reports whether a character is of plane 14, which has tags and variation
-// selectors: both can carry a text that no reader sees.
-func inTagPlane(r rune) bool { return r >= 0xE0000 && r <= 0xEFFFF }
-
-// isFiller reports whether a character is a letter that shows nothing, or the unassigned
-// place between the invisible operators.
-func isFiller(r rune) bool {
-	switch r {
-	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x3164, 0xFFA0:
-		return true
-	}
-	return false
 }

@@ -16,7 +16,7 @@ func TestTheHandshakeShowsNothingHidden(t *testing.T) {
 		t.Fatal(status, answer, err)
 	}
 	asked := inboxOf(t, planner)
-	if len(asked) != 1 || !strings.Contains(asked[0], "\ntwo\nlines[31m\n</external_message>") {
+	if len(asked) != 1 || !strings.Contains(asked[0], "\ntwo\nlines[31m \n</external_message>") {
 		t.Errorf("it says %q", asked)
 	}
 }

@@ -167,7 +167,7 @@ func (p *ircdPeer) capabilities() {
 	p.say("CAPAB MODULES :%s", modules)
 	p.say("CAPAB MODSUPPORT :%s ", fmt.Sprintf(module, "services_account"))
 	p.say("CAPAB CHANMODES :list:ban=b list:banexception=e list:invex=I param-set:limit=l param:key=k prefix:10000:voice=+v " +
-		"prefix:30000:op=@o simple:inviteonly=i simple:moderated=m simple:noextmsg=n simple:permanent=P simple:reginvite=R " +
+		"prefix:30000:op=@o simple:blockcolor=c simple:stripcolor=S simple:inviteonly=i simple:moderated=m simple:noextmsg=n simple:permanent=P simple:reginvite=R " +
 		"simple:regmoderated=M simple:secret=s simple:topiclock=t")
 	challenge := " CHALLENGE=" + p.challenge
 	if p.d.cfg.Plaintext {

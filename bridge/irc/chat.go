@@ -25,6 +25,8 @@ type Chat struct {
 	Text    string
 	Line    string // the message as it came: the evidence
 	Refs    Refs
+	// Formatting is whether the link passes on colours and other formatting.
+	Formatting bool
 
 	Arrival federation.Arrival // names the network, the link, the nick and the message
 }
@@ -53,12 +55,10 @@ func Relay(ctx context.Context, p bridge.Ports, c Chat) error {
 		return err
 	}
 	line := federation.Text{Author: c.From, Venue: c.Venue, About: about, Arrival: c.Arrival}
-	if manner != "" {
-		line.Fields = map[string]string{federation.Manner: manner}
-	}
 	var refused error // by one link that is full, while others have the line
-	for i, part := range federation.SplitText(text, federation.MaxChatBytes) {
-		line.ID, line.Body = federation.ChatID(partID(c.Arrival.MessageID, i)), part
+	for i, part := range SplitFormatted(text, federation.MaxChatBytes) {
+		line.ID = federation.ChatID(partID(c.Arrival.MessageID, i))
+		line.Body, line.Fields = written(part, manner, c.Formatting)
 		err := p.Messages.Relay(ctx, line, originalOf(c.Arrival, c.Line))
 		if _, ok := errors.AsType[*federation.RefusalError](err); err != nil && !ok {
 			return err
@@ -81,9 +81,44 @@ func partID(messageID string, part int) string {
 	return messageID + "." + strconv.Itoa(part)
 }
 
-// manner returns the text of a line without formatting, and how it was said; "" where only a
+// written returns a text with formatting codes as the body and the fields of a [federation.Text].
+func written(text, manner string, formatting bool) (body string, fields map[string]string) {
+	body = Unformatted(text)
+	if manner != "" {
+		fields = map[string]string{federation.Manner: manner}
+	}
+	if formatting && body != text {
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		fields[federation.Formatted] = text
+	}
+	return body, fields
+}
+
+// maxFormattedBytes bounds the text with formatting codes of one message: each character may have
+// a code.
+const maxFormattedBytes = 4 * federation.MaxMessageChars
+
+// readable returns a text as a link writes it: with its formatting, if the link passes on
+// formatting. Formatting around another text than the body is passed over.
+func readable(t federation.Text, formatting bool) string {
+	formatted := t.Fields[federation.Formatted]
+	if !formatting || len(formatted) > maxFormattedBytes || Unformatted(formatted) != t.Body {
+		formatted = t.Body
+	}
+	lines := strings.FieldsFunc(formatted, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, line := range lines {
+		if lines[i] = clean(line); !formatting {
+			lines[i] = Unformatted(lines[i])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// manner returns the text of a line with its formatting, and how it was said; "" if only a
 // program would read it.
-func manner(command, text string) (plain, manner string) {
+func manner(command, text string) (shown, manner string) {
 	if command == "NOTICE" {
 		manner = federation.NoticeText
 	}
@@ -96,32 +131,37 @@ func manner(command, text string) (plain, manner string) {
 	}
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") { // freeq has messages of many lines
-		lines = append(lines, Plain(line))
+		lines = append(lines, clean(line))
 	}
-	return strings.TrimSpace(strings.Join(lines, "\n")), manner
+	return strings.Join(lines, "\n"), manner
 }
 
-// ChatLine returns the command and the text with which a network shows a line of a channel.
-func ChatLine(t federation.Text) (command, text string) {
-	text = Text(t.Body)
+// ChatLine returns the command and the text with which a link shows a line of a channel.
+func ChatLine(t federation.Text, formatting bool) (command, text string) {
+	return inManner(t, readable(t, formatting))
+}
+
+// inManner returns the command and the text of a line in the manner of t.
+func inManner(t federation.Text, line string) (command, text string) {
 	switch t.Fields[federation.Manner] {
 	case federation.Action:
-		return "PRIVMSG", ctcp + "ACTION " + text + ctcp
+		return "PRIVMSG", ctcp + "ACTION " + line + ctcp
 	case federation.NoticeText:
-		return "NOTICE", text
+		return "NOTICE", line
 	}
-	return "PRIVMSG", text
+	return "PRIVMSG", line
 }
 
-// NamedChatLine returns the same for a line that the gateway's own user says in the place of
-// its author.
-func NamedChatLine(t federation.Text) (command, text string) {
-	name := "<" + t.Arrival.Name + "@" + t.Arrival.Link + "> "
-	if t.Fields[federation.Manner] == federation.Action {
-		return "PRIVMSG", ctcp + "ACTION " + Text(name+t.Body) + ctcp
+// NamedChatLines returns the lines with which the gateway's own user says a line of a channel in the
+// place of its author.
+func NamedChatLines(t federation.Text, formatting bool) (command string, lines []string) {
+	name := "<" + Plain(t.Arrival.Name) + "@" + t.Arrival.Link + "> "
+	for _, part := range SplitFormatted(name+readable(t, formatting), federation.MaxChatBytes) {
+		var line string
+		command, line = inManner(t, part)
+		lines = append(lines, line)
 	}
-	command, _ = ChatLine(t)
-	return command, Text(name + t.Body)
+	return command, lines
 }
 
 // Relayed returns the venues of the channels that relay_chat lists, each by its name in this
@@ -155,6 +195,8 @@ type Words struct {
 	Text string
 	Line string // the message as it came: the evidence
 	Refs Refs
+	// Formatting is as in [Chat].
+	Formatting bool
 
 	Arrival federation.Arrival // names the network, the link and the nick
 }
@@ -162,26 +204,25 @@ type Words struct {
 // ctcp begins and ends what programs say to programs, and actions of people.
 const ctcp = "\x01"
 
-// Spoken returns the text of a PRIVMSG as another network shows it, without formatting, and
-// false for what only a program would read. An action begins with "/me".
-func Spoken(text string) (string, bool) {
-	if rest, isCTCP := strings.CutPrefix(text, ctcp); isCTCP {
-		action, isAction := strings.CutPrefix(strings.TrimSuffix(rest, ctcp), "ACTION ")
-		if !isAction {
-			return "", false
-		}
-		text = "/me " + action
+// spoken returns the text of a PRIVMSG as another network shows it, with its formatting, and "" for
+// text that only a program would read. An action begins with "/me".
+func spoken(text string) string {
+	text, how := manner("PRIVMSG", text)
+	if strings.TrimSpace(Unformatted(text)) == "" {
+		return ""
 	}
-	text = Plain(text)
-	return text, text != ""
+	if how == federation.Action {
+		return "/me " + text
+	}
+	return text
 }
 
 // Say files what a user wrote. A user without a DID has the one that the gateway keeps for its
 // nick on the link. The error is that of [bridge.Messages], as a refusal where no link reaches
 // the recipient.
 func Say(ctx context.Context, p bridge.Ports, w Words) error {
-	text, ok := Spoken(w.Text)
-	if !ok || p.Messages == nil {
+	text := spoken(w.Text)
+	if text == "" || p.Messages == nil {
 		return nil
 	}
 	if w.From == "" {
@@ -192,7 +233,8 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 		return err
 	}
 	w.Arrival.Place = w.At
-	_, err = p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: text, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
+	body, fields := written(text, "", w.Formatting)
+	_, err = p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
 	if errors.Is(err, federation.ErrNotFound) {
 		return &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
 	}
@@ -201,11 +243,8 @@ func Say(ctx context.Context, p bridge.Ports, w Words) error {
 
 // TextLines returns the lines of a message for its reader. A line that introduces the sender precedes
 // the sender's first message. The names belong to the sender and to the gateway's own user.
-func TextLines(t federation.Text, sender, self string) []string {
-	lines := federation.SplitText(t.Body, MaxTextBytes)
-	for i := range lines {
-		lines[i] = Text(lines[i])
-	}
+func TextLines(t federation.Text, sender, self string, formatting bool) []string {
+	lines := SplitFormatted(readable(t, formatting), MaxTextBytes)
 	if t.Fields[federation.Introduces] == "" {
 		return lines
 	}

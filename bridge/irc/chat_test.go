@@ -3,6 +3,8 @@ package irc_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,26 +47,32 @@ func said(command, text, messageID string) irc.Chat {
 
 func TestALineIsRelayedAsItWasSaid(t *testing.T) {
 	t.Parallel()
-	type line struct{ Manner, Text string }
+	type line struct{ Manner, Text, Formatted string }
 	for text, c := range map[string]struct {
 		command, text string
 		want          []line
 	}{
-		"a line":           {"PRIVMSG", "hello \x02you\x02", []line{{"", "hello you"}}},
-		"an action":        {"PRIVMSG", "\x01ACTION waves\x01", []line{{federation.Action, "waves"}}},
-		"a notice":         {"NOTICE", "be warned", []line{{federation.NoticeText, "be warned"}}},
+		"a line":           {"PRIVMSG", "hello \x02you\x02", []line{{"", "hello you", "hello \x02you\x02"}}},
+		"colours":          {"PRIVMSG", "\x0304,02red\x03 5", []line{{"", "red 5", "\x0304,02red\x03 5"}}},
+		"an action":        {"PRIVMSG", "\x01ACTION \x1Dwaves\x01", []line{{federation.Action, "waves", "\x1Dwaves"}}},
+		"a notice":         {"NOTICE", "be warned", []line{{federation.NoticeText, "be warned", ""}}},
 		"a question":       {"PRIVMSG", "\x01VERSION\x01", nil},
 		"an answer":        {"NOTICE", "\x01VERSION x\x01", nil},
 		"formatting alone": {"PRIVMSG", "\x02\x0f", nil},
-		"lines of freeq":   {"PRIVMSG", "one\ntwo", []line{{"", "one"}, {"", "two"}}},
+		"lines of freeq":   {"PRIVMSG", "one\ntwo", []line{{"", "one", ""}, {"", "two", ""}}},
+		"Latin-1":          {"PRIVMSG", "caf\xe9 \x93so\x94", []line{{"", "café “so”", ""}}},
+		"a cut character":  {"PRIVMSG", "schön\xc3", []line{{"", "schön", ""}}},
+		"space before it":  {"PRIVMSG", "  code\tx ", []line{{"", "  code x ", ""}}},
 	} {
 		var h heard
-		if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, said(c.command, c.text, "1LA~1")); err != nil {
+		chat := said(c.command, c.text, "1LA~1")
+		chat.Formatting = true
+		if err := irc.Relay(t.Context(), bridge.Ports{Messages: &h}, chat); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		var got []line
 		for _, each := range h.lines {
-			got = append(got, line{each.Fields[federation.Manner], each.Body})
+			got = append(got, line{each.Fields[federation.Manner], each.Body, each.Fields[federation.Formatted]})
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
@@ -146,12 +154,16 @@ func TestALineNamesTheHandoffOfTheMessageThatItAnswers(t *testing.T) {
 func TestALineInThePlaceOfItsAuthorFitsALine(t *testing.T) {
 	t.Parallel()
 	line := federation.Text{Body: "waves", Arrival: federation.Arrival{Name: "alice", Link: "lab"}, Fields: map[string]string{federation.Manner: federation.Action}}
-	if command, text := irc.NamedChatLine(line); command != "PRIVMSG" || text != "\x01ACTION <alice@lab> waves\x01" {
-		t.Errorf("%s %q", command, text)
+	if command, texts := irc.NamedChatLines(line, true); command != "PRIVMSG" || !slices.Equal(texts, []string{"\x01ACTION <alice@lab> waves\x01"}) {
+		t.Errorf("%s %q", command, texts)
 	}
 	line.Fields[federation.Manner] = federation.NoticeText
-	if command, text := irc.NamedChatLine(line); command != "NOTICE" || text != "<alice@lab> waves" {
-		t.Errorf("%s %q", command, text)
+	if command, texts := irc.NamedChatLines(line, true); command != "NOTICE" || !slices.Equal(texts, []string{"<alice@lab> waves"}) {
+		t.Errorf("%s %q", command, texts)
+	}
+	line.Body = strings.Repeat("word ", 63) + "end"
+	if _, texts := irc.NamedChatLines(line, true); len(texts) != 2 || strings.Join(texts, " ") != "<alice@lab> "+line.Body {
+		t.Errorf("a long line is shown as %q", texts)
 	}
 }
 

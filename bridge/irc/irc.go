@@ -61,8 +61,11 @@ func Text(s string) string {
 	return Cut(Plain(s), MaxTextBytes)
 }
 
-// Plain returns a string as [federation.PlainText], without space around it.
-func Plain(s string) string { return strings.TrimSpace(federation.PlainText(s)) }
+// Plain returns a string as [federation.PlainText], without formatting codes and without space
+// around it.
+func Plain(s string) string {
+	return strings.TrimSpace(federation.PlainText(Unformatted(ToUTF8(s))))
+}
 
 // Cut returns a string of at most that many bytes, at least three, that ends in
 // "…" where something was cut. It never splits a character.

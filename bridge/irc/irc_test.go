@@ -83,7 +83,7 @@ func TestSummary(t *testing.T) {
 		{"a step of somebody else's key", federation.Accept, func(s *translate.Step) {
 			s.Event.Provenance, s.Event.For = federation.Vouched, scholar
 		}, "scholar accepts: Cite the 3 best sources on X"},
-		{"no control characters, colours or line ends", federation.Progress, note("a\r\nQUIT :b\x03\x00"), "eliza reports progress: Cite the 3 best sources on X — aQUIT :b"},
+		{"no control characters, colours or line ends", federation.Progress, note("a\r\nQUIT :b\x03\x00"), "eliza reports progress: Cite the 3 best sources on X — a QUIT :b"},
 	}
 	for _, tt := range tests {
 		t.Run("tells "+tt.name, func(t *testing.T) {

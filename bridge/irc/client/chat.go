@@ -40,7 +40,7 @@ func (s *server) toLinks(ctx context.Context, u *user, venue string, m message) 
 		return false
 	}
 	line := &chatLine{filed: make(chan error, 1), chat: irc.Chat{
-		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags),
+		From: u.account, Venue: venue, Command: m.command, Text: m.params[1], Line: evidence(m), Refs: irc.RefsIn(m.tags), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}}
 	select {
@@ -104,9 +104,9 @@ func (s *server) showChat(t federation.Text) {
 	if c == nil {
 		return
 	}
-	command, text := irc.ChatLine(t)
-	m := says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text)
-	m.msgid, m.at, m.account = t.ID.String(), t.Arrival.Received, string(t.Author)
+	command, text := irc.ChatLine(t, s.link.cfg.Formatting)
+	m := s.byText(says(s.speaker(t.Author, t.Arrival.Name), command, c.name, text), t)
+	m.msgid, m.at = t.ID.String(), t.Arrival.Received
 	if !t.About.IsZero() {
 		m.tags = map[string]string{irc.RefTag: t.About.String()}
 	}
@@ -168,7 +168,7 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 	}
 	words := irc.Words{
 		From: u.account, To: s.remotes.dids[fold(nick)], Text: m.params[1], Refs: irc.RefsIn(m.tags),
-		Line:    evidence(m),
+		Line: evidence(m), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}
 	var known bool
@@ -225,9 +225,9 @@ func (s *server) unsaid(ctx context.Context, u *user, m message, err error) {
 // lines returns a message of a participant of another network as a client is sent it.
 func (s *server) lines(u *user, t federation.Text, name string) []message {
 	var all []message
-	for i, text := range irc.TextLines(t, name, selfNick) {
-		m := says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text)
-		m.msgid, m.at, m.account = irc.TextID(t, i), t.Arrival.Received, string(t.Author)
+	for i, text := range irc.TextLines(t, name, selfNick, s.link.cfg.Formatting) {
+		m := s.byText(says(s.speaker(t.Author, name), "PRIVMSG", u.nick, text), t)
+		m.msgid, m.at = irc.TextID(t, i), t.Arrival.Received
 		if !t.About.IsZero() {
 			m.tags = map[string]string{irc.RefTag: t.About.String()}
 		}

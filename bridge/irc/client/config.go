@@ -24,6 +24,7 @@ type Config struct {
 	Network             string             `toml:"network"`              // NETWORK= in 005
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
 	RelayChat           []string           `toml:"relay_chat"`           // channels whose text is exchanged with links that list them
+	Formatting          bool               `toml:"formatting"`           // text keeps its colours and other formatting, in both directions
 	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
 	MaxClients          int                `toml:"max_clients"`          // connections at a time
 	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included
@@ -35,7 +36,7 @@ type Config struct {
 // listener is opened.
 func DefaultConfig() Config {
 	return Config{
-		Network: "Baton", Channels: []string{"#ops"}, Dialect: federation.HandoffTags, MaxClients: 10000,
+		Network: "Baton", Channels: []string{"#ops"}, Formatting: true, Dialect: federation.HandoffTags, MaxClients: 10000,
 		RegistrationTimeout: 30 * time.Second, PingInterval: time.Minute, SendQueueBytes: 1 << 20,
 	}
 }

@@ -160,16 +160,15 @@ func (r row) readers(c *channel) iter.Seq[*user] {
 
 // stepMessage returns the message of a step without its tags.
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
-	m := tells(s.speaker(ev.Actor(), name), "TAGMSG", target)
+	m := s.by(tells(s.speaker(ev.Actor(), name), "TAGMSG", target), ev.Actor(), ev.Arrival, ev.Provenance == federation.Signed || ev.Arrival.Home == "")
 	m.msgid, m.at = ev.WireID(), ev.Said()
-	m.account = string(ev.Actor())
 	return m
 }
 
 // inWords returns the line for people that stands beside the message of a step.
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
-	line.account, line.at, line.msgid = m.account, m.at, m.msgid+irc.LineSuffix
+	line.account, line.did, line.at, line.msgid = m.account, m.did, m.at, m.msgid+irc.LineSuffix
 	line.tags = map[string]string{irc.RefTag: handoff.String()}
 	return line
 }

@@ -215,6 +215,27 @@ func (s *server) speaker(did federation.DID, name string) string {
 	return nick + "!" + did.Hash()[:maxIdentBytes] + "@" + s.name
 }
 
+// by names the author of a message. A user of this server has an account; the DID of any other
+// author is named if it was proved.
+//
+// spec: ircv3 account-tag
+func (s *server) by(m message, author federation.DID, at federation.Arrival, proved bool) message {
+	switch {
+	case len(s.accounts[author]) > 0, at.Link == s.link.Name():
+		m.account = string(author)
+	case proved:
+		m.did = string(author)
+	}
+	return m
+}
+
+// byText is by for text, whose author may be a guest of its network. A guest of another home is not
+// told from a user with a DID.
+func (s *server) byText(m message, t federation.Text) message {
+	guest := t.Author == s.link.ports.Messages.Guest(t.Arrival.Link, t.Arrival.Name)
+	return s.by(m, t.Author, federation.Arrival{}, !guest && t.Arrival.Home == "")
+}
+
 // remoteNick gives a DID a nick that is free.
 func (s *server) remoteNick(did federation.DID, name string) string {
 	best, nick := "", ""

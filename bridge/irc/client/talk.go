@@ -87,11 +87,11 @@ func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target stri
 	s.sayTo(ctx, u, out)
 }
 
-// ofStep reports whether a tag is one of steps, which only the gateway passes on.
+// ofStep reports whether a tag is one of steps or names an author, which only the gateway passes on.
 func ofStep(name string) bool {
 	name, ours := strings.CutPrefix(strings.TrimPrefix(name, "+"), "freeq.at/")
 	return ours && (translate.InDialect(name, federation.HandoffTags) || translate.InDialect(name, federation.ActTags) ||
-		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from"}, name))
+		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from", "did"}, name))
 }
 
 // newMessageID returns an id for a message that has none.
@@ -175,11 +175,16 @@ func (s *server) echo(u *user, m message) {
 // spec: ircv3 server-time
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
+// didTag names the DID that the sender of a message proved on another network. Clients cannot send
+// it: it has no "+".
+const didTag = "freeq.at/did"
+
 // message is one message on its way to clients. What each of them sees of it depends
 // on the capabilities that it asked for.
 type message struct {
 	source   string
-	account  string            // of the sender; "" for none
+	account  string            // that the sender is logged in to on this server; "" for none
+	did      string            // that the sender proved on another network; "" for none
 	tags     map[string]string // by full name; client-only ones, which are passed on
 	msgid    string            // "" for none
 	at       time.Time         // zero for now
@@ -215,6 +220,9 @@ func (m message) line(c capability, label string, now time.Time) []byte {
 		}
 		if m.msgid != "" {
 			out.SetTag("msgid", m.msgid)
+		}
+		if m.did != "" {
+			out.SetTag(didTag, m.did)
 		}
 	}
 	if c.has(capTime) {

@@ -51,7 +51,7 @@ func (s *session) onChat(ctx context.Context, m *said, here string) {
 		text = strings.ReplaceAll(text, `\n`, "\n")
 	}
 	chat := &irc.Chat{
-		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags),
+		Venue: here, Command: "PRIVMSG", Text: text, Line: string(line), Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now()},
 	}
 	if from := s.theirs.named(m.From); from != nil {
@@ -110,9 +110,9 @@ func (l *Link) chatRow(ctx context.Context, t federation.Text) (*row, error) {
 // deliverChat queues a text in a channel. The server drops a text whose ID it has, so that each
 // attempt shows it once.
 func (s *session) deliverChat(r *row) {
-	command, text := irc.ChatLine(*r.text)
+	command, text := irc.ChatLine(*r.text, s.link.cfg.Formatting)
 	if command == "NOTICE" {
-		text = irc.Text(noticeMark + text)
+		text = noticeMark + text
 	}
 	from := s.speaker(r.did, r.shown, r.name, r.venue)
 	m := &said{
@@ -155,7 +155,7 @@ func (s *session) onWords(m *said, to federation.DID) {
 	if m.Text == "" || s.Steps.Full() {
 		return
 	}
-	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Arrival: federation.Arrival{
+	words := &irc.Words{To: to, Text: m.Text, Refs: refsIn(m.Tags), Formatting: s.link.cfg.Formatting, Arrival: federation.Arrival{
 		Network: network, Link: s.link.cfg.Name, Name: m.From, MessageID: m.MsgID, Received: time.Now(),
 	}}
 	if from := s.theirs.named(m.From); from != nil {
@@ -218,7 +218,7 @@ func (s *session) deliverText(r *row) {
 		target = guest.nick
 	}
 	from := s.speaker(r.did, r.shown, r.name, "")
-	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick) {
+	for i, text := range irc.TextLines(*r.text, r.name, s.self().Nick, s.link.cfg.Formatting) {
 		id := textID(*r.text, i)
 		m := &said{Type: typePrivmsg, From: from.Nick, Target: target, Text: text, Account: string(from.Shown), MsgID: id, Reader: string(r.to), Tags: map[string]string{}}
 		if !r.text.About.IsZero() {

@@ -32,7 +32,7 @@ func (s *session) onChat(ctx context.Context, m ircmsg.Message, from *user) bool
 	}
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, chat: &irc.Chat{
-		From: from.signer, Venue: here, Command: m.Command, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()),
+		From: from.signer, Venue: here, Command: m.Command, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{
 			Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now(),
 		},
@@ -69,15 +69,26 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 // chatRow makes the row of text in a channel.
 func (l *Link) chatRow(t federation.Text) *row {
 	r := &row{
-		from: t.Author, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), msgid: t.ID.String(), event: t.ID, done: make(chan error, 1),
+		from: t.Author, name: t.Arrival.Name, venue: l.channels.Out(t.Venue), msgid: t.ID.String(), event: t.ID, chat: &t, done: make(chan error, 1),
 	}
-	line := func(command, text string) []ircmsg.Message {
-		m := ircmsg.MakeMessage(irc.TextTags(t, 0), "", command, "", text)
-		m.ForceTrailing()
-		return []ircmsg.Message{m}
-	}
-	r.lines, r.named = line(irc.ChatLine(t)), line(irc.NamedChatLine(t))
+	r.writeChat(l.cfg.Formatting)
 	return r
+}
+
+// writeChat sets the lines of text in a channel.
+func (r *row) writeChat(formatting bool) {
+	line := func(n int, command, text string) ircmsg.Message {
+		m := ircmsg.MakeMessage(irc.TextTags(*r.chat, n), "", command, "", text)
+		m.ForceTrailing()
+		return m
+	}
+	command, text := irc.ChatLine(*r.chat, formatting)
+	r.lines = []ircmsg.Message{line(0, command, text)}
+	r.named = nil
+	command, texts := irc.NamedChatLines(*r.chat, formatting)
+	for n, text := range texts {
+		r.named = append(r.named, line(n, command, text))
+	}
 }
 
 var _ bridge.Messenger = (*Link)(nil)
@@ -86,7 +97,7 @@ var _ bridge.Messenger = (*Link)(nil)
 func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 	_, messageID := m.GetTag("msgid")
 	s.enter(&inbound{user: m.Source, account: from.account, words: &irc.Words{
-		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()),
+		From: from.signer, To: to, Text: m.Params[1], Line: s.reading, Refs: irc.RefsIn(m.AllTags()), Formatting: s.link.cfg.Formatting,
 		Arrival: federation.Arrival{Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: messageID, Received: time.Now()},
 	}})
 }
@@ -123,7 +134,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	}
 	name := l.ports.Gateway.Name(ctx, t.Author)
 	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), done: make(chan error, 1)}
-	for i, text := range irc.TextLines(t, name, l.cfg.Nick) {
+	for i, text := range irc.TextLines(t, name, l.cfg.Nick, l.cfg.Formatting) {
 		line := ircmsg.MakeMessage(irc.TextTags(t, i), "", "PRIVMSG", "", text)
 		line.ForceTrailing()
 		r.lines = append(r.lines, line)

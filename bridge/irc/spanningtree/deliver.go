@@ -36,6 +36,7 @@ type row struct {
 	event federation.EventID
 	told  *translate.Step // of which a private line tells; nil for none
 	ref   federation.HandoffID
+	chat  *federation.Text // in a channel; nil for none
 	lines []ircmsg.Message // of text; their source and target are set later
 	named []ircmsg.Message // the same as the gateway's own user says it in a channel
 	done  chan error       // has room for the one answer
@@ -252,6 +253,9 @@ func (s *session) deliver(ctx context.Context, r *row) {
 	}
 	if r.tags != nil && !s.net.tagmsg {
 		s.strip(ctx, r)
+	}
+	if ch != nil && r.chat != nil && (ch.rules.flags[blockColourMode] || ch.rules.flags[stripColourMode]) {
+		r.writeChat(false)
 	}
 	s.reach(r)
 	if len(targets) == 0 && len(r.copies) == 0 {

@@ -15,6 +15,7 @@ import (
 const (
 	banMode          = "ban"
 	banExceptionMode = "banexception"
+	blockColourMode  = "blockcolor"
 	inviteExceptMode = "invex"
 	inviteOnlyMode   = "inviteonly"
 	keyMode          = "key"
@@ -24,6 +25,7 @@ const (
 	permanentMode    = "permanent"
 	regInviteMode    = "reginvite"
 	regModeratedMode = "regmoderated"
+	stripColourMode  = "stripcolor"
 )
 
 // Kinds of channel modes, as CAPAB CHANMODES spells them.

@@ -1,0 +1,235 @@
+package irc
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+	"golang.org/x/text/encoding/charmap"
+
+	"baton/federation"
+)
+
+// The formatting codes of IRC. Each but reset and the colours switches its format on and off.
+//
+// spec: modern.ircdocs.horse/formatting
+const (
+	codeBold      = '\x02'
+	codeColour    = '\x03' // with up to two digits, a comma and two more
+	codeHexColour = '\x04' // with six hexadecimal digits, a comma and six more
+	codeReset     = '\x0F'
+	codeMonospace = '\x11'
+	codeReverse   = '\x16'
+	codeItalics   = '\x1D'
+	codeStrike    = '\x1E'
+	codeUnderline = '\x1F'
+)
+
+// codeBytes returns the length of the formatting code at the start of a text with its digits, 0 for
+// none.
+func codeBytes(s string) int {
+	if s == "" {
+		return 0
+	}
+	switch s[0] {
+	case codeColour:
+		return 1 + colourBytes(s[1:], 1, 2, isDigit)
+	case codeHexColour:
+		return 1 + colourBytes(s[1:], 6, 6, isHexDigit)
+	case codeBold, codeReset, codeMonospace, codeReverse, codeItalics, codeStrike, codeUnderline:
+		return 1
+	}
+	return 0
+}
+
+// colourBytes returns the length of a colour, and of a second one behind a comma, at the start of a
+// text.
+func colourBytes(s string, least, most int, digit func(byte) bool) int {
+	digits := func(s string) int {
+		n := 0
+		for n < len(s) && n < most && digit(s[n]) {
+			n++
+		}
+		if n < least {
+			return 0
+		}
+		return n
+	}
+	first := digits(s)
+	if first == 0 || first == len(s) || s[first] != ',' {
+		return first
+	}
+	if second := digits(s[first+1:]); second > 0 {
+		return first + 1 + second
+	}
+	return first
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isHexDigit(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+// runs yields a text as an alternation of formatting codes and the text between them.
+func runs(s string) func(yield func(run string, isCode bool) bool) {
+	return func(yield func(string, bool) bool) {
+		for s != "" {
+			n, isCode := codeBytes(s), true
+			if n == 0 {
+				isCode = false
+				for n < len(s) && codeBytes(s[n:]) == 0 {
+					n++
+				}
+			}
+			if !yield(s[:n], isCode) {
+				return
+			}
+			s = s[n:]
+		}
+	}
+}
+
+// Unformatted returns a text without formatting codes and their digits.
+func Unformatted(s string) string {
+	var b strings.Builder
+	for run, isCode := range runs(s) {
+		if !isCode {
+			b.WriteString(run)
+		}
+	}
+	return b.String()
+}
+
+// clean returns one line as [federation.PlainText] with its formatting codes.
+func clean(s string) string {
+	var b strings.Builder
+	for run, isCode := range runs(ToUTF8(s)) {
+		if !isCode {
+			run = federation.PlainText(run)
+		}
+		b.WriteString(run)
+	}
+	return b.String()
+}
+
+// ToUTF8 returns a text of a network whose clients choose the encoding. A text that is not UTF-8 is
+// read as Windows-1252, unless it is UTF-8 that was cut in its last character.
+func ToUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	for cut := 1; cut < utf8.UTFMax && cut < len(s); cut++ {
+		head, tail := s[:len(s)-cut], s[len(s)-cut:]
+		if utf8.ValidString(head) && !utf8.FullRuneInString(tail) {
+			return head
+		}
+	}
+	text, err := charmap.Windows1252.NewDecoder().String(s)
+	if err != nil {
+		return strings.ToValidUTF8(s, string(utf8.RuneError))
+	}
+	return text
+}
+
+// format is the formatting in effect at a place in a line.
+type format struct {
+	on     string // the codes that are switched on
+	colour string // the last colour code with its digits; "" for none
+}
+
+// apply changes a format by a code.
+func (f *format) apply(code string) {
+	switch {
+	case code[0] == codeReset:
+		*f = format{}
+	case code[0] != codeColour && code[0] != codeHexColour:
+		if before, after, on := strings.Cut(f.on, code); on {
+			f.on = before + after
+			return
+		}
+		f.on += code
+	case len(code) == 1:
+		f.colour = ""
+	default:
+		f.colour = code
+	}
+}
+
+// resume returns a text behind the codes that put a format into effect.
+func (f *format) resume(text string) string {
+	colour := f.colour
+	if digits := strings.TrimLeft(colour, string(rune(codeColour))); colour != "" && digits != colour {
+		foreground, background, two := strings.Cut(digits, ",")
+		if colour = string(rune(codeColour)) + twoDigits(foreground); two {
+			colour += "," + twoDigits(background)
+		}
+	}
+	if colour != "" && !strings.Contains(colour, ",") && strings.HasPrefix(text, ",") {
+		colour += "\x02\x02" // ends the code, and changes nothing
+	}
+	return f.on + colour + text
+}
+
+// twoDigits keeps a digit of the text behind a colour from becoming one of the colour.
+func twoDigits(colour string) string {
+	if len(colour) == 1 {
+		return "0" + colour
+	}
+	return colour
+}
+
+// SplitFormatted returns a text with formatting codes in parts, as [federation.SplitText] does, of
+// at most maxBytes, which is at least 64. A part begins with the formatting that was in effect
+// where the part before it ended.
+func SplitFormatted(text string, maxBytes int) []string {
+	if Unformatted(text) == text {
+		return federation.SplitText(text, maxBytes)
+	}
+	var parts []string
+	add := func(part string) {
+		if strings.TrimSpace(Unformatted(part)) != "" {
+			parts = append(parts, part)
+		}
+	}
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		for len(line) > maxBytes {
+			end, in := formattedEnd(line, maxBytes)
+			add(strings.TrimRight(line[:end], " "))
+			line = in.resume(line[end:])
+		}
+		add(line)
+	}
+	return parts
+}
+
+// formattedEnd returns at which byte a line of more than so many bytes is divided, and the format
+// there.
+func formattedEnd(line string, maxBytes int) (end int, in format) {
+	atSpace, inSpace, shown := 0, format{}, false
+	for end < len(line) {
+		code := line[end : end+codeBytes(line[end:])]
+		token := code
+		if code == "" {
+			token, _, _, _ = uniseg.FirstGraphemeClusterInString(line[end:], -1)
+		}
+		for code == "" && !shown && end+len(token) > maxBytes { // one character with more marks than a line holds
+			_, last := utf8.DecodeLastRuneInString(token)
+			token = token[:len(token)-last]
+		}
+		if end+len(token) > maxBytes {
+			break
+		}
+		end += len(token)
+		switch {
+		case code != "":
+			in.apply(code)
+		case token == " ":
+			atSpace, inSpace, shown = end, in, true
+		default:
+			shown = true
+		}
+	}
+	if atSpace > end/2 {
+		return atSpace, inSpace
+	}
+	return end, in
+}

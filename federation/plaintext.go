@@ -1,0 +1,169 @@
+package federation
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+	"golang.org/x/text/unicode/bidi"
+)
+
+// PlainText returns a text as people are shown it: one line of valid UTF-8 without control
+// characters, ESC among them, and without characters that show nothing or reorder the text
+// around them. README.md, "Text for people", has the table of all of them with the reasons.
+// Line ends and tabs become spaces. Signed bytes never pass through PlainText.
+//
+// spec: UTR #36 §3.5; UTS #39 §3.1.1; UAX #44 Default_Ignorable_Code_Point
+func PlainText(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7F }) < 0 {
+		return s
+	}
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
+	rightToLeft := strings.ContainsFunc(s, isRightToLeft)
+	var b strings.Builder
+	last := rune(-1) // that was kept
+	for state := -1; s != ""; {
+		var cluster string
+		cluster, s, _, state = uniseg.FirstGraphemeClusterInString(s, state)
+		if isTagFlag(cluster) {
+			b.WriteString(cluster)
+			last = tagEnd
+			continue
+		}
+		runes := []rune(cluster)
+		for i, r := range runes {
+			switch {
+			case divides(r):
+				r = ' '
+			case ignorable(r) && !shows(runes, i, last) && !(rightToLeft && isMark(r)):
+				continue
+			}
+			b.WriteRune(r)
+			last = r
+		}
+	}
+	return b.String()
+}
+
+// divides reports whether a character divides a line into columns or lines.
+func divides(r rune) bool {
+	return '\t' <= r && r <= '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
+}
+
+// ignorable reports whether a character has no shape of its own.
+func ignorable(r rune) bool {
+	switch {
+	case unicode.Is(unicode.Cc, r), r >= 0xE0000 && r <= 0xEFFFF: // plane 14 can carry text that no reader sees
+		return true
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r), r >= 0x13430 && r <= 0x13440: // these have a shape
+		return false
+	}
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// shows reports whether an ignorable character of a cluster changes the shape of the characters
+// around it. The character last was kept before it, -1 for none.
+//
+// spec: UAX #31 §2.3.1; UTS #51 ED-16
+func shows(cluster []rune, i int, last rune) bool {
+	r := cluster[i]
+	switch {
+	case last < 0, unicode.IsSpace(last), ignorable(last) && !unicode.Is(unicode.Variation_Selector, last):
+		return false // it has no base, or repeats
+	case r == zeroWidthJoiner && i+1 < len(cluster) && unicode.IsSymbol(cluster[i+1]):
+		return true // of one emoji: no other symbols share a cluster
+	case ignorable(last):
+		return false
+	case r == zeroWidthJoiner, r == zeroWidthNonJoiner:
+		return unicode.In(cluster[0], joining()...)
+	case r == 0x180E, r >= 0x180B && r <= 0x180F:
+		return unicode.Is(unicode.Mongolian, last)
+	case r >= 0xE0100 && r <= 0xE01EF:
+		return unicode.Is(unicode.Ideographic, last)
+	}
+	return r >= 0xFE00 && r <= 0xFE0F
+}
+
+const (
+	zeroWidthNonJoiner = '\u200C'
+	zeroWidthJoiner    = '\u200D'
+	tagEnd             = '\U000E007F'
+)
+
+// joining returns the scripts in which a joiner changes the shape of a letter: those with cursive
+// letters, and those with a virama.
+//
+// spec: UAX #31 §2.3.1, A1, A2 and B
+func joining() []*unicode.RangeTable {
+	return []*unicode.RangeTable{
+		unicode.Adlam, unicode.Arabic, unicode.Hanifi_Rohingya, unicode.Mandaic, unicode.Manichaean, unicode.Mongolian, unicode.Nko, unicode.Phags_Pa, unicode.Syriac,
+		unicode.Balinese, unicode.Bengali, unicode.Chakma, unicode.Devanagari, unicode.Gujarati, unicode.Gurmukhi, unicode.Javanese, unicode.Kannada,
+		unicode.Khmer, unicode.Malayalam, unicode.Myanmar, unicode.Oriya, unicode.Sinhala, unicode.Sundanese, unicode.Tai_Tham, unicode.Tamil, unicode.Telugu, unicode.Tibetan,
+	}
+}
+
+// isTagFlag reports whether a cluster is a flag that is written with tag characters, which are
+// kept in no other place.
+//
+// spec: UTS #51 ED-27: England, Scotland, Wales
+func isTagFlag(cluster string) bool {
+	tags, isFlag := strings.CutPrefix(cluster, "\U0001F3F4")
+	if !isFlag {
+		return false
+	}
+	switch strings.Map(func(r rune) rune { return r - 0xE0000 }, tags) {
+	case "gbeng\x7F", "gbsct\x7F", "gbwls\x7F":
+		return true
+	}
+	return false
+}
+
+// isMark reports whether a character only sets the direction of the neutral characters beside it.
+func isMark(r rune) bool { return r == 0x200E || r == 0x200F || r == 0x061C }
+
+// isRightToLeft reports whether a character is a letter of a script that is written from right to
+// left.
+func isRightToLeft(r rune) bool {
+	properties, _ := bidi.LookupRune(r)
+	return unicode.IsLetter(r) && (properties.Class() == bidi.R || properties.Class() == bidi.AL)
+}
+
+// SplitText returns a text in parts of at most so many bytes, for networks whose lines are
+// short. A line of the text begins a new part, and empty lines are left out. A part ends at a
+// space if one is in its second half, and never in a character that readers see as one.
+func SplitText(text string, maxBytes int) []string {
+	var parts []string
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		for len(line) > maxBytes {
+			end := lineEnd(line, maxBytes)
+			parts = append(parts, strings.TrimRight(line[:end], " "))
+			line = line[end:]
+		}
+		if strings.TrimSpace(line) != "" {
+			parts = append(parts, line)
+		}
+	}
+	return parts
+}
+
+// lineEnd returns at which byte a line of more than so many bytes is divided.
+func lineEnd(line string, maxBytes int) int {
+	end, rest, state := 0, line, -1
+	for {
+		var cluster string
+		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if end+len(cluster) > maxBytes {
+			break
+		}
+		end += len(cluster)
+	}
+	if end == 0 { // one character with more marks than a line holds
+		for end = maxBytes; end > 1 && !utf8.RuneStart(line[end]); end-- {
+		}
+	}
+	if space := strings.LastIndexByte(line[:end], ' '); space >= end/2 {
+		return space + 1
+	}
+	return end
+}
