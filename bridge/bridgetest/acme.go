@@ -5,12 +5,10 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,8 @@ import (
 	"github.com/letsencrypt/pebble/v2/db"
 	"github.com/letsencrypt/pebble/v2/va"
 	"github.com/letsencrypt/pebble/v2/wfe"
+
+	"baton/federation/federationtest"
 )
 
 // Pebble is the ACME server of Let's Encrypt for tests. It resolves each name to 127.0.0.1.
@@ -47,7 +47,7 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 	tb.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	tb.Setenv("PEBBLE_AUTHZREUSE", "0") // each order has challenges
 	quiet := log.New(io.Discard, "", 0)
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(tb)))
+	address := federationtest.FreeAddr(tb)
 	resolver, err := challtestsrv.New(challtestsrv.Config{DNSAddrs: []string{address}, Log: quiet})
 	if err != nil {
 		tb.Fatal(err)
@@ -59,7 +59,7 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 
 	for _, port := range []*int{&cfg.HTTPPort, &cfg.TLSPort} {
 		if *port == 0 {
-			*port = FreePort(tb)
+			*port = federationtest.FreePort(tb)
 		}
 	}
 	memory := db.NewMemoryStore()
@@ -85,15 +85,4 @@ func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
 		tb.Fatal(err)
 	}
 	return p
-}
-
-// FreePort returns a port of 127.0.0.1 that was free.
-func FreePort(tb testing.TB) int {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
 }

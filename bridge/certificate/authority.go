@@ -52,7 +52,7 @@ type AuthorityConfig struct {
 	Email      string         // contact of the account; "" for none
 	Domains    []string       // names in the certificate
 	Folder     string         // for the key of the account and the certificate
-	Roots      *x509.CertPool // authorities of the directory itself; nil for those of the system
+	Roots      *x509.CertPool // certifies the directory itself; nil for the authorities of the system
 	Challenges []string       // the kinds that can be answered, best first
 }
 

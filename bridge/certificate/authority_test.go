@@ -29,8 +29,8 @@ type authority struct {
 	served *bridge.Certificate
 }
 
-// newAuthority starts listeners for both kinds of challenges, and an ACME server that reaches those that
-// are named.
+// newAuthority starts listeners for both kinds of challenges, and an ACME server that reaches the named
+// ones.
 func newAuthority(t *testing.T, reached []string, challenges ...string) *authority {
 	t.Helper()
 	a := &authority{}

@@ -64,7 +64,7 @@ func authorityName(directory string) string {
 }
 
 // challenges returns the kinds of challenges that reach this gateway. A proxy in front of a plain listener
-// forwards those of HTTP-01.
+// forwards HTTP-01.
 func challenges(file *configs.File) []string {
 	var kinds []string
 	if file.HTTP.TLS {
