@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
@@ -19,7 +18,7 @@ type Ports struct {
 	PublicURL string // of this gateway, without a path and without a slash at the end
 	HTTP      HTTP
 	// Certificate is the certificate of the gateway; nil where the configuration names none.
-	Certificate *tls.Certificate
+	Certificate *Certificate
 	Metrics     *Metrics
 	Log         *slog.Logger
 

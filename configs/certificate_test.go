@@ -4,12 +4,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,50 +88,10 @@ func TestCertificatesThatAreNotServed(t *testing.T) {
 			if err := file.Err(); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with %q", err, test.want)
 			}
-			if file.TLSConfig() != nil {
-				t.Error("got a TLS configuration as well")
+			if file.Certificate() != nil || file.SpeaksTLS() {
+				t.Error("got a certificate as well")
 			}
 		})
-	}
-}
-
-func TestTheCertificateIsServed(t *testing.T) {
-	dir := certificates(t)
-	file, err := configs.Parse(filepath.Join(dir, "baton.toml"),
-		home+"data_dir = '.'\n[http]\ntls = true\n[tls]\ncert_file = 'gw.crt'\nkey_file = 'gw.key'\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Err(); err != nil {
-		t.Fatal(err)
-	}
-	trusted := x509.NewCertPool()
-	if cert, err := os.ReadFile(filepath.Join(dir, "gw.crt")); err != nil || !trusted.AppendCertsFromPEM(cert) {
-		t.Fatalf("read the certificate again: %v", err)
-	}
-	for name, test := range map[string]struct {
-		newest uint16 // that the client speaks
-		good   bool
-	}{
-		"to a client of today":             {tls.VersionTLS13, true},
-		"to one of yesterday":              {tls.VersionTLS12, true},
-		"but not to one of long before it": {tls.VersionTLS11, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			near, far := net.Pipe()
-			defer near.Close()
-			defer far.Close()
-			go tls.Server(far, file.TLSConfig()).HandshakeContext(t.Context())
-			client := tls.Client(near, &tls.Config{
-				ServerName: "gw.example", RootCAs: trusted, MinVersion: tls.VersionTLS10, MaxVersion: test.newest,
-			})
-			if err := client.HandshakeContext(t.Context()); (err == nil) != test.good {
-				t.Errorf("got %v; good: want %t", err, test.good)
-			}
-		})
-	}
-	if first, second := file.TLSConfig(), file.TLSConfig(); first == second {
-		t.Error("two callers share a configuration that they may change")
 	}
 }
 
@@ -142,7 +100,57 @@ func TestWithoutACertificateThereIsNoTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if file.TLSConfig() != nil || file.Err() != nil {
-		t.Errorf("got %v, %v", file.TLSConfig(), file.Err())
+	if file.SpeaksTLS() || file.Err() != nil {
+		t.Errorf("got %t, %v", file.SpeaksTLS(), file.Err())
+	}
+}
+
+func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
+	dir := certificates(t)
+	file, err := configs.Parse(filepath.Join(dir, "baton.toml"), home+"data_dir = '.'\n[tls]\ncert_file = 'gw.crt'\nkey_file = 'gw.key'\n")
+	if err != nil || file.Err() != nil {
+		t.Fatal(err, file.Err())
+	}
+	if warnings := file.Warnings(time.Now()); len(warnings) > 0 {
+		t.Errorf("a valid one: %v", warnings)
+	}
+	for when, want := range map[time.Time]string{
+		time.Now().Add(2 * time.Hour): ":5: tls.cert_file: the certificate expired at ", time.Now().Add(-2 * time.Hour): "tls.cert_file: the certificate is not valid before ",
+	} {
+		warnings := file.Warnings(when)
+		if len(warnings) != 1 || !strings.Contains(warnings[0].String(), want) {
+			t.Errorf("got %v, want one warning with %q", warnings, want)
+		}
+	}
+}
+
+func TestTheTableOfACMETurnsItOn(t *testing.T) {
+	for text, want := range map[string]struct {
+		mistake string
+		acme    bool
+	}{
+		"[tls.acme]\nemail = 'ops@gw.example'\n":                            {"", true},
+		"[tls]\nmode = 'acme'\n":                                            {"", true},
+		"[tls]\nmode = 'files'\n[tls.acme]\n":                               {"", false},
+		"[tls]\nmode = 'acme'\ncert_file = 'a'\nkey_file = 'b'\n":           {`it goes with mode = "files"`, true},
+		"[tls.acme]\ndomains = ['*.example']\n":                             {"tls.acme.domains: want lower-case host names", true},
+		"[tls.acme]\nemail = 'nobody'\n":                                    {"tls.acme.email: want an address", true},
+		"[tls.acme]\ndirectory = 'http://ca.example'\n":                     {"tls.acme.directory: want the https:// address", true},
+		"[tls.acme]\nhttp_listen = '80'\n":                                  {"tls.acme.http_listen: want host:port", true},
+		"[tls.acme]\nca_file = 'none.pem'\n":                                {"tls.acme.ca_file: read certificate", true},
+		"[tls.acme]\n[http]\nlisten = ''\n":                                 {"http.listen: want a listener, or http_listen", true},
+		"[http]\ntls = true\n[tls.acme]\ndomains = ['gw.example', 'b.c']\n": {"", true},
+	} {
+		file, err := configs.Parse("baton.toml", home+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = file.Err()
+		if (err != nil) != (want.mistake != "") || err != nil && !strings.Contains(err.Error(), want.mistake) {
+			t.Errorf("%q: got %v, want %q", text, err, want.mistake)
+		}
+		if (file.TLS.Mode == configs.ACMEMode) != want.acme || file.SpeaksTLS() != want.acme {
+			t.Errorf("%q: mode %s", text, file.TLS.Mode)
+		}
 	}
 }

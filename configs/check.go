@@ -32,7 +32,7 @@ func (f *File) home(t Table) {
 }
 
 func (f *File) http(t Table) {
-	listenAddress(t, f.HTTP.Listen)
+	listenAddress(t, "listen", f.HTTP.Listen)
 	if u, ok := parseOrigin(f.HTTP.PublicURL); !ok || u.Scheme != "http" && u.Scheme != "https" {
 		t.Mistake("public_url", "want http:// or https:// and a host, without a path")
 	}
@@ -43,18 +43,21 @@ func (f *File) http(t Table) {
 	}
 	positive(t, "max_body_bytes", f.HTTP.MaxBodyBytes)
 	oneOf(t, "forwarded_header", f.HTTP.ForwardedHeader, "x-forwarded-for", "forwarded")
-	if f.HTTP.TLS && f.TLS.CertFile == "" && f.TLS.KeyFile == "" {
-		t.Mistake("tls", "want a certificate: cert_file and key_file in [tls]")
+	if f.HTTP.TLS && f.TLS.CertFile == "" && f.TLS.KeyFile == "" && f.TLS.Mode != ACMEMode {
+		t.Mistake("tls", `want a certificate: cert_file and key_file in [tls], or mode = "acme"`)
+	}
+	if f.TLS.Mode == ACMEMode && f.HTTP.Listen == "" && f.ACME.HTTPListen == "" {
+		t.Mistake("listen", "want a listener, or http_listen in [tls.acme]: the authority connects to it to check the domains")
 	}
 }
 
 func (f *File) admin(t Table) {
-	listenAddress(t, f.Admin.Listen)
+	listenAddress(t, "listen", f.Admin.Listen)
 	oneOf(t, "debug", f.Admin.Debug, "loopback", "token")
 }
 
 func (f *File) relay(t Table) {
-	listenAddress(t, f.Relay.Listen)
+	listenAddress(t, "listen", f.Relay.Listen)
 	if len(f.Relay.URLs) > 0 && f.Relay.Listen != "" {
 		t.Mistake("listen", "with urls there is no server in this process: want one of the two")
 	}
@@ -215,7 +218,7 @@ func oneOf(t Table, key, value string, allowed ...string) {
 
 // listenAddress accepts host:port, with nothing before the colon for all addresses,
 // and "" for no listener.
-func listenAddress(t Table, value string) {
+func listenAddress(t Table, key, value string) {
 	if value == "" {
 		return
 	}
@@ -224,7 +227,7 @@ func listenAddress(t Table, value string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		t.Mistake("listen", "want host:port")
+		t.Mistake(key, "want host:port")
 	}
 }
 

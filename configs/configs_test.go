@@ -138,7 +138,7 @@ cors_origins = ['https://app.example/x']
 max_body_bytes = 0
 tls = true
 [tls]
-mode = 'acme'
+mode = 'caddy'
 [admin]
 listen = 'localhost:http'
 [fetch]
@@ -181,8 +181,8 @@ format = 'xml'
 				"baton.toml:7: http.public_url: want http:// or https:// and a host, without a path",
 				`baton.toml:8: http.cors_origins: want "*" or origins such as "https://app.example"`,
 				"baton.toml:9: http.max_body_bytes: want 1 or more",
-				"baton.toml:10: http.tls: want a certificate: cert_file and key_file in [tls]",
-				"baton.toml:12: tls.mode: want files",
+				"baton.toml:10: http.tls: want a certificate: cert_file and key_file in [tls], or mode = \"acme\"",
+				"baton.toml:12: tls.mode: want files or acme",
 				"baton.toml:14: admin.listen: want host:port",
 				"baton.toml:16: fetch.timeout: want more than 0s",
 				"baton.toml:17: fetch.max_bytes: want 1 or more",

@@ -132,6 +132,8 @@ func (c Change) Effect() Effect {
 	table, _, _ := strings.Cut(c.Key, ".")
 	table, _, _ = strings.Cut(table, "[")
 	switch {
+	case c.Key == "tls.cert_file", c.Key == "tls.key_file":
+		return Applied
 	case c.Key == "log.format", slices.Contains([]string{
 		"home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "mcp", "a2a", "webhooks", "metrics",
 	}, table):

@@ -31,7 +31,7 @@ type File struct {
 	lines       lineIndex
 	claimed     map[string]bool // tables that an owner asked for
 	mistakes    []Mistake
-	certificate *tls.Certificate // nil where the file names none
+	certificate *tls.Certificate // nil without files of one
 }
 
 // Load reads a file. The error is a [*InvalidError] when the file is not TOML, and any other
@@ -71,6 +71,7 @@ func Parse(name, text string) (*File, error) {
 // frame decodes and checks the tables of [Config].
 func (f *File) frame() {
 	f.home(f.decoded("home", &f.Home))
+	f.acme(f.decoded("tls.acme", &f.ACME))
 	f.tls(f.decoded("tls", &f.TLS))
 	f.http(f.decoded("http", &f.HTTP))
 	f.admin(f.decoded("admin", &f.Admin))

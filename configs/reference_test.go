@@ -63,7 +63,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	}
 	lines := configs.IndexLines(uncommented())
 	for table, config := range map[string]any{
-		"home": want.Home, "http": want.HTTP, "tls": want.TLS, "admin": want.Admin, "fetch": want.Fetch,
+		"home": want.Home, "http": want.HTTP, "tls": want.TLS, "tls.acme": want.ACME, "admin": want.Admin, "fetch": want.Fetch,
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,

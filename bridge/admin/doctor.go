@@ -47,7 +47,10 @@ type Checkup struct {
 	UnfinishedErr error
 	Secrets       []string          // the files with secrets that the configuration names
 	Keys          string            // the folder of keys
-	Certificate   *x509.Certificate // of [tls]; nil without one
+	Certificate   *x509.Certificate // that handshakes present now; nil without one
+	// CertificateProblem is why there is no newer certificate; "" for no problem.
+	CertificateProblem string
+	Authority          string // the ACME directory; "" for files
 
 	Proxies *bridge.Unforwarded // nil without trusted proxies
 
@@ -249,16 +252,32 @@ func (c Checkup) clock() contract.Diagnosis {
 
 // certificate checks how long the certificate of [tls] is good.
 func (c Checkup) certificate(now time.Time) contract.Diagnosis {
+	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: baton reload"
+	if c.Authority != "" {
+		remedy = "let " + c.Authority + " reach the gateway on port 80 or 443 of each domain in tls.acme.domains, and run: baton reload"
+	}
 	if c.Certificate == nil {
+		switch {
+		case c.CertificateProblem != "":
+			return fails("certificate", c.CertificateProblem, remedy)
+		case c.Authority != "":
+			return warns("certificate", "none is issued yet: "+c.Authority+" checks the domains", "baton doctor")
+		}
 		return fine("certificate", "none is configured: a proxy speaks TLS")
 	}
 	ends := c.Certificate.NotAfter
 	detail := "good until " + contract.Moment(ends).String()
+	if now.After(ends) {
+		detail = "expired at " + contract.Moment(ends).String()
+	}
+	if c.CertificateProblem != "" {
+		detail = c.CertificateProblem + "; the current one is " + detail
+	}
 	switch {
 	case now.After(ends):
-		return fails("certificate", detail, "renew it, and restart the gateway")
-	case ends.Sub(now) < shortValidity:
-		return warns("certificate", detail, "renew it")
+		return fails("certificate", detail, remedy)
+	case c.CertificateProblem != "", ends.Sub(now) < shortValidity && c.Authority == "":
+		return warns("certificate", detail, remedy)
 	}
 	return fine("certificate", detail)
 }

@@ -23,13 +23,23 @@ const certificateLife = 24 * time.Hour
 
 // NewCertificate returns a certificate of one or more names that signs itself.
 func NewCertificate(name string, others ...string) (tls.Certificate, error) {
+	return NewCertificateUntil(time.Now().Add(certificateLife), name, others...)
+}
+
+// NewCertificateUntil is [NewCertificate] for a certificate that ends at a time.
+func NewCertificateUntil(ends time.Time, name string, others ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
 	}
+	begins := time.Now()
+	if ends.Before(begins) {
+		begins = ends
+	}
+	begins = begins.Add(-time.Hour)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: append(others, name),
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(certificateLife),
+		NotBefore: begins, NotAfter: ends,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

@@ -146,9 +146,7 @@ func (l *Link) listen(ctx context.Context) (net.Listener, error) {
 	l.bound.Store(new(listener.Addr().String()))
 	listener = netutil.LimitListener(listener, maxConnections)
 	if l.cfg.TLS {
-		listener = tls.NewListener(listener, &tls.Config{
-			Certificates: []tls.Certificate{*l.ports.Certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		})
+		listener = tls.NewListener(listener, l.ports.Certificate.Config("h2", "http/1.1"))
 	}
 	return listener, nil
 }

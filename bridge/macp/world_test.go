@@ -182,7 +182,10 @@ func token(name string) string { return "the token of " + name }
 func (w *world) start(tb testing.TB) {
 	tb.Helper()
 	ports := bridgetest.Ports(w.gateway)
-	ports.Secrets, ports.Certificate = w.secrets, w.cert
+	ports.Secrets = w.secrets
+	if w.cert != nil {
+		ports.Certificate = bridge.NewCertificate(w.cert, nil)
+	}
 	link, err := macp.Network(w.deps).Open(table(w.cfg), ports)
 	if err != nil {
 		tb.Fatal(err)

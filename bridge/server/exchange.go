@@ -202,7 +202,7 @@ func readMeeting(file *configs.File) relay.Meeting {
 	}
 	own := file.Relay
 	return relay.MeetingText{
-		Home: federation.HomeID(file.Home.Name), Listen: own.Listen, Replicas: own.Replicas, MaxBytes: own.MaxBytes, TLS: file.TLSConfig(),
+		Home: federation.HomeID(file.Home.Name), Listen: own.Listen, Replicas: own.Replicas, MaxBytes: own.MaxBytes,
 		Own:         relay.ServerText{URLs: own.URLs, CredsFile: own.CredsFile, NKeyFile: own.NKeyFile, CAFile: own.CAFile},
 		Hub:         relay.ServerText{URLs: hub.URLs, CredsFile: hub.CredsFile, NKeyFile: hub.NKeyFile, CAFile: hub.CAFile},
 		HubReplicas: hub.Replicas,
@@ -214,6 +214,9 @@ func readMeeting(file *configs.File) relay.Meeting {
 func (s *Server) openMeeting(ctx context.Context, log *slog.Logger) error {
 	m := readMeeting(s.file)
 	var err error
+	if m.Host != nil && s.file.SpeaksTLS() {
+		m.Host.TLS = s.certificate.Config()
+	}
 	if m.Host != nil {
 		if s.host, err = relay.OpenHost(ctx, *m.Host, log); err != nil {
 			return err

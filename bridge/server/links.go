@@ -56,8 +56,10 @@ func filePorts(file *configs.File, p bridge.Ports) bridge.Ports {
 		MaxBodyBytes: file.HTTP.MaxBodyBytes, MaxWait: api.MaxWait, MaxStreams: api.MaxStreams,
 		FetchPrivate: file.Fetch.AllowPrivate,
 	}
-	if config := file.TLSConfig(); config != nil {
-		p.Certificate = &config.Certificates[0]
+	if !file.SpeaksTLS() {
+		p.Certificate = nil
+	} else if p.Certificate == nil { // without a running gateway
+		p.Certificate = newCertificate(file)
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)

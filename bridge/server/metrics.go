@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"time"
 
@@ -173,27 +173,31 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 // certificate and a clock. It implements [prometheus.Collector].
 type machineGauges struct {
 	folder string
-	tls    *tls.Config
 	links  *LinkSet
 
-	disk, certificate, skew *prometheus.Desc
+	certificate func() *x509.Certificate
+	problem     func() string
+
+	disk, ends, refused, skew *prometheus.Desc
 }
 
-// MachineCollector returns the metrics of the machine: of the disk of a folder, of the certificate of a
-// listener, nil for none, and of the clocks of other homes.
-func (g *Gateway) MachineCollector(folder string, certificate *tls.Config) prometheus.Collector {
+// MachineCollector returns the metrics of the machine: of the disk of a folder, of the current certificate,
+// nil for none, of the reason why there is no newer one, and of the clocks of other homes.
+func (g *Gateway) MachineCollector(folder string, certificate func() *x509.Certificate, problem func() string) prometheus.Collector {
 	return &machineGauges{
-		folder: folder, tls: certificate, links: g.links,
-		disk:        prometheus.NewDesc("baton_disk_free_ratio", "Free part of the disk of home.data_dir, 0 to 1.", nil, nil),
-		certificate: prometheus.NewDesc("baton_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of [tls] ends.", nil, nil),
-		skew:        prometheus.NewDesc("baton_peer_skew_seconds", "By how much the clock of another home differs from the clock here.", []string{"peer"}, nil),
+		folder: folder, certificate: certificate, problem: problem, links: g.links,
+		disk:    prometheus.NewDesc("baton_disk_free_ratio", "Free part of the disk of home.data_dir, 0 to 1.", nil, nil),
+		ends:    prometheus.NewDesc("baton_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of [tls] ends.", nil, nil),
+		refused: prometheus.NewDesc("baton_certificate_problem", "1 if the certificate files cannot be used, or the authority of [tls.acme] issues none; else 0.", nil, nil),
+		skew:    prometheus.NewDesc("baton_peer_skew_seconds", "By how much the clock of another home differs from the clock here.", []string{"peer"}, nil),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (g *machineGauges) Describe(descs chan<- *prometheus.Desc) {
 	descs <- g.disk
-	descs <- g.certificate
+	descs <- g.ends
+	descs <- g.refused
 	descs <- g.skew
 }
 
@@ -203,9 +207,13 @@ func (g *machineGauges) Collect(metrics chan<- prometheus.Metric) {
 	if err := unix.Statfs(g.folder, &disk); err == nil && disk.Blocks > 0 {
 		metrics <- prometheus.MustNewConstMetric(g.disk, prometheus.GaugeValue, float64(disk.Bavail)/float64(disk.Blocks))
 	}
-	if g.tls != nil && len(g.tls.Certificates) > 0 && g.tls.Certificates[0].Leaf != nil {
-		ends := g.tls.Certificates[0].Leaf.NotAfter
-		metrics <- prometheus.MustNewConstMetric(g.certificate, prometheus.GaugeValue, float64(ends.Unix()))
+	problem := 0.0
+	if g.problem() != "" {
+		problem = 1
+	}
+	metrics <- prometheus.MustNewConstMetric(g.refused, prometheus.GaugeValue, problem)
+	if leaf := g.certificate(); leaf != nil {
+		metrics <- prometheus.MustNewConstMetric(g.ends, prometheus.GaugeValue, float64(leaf.NotAfter.Unix()))
 	}
 	for link := range able[skewed](g.links) {
 		if !link.Heard().IsZero() {

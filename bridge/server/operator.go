@@ -150,8 +150,9 @@ func (s *Server) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 		Fetch: s.client.Get, Canary: s.homes.canary,
 	}
 	c.Unfinished, c.UnfinishedErr = unfinishedErasures(file)
-	if tls := file.TLSConfig(); tls != nil && len(tls.Certificates) > 0 {
-		c.Certificate = tls.Certificates[0].Leaf
+	c.Certificate, c.CertificateProblem = s.servedLeaf(), s.certificates.Problem()
+	if s.authority != nil {
+		c.Authority = file.ACME.Directory
 	}
 	if s.public != nil && len(file.HTTP.TrustedProxies) > 0 {
 		c.Proxies = new(s.public.Unforwarded())

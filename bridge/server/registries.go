@@ -219,7 +219,7 @@ func authorities(file *configs.File) []byte {
 	if table.CAFile == "" {
 		return nil
 	}
-	if !file.HTTP.TLS || file.TLSConfig() == nil {
+	if !file.HTTP.TLS || !file.SpeaksTLS() {
 		t.Mistake("ca_file", "want http.tls and the certificate of [tls] with it: what is in front of a plain listener sees the certificates of others, and we do not")
 		return nil
 	}
@@ -245,7 +245,7 @@ func clientAuthorities(file *configs.File) map[string][]byte {
 		if peer.ClientCA == "" {
 			continue
 		}
-		if !file.HTTP.TLS || file.TLSConfig() == nil {
+		if !file.HTTP.TLS || !file.SpeaksTLS() {
 			t.Mistake("peers.client_ca", peer.Domain+": want http.tls and the certificate of [tls] with it")
 			continue
 		}
@@ -272,8 +272,12 @@ func clientPools(file *configs.File) map[string]*x509.CertPool {
 // listenerTLS returns the TLS configuration of the public listener. If registries use client
 // certificates, any certificate presented must be valid. Package airc decides which clients must
 // present one, and by which authority.
-func listenerTLS(file *configs.File) *tls.Config {
-	config := file.TLSConfig()
+func listenerTLS(file *configs.File, certificate *bridge.Certificate) *tls.Config {
+	protocols := []string{"h2", "http/1.1"}
+	if file.TLS.Mode == configs.ACMEMode {
+		protocols = append(protocols, bridge.ChallengeProtocol)
+	}
+	config := certificate.Config(protocols...)
 	if all := clientAuthorities(file); len(all) > 0 {
 		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
 		for _, text := range all {
@@ -286,7 +290,7 @@ func listenerTLS(file *configs.File) *tls.Config {
 // newRegistryClient returns the guarded client that asks other registries: that of all
 // strangers, or where registries show each other certificates one that has ours, and
 // takes theirs from the same authorities too.
-func newRegistryClient(file *configs.File, strangers *identity.Client) (*identity.Client, error) {
+func newRegistryClient(file *configs.File, certificate *bridge.Certificate, strangers *identity.Client) (*identity.Client, error) {
 	text := authorities(file)
 	if text == nil {
 		return strangers, nil
@@ -296,7 +300,7 @@ func newRegistryClient(file *configs.File, strangers *identity.Client) (*identit
 		return nil, err
 	}
 	cfg := fetchConfig(file)
-	cfg.TLS = file.TLSConfig()
+	cfg.TLS = certificate.Config()
 	cfg.TLS.RootCAs = roots
 	return identity.NewClient(cfg), nil
 }

@@ -138,6 +138,7 @@ func (s *Server) reload(ctx context.Context, dry bool) (contract.Reloaded, error
 	if file.Log != s.limited.Log { // else the level that an operator set stays
 		s.options.Relevel(file.Log)
 	}
+	s.reloadCertificate(ctx, file)
 	s.limit(file)
 	s.configure(file, append(links, s.Gateway.Links().Mounted()...))
 	s.apply(ctx, append(links, s.Gateway.Links().Mounted()...))

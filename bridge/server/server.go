@@ -35,6 +35,7 @@ import (
 	"baton/bridge/admin"
 	"baton/bridge/admin/contract"
 	"baton/bridge/agents/participant"
+	"baton/bridge/certificate"
 	"baton/bridge/credential"
 	"baton/bridge/files"
 	"baton/bridge/httpd"
@@ -58,6 +59,10 @@ type Server struct {
 	Metrics *prometheus.Registry
 
 	file           *configs.File
+	certificate    *bridge.Certificate // of [tls]
+	certificates   *certificate.Keeper
+	authority      *certificate.Authority // nil without ACME
+	challenges     *httpd.Server          // nil without a listener for HTTP-01
 	options        Options
 	log            *slog.Logger
 	counters       *bridge.Metrics
@@ -104,6 +109,8 @@ type Server struct {
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         *PeerModes
 
+	certificateFiles atomic.Pointer[configs.TLS] // of the last reading
+
 	resolving *prometheus.HistogramVec
 
 	skippedKeys *prometheus.CounterVec
@@ -147,7 +154,10 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
 	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose
 	var err error
-	if s.registryClient, err = newRegistryClient(s.file, s.client); err != nil {
+	if err = s.openCertificate(); err != nil {
+		return nil, err
+	}
+	if s.registryClient, err = newRegistryClient(s.file, s.certificate, s.client); err != nil {
 		return nil, err
 	}
 	if tracing.Wanted() {
@@ -185,7 +195,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.homes.handler().Mount(s.publicMux)
 	s.Metrics.MustRegister(s.Gateway.Collectors(context.WithoutCancel(ctx))...)
 	s.Metrics.MustRegister(s.clock.ClockCollector())
-	s.Metrics.MustRegister(s.Gateway.MachineCollector(file.Path("."), file.TLSConfig()))
+	s.Metrics.MustRegister(s.Gateway.MachineCollector(file.Path("."), s.servedLeaf, s.certificates.Problem))
 	s.limit(file)
 	if err := s.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -203,7 +213,7 @@ func (s *Server) listen(ctx context.Context) error {
 	var err error
 	cfg := httpd.Config{Listen: s.file.HTTP.Listen, CORSOrigins: s.file.HTTP.CORSOrigins, TrustedProxies: s.file.HTTP.TrustedProxies, ForwardedHeader: s.file.HTTP.ForwardedHeader, Limits: s.httpLimits(), Panicked: s.handlerPanicked}
 	if s.file.HTTP.TLS {
-		cfg.TLS = listenerTLS(s.file)
+		cfg.TLS = listenerTLS(s.file, s.certificate)
 	}
 	if s.public, err = openListener(ctx, cfg, s.publicMux, s.log); err != nil {
 		return err
@@ -212,6 +222,9 @@ func (s *Server) listen(ctx context.Context) error {
 		s.publicURL = (&url.URL{Scheme: "http", Host: s.public.Addr().String()}).String()
 	}
 	s.admin, err = openListener(ctx, httpd.Config{Listen: s.file.Admin.Listen, Hosts: admin.ListenerHosts(s.file.Home.Name, s.file.Admin.Listen), Panicked: s.handlerPanicked}, s.adminMux, s.log)
+	if err == nil {
+		err = s.openChallengeListener(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, s.closeListeners())
 	}
@@ -370,8 +383,11 @@ func (s *Server) apply(ctx context.Context, links []Entry) {
 
 // tasks returns the tasks beside the gateway: the listeners, and the ones that the configuration turns on.
 func (s *Server) tasks(ctx context.Context) []Task {
-	tasks := []Task{s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil }}
-	for name, server := range map[string]*httpd.Server{"public": s.public, "admin": s.admin, "socket": s.socket} {
+	tasks := []Task{
+		s.Gateway.Announce(s.Ready), s.end, func(ctx context.Context) error { s.homes.peering.Run(ctx); return nil },
+		func(ctx context.Context) error { s.certificates.Run(ctx); return nil },
+	}
+	for name, server := range map[string]*httpd.Server{"public": s.public, "admin": s.admin, "socket": s.socket, "acme": s.challenges} {
 		if server != nil {
 			s.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
 			tasks = append(tasks, server.Serve)
@@ -457,7 +473,7 @@ func (s *Server) disconnect() {
 // closeListeners closes the ports of a server that did not run.
 func (s *Server) closeListeners() error {
 	var errs []error
-	for _, server := range []*httpd.Server{s.public, s.admin, s.socket} {
+	for _, server := range []*httpd.Server{s.public, s.admin, s.socket, s.challenges} {
 		if server != nil {
 			if err := server.Close(); !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

@@ -173,7 +173,7 @@ func (s *Server) Wiring() Wiring {
 	return Wiring{
 		Version: s.options.Version,
 		Ports: bridge.Ports{
-			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
+			PublicURL: strings.TrimSuffix(s.publicURL, "/"), Certificate: s.certificate, Metrics: s.counters, Log: s.log, Gateway: s.Gateway, Signer: s.homeKeys(),
 			Bindings: s.bindings(), Evidence: s.contexts(s.Gateway.Admit), Keys: keys, Blocks: s.Gateway, Limits: &s.linkLimits, Wakes: s.relay, Presence: s.Gateway, Messages: s.Gateway,
 		},
 		Record: s.Record, homes: s.homes, mode: s.modes.Mode,

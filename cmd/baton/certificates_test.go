@@ -1,12 +1,25 @@
 package main_test
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // certified is a certificate of one or more names, and where its files are.
@@ -30,4 +43,336 @@ func certify(t *testing.T, h *house, name string, others ...string) certified {
 		t.Fatal(err)
 	}
 	return certified{certificate, certFile, keyFile}
+}
+
+// replace writes another certificate into the files of this one, as an ACME client of the system does.
+func (c certified) replace(t *testing.T, next tls.Certificate) {
+	t.Helper()
+	if _, _, err := bridgetest.WriteCertificate(filepath.Dir(c.certFile), next); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// presented returns the fingerprint of the certificate that a connection presents, and the protocol.
+func presented(conn net.Conn, cfg *tls.Config) (fingerprint, protocol string, err error) {
+	cfg.InsecureSkipVerify = true
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(context.Background()); err != nil {
+		return "", "", err
+	}
+	state := secured.ConnectionState()
+	return bridgetest.Fingerprint(tls.Certificate{Certificate: [][]byte{state.PeerCertificates[0].Raw}}), state.NegotiatedProtocol, nil
+}
+
+// tlsHouse is a gateway with a listener of each kind and a link, all with TLS.
+type tlsHouse struct {
+	*house
+
+	own              certified
+	irc, macp, relay string
+
+	mu    sync.Mutex
+	shown []string // fingerprints of the gateway at the server that it dials
+}
+
+func newTLSHouse(t *testing.T) *tlsHouse {
+	t.Helper()
+	h := &tlsHouse{house: newHouse(t), irc: federationtest.FreeAddr(t), macp: federationtest.FreeAddr(t), relay: federationtest.FreeAddr(t)}
+	h.own = certify(t, h.house, "gw.test", "localhost")
+	h.keep(t, "lab.send", "planted-send")
+	h.keep(t, "lab.recv", "planted-recv")
+	theirs := certify(t, h.house, "lab.irc.test")
+	server, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{theirs.certificate}, ClientAuth: tls.RequireAnyClientCert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go h.record(server)
+	h.secure = true
+	if out, err := h.command(t, "relay", "accounts", "gw.test", "b.test", "--out", filepath.Join(h.dir, "data", "relay")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	h.configure(t, fmt.Sprintf(`[tls]
+cert_file = %q
+key_file = %q
+[irc.client]
+tls_listen = %q
+[macp]
+listen = %q
+tls = true
+[relay]
+listen = %q
+`, h.own.certFile, h.own.keyFile, h.irc, h.macp, h.relay),
+		fmt.Sprintf(`[[irc.spanningtree]]
+name = "lab"
+server_name = "lab.irc.test"
+address = %q
+sid = "9GW"
+send_password_file = "lab.send"
+recv_password_file = "lab.recv"
+channels = ["#ops"]
+tls = true
+tls_fingerprint = %q
+`, server.Addr().String(), bridgetest.Fingerprint(theirs.certificate)))
+	h.start(t)
+	return h
+}
+
+// record notes the certificate of each connection to an IRC server, and ends it, so that the gateway dials
+// again.
+func (h *tlsHouse) record(server net.Listener) {
+	for {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		if secured, ok := conn.(*tls.Conn); ok && secured.HandshakeContext(context.Background()) == nil {
+			h.mu.Lock()
+			h.shown = append(h.shown, bridgetest.Fingerprint(tls.Certificate{Certificate: [][]byte{secured.ConnectionState().PeerCertificates[0].Raw}}))
+			h.mu.Unlock()
+		}
+		conn.Close()
+	}
+}
+
+// everywhere returns the fingerprints that each listener and link presents now.
+func (h *tlsHouse) everywhere(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for name, address := range map[string]string{"http": h.public, "irc": h.irc, "macp": h.macp, "relay": h.relay} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if name == "relay" { // NATS begins in plain text
+			if _, err := bufio.NewReaderSize(conn, 1).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := &tls.Config{ServerName: "localhost"}
+		if found[name], _, err = presented(conn, cfg); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		conn.Close()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if found["link"] = "none"; len(h.shown) > 0 {
+		found["link"] = h.shown[len(h.shown)-1]
+	}
+	return found
+}
+
+// presents waits until all listeners and links present a certificate.
+func (h *tlsHouse) presents(t *testing.T, what string, certificate tls.Certificate) {
+	t.Helper()
+	want := bridgetest.Fingerprint(certificate)
+	var found map[string]string
+	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+		_ = h.command(t, "link", "dial", "lab", "--reason", "test").Run() // it may be dialling
+		found = h.everywhere(t)
+		others := 0
+		for _, fingerprint := range found {
+			if fingerprint != want {
+				others++
+			}
+		}
+		if others == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: want %s, got %v", what, want, found)
+		}
+	}
+}
+
+func newPair(t *testing.T, ends time.Time) tls.Certificate {
+	t.Helper()
+	pair, err := bridgetest.NewCertificateUntil(ends, "gw.test", "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func TestReplacedCertificateIsServedByEveryListenerAndLink(t *testing.T) {
+	t.Parallel()
+	h := newTLSHouse(t)
+	h.presents(t, "at the start", h.own.certificate)
+	open, err := tls.Dial("tcp", h.public, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	asks := func() {
+		t.Helper()
+		fmt.Fprintf(open, "GET /.well-known/did.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		response, err := http.ReadResponse(bufio.NewReader(open), nil)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("the open connection: %v %v", response, err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+	}
+	asks()
+
+	second := newPair(t, time.Now().Add(48*time.Hour))
+	h.own.replace(t, second)
+	h.presents(t, "replaced", second)
+	asks()
+	if got := h.counters(t)["baton_certificate_expiry_timestamp_seconds"]; got < float64(time.Now().Add(47*time.Hour).Unix()) {
+		t.Errorf("the metric is %v", got)
+	}
+
+	third := newPair(t, time.Now().Add(72*time.Hour))
+	h.own.replace(t, third)
+	if out, err := h.command(t, "reload").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := h.everywhere(t)["http"]; got != bridgetest.Fingerprint(third) {
+		t.Errorf("right after a reload: %s", got)
+	}
+	asks()
+}
+
+func TestUnusableCertificateFilesKeepTheCurrentOne(t *testing.T) {
+	t.Parallel()
+	h := newTLSHouse(t)
+	for name, test := range map[string]struct {
+		spoil func()
+		want  string
+	}{
+		"expired": {func() { h.own.replace(t, newPair(t, time.Now().Add(-time.Minute))) }, "the certificate expired at "},
+		"of another key": {func() {
+			key, err := os.ReadFile(h.own.keyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.own.replace(t, newPair(t, time.Now().Add(48*time.Hour)))
+			if err := os.WriteFile(h.own.keyFile, key, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "private key does not match public key"},
+	} {
+		h.own.replace(t, h.own.certificate)
+		await(t, "no problem", func() bool { return h.counters(t)["baton_certificate_problem"] == 0 })
+		test.spoil()
+		await(t, "the alert "+name, func() bool { return h.counters(t)["baton_certificate_problem"] == 1 })
+		found, _ := h.examined(t)
+		if line := found["certificate"]; !strings.HasPrefix(line, "warn certificate: ") || !strings.Contains(line, test.want) || !strings.Contains(line, "run: baton reload") {
+			t.Errorf("%s: doctor says %q", name, line)
+		}
+		lines := 0
+		for _, line := range h.logged(t) {
+			if line["msg"] == "certificate not replaced: the current one stays" && strings.Contains(fmt.Sprint(line["err"]), test.want) {
+				lines++
+			}
+		}
+		if lines != 1 {
+			t.Errorf("%s: %d lines in the log", name, lines)
+		}
+		h.presents(t, name, h.own.certificate)
+	}
+}
+
+func TestPublicListenerSpeaksHTTP2(t *testing.T) {
+	t.Parallel()
+	h := newTLSHouse(t)
+	transport := as(t, h.own)
+	transport.ForceAttemptHTTP2 = true
+	response, err := (&http.Client{Transport: transport}).Get(h.url() + "/.well-known/did.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 || response.StatusCode != http.StatusOK {
+		t.Errorf("got %s %s", response.Proto, response.Status)
+	}
+	conn, err := net.Dial("tcp", h.public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, protocol, err := presented(conn, &tls.Config{ServerName: "localhost", NextProtos: []string{"http/1.1"}}); err != nil || protocol != "http/1.1" {
+		t.Errorf("a client of HTTP/1.1 gets %q, %v", protocol, err)
+	}
+}
+
+func TestConfigCheckWarnsOfAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	own := certify(t, h, "gw.test")
+	h.configure(t, fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n", own.certFile, own.keyFile))
+	if out, err := h.plain(t, "config", "check").CombinedOutput(); err != nil || string(out) != h.config+": ok\n" {
+		t.Errorf("a valid one: %v %s", err, out)
+	}
+	own.replace(t, newPair(t, time.Now().Add(-time.Hour)))
+	cmd := h.plain(t, "config", "check")
+	var told strings.Builder
+	cmd.Stderr = &told
+	if out, err := cmd.Output(); err != nil || string(out) != h.config+": ok\n" {
+		t.Errorf("an expired one: %v %s", err, out)
+	}
+	if !strings.Contains(told.String(), ": warning: tls.cert_file: the certificate expired at ") {
+		t.Errorf("it says %q", told.String())
+	}
+}
+
+// Not parallel: the ACME server reads the environment.
+func TestGatewayOrdersItsCertificate(t *testing.T) {
+	h := newHouse(t)
+	h.secure = true
+	port := func(address string) int { return int(netip.MustParseAddrPort(address).Port()) }
+	challenges := federationtest.FreeAddr(t)
+	pebble := bridgetest.NewPebble(t, bridgetest.PebbleConfig{HTTPPort: port(challenges), TLSPort: port(h.public)})
+	pebble.Broken.Store(true)
+	table := fmt.Sprintf("[tls.acme]\nemail = 'ops@gw.example'\ndomains = ['gw.example']\ndirectory = %q\nca_file = %q\nhttp_listen = %q\n", pebble.Directory, pebble.CAFile, challenges)
+	h.configure(t, table)
+	h.launch(t)
+	await(t, "the failure", func() bool {
+		found, _ := h.examined(t)
+		return strings.HasPrefix(found["certificate"], "FAIL certificate: order a certificate from "+pebble.Directory)
+	})
+	if !slices.ContainsFunc(h.logged(t), func(line map[string]any) bool { return strings.Contains(fmt.Sprint(line["err"]), pebble.Directory) }) {
+		t.Error("the log does not name the directory")
+	}
+	pebble.Broken.Store(false)
+	if out, err := h.command(t, "reload").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pebble.Roots, ServerName: "gw.example"}, DisableKeepAlives: true}}
+	var leaf *x509.Certificate
+	await(t, "the certificate", func() bool {
+		response, err := client.Get(h.url() + "/.well-known/did.json")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		leaf = response.TLS.PeerCertificates[0]
+		return response.StatusCode == http.StatusOK
+	})
+	found, _ := h.examined(t)
+	if line := found["certificate"]; !strings.HasPrefix(line, "ok certificate: good until ") {
+		t.Errorf("doctor says %q", line)
+	}
+	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if response, err := plain.Get("http://" + challenges + "/a?b=c"); err != nil || response.Header.Get("Location") != h.url()+"/a?b=c" {
+		t.Errorf("the listener for challenges: %v, %v", response, err)
+	}
+
+	orders := pebble.Orders.Load()
+	if code := h.stop(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	h.launch(t)
+	await(t, "the kept certificate", func() bool {
+		response, err := client.Get(h.url() + "/.well-known/did.json")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.TLS.PeerCertificates[0].SerialNumber.Cmp(leaf.SerialNumber) == 0
+	})
+	if now := pebble.Orders.Load(); now != orders {
+		t.Errorf("a restart made %d orders", now-orders)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/admin/contract"
@@ -41,6 +42,11 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 	links, err := server.OpenLinks(file, networks, server.Wiring{})
 	if err != nil {
 		return err
+	}
+	for _, w := range file.Warnings(time.Now()) {
+		if _, err := fmt.Fprintf(streams.err, "%s:%d: warning: %s: %s\n", w.File, w.Line, w.Key, w.Why); err != nil {
+			return err
+		}
 	}
 	if err := sayObstacles(streams.err, path, links); err != nil {
 		return err

@@ -78,6 +78,7 @@ var foreign = []struct {
 }{
 	{imported: []string{"github.com/labstack/..."}, only: []string{"bridge/httpd"}, because: "one package imports echo"},
 	{imported: []string{"github.com/nats-io/..."}, only: []string{"federation/relay"}, because: "one package speaks NATS"},
+	{imported: []string{"golang.org/x/crypto/acme/..."}, only: []string{"bridge/certificate"}, because: "one package speaks ACME"},
 	{imported: []string{"go.opentelemetry.io/..."}, only: []string{"bridge/tracing", "bridge/bridgetest"}, because: "one package speaks OpenTelemetry"},
 	{
 		imported: []string{"database/sql/...", "modernc.org/...", "github.com/jackc/..."},

@@ -27,6 +27,12 @@ func (h *house) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// plain is [house.command] with output for people.
+func (h *house) plain(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(t.Context(), program, append([]string{"--config", h.config}, args...)...)
+}
+
 // asks runs a command that must succeed, and reads its answer.
 func (h *house) asks(t *testing.T, into any, args ...string) {
 	t.Helper()

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +40,6 @@ type MeetingText struct {
 
 	Hub         ServerText // [relay.hub]
 	HubReplicas int
-	TLS         *tls.Config // of the listener; nil for none
 }
 
 // Meeting is how a home uses NATS, besides the server inside its process.
@@ -80,7 +78,7 @@ func (t MeetingText) seed() string { return string(t.Home) + SeedSuffix }
 
 // host returns what homes of other operators connect to here. Their accounts must exist.
 func (t MeetingText) host(files ConfigFiles, mistake func(table, key, why string)) *HostConfig {
-	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder()), TLS: t.TLS}
+	cfg := &HostConfig{Listen: t.Listen, AccountsFile: files.Path(hostFile(HubFile)), Dir: files.Path(StreamsFolder())}
 	_, err := os.Stat(cfg.AccountsFile)
 	if err == nil {
 		_, err = files.Secret(hostFile(t.seed()))

@@ -137,7 +137,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 		if err != nil {
 			tb.Fatal(err)
 		}
-		deps.Certificate = &made
+		deps.Certificate = bridge.NewCertificate(&made, nil)
 	}
 	link, err := client.Open(cfg, deps)
 	if err != nil {

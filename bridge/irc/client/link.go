@@ -112,7 +112,8 @@ func Open(cfg Config, deps Deps) (*Link, error) {
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
 	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Record: deps.Record}
 	if cert != nil {
-		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
+		l.tls = cert.Config(protocol)
+		l.tls.ClientAuth = tls.RequestClientCert
 	}
 	l.channels = venues(cfg.Channels)
 	var err error

@@ -149,7 +149,7 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 // openTLS returns the TLS configuration of a link, nil for one without. Each side
 // knows the other only by its certificate: names and authorities mean nothing
 // between two servers whose operators told each other their fingerprints.
-func openTLS(cfg Config, cert *tls.Certificate) (*tls.Config, error) {
+func openTLS(cfg Config, cert *bridge.Certificate) (*tls.Config, error) {
 	switch {
 	case !cfg.TLS && cfg.TLSFingerprint != "":
 		return nil, &bridge.KeyError{Key: "tls_fingerprint", Why: "means nothing without tls"}
@@ -160,14 +160,11 @@ func openTLS(cfg Config, cert *tls.Certificate) (*tls.Config, error) {
 	case cert == nil:
 		return nil, &bridge.KeyError{Key: "tls", Why: "needs a certificate of ours: see [tls]"}
 	}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		Certificates:       []tls.Certificate{*cert},
-		ServerName:         cfg.ServerName,
-		ClientAuth:         tls.RequireAnyClientCert,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection holds the peer to one certificate, which is stricter
-		VerifyConnection:   func(state tls.ConnectionState) error { return checkFingerprint(state, cfg.TLSFingerprint) },
-	}, nil
+	secure := cert.Config()
+	secure.ServerName, secure.ClientAuth = cfg.ServerName, tls.RequireAnyClientCert
+	secure.InsecureSkipVerify = true //nolint:gosec // VerifyConnection holds the peer to one certificate, which is stricter
+	secure.VerifyConnection = func(state tls.ConnectionState) error { return checkFingerprint(state, cfg.TLSFingerprint) }
+	return secure, nil
 }
 
 func validFingerprint(s string) bool {

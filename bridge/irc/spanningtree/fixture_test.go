@@ -231,7 +231,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secrets: secrets(),
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "https://gw.example", Signer: bridgetest.Signer(keptKey), Evidence: bridge.Contexts{Originals: h.evidence},
-		Limits: bridge.Limits{}, Wakes: noWakes{}, Bindings: h.gateway, Certificate: &cert,
+		Limits: bridge.Limits{}, Wakes: noWakes{}, Bindings: h.gateway, Certificate: bridge.NewCertificate(&cert, nil),
 	}
 	for _, change := range tweak {
 		change(&ports)

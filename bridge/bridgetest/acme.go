@@ -1,0 +1,88 @@
+package bridgetest
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/letsencrypt/challtestsrv"
+	"github.com/letsencrypt/pebble/v2/ca"
+	"github.com/letsencrypt/pebble/v2/db"
+	"github.com/letsencrypt/pebble/v2/va"
+	"github.com/letsencrypt/pebble/v2/wfe"
+
+	"baton/federation/federationtest"
+)
+
+// Pebble is the ACME server of Let's Encrypt for tests. It resolves each name to 127.0.0.1.
+type Pebble struct {
+	Directory string         // URL
+	CAFile    string         // of the authority that certifies the directory itself
+	Roots     *x509.CertPool // of issued certificates
+
+	// Broken has the server answer each request with status 500.
+	Broken atomic.Bool
+	// Orders counts requests for orders.
+	Orders atomic.Int64
+}
+
+// PebbleConfig is the configuration of a [Pebble].
+type PebbleConfig struct {
+	HTTPPort, TLSPort int           // that challenges are validated at, in place of 80 and 443; 0 for a closed one
+	Validity          time.Duration // of certificates; 0 for the default of the server
+}
+
+// NewPebble starts an ACME server that runs until the test ends. The test must not be parallel: the
+// server reads the environment.
+func NewPebble(tb testing.TB, cfg PebbleConfig) *Pebble {
+	tb.Helper()
+	tb.Setenv("PEBBLE_VA_NOSLEEP", "1")
+	tb.Setenv("PEBBLE_AUTHZREUSE", "0") // each order has challenges
+	quiet := log.New(io.Discard, "", 0)
+	address := federationtest.FreeAddr(tb)
+	resolver, err := challtestsrv.New(challtestsrv.Config{DNSAddrs: []string{address}, Log: quiet})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	resolver.SetDefaultDNSIPv4("127.0.0.1")
+	resolver.SetDefaultDNSIPv6("")
+	resolver.Run()
+	tb.Cleanup(resolver.Shutdown)
+
+	for _, port := range []*int{&cfg.HTTPPort, &cfg.TLSPort} {
+		if *port == 0 {
+			*port = federationtest.FreePort(tb)
+		}
+	}
+	memory := db.NewMemoryStore()
+	issuing := ca.New(quiet, memory, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {ValidityPeriod: uint64(cfg.Validity / time.Second)}}) //nolint:gosec // a test has no negative one
+	front := wfe.New(quiet, memory, va.New(quiet, cfg.HTTPPort, cfg.TLSPort, true, address, memory), issuing, []string{"pebble.example"}, true, false, 1, 1)
+	p := &Pebble{Roots: x509.NewCertPool()}
+	handler := front.Handler()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/order-plz" {
+			p.Orders.Add(1)
+		}
+		if p.Broken.Load() {
+			http.Error(w, `{"type":"urn:ietf:params:acme:error:serverInternal","detail":"out of order"}`, http.StatusInternalServerError)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	tb.Cleanup(server.Close)
+	p.Directory, p.CAFile = server.URL+wfe.DirectoryPath, filepath.Join(tb.TempDir(), "pebble.pem")
+	p.Roots.AddCert(issuing.GetRootCert(0).Cert)
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(p.CAFile, text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,60 @@
+package bridge
+
+import (
+	"crypto/tls"
+	"errors"
+	"slices"
+	"sync/atomic"
+)
+
+// ErrNoCertificate is the error of a TLS handshake before the first certificate was issued.
+var ErrNoCertificate = errors.New("no certificate has been issued yet: see baton doctor")
+
+// ChallengeProtocol is the protocol that an ACME server names in the handshake of a TLS-ALPN-01
+// challenge.
+//
+// spec: RFC 8737 §6.2
+const ChallengeProtocol = "acme-tls/1"
+
+// Certificate is the certificate of [tls]. All listeners and links present the same one, and each new
+// handshake presents the current one. Its methods may be called concurrently.
+type Certificate struct {
+	current   atomic.Pointer[tls.Certificate]
+	challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// NewCertificate returns the holder of a certificate. The certificate is nil if none has been issued yet.
+// Challenge returns the certificate for a TLS-ALPN-01 challenge; nil without ACME.
+func NewCertificate(first *tls.Certificate, challenge func(hello *tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificate {
+	c := &Certificate{challenge: challenge}
+	c.current.Store(first)
+	return c
+}
+
+// Set makes a certificate the current one. Open connections keep the one that they began with.
+func (c *Certificate) Set(next *tls.Certificate) { c.current.Store(next) }
+
+// Current returns the current certificate, and nil if none has been issued yet.
+func (c *Certificate) Current() *tls.Certificate { return c.current.Load() }
+
+// Config returns the TLS configuration of a listener or a dialler that presents the certificate, with the
+// protocols that a listener accepts. Each call returns a value of its own.
+func (c *Certificate) Config(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if c.challenge != nil && slices.Equal(hello.SupportedProtos, []string{ChallengeProtocol}) {
+				return c.challenge(hello)
+			}
+			return c.get()
+		},
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.get() },
+	}
+}
+
+func (c *Certificate) get() (*tls.Certificate, error) {
+	if now := c.current.Load(); now != nil {
+		return now, nil
+	}
+	return nil, ErrNoCertificate
+}

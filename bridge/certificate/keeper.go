@@ -1,0 +1,106 @@
+// Package certificate keeps the certificate of [tls] current while the gateway runs: a [Keeper] looks for a
+// newer one, and an [Authority] orders one by ACME.
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"baton/bridge"
+)
+
+// lookEvery is the interval of looks for a newer certificate. An operator may expect it to be served
+// within a minute, and two looks must agree on an error.
+const lookEvery = 10 * time.Second
+
+// A Source returns the certificate to present at a time, and nil if none is configured. Served is the
+// current one, or nil. An error keeps the current one.
+type Source func(ctx context.Context, now time.Time, served *tls.Certificate) (*tls.Certificate, error)
+
+// Keeper replaces the certificate that listeners and links present. Make one with [NewKeeper]. Its
+// methods may be called concurrently.
+type Keeper struct {
+	served *bridge.Certificate
+	source Source
+	log    *slog.Logger
+
+	looking sync.Mutex // one look at a time
+
+	mu      sync.Mutex
+	failed  string // error of the last look; "" for none
+	problem string // error of two looks in succession, or of a reload; "" for none
+}
+
+// NewKeeper returns a keeper for a certificate.
+func NewKeeper(served *bridge.Certificate, source Source, log *slog.Logger) *Keeper {
+	return &Keeper{served: served, source: source, log: log}
+}
+
+// Run looks for a newer certificate every ten seconds, until ctx ends. It logs a problem after the second
+// look: a certificate and its key are rarely replaced in the same instant.
+func (k *Keeper) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		k.look(ctx, time.Now(), false)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Look looks for a newer certificate now, and logs a problem at once. It blocks on the source.
+func (k *Keeper) Look(ctx context.Context, now time.Time) { k.look(ctx, now, true) }
+
+func (k *Keeper) look(ctx context.Context, now time.Time, certain bool) {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	served := k.served.Current()
+	next, err := k.source(ctx, now, served)
+	if ctx.Err() != nil {
+		return
+	}
+	k.note(ctx, err, certain)
+	if err != nil || next == nil || served != nil && slices.EqualFunc(next.Certificate, served.Certificate, bytes.Equal) {
+		return
+	}
+	k.served.Set(next)
+	sum := sha256.Sum256(next.Certificate[0])
+	k.log.LogAttrs(ctx, slog.LevelInfo, "certificate replaced", slog.String("names", strings.Join(next.Leaf.DNSNames, " ")),
+		slog.Time("until", next.Leaf.NotAfter), slog.String("sha256", hex.EncodeToString(sum[:])))
+}
+
+// note logs each change of the problem once.
+func (k *Keeper) note(ctx context.Context, err error, certain bool) {
+	now := ""
+	if err != nil {
+		now = bridge.OneLine(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	repeated := now == k.failed
+	k.failed = now
+	if now == k.problem || now != "" && !certain && !repeated {
+		return
+	}
+	k.problem = now
+	if now != "" {
+		k.log.LogAttrs(ctx, slog.LevelError, "certificate not replaced: the current one stays", slog.String("err", now))
+	}
+}
+
+// Problem returns why there is no newer certificate, and "" if there is no problem. It does not block.
+func (k *Keeper) Problem() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.problem
+}
