@@ -12,11 +12,11 @@ import (
 	"baton/federation/store/pushes"
 )
 
-const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address`
+const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address, client, client_name`
 
 func scanSession(row engine.Scanner) (s federation.Session, err error) {
 	var expires, ends, created, used int64
-	err = row.Scan(&s.ID, &s.Participant, &s.Generation, &expires, &ends, &s.Began, &s.Key, &s.Bound, &created, &used, &s.Address)
+	err = row.Scan(&s.ID, &s.Participant, &s.Generation, &expires, &ends, &s.Began, &s.Key, &s.Bound, &created, &used, &s.Address, &s.Client, &s.ClientName)
 	s.Expires, s.Ends, s.Created, s.Used = engine.Moment(expires), engine.Moment(ends), engine.Moment(created), engine.Moment(used)
 	return s, err
 }
@@ -54,9 +54,9 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	if err := noteLogin(ctx, q, s); err != nil {
 		return err
 	}
-	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.Participant, s.Generation, engine.Stamp(s.Expires), engine.Stamp(s.Ends), string(s.Began), s.Key, s.Bound,
-		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address)
+		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address, s.Client, s.ClientName)
 	if err != nil {
 		return err
 	}
@@ -252,6 +252,9 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 		if err := sweepSessions(ctx, q, now); err != nil {
 			return 0, err
 		}
+		if err := q.Put(ctx, `DELETE FROM login_code WHERE did IN (SELECT value FROM json_each(?1)) AND (bound = 0 OR ?2 = 0)`, string(of), unbound); err != nil {
+			return 0, err
+		}
 		if !unbound {
 			return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND `+live, engine.Stamp(now), string(of), except)
 		}
@@ -316,6 +319,9 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 		return pushes.EndWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
 	}
 	if err := endForKey(ctx, q, `participant IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
+		return err
+	}
+	if err := q.Put(ctx, `DELETE FROM login_code WHERE did IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
 		return err
 	}
 	return pushes.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)
