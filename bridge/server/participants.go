@@ -118,7 +118,7 @@ func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Record: record, Inbox: record,
 		Callers: callers{s.Gateway.Links(), admin.Bearers(s.Record.Operators)}, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
-		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
+		Streams: &s.streams, Logins: s.logins, Guesses: s.guesses, TokenKey: s.keyring.Token(),
 	}
 }
 

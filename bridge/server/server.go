@@ -91,7 +91,9 @@ type Server struct {
 
 	// What clients of one address did, at all listeners together.
 	logins credential.Addresses
-	writes credential.Addresses // steps and AIRC messages
+	// guesses counts the wrong login codes of each address.
+	guesses credential.Guesses
+	writes  credential.Addresses // steps and AIRC messages
 
 	// What changes with the configuration, and is asked for by the networks.
 	limits        atomic.Pointer[configs.Limits]
@@ -141,6 +143,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 		s.reloads = NewReloads(s.reload)
 	}
 	s.limits.Store(&file.Limits)
+	s.guesses = credential.NewGuesses()
 	s.logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
 	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
