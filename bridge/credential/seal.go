@@ -53,7 +53,8 @@ func (s Sealer) Seal(value any, ends time.Time) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil
 }
 
-// Open decodes a sealed text. The error is [ErrSealed] or [ErrSealExpired].
+// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text that is decoded
+// all the same.
 func (s Sealer) Open(text string, now time.Time, into any) error {
 	b, err := signing.DecodeBase64URL(text)
 	if err == nil {
@@ -63,11 +64,11 @@ func (s Sealer) Open(text string, now time.Time, into any) error {
 	if err != nil || federation.DecodeJSON(b, &content) != nil {
 		return ErrSealed
 	}
-	if now.Unix() >= content.Ends {
-		return ErrSealExpired
-	}
 	if federation.DecodeJSON(content.Value, into) != nil {
 		return ErrSealed
+	}
+	if now.Unix() >= content.Ends {
+		return ErrSealExpired
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/admin/contract"
+	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
 	"baton/bridge/files"
@@ -345,7 +346,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.configure(s.file, links)
 	s.Gateway.MeasureGrowth(ctx, time.Now()) // before the first client is served
-	s.openAccess("rest").MountOAuth(s.publicMux)
+	oauth.New(s.oauthDeps()).Mount(s.publicMux)
 	for _, o := range links {
 		if mounted, ok := o.Link.(bridge.Mounted); ok {
 			mounted.Mount(s.publicMux)

@@ -65,6 +65,31 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	return err
 }
 
+// RedeemCode begins the session of an authorization code in its first use, which the answer records. A
+// later use ends the session and returns [federation.ErrTokenUsed]. Other errors are those of
+// StartSession.
+func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
+	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
+		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
+			use.DID, use.Key, use.Digest[:], use.Event.String(), use.Status, use.Body, engine.Stamp(use.At))
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			_, err := endSessions(ctx, q, `id = ?1`, session.ID)
+			return false, err // not an error of the transaction, which would undo the end of the session
+		}
+		return true, StartSession(ctx, q, session)
+	})
+	if err == nil && !first {
+		err = federation.ErrTokenUsed
+	}
+	if err != nil {
+		return fmt.Errorf("redeem code of %s: %w", session.Participant, err)
+	}
+	return nil
+}
+
 // loginLife is for how long a login is remembered.
 const loginLife = 365 * 24 * time.Hour
 
