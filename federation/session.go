@@ -23,6 +23,10 @@ const (
 	BeganDID       Began = "did"       // a login with a DID
 	BeganHeader    Began = "header"    // a signed request without the gateway's name
 	BeganKeyless   Began = "keyless"   // no signature
+	BeganCode      Began = "code"      // an authorization code of OAuth
+	BeganDevice    Began = "device"    // the user code of a device
+	BeganPairing   Began = "pairing"   // a pairing code
+	BeganPage      Began = "page"      // a login in a browser
 	BeganRefresh   Began = "refresh"   // a refresh token from before sessions recorded their key
 )
 
@@ -40,6 +44,9 @@ type Session struct {
 	Created time.Time
 	Used    time.Time // last issue of a token
 	Address string    // client address at its start
+	// Client identifies the OAuth client that the refresh tokens are bound to; "" for none.
+	Client     string
+	ClientName string // as the client calls itself
 }
 
 // MaxSessions is the maximum number of sessions per participant. Clients that log in for each

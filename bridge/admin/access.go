@@ -290,7 +290,7 @@ func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Ac
 	if err != nil {
 		return Acted{}, err
 	}
-	names, err := o.sessionNames(ctx, did)
+	names, err := o.deps.Record.SessionNames(ctx, did)
 	if err != nil {
 		return Acted{}, err
 	}
@@ -310,23 +310,4 @@ func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Ac
 		o.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
 	}
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
-}
-
-// sessionNames returns the names of the participant with a DID in the sessions table.
-func (o *Operator) sessionNames(ctx context.Context, did federation.DID) ([]string, error) {
-	names := []string{string(did)}
-	agent, err := o.deps.Record.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return names, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	names = append(names, agent.Handle)
-	for _, other := range agent.DIDs() {
-		if other != did {
-			names = append(names, string(other))
-		}
-	}
-	return names, nil
 }

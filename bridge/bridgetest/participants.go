@@ -65,7 +65,7 @@ func (p *Participants) Deps() participant.Deps {
 	return participant.Deps{
 		Ports: ports, Record: storetest.Bound(p.Record), Inbox: p.Record, Callers: operators{}, Venues: p, Rates: p, Passports: passports{}, Seen: p.seen,
 		Streams: &participant.Streams{}, Logins: credential.NewAddresses(func() int { return p.Logins }, time.Minute),
-		TokenKey: bytes.Repeat([]byte{7}, 32),
+		Guesses: credential.NewGuesses(), TokenKey: bytes.Repeat([]byte{7}, 32),
 	}
 }
 

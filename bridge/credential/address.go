@@ -58,9 +58,15 @@ func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(f
 // Wait is Take that returns how long to wait before the request may be made: zero where
 // it was counted, and may be made now.
 func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
+	wait, _ := a.Reserve(from, now)
+	return wait
+}
+
+// Reserve is Wait that also returns a function that undoes the count.
+func (a Addresses) Reserve(from netip.Prefix, now time.Time) (wait time.Duration, undo func()) {
 	limit := a.most()
 	if limit == 0 || !from.IsValid() {
-		return 0
+		return 0, func() {}
 	}
 	buckets := <-a.buckets
 	defer func() { a.buckets <- buckets }()
@@ -71,11 +77,11 @@ func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
 		buckets[from] = bucket
 	}
 	reservation := bucket.ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait > 0 {
-		reservation.CancelAt(now)
+	undo = func() { reservation.CancelAt(now) } // it has no effect at a later time
+	if wait = reservation.DelayFrom(now); wait > 0 {
+		undo()
 	}
-	return wait
+	return wait, undo
 }
 
 // makeRoom drops the buckets that say no more than a new one would, and where that is

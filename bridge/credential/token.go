@@ -25,6 +25,23 @@ const (
 	RefreshLife = 86400 * time.Second
 )
 
+// How long a session lasts without a new token if an agent host began it, or a browser.
+const (
+	HostLife = 30 * 24 * time.Hour
+	PageLife = 12 * time.Hour
+)
+
+// LifeOf returns how long a session lasts without a new token.
+func LifeOf(s federation.Session) time.Duration {
+	switch s.Began { //nolint:exhaustive // the others have one life
+	case federation.BeganCode, federation.BeganDevice, federation.BeganPairing:
+		return HostLife
+	case federation.BeganPage:
+		return PageLife
+	}
+	return RefreshLife
+}
+
 // Leeway is the allowed clock skew for time claims by other authors. The gateway's own tokens have
 // none, because their end is exact.
 //
@@ -171,7 +188,7 @@ func NewSession(begins federation.Session, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id) // never fails
 	begins.ID, begins.Generation = base64.RawURLEncoding.EncodeToString(id), 1
-	begins.Created, begins.Used, begins.Expires = now, now, now.Add(RefreshLife).Truncate(time.Second)
+	begins.Created, begins.Used, begins.Expires = now, now, now.Add(LifeOf(begins)).Truncate(time.Second)
 	return begins
 }
 

@@ -14,6 +14,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/configs"
@@ -118,7 +119,7 @@ func (s *Server) participantDeps(record registry.Bound) participant.Deps {
 	return participant.Deps{
 		Record: record, Inbox: record,
 		Callers: callers{s.Gateway.Links(), admin.Bearers(s.Record.Operators)}, Venues: s.Gateway.Links(), Rates: s.Gateway.Rates(), Passports: s, Seen: s.Gateway.Seen,
-		Streams: &s.streams, Logins: s.logins, TokenKey: s.keyring.Token(),
+		Streams: &s.streams, Logins: s.logins, Guesses: s.guesses, TokenKey: s.keyring.Token(),
 	}
 }
 
@@ -127,6 +128,14 @@ func (s *Server) openAccess(network string) *participant.Access {
 	deps := s.participantDeps(s.bound())
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	return participant.Open(network, deps)
+}
+
+// oauthDeps returns the parts that the authorization server needs.
+func (s *Server) oauthDeps() oauth.Deps {
+	deps := oauth.Deps{Deps: s.participantDeps(s.bound())}
+	deps.Ports = filePorts(s.file, s.Wiring().Ports)
+	deps.Fetch = s.client.Fetch
+	return deps
 }
 
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.

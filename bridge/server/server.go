@@ -34,6 +34,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/admin"
 	"baton/bridge/admin/contract"
+	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/certificate"
 	"baton/bridge/credential"
@@ -96,7 +97,9 @@ type Server struct {
 
 	// What clients of one address did, at all listeners together.
 	logins credential.Addresses
-	writes credential.Addresses // steps and AIRC messages
+	// guesses counts the wrong login codes of each address.
+	guesses credential.Guesses
+	writes  credential.Addresses // steps and AIRC messages
 
 	// What changes with the configuration, and is asked for by the networks.
 	limits        atomic.Pointer[configs.Limits]
@@ -148,6 +151,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 		s.reloads = NewReloads(s.reload)
 	}
 	s.limits.Store(&file.Limits)
+	s.guesses = credential.NewGuesses()
 	s.logins = credential.NewAddresses(func() int { return s.limits.Load().LoginsPerMinute }, time.Minute)
 	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
@@ -355,7 +359,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.configure(s.file, links)
 	s.Gateway.MeasureGrowth(ctx, time.Now()) // before the first client is served
-	s.openAccess("rest").MountOAuth(s.publicMux)
+	oauth.New(s.oauthDeps()).Mount(s.publicMux)
 	for _, o := range links {
 		if mounted, ok := o.Link.(bridge.Mounted); ok {
 			mounted.Mount(s.publicMux)

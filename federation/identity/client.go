@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,7 +44,7 @@ type FetchConfig struct {
 // asks within a second, after which a bucket is full again.
 const maxHosts = 4096
 
-// maxHeaderBytes bounds the header of an answer. Only Location and Retry-After are used.
+// maxHeaderBytes bounds the header of an answer. Only Cache-Control, Location and Retry-After are used.
 const maxHeaderBytes = 16 << 10
 
 // ErrTooLarge is returned by [Client.Get] for a body above the bound.
@@ -108,34 +109,61 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 // that there is none, [ErrTooLarge], or [*federation.UnavailableError] when a retry may help. It blocks
 // for at most the timeout.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
+	content, _, err := c.Fetch(ctx, address)
+	return content, err
+}
+
+// Fetch is Get that also returns for how long the body may be cached, a negative duration if the
+// answer does not say.
+func (c *Client) Fetch(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("fetch: %w: %w", ErrNotAllowed, err)
+		return nil, 0, fmt.Errorf("fetch: %w: %w", ErrNotAllowed, err)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
-		return nil, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), ErrNotAllowed)
+		return nil, 0, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), ErrNotAllowed)
 	}
 	if u.User != nil || !isHost(u.Hostname()) {
-		return nil, fmt.Errorf("fetch %s: %w: want a host and nothing before it", u.Redacted(), ErrNotAllowed)
+		return nil, 0, fmt.Errorf("fetch %s: %w: want a host and nothing before it", u.Redacted(), ErrNotAllowed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	if err := c.rates.wait(ctx, u.Host); err != nil {
-		return nil, unavailable(u.Host, time.Second, err)
+		return nil, 0, unavailable(u.Host, time.Second, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", u.Redacted(), err)
+		return nil, 0, fmt.Errorf("fetch %s: %w", u.Redacted(), err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, unavailable(u.Host, 0, err)
+		return nil, 0, unavailable(u.Host, 0, err)
 	}
 	defer response.Body.Close()
 	if err := checkStatus(response); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return c.body(u, response.Body)
+	content, err := c.body(u, response.Body)
+	return content, freshness(response.Header), err
+}
+
+// freshness returns for how long an answer may be cached.
+//
+// spec: RFC 9111 §5.2.2
+func freshness(h http.Header) time.Duration {
+	life := time.Duration(-1)
+	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		switch name {
+		case "no-store", "no-cache":
+			return 0
+		case "max-age":
+			if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31); err == nil {
+				life = time.Duration(seconds) * time.Second //nolint:gosec // G115: 31 bits
+			}
+		}
+	}
+	return life
 }
 
 // isHost reports whether a host is a name or an address in its usual form. It refuses names that end in

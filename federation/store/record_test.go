@@ -46,6 +46,7 @@ func runRecord(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("reroutes", func(t *testing.T) { runReroutes(t, open) })
 	t.Run("audit", func(t *testing.T) { runAudit(t, open) })
 	t.Run("tokens", func(t *testing.T) { runTokens(t, open) })
+	t.Run("login codes", func(t *testing.T) { runLoginCodes(t, open) })
 	t.Run("answers", func(t *testing.T) { runAnswers(t, open) })
 	t.Run("replica leases", func(t *testing.T) { runReplicaLeases(t, open) })
 	t.Run("spoken", func(t *testing.T) { runSpoken(t, open) })

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"baton/bridge/agents/mcp"
+	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/bridgetest"
 	"baton/bridge/credential"
@@ -50,7 +51,7 @@ func newWorld(tb testing.TB) *world {
 	w.deps = w.Deps()
 	w.deps.PublicURL = w.server.URL
 	w.access = participant.Open("rest", w.deps)
-	w.access.MountOAuth(mux)
+	oauth.New(oauth.Deps{Deps: w.deps}).Mount(mux)
 	link := mcp.Open(w.deps, "1.2.3")
 	link.Mount(mux)
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))

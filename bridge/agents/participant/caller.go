@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -91,6 +92,104 @@ func (a *Access) bearer(r *http.Request, now time.Time) (Caller, error) {
 		return Caller{}, credential.ErrToken
 	}
 	return Caller{Operator: true}, nil
+}
+
+// Refresh spends a refresh token of a client and returns its session, which is extended. The client
+// is "" for REST; a token of another client does not count. It returns [credential.ErrSession] for
+// an ended session, and a token that was used before ends its session.
+func (a *Access) Refresh(ctx context.Context, text, client string, now time.Time) (federation.Session, error) {
+	claims, err := a.tokens.Read(text, credential.Refresh, now)
+	if err != nil {
+		return federation.Session{}, err
+	}
+	if err := a.CheckBlocked(ctx, federation.DID(claims.Subject)); err != nil {
+		return federation.Session{}, err
+	}
+	session, err := credential.SessionOf(ctx, a.deps.Record, claims, now)
+	if err == nil && session.Client != client {
+		err = credential.ErrToken
+	}
+	if err != nil {
+		return federation.Session{}, err
+	}
+	session, err = a.deps.Record.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.LifeOf(session)).Truncate(time.Second))
+	if errors.Is(err, federation.ErrTokenUsed) || errors.Is(err, federation.ErrNotFound) {
+		err = credential.ErrSession
+	}
+	if errors.Is(err, credential.ErrSession) {
+		a.deps.Wakes.Wake(bridge.SessionsTopic(claims.Subject), bridge.InboxTopic(claims.Subject))
+	}
+	return session, err
+}
+
+// Pairing is a new pairing code.
+type Pairing struct {
+	Code      string         `json:"code"`
+	DID       federation.DID `json:"did"` // for which it logs in
+	ExpiresAt time.Time      `json:"expires_at"`
+}
+
+// Pair returns a pairing code that logs in an agent host as the caller.
+func (a *Access) Pair(ctx context.Context, who Caller, now time.Time) (Pairing, error) {
+	did, err := who.Person()
+	if err == nil && who.Bound {
+		err = a.Builder().CheckVouched(ctx, did)
+	}
+	if err != nil {
+		return Pairing{}, err
+	}
+	code, ends, err := credential.NewPairing(ctx, a.deps.Record, did, who.Session.Key, who.Bound || who.Session.Bound, now)
+	return Pairing{code, did, ends.UTC()}, err
+}
+
+// Redeem returns the new session that a pairing code begins. The address is that of the client.
+func (a *Access) Redeem(ctx context.Context, code string, from netip.Prefix, address string, now time.Time) (federation.Session, error) {
+	paired, err := a.deps.Guesses.Redeem(ctx, a.deps.Record, code, from, now)
+	if err == nil {
+		err = a.CheckBlocked(ctx, paired.DID)
+	}
+	if err != nil {
+		return federation.Session{}, err
+	}
+	session := credential.NewSession(federation.Session{
+		Participant: string(paired.DID), Began: federation.BeganPairing, Key: paired.Key, Bound: paired.Bound, Address: address,
+	}, now)
+	return session, a.deps.Record.StartSession(ctx, session)
+}
+
+// Sessions returns the live sessions of a caller under all its names, newest first.
+func (a *Access) Sessions(ctx context.Context, who Caller, now time.Time) ([]federation.Session, error) {
+	did, err := who.Person()
+	if err != nil {
+		return nil, err
+	}
+	names, err := a.deps.Record.SessionNames(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	return a.deps.Record.Sessions(ctx, names, now)
+}
+
+// EndSession ends a session of a caller, with its tokens, streams and leases.
+func (a *Access) EndSession(ctx context.Context, who Caller, id string, now time.Time) error {
+	did, err := who.Person()
+	if err != nil {
+		return err
+	}
+	names, err := a.deps.Record.SessionNames(ctx, did)
+	if err == nil {
+		err = a.deps.Record.EndSession(ctx, names, id, now)
+	}
+	if errors.Is(err, federation.ErrNotFound) {
+		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "you have no such session"}
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		a.deps.Wakes.Wake(bridge.SessionsTopic(name), bridge.InboxTopic(name))
+	}
+	return nil
 }
 
 // HTTPLink is what links have in common whose participants call the gateway over HTTP. Such a

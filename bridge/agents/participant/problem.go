@@ -91,6 +91,8 @@ func ProblemOf(err error) bridge.ProblemError {
 		err = Unauthorized("this token is not good here")
 	case errors.Is(err, credential.ErrNoToken):
 		err = Unauthorized("a token is needed: Authorization: Bearer …")
+	case errors.Is(err, credential.ErrPairing):
+		err = Unauthorized("this pairing code is unknown, used or expired; ask for another")
 	case errors.Is(err, credential.ErrChallenge):
 		err = Unauthorized("this challenge was not given out for this DID, or was used before")
 	case errors.Is(err, credential.ErrChallengeExpired):

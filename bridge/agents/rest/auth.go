@@ -2,8 +2,8 @@ package rest
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -28,6 +28,7 @@ type caller struct {
 
 	bearer  string // the header that says so
 	address string // of the client, without a port
+	subnet  netip.Prefix
 	control *http.ResponseController
 	// upgrade turns a request for a WebSocket into one.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
@@ -115,21 +116,47 @@ func (l *Link) refreshToken(ctx context.Context, req route.Body[contract.Refresh
 	if err != nil {
 		return none, err
 	}
-	claims, err := l.access.Tokens().Read(b.RefreshToken, credential.Refresh, now)
+	session, err := l.access.Refresh(ctx, b.RefreshToken, "", now)
 	if err != nil {
 		return none, err
 	}
-	if err := l.access.CheckBlocked(ctx, federation.DID(claims.Subject)); err != nil {
-		return none, err
+	return l.issue(session, now)
+}
+
+// redeemPairing returns the tokens of a new session that a pairing code begins.
+func (l *Link) redeemPairing(ctx context.Context, req route.Body[contract.PairingRequest]) (contract.Tokens, error) {
+	now := time.Now()
+	b, err := req.Read()
+	if err != nil {
+		return contract.Tokens{}, err
 	}
-	session, err := l.deps.Record.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
-	switch {
-	case errors.Is(err, federation.ErrTokenUsed), errors.Is(err, federation.ErrNotFound):
-		return none, credential.ErrSession
-	case err != nil:
-		return none, err
+	session, err := l.access.Redeem(ctx, b.Code, callerOf(ctx).subnet, callerOf(ctx).address, now)
+	if err != nil {
+		return contract.Tokens{}, err
 	}
 	return l.issue(session, now)
+}
+
+func (l *Link) createPairingCode(ctx context.Context, _ route.None) (contract.PairingCode, error) {
+	p, err := l.access.Pair(ctx, callerOf(ctx).Caller, time.Now())
+	return contract.PairingCode{Code: p.Code, DID: string(p.DID), ExpiresAt: p.ExpiresAt}, err
+}
+
+func (l *Link) listSessions(ctx context.Context, _ route.None) (contract.SessionList, error) {
+	who := callerOf(ctx)
+	found, err := l.access.Sessions(ctx, who.Caller, time.Now())
+	list := contract.SessionList{Items: []contract.Session{}}
+	for _, s := range found {
+		list.Items = append(list.Items, contract.Session{
+			ID: s.ID, Began: string(s.Began), Client: s.ClientName, Address: s.Address, Current: s.ID == who.Session.ID,
+			CreatedAt: s.Created.UTC(), LastUsedAt: s.Used.UTC(), ExpiresAt: s.Expires.UTC(),
+		})
+	}
+	return list, err
+}
+
+func (l *Link) deleteSession(ctx context.Context, req contract.SessionByID) (route.None, error) {
+	return route.None{}, l.access.EndSession(ctx, callerOf(ctx).Caller, req.ID, time.Now())
 }
 
 // issue returns the tokens of a session.

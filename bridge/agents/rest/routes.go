@@ -72,6 +72,10 @@ func routes() []mounted {
 		serve(contract.CreateChallenge, (*Link).createChallenge),
 		serve(contract.CreateToken, (*Link).createToken),
 		serve(contract.RefreshToken, (*Link).refreshToken),
+		serve(contract.RedeemPairing, (*Link).redeemPairing),
+		serve(contract.CreatePairingCode, (*Link).createPairingCode),
+		serve(contract.ListSessions, (*Link).listSessions),
+		serve(contract.DeleteSession, (*Link).deleteSession),
 
 		serve(contract.ListHandoffs, (*Link).listHandoffs),
 		serve(contract.CreateHandoff, (*Link).createHandoff),
@@ -168,7 +172,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 			l.tell(w, r, err)
 			return
 		}
-		who := caller{bearer: r.Header.Get("Authorization"), address: credential.HostOf(r), control: http.NewResponseController(w)}
+		who := caller{bearer: r.Header.Get("Authorization"), address: credential.HostOf(r), subnet: credential.AddressOf(r), control: http.NewResponseController(w)}
 		who.Caller, who.denied = l.access.Authenticate(r, now)
 		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
 		ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))

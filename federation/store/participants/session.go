@@ -12,11 +12,11 @@ import (
 	"baton/federation/store/pushes"
 )
 
-const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address`
+const sessionColumns = `id, participant, generation, expires, ends, began, key_id, bound, created, used, address, client, client_name`
 
 func scanSession(row engine.Scanner) (s federation.Session, err error) {
 	var expires, ends, created, used int64
-	err = row.Scan(&s.ID, &s.Participant, &s.Generation, &expires, &ends, &s.Began, &s.Key, &s.Bound, &created, &used, &s.Address)
+	err = row.Scan(&s.ID, &s.Participant, &s.Generation, &expires, &ends, &s.Began, &s.Key, &s.Bound, &created, &used, &s.Address, &s.Client, &s.ClientName)
 	s.Expires, s.Ends, s.Created, s.Used = engine.Moment(expires), engine.Moment(ends), engine.Moment(created), engine.Moment(used)
 	return s, err
 }
@@ -54,15 +54,40 @@ func StartSession(ctx context.Context, q engine.Tx, s federation.Session) error 
 	if err := noteLogin(ctx, q, s); err != nil {
 		return err
 	}
-	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err = q.Put(ctx, `INSERT INTO session (`+sessionColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		s.ID, s.Participant, s.Generation, engine.Stamp(s.Expires), engine.Stamp(s.Ends), string(s.Began), s.Key, s.Bound,
-		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address)
+		engine.Stamp(s.Created), engine.Stamp(s.Used), s.Address, s.Client, s.ClientName)
 	if err != nil {
 		return err
 	}
 	_, err = endSessions(ctx, q, `id IN (SELECT id FROM session WHERE participant = ?1 ORDER BY used DESC, id LIMIT 0 + ?2 OFFSET 0 + ?3)`,
 		s.Participant, federation.MaxSessions, federation.MaxSessions)
 	return err
+}
+
+// RedeemCode begins the session of an authorization code in its first use, which the answer records. A
+// later use ends the session and returns [federation.ErrTokenUsed]. Other errors are those of
+// StartSession.
+func (s *Participants) RedeemCode(ctx context.Context, session federation.Session, use federation.Answer) error {
+	first, err := engine.Written(ctx, s.db, func(ctx context.Context, q engine.Tx) (bool, error) {
+		n, err := q.Exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
+			use.DID, use.Key, use.Digest[:], use.Event.String(), use.Status, use.Body, engine.Stamp(use.At))
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			_, err := endSessions(ctx, q, `id = ?1`, session.ID)
+			return false, err // not an error of the transaction, which would undo the end of the session
+		}
+		return true, StartSession(ctx, q, session)
+	})
+	if err == nil && !first {
+		err = federation.ErrTokenUsed
+	}
+	if err != nil {
+		return fmt.Errorf("redeem code of %s: %w", session.Participant, err)
+	}
+	return nil
 }
 
 // loginLife is for how long a login is remembered.
@@ -252,6 +277,9 @@ func (s *Participants) EndSessions(ctx context.Context, participants []string, e
 		if err := sweepSessions(ctx, q, now); err != nil {
 			return 0, err
 		}
+		if err := q.Put(ctx, `DELETE FROM login_code WHERE did IN (SELECT value FROM json_each(?1)) AND (bound = 0 OR ?2 = 0)`, string(of), unbound); err != nil {
+			return 0, err
+		}
 		if !unbound {
 			return endSessions(ctx, q, `participant IN (SELECT value FROM json_each(?2)) AND id <> ?3 AND `+live, engine.Stamp(now), string(of), except)
 		}
@@ -316,6 +344,9 @@ func EndKey(ctx context.Context, q engine.Tx, participants []string, key string,
 		return pushes.EndWebhooks(ctx, q, end, `key_id = ?3 AND `+ofThem, string(of), key)
 	}
 	if err := endForKey(ctx, q, `participant IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
+		return err
+	}
+	if err := q.Put(ctx, `DELETE FROM login_code WHERE did IN (SELECT value FROM json_each(?1)) AND key_id IN (?2, '')`, string(of), key); err != nil {
 		return err
 	}
 	return pushes.EndWebhooks(ctx, q, now, `key_id IN (?3, '') AND `+ofThem, string(of), key)

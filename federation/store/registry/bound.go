@@ -117,6 +117,26 @@ func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, e
 	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
+// SessionNames returns the names under which the sessions of the participant with a DID are kept: its
+// DIDs, and the handle of an agent.
+func (r Bound) SessionNames(ctx context.Context, did federation.DID) ([]string, error) {
+	names := []string{string(did)}
+	agent, err := r.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, agent.Handle)
+	for _, other := range agent.DIDs() {
+		if other != did {
+			names = append(names, string(other))
+		}
+	}
+	return names, nil
+}
+
 // Declared returns the capabilities of a DID, each once: declared ones, and the skills that its agent
 // registered.
 func (r Bound) Declared(ctx context.Context, did federation.DID) ([]string, error) {

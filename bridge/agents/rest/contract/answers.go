@@ -279,6 +279,37 @@ type Tokens struct {
 	TokenType    string    `json:"token_type"`
 }
 
+// PairingCode is a new pairing code.
+type PairingCode struct {
+	// Two groups of four characters.
+	Code string `json:"code"`
+	// The party for which it logs in.
+	DID       string    `json:"did"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Session is one login of the caller.
+type Session struct {
+	// Address of the client at its start.
+	Address string `json:"address"`
+	// How it began: `did`, `code`, `device`, `pairing`, `page`, or a method of the AIRC registry.
+	Began string `json:"began"`
+	// The name of the agent host; empty for none.
+	Client    string    `json:"client"`
+	CreatedAt time.Time `json:"created_at"`
+	// This request is part of it.
+	Current   bool      `json:"current"`
+	ExpiresAt time.Time `json:"expires_at"`
+	ID        string    `json:"id"`
+	// Last issue of a token.
+	LastUsedAt time.Time `json:"last_used_at"`
+}
+
+// SessionList is a list of sessions.
+type SessionList struct {
+	Items []Session `json:"items"`
+}
+
 // Agent is the declaration of an agent.
 type Agent struct {
 	Caps []string `json:"caps"`

@@ -155,6 +155,10 @@ type (
 		Sender string `path:"sender" minLength:"1" maxLength:"512"`
 		Body   route.Body[ContactRequest]
 	}
+	// SessionByID names a session.
+	SessionByID struct {
+		ID string `path:"id" minLength:"1" maxLength:"128"`
+	}
 	// AgentByDID names an agent.
 	AgentByDID struct {
 		DID string `path:"did" schema:"DID"`
@@ -196,6 +200,12 @@ type TokenRequest struct {
 // RefreshRequest asks for the next tokens.
 type RefreshRequest struct {
 	RefreshToken string `json:"refresh_token" maxLength:"4096"`
+}
+
+// PairingRequest redeems a pairing code.
+type PairingRequest struct {
+	// Case, spaces and the hyphen make no difference.
+	Code string `json:"code" minLength:"8" maxLength:"32"`
 }
 
 // ContactRequest decides about a sender.

@@ -58,6 +58,27 @@ var (
 		Description: "A refresh token is good once. One that comes twice ends its session.",
 		Answers:     answered("The next tokens of the session."),
 	}
+	RedeemPairing = route.Route[route.Body[PairingRequest], Tokens]{
+		ID: "redeemPairing", Tag: "auth", Method: http.MethodPost, Path: "auth/pairing", Public: true,
+		Summary:     "Exchange a pairing code for tokens",
+		Description: "A code is valid once. After five wrong codes from an address in a minute, more are refused with `rate-limited`.",
+		Answers:     answered("Tokens of a new session. It ends 30 days after the last refresh."),
+	}
+	CreatePairingCode = route.Route[route.None, PairingCode]{
+		ID: "createPairingCode", Tag: "auth", Method: http.MethodPost, Path: "pairing-codes",
+		Summary:     "Make a code that logs in an agent host as the caller",
+		Description: "A person types it on the authorize page of the gateway, or a program sends it to `auth/pairing`.",
+		Answers:     answered("The code, which is valid once, for ten minutes. The newest eight codes of a DID are valid."),
+	}
+	ListSessions = route.Route[route.None, SessionList]{
+		ID: "listSessions", Tag: "auth", Method: http.MethodGet, Path: "sessions",
+		Summary: "List the sessions of the caller", Answers: answered("All live sessions, the newest first."),
+	}
+	DeleteSession = route.Route[SessionByID, route.None]{
+		ID: "deleteSession", Tag: "auth", Method: http.MethodDelete, Path: "sessions/{id}",
+		Summary: "End a session of the caller", Description: "Its tokens, streams and leases end at once.",
+		Answers: []route.Success{{Status: http.StatusNoContent, Meaning: "The session has ended."}},
+	}
 )
 
 // Handoffs and their steps.

@@ -3,12 +3,14 @@
 -- step are stored once.
 
 ALTER TABLE session ADD COLUMN ends    INTEGER NOT NULL DEFAULT 0;         -- when its key ends; 0 for no end, 1 once it was revoked
-ALTER TABLE session ADD COLUMN began   TEXT    NOT NULL DEFAULT 'refresh'; -- how: challenge, bound, did, header, keyless; refresh for an older session
+ALTER TABLE session ADD COLUMN began   TEXT    NOT NULL DEFAULT 'refresh'; -- how: challenge, bound, did, header, keyless, code, device, pairing, page; refresh for an older session
 ALTER TABLE session ADD COLUMN key_id  TEXT    NOT NULL DEFAULT '';        -- of the key that began it; '' for none or an unknown key
 ALTER TABLE session ADD COLUMN bound   INTEGER NOT NULL DEFAULT 0;         -- 1 after a proof with the key that names this gateway
 ALTER TABLE session ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE session ADD COLUMN used    INTEGER NOT NULL DEFAULT 0;         -- last issue of a token
 ALTER TABLE session ADD COLUMN address TEXT    NOT NULL DEFAULT '';        -- client address at its start
+ALTER TABLE session ADD COLUMN client  TEXT    NOT NULL DEFAULT '';        -- OAuth client that its refresh tokens are bound to; '' for none
+ALTER TABLE session ADD COLUMN client_name TEXT NOT NULL DEFAULT '';       -- as the client calls itself
 
 ALTER TABLE webhook ADD COLUMN key_id  TEXT    NOT NULL DEFAULT ''; -- as session.key_id
 ALTER TABLE webhook ADD COLUMN unbound TEXT    NOT NULL DEFAULT ''; -- the session that made it, while unbound
@@ -23,6 +25,25 @@ CREATE TABLE login (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX login_at ON login (at);
+
+-- Short codes that a person types to log in an agent host. Each is valid once.
+CREATE TABLE login_code (
+    digest      BLOB    NOT NULL PRIMARY KEY, -- SHA-256 of the code
+    kind        TEXT    NOT NULL, -- pairing; device for the user code of a device
+    did         TEXT    NOT NULL, -- for which it logs in; '' for a device that is not approved
+    key_id      TEXT    NOT NULL, -- of the session that made or approved it, as session.key_id
+    bound       INTEGER NOT NULL, -- of that session, as session.bound
+    address     TEXT    NOT NULL, -- of the device; '' for a pairing code
+    client      TEXT    NOT NULL, -- as session.client
+    client_name TEXT    NOT NULL, -- as session.client_name
+    denied      INTEGER NOT NULL, -- 1 for a device that a person denied
+    polled      INTEGER NOT NULL, -- last poll of the device; 0 for none
+    expires     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX login_code_expires ON login_code (expires);
+CREATE INDEX login_code_did ON login_code (did, kind, expires);
+CREATE INDEX login_code_address ON login_code (kind, address);
 
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived;

@@ -7,7 +7,9 @@ ALTER TABLE session
     ADD COLUMN bound   bigint NOT NULL DEFAULT 0,
     ADD COLUMN created bigint NOT NULL DEFAULT 0,
     ADD COLUMN used    bigint NOT NULL DEFAULT 0,
-    ADD COLUMN address text COLLATE "C" NOT NULL DEFAULT '';
+    ADD COLUMN address text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN client  text COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN client_name text COLLATE "C" NOT NULL DEFAULT '';
 
 ALTER TABLE webhook
     ADD COLUMN key_id  text COLLATE "C" NOT NULL DEFAULT '',
@@ -22,6 +24,24 @@ CREATE TABLE login (
 );
 
 CREATE INDEX login_at ON login (at);
+
+CREATE TABLE login_code (
+    digest      bytea            NOT NULL PRIMARY KEY,
+    kind        text COLLATE "C" NOT NULL,
+    did         text COLLATE "C" NOT NULL,
+    key_id      text COLLATE "C" NOT NULL,
+    bound       bigint           NOT NULL,
+    address     text COLLATE "C" NOT NULL,
+    client      text COLLATE "C" NOT NULL,
+    client_name text COLLATE "C" NOT NULL,
+    denied      bigint           NOT NULL,
+    polled      bigint           NOT NULL,
+    expires     bigint           NOT NULL
+);
+
+CREATE INDEX login_code_expires ON login_code (expires);
+CREATE INDEX login_code_did ON login_code (did, kind, expires);
+CREATE INDEX login_code_address ON login_code (kind, address);
 
 -- Code writes each row that these triggers wrote.
 DROP TRIGGER inbox_arrived ON inbox;

@@ -1,4 +1,4 @@
-package participant_test
+package oauth_test
 
 import (
 	"crypto/ed25519"
@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/bridgetest"
 	"baton/federation/identity"
@@ -28,14 +30,14 @@ type client struct {
 	did string
 }
 
-func newClient(t *testing.T, access *participant.Access) *client {
+func newClient(t *testing.T, d participant.Deps) *client {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	access.MountOAuth(mux)
+	oauth.New(oauth.Deps{Deps: d}).Mount(mux)
 	return &client{t, mux, private, string(identity.KeyDID(public))}
 }
 
@@ -79,8 +81,8 @@ func (c *client) ask(f url.Values) (status int, answer map[string]any) {
 
 func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
 	t.Parallel()
-	access := participant.Open("rest", bridgetest.NewParticipants(t).Deps())
-	c := newClient(t, access)
+	deps := bridgetest.NewParticipants(t).Deps()
+	access, c := participant.Open("rest", deps), newClient(t, deps)
 	for name, change := range map[string]func(jwt.MapClaims, url.Values){
 		"the issuer as audience": func(jwt.MapClaims, url.Values) {},
 		"with a slash":           func(m jwt.MapClaims, _ url.Values) { m["aud"] = "https://gw.example/" },
@@ -110,8 +112,8 @@ func TestAClientLogsInWithAKeyOfItsDID(t *testing.T) {
 func TestABadAssertionIsRefused(t *testing.T) {
 	t.Parallel()
 	gateway := bridgetest.NewParticipants(t)
-	c := newClient(t, participant.Open("rest", gateway.Deps()))
-	other := newClient(t, participant.Open("rest", gateway.Deps()))
+	c := newClient(t, gateway.Deps())
+	other := newClient(t, gateway.Deps())
 	used := c.claims()
 	if status, answer := c.ask(form(c.assertion(used))); status != http.StatusOK {
 		t.Fatalf("%d %v", status, answer)
@@ -159,7 +161,7 @@ func TestABadAssertionIsRefused(t *testing.T) {
 
 func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
+	c := newClient(t, bridgetest.NewParticipants(t).Deps())
 	get := func(path string) (int, map[string]any) {
 		w := httptest.NewRecorder()
 		c.mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -169,20 +171,25 @@ func TestTheMetadataOfTheAuthorizationServer(t *testing.T) {
 		}
 		return w.Code, answer
 	}
-	_, told := get("/.well-known/oauth-authorization-server")
-	if told["issuer"] != "https://gw.example" || told["token_endpoint"] != "https://gw.example/oauth/token" ||
-		told["authorization_endpoint"] != "https://gw.example/oauth/authorize" || len(told) != 7 {
-		t.Errorf("the metadata is %v", told)
+	want := map[string]any{
+		"issuer": "https://gw.example", "token_endpoint": "https://gw.example/oauth/token", "authorization_endpoint": "https://gw.example/oauth/authorize",
+		"registration_endpoint": "https://gw.example/oauth/register", "revocation_endpoint": "https://gw.example/oauth/revoke",
+		"device_authorization_endpoint": "https://gw.example/oauth/device_authorization", "client_id_metadata_document_supported": true,
+		"code_challenge_methods_supported": []any{"S256"}, "response_types_supported": []any{"code"}, "scopes_supported": []any{"handoffs"},
+		"grant_types_supported":                            []any{"authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code"},
+		"token_endpoint_auth_methods_supported":            []any{"none", "private_key_jwt"},
+		"token_endpoint_auth_signing_alg_values_supported": []any{"EdDSA", "ES256"}, "authorization_response_iss_parameter_supported": true,
 	}
-	if status, answer := get("/oauth/authorize?response_type=code"); status != http.StatusBadRequest || answer["error"] != "unsupported_response_type" {
-		t.Errorf("authorize is answered %d %v", status, answer)
+	_, got := get("/.well-known/oauth-authorization-server")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the metadata (-want +got):\n%s", d)
 	}
 }
 
 func TestAssertionClaimsAreReadByTheirExactNames(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
-	other := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
+	c := newClient(t, bridgetest.NewParticipants(t).Deps())
+	other := newClient(t, bridgetest.NewParticipants(t).Deps())
 	for name, more := range map[string]jwt.MapClaims{
 		"another subject":  {"Sub": other.did},
 		"another issuer":   {"ISS": other.did, "\u017fub": other.did},
@@ -211,7 +218,7 @@ func (c *client) assertionOf(header, claims string) string {
 
 func TestAssertionIsJudgedByItsAlgorithmAndItsTimes(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, participant.Open("rest", bridgetest.NewParticipants(t).Deps()))
+	c := newClient(t, bridgetest.NewParticipants(t).Deps())
 	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
 	const eddsa = `{"alg":"EdDSA"}`
 	for name, tt := range map[string]struct {

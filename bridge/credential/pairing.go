@@ -1,0 +1,70 @@
+package credential
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"time"
+
+	"baton/federation"
+)
+
+// LoginCodes keeps login codes. It blocks on the record, and returns its errors.
+type LoginCodes interface {
+	// AddLoginCode records a new code.
+	AddLoginCode(ctx context.Context, c federation.LoginCode, now time.Time) error
+	// SpendPairing returns a pairing code and deletes it. It returns [federation.ErrNotFound] for an
+	// unknown, used or expired code.
+	SpendPairing(ctx context.Context, digest [32]byte, now time.Time) (federation.LoginCode, error)
+}
+
+// NewPairing returns a new pairing code that logs in an agent host for a DID, and its end. The key is that
+// of the session that asks for it, "" for none, and bound says whether that session is.
+func NewPairing(ctx context.Context, record LoginCodes, did federation.DID, key string, bound bool, now time.Time) (string, time.Time, error) {
+	text, err := federation.NewLoginCode(rand.Reader)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	ends := now.Add(federation.LoginCodeLife).Truncate(time.Second)
+	return text, ends, record.AddLoginCode(ctx, federation.LoginCode{
+		Digest: federation.DigestLoginCode(federation.PairingCode, text), Kind: federation.PairingCode, DID: did, Key: key, Bound: bound, Expires: ends,
+	}, now)
+}
+
+// wrongCodes is the number of wrong codes that an address may try in a minute.
+const wrongCodes = 5
+
+// Guesses limits the wrong login codes of each address. Make one with [NewGuesses]; it may be used
+// concurrently, and copies count together.
+type Guesses struct{ wrong Addresses }
+
+// NewGuesses returns a count without a wrong code.
+func NewGuesses() Guesses {
+	return Guesses{NewAddresses(func() int { return wrongCodes }, time.Minute)}
+}
+
+// Guess calls look, which returns [federation.ErrNotFound] for a wrong code. The error is
+// [ErrPairing] for a wrong code, or a [federation.RateLimited] refusal for an address with too many
+// of them. A correct code is not counted.
+func (g Guesses) Guess(from netip.Prefix, now time.Time, look func() error) error {
+	wait, undo := g.wrong.Reserve(from, now)
+	if wait > 0 {
+		return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: wait}
+	}
+	err := look()
+	if errors.Is(err, federation.ErrNotFound) {
+		return ErrPairing
+	}
+	undo()
+	return err
+}
+
+// Redeem returns the pairing code that a client sent, which is then used.
+func (g Guesses) Redeem(ctx context.Context, record LoginCodes, text string, from netip.Prefix, now time.Time) (c federation.LoginCode, err error) {
+	err = g.Guess(from, now, func() error {
+		c, err = record.SpendPairing(ctx, federation.DigestLoginCode(federation.PairingCode, text), now)
+		return err
+	})
+	return c, err
+}

@@ -1,0 +1,74 @@
+package credential
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Sealer encrypts values that a client keeps, so that the gateway does not store them. It may be
+// used concurrently.
+type Sealer struct{ aead cipher.AEAD }
+
+// NewSealer returns a sealer for one purpose. The key is secret.
+func NewSealer(key []byte, purpose string) Sealer {
+	derived, err := hkdf.Key(sha256.New, key, nil, "baton seal "+purpose, 32)
+	if err != nil {
+		panic(fmt.Sprintf("credential: derive key: %v", err)) // only for a length beyond that of HKDF
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		panic(fmt.Sprintf("credential: %v", err)) // only for another length of key
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(fmt.Sprintf("credential: %v", err)) // only for another size of block
+	}
+	return Sealer{aead}
+}
+
+// sealed is the plain text of a sealed value.
+type sealed struct {
+	Ends  int64           `json:"e"` // Unix time
+	Value json.RawMessage `json:"v"`
+}
+
+// Seal returns a value as a text that is valid until a time.
+func (s Sealer) Seal(value any, ends time.Time) (string, error) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		text, err = json.Marshal(sealed{ends.Unix(), text})
+	}
+	if err != nil {
+		return "", fmt.Errorf("seal: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, nil)), nil
+}
+
+// Open decodes a sealed text. The error is [ErrSealed], or [ErrSealExpired] for a text that is decoded
+// all the same.
+func (s Sealer) Open(text string, now time.Time, into any) error {
+	b, err := signing.DecodeBase64URL(text)
+	if err == nil {
+		b, err = s.aead.Open(nil, nil, b, nil)
+	}
+	var content sealed
+	if err != nil || federation.DecodeJSON(b, &content) != nil {
+		return ErrSealed
+	}
+	if federation.DecodeJSON(content.Value, into) != nil {
+		return ErrSealed
+	}
+	if now.Unix() >= content.Ends {
+		return ErrSealExpired
+	}
+	return nil
+}

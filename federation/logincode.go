@@ -1,0 +1,76 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// ErrTooManyCodes is returned for a device that asks for a login while too many devices wait.
+var ErrTooManyCodes = errors.New("federation: too many devices wait for a login")
+
+// LoginKind is a kind of [LoginCode].
+type LoginKind string
+
+// Kinds of login codes.
+const (
+	PairingCode LoginKind = "pairing" // made by a party for an agent host, which then acts for that party
+	DeviceCode  LoginKind = "device"  // the user code of a device, which a party approves
+)
+
+// LoginCode is a short code that a person types to log in an agent host. It is valid once.
+type LoginCode struct {
+	Digest     [32]byte // of the code, see [DigestLoginCode]
+	Kind       LoginKind
+	DID        DID    // for which it logs in; "" for a device that is not approved
+	Key        string // of the session that made or approved it, as in [Session]
+	Bound      bool   // as in that session
+	Address    string // of the device; "" for a pairing code
+	Client     string // of the device, as in [Session]
+	ClientName string
+	Denied     bool // a person denied the device
+	Expires    time.Time
+}
+
+// LoginCodeLife is how long a login code is valid.
+const LoginCodeLife = 10 * time.Minute
+
+// Limits on the login codes in the record.
+const (
+	MaxPairingCodes    = 8    // of one DID; the oldest one ends
+	MaxDeviceCodes     = 1024 // of all devices
+	MaxDevicesOfOrigin = 16   // of one address
+)
+
+// loginAlphabet has 32 characters, none of which looks like another one.
+const loginAlphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+
+// loginCodeLength is the length of a code without its hyphen: 40 bits.
+const loginCodeLength = 8
+
+// NewLoginCode returns a code of two groups, such as "K7QF-2MXD".
+func NewLoginCode(entropy io.Reader) (string, error) {
+	b := make([]byte, loginCodeLength)
+	if _, err := io.ReadFull(entropy, b); err != nil {
+		return "", fmt.Errorf("make login code: %w", err)
+	}
+	for i := range b {
+		b[i] = loginAlphabet[int(b[i])%len(loginAlphabet)]
+	}
+	return string(b[:loginCodeLength/2]) + "-" + string(b[loginCodeLength/2:]), nil
+}
+
+// DigestLoginCode returns the digest of a code as a person typed it: lower case, spaces and hyphens
+// make no difference.
+func DigestLoginCode(kind LoginKind, text string) [32]byte {
+	text = strings.Map(func(r rune) rune {
+		if r == '-' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToUpper(text))
+	return sha256.Sum256([]byte(string(kind) + " " + text))
+}
