@@ -35,6 +35,7 @@ import (
 	"baton/bridge/admin"
 	"baton/bridge/admin/contract"
 	"baton/bridge/agents/oauth"
+	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/agents/participant"
 	"baton/bridge/certificate"
 	"baton/bridge/credential"
@@ -93,6 +94,9 @@ type Server struct {
 	host           *relay.Host     // nil if other homes have no links to this one
 	hooks          *webhook.Hooks  // nil if the configuration has none
 	voiceHub       files.Hub       // serves the voice directories with tokens
+	a2aHub         a2aclient.Hub   // serves the documents and callbacks of external A2A agents
+	publicAgents   *http.Transport // to external agents, as fetch.allow_private says
+	privateAgents  *http.Transport // to external agents with allow_private
 	served         map[string]bool // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
@@ -156,6 +160,8 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	s.writes = credential.NewAddresses(func() int { return s.limits.Load().AddressEventsPerMinute }, time.Minute)
 	s.counters, s.rates, s.strangers, s.resolving = bridge.NewMetrics(s.Metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(s.Metrics)
 	s.skippedKeys = identity.NewSkippedKeys(s.Metrics)
+	s.publicAgents = identity.NewTransport(fetchConfig(s.file))
+	s.privateAgents = identity.NewTransport(identity.FetchConfig{AllowPrivate: true, Denied: deniedNetworks(s.file)})
 	s.client = identity.NewClient(fetchConfig(s.file)) // what fetches at addresses that strangers chose
 	var err error
 	if err = s.openCertificate(); err != nil {
@@ -208,6 +214,7 @@ func Open(ctx context.Context, file *configs.File, options Options) (*Server, er
 	identity.Publisher{Home: s.homeID(), PublicURL: s.publicURL, Keyring: s.keyring, Keys: s.Record}.Mount(s.publicMux)
 	bridge.ContextServer{Blobs: s.Record, Log: s.log}.Mount(s.publicMux)
 	s.voiceHub.Mount(s.publicMux)
+	s.a2aHub.Mount(s.publicMux)
 	return s, nil
 }
 

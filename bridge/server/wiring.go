@@ -5,11 +5,13 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
@@ -79,6 +81,11 @@ func (s *Server) newGateway() *Gateway {
 // configure applies the bindings of a configuration.
 func (s *Server) configure(file *configs.File, links []Entry) {
 	bound := boundNames(file, namesOf(links))
+	for _, o := range links {
+		if named, ok := o.Link.(bridge.Named); ok {
+			bound = append(bound, named.Names()...)
+		}
+	}
 	s.configured.Store(&bound)
 }
 
@@ -158,6 +165,7 @@ type Wiring struct {
 	Participants participant.Deps
 	MACP         macp.Deps
 	Files        files.Deps
+	A2AAgents    a2aclient.Deps
 
 	homes *homes // nil for a check
 	// mode returns the mode that an operator set for another home, "" for none.
@@ -181,8 +189,9 @@ func (s *Server) Wiring() Wiring {
 		Endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(KeyFolder(s.file).Dir) },
 		Clients:  ircclient.Deps{Record: s.Record, Logins: s.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		Registry: s.registryDeps(record), Agents: s.agentsDeps(record), Participants: s.participantDeps(record), A2A: s.a2aDeps(record),
-		MACP:  s.macpDeps(record),
-		Files: files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
+		MACP:      s.macpDeps(record),
+		A2AAgents: a2aclient.Deps{Journals: record.Journals, Record: record, Transport: s.agentTransport, Hub: &s.a2aHub},
+		Files:     files.Deps{Record: record, Placers: s.Gateway.Links().Placers, Path: s.file.Path, Hub: &s.voiceHub},
 	}
 }
 
@@ -229,6 +238,14 @@ func (s *Server) contexts(admit func(ctx context.Context, owner federation.DID, 
 		Blobs: s.Record, Originals: s.Record, Admit: admit, PublicURL: strings.TrimSuffix(s.publicURL, "/"), Log: s.log,
 		Limits: func() (one, ofDID int64) { return s.linkLimits.Current().ContextBytes, s.contextsOfDID.Load() },
 	}
+}
+
+// agentTransport returns the connections to external agents.
+func (s *Server) agentTransport(allowPrivate bool) http.RoundTripper {
+	if allowPrivate {
+		return s.privateAgents
+	}
+	return s.publicAgents
 }
 
 // macpDeps returns the parts that the MACP runtime needs beside the ports of each link.

@@ -25,9 +25,9 @@ func TestSourceDecodesJSONByExactNames(t *testing.T) {
 	// These libraries decode with encoding/json. Their callers must check names with
 	// federation.ExactNames first.
 	loose := map[string][]string{
-		"github.com/golang-jwt/jwt/v5":                             {"bridge/agents/participant", "bridge/credential"}, // credential only parses tokens of this gateway
+		"github.com/golang-jwt/jwt/v5":                             {"bridge/agents/participant", "bridge/credential", "bridge/agents/a2a/a2aclient"}, // credential only parses tokens of this gateway, and a2aclient only writes
 		"github.com/coreos/go-oidc/v3/oidc":                        {"bridge/airc"},
-		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/agents/a2a"},
+		"github.com/a2aproject/a2a-go/v2/a2a":                      {"bridge/agents/a2a", "bridge/agents/a2a/a2aclient", "translate/a2atask"},
 		"github.com/modelcontextprotocol/go-sdk/mcp":               {"bridge/agents/mcp", "cmd/baton"}, // it matches case
 		"github.com/standard-webhooks/standard-webhooks/libraries": nil,
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"baton/bridge"
 	"baton/bridge/agents/a2a"
+	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/agents/mcp"
 	"baton/bridge/agents/rest"
 	"baton/bridge/airc"
@@ -25,6 +26,7 @@ func networks(w server.Wiring) []bridge.Network {
 		airc.Network(w.Registry),
 		rest.Network(w.Agents),
 		a2a.Network(w.A2A),
+		a2aclient.Network(w.A2AAgents),
 		mcp.Network(w.Participants, w.Version),
 		macp.Network(w.MACP),
 		macp.Runtimes(w.MACP),

@@ -33,15 +33,20 @@ type PeerClient struct{ http *http.Client }
 // NewPeerClient returns a client. It follows no redirect: a message is for the host that it was addressed
 // to.
 func NewPeerClient(cfg FetchConfig) *PeerClient {
-	dialer := newGuard(cfg).dialer(nil)
 	return &PeerClient{&http.Client{
-		Timeout: peerTimeout,
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, MaxResponseHeaderBytes: maxHeaderBytes,
-			MaxIdleConnsPerHost: peerConns, IdleConnTimeout: peerIdle, ForceAttemptHTTP2: true,
-		},
+		Timeout:       peerTimeout,
+		Transport:     NewTransport(cfg),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// NewTransport returns connections with the guard of a [Client], which it keeps open. It does not
+// require HTTPS.
+func NewTransport(cfg FetchConfig) *http.Transport {
+	return &http.Transport{
+		DialContext: newGuard(cfg).dialer(nil).DialContext, TLSClientConfig: cfg.TLS, MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConnsPerHost: peerConns, IdleConnTimeout: peerIdle, ForceAttemptHTTP2: true,
+	}
 }
 
 // Do sends JSON, or with a nil body requests a document, and returns the answer with status 200. For any

@@ -26,6 +26,7 @@ import (
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"baton/bridge"
+	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/agents/participant"
 	"baton/federation"
 	"baton/federation/agents"
@@ -114,6 +115,8 @@ const Table = "a2a"
 // Config is the table [a2a] of the configuration.
 type Config struct {
 	Enabled bool `toml:"enabled"`
+	// Agents are external agents. Each opens a link of its own, see [a2aclient.Network].
+	Agents []a2aclient.Config `toml:"agents"`
 }
 
 // DefaultConfig returns the table as it is where the file says nothing.

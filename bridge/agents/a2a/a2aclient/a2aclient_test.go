@@ -1,0 +1,338 @@
+package a2aclient_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge"
+	"baton/bridge/agents/a2a/a2aclient"
+	"baton/bridge/bridgetest"
+	"baton/federation"
+)
+
+func TestConfigNamesEachMistake(t *testing.T) {
+	t.Parallel()
+	ports := bridgetest.Ports(nil)
+	ports.Secrets = bridgetest.Secrets{"short": "ab", "seed": strings.Repeat("ab", 32)}
+	for want, cfg := range map[string]a2aclient.Config{
+		"":                            {Name: "a", Card: "agents.example", OfferFrom: []string{"any"}},
+		"name":                        {Card: "https://a.example", OfferFrom: []string{"any"}},
+		"card":                        {Name: "a", Card: "ftp://a.example", OfferFrom: []string{"any"}},
+		"card credentials_file":       {Name: "a", Card: "https://u:p@a.example", CredentialsFile: "none", OfferFrom: []string{"any"}},
+		"client_id client_key_file":   {Name: "a", Card: "https://a.example", ClientKeyFile: "short", OfferFrom: []string{"any"}},
+		"credentials_file offer_from": {Name: "a", Card: "https://a.example", CredentialsFile: "short", ClientID: "x", ClientKeyFile: "seed"},
+		"accepts":                     {Name: "a", Card: "https://a.example", Accepts: []string{""}, OfferFrom: []string{"any"}},
+	} {
+		_, err := a2aclient.Network(a2aclient.Deps{}).Open(table(cfg), ports)
+		if got := keysOf(err); got != want {
+			t.Errorf("%+v has mistakes in %q, want %q", cfg, got, want)
+		}
+	}
+}
+
+// keysOf returns the keys of mistakes.
+func keysOf(err error) string {
+	var keys []string
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return ""
+	}
+	for _, each := range joined.Unwrap() {
+		if mistake, ok := errors.AsType[*bridge.KeyError](each); ok {
+			keys = append(keys, mistake.Key)
+		}
+	}
+	return strings.Join(keys, " ")
+}
+
+func TestCardURLIsTheWellKnownOneOfAHost(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"agents.example":                  "https://agents.example/.well-known/agent-card.json",
+		"http://127.0.0.1:9/":             "http://127.0.0.1:9/.well-known/agent-card.json",
+		"https://agents.example/x/c.json": "https://agents.example/x/c.json",
+		"":                                "",
+		"https://agents.example/#x":       "",
+	} {
+		if got, _ := a2aclient.CardURL(text); got != want {
+			t.Errorf("the card of %q is at %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestDeliverRefusesOffersThatTheConfigurationExcludes(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	for _, cfg := range []a2aclient.Config{
+		{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"did:web:b.example", "lab"}},
+		{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"any"}, Accepts: []string{"bounty"}},
+	} {
+		w.link = w.open(t, cfg)
+		err := w.link.Deliver(t.Context(), w.offer(t, "x"))
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.PolicyDenied {
+			t.Errorf("the offer is answered %v", err)
+		}
+	}
+	if n := len(agent.Tasks()); n != 0 {
+		t.Errorf("the agent made %d tasks", n)
+	}
+}
+
+func TestDeliverSendsOnceHoweverOftenItIsCalled(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	w.run(t)
+	d := w.offer(t, "Cite three sources")
+	for range 3 {
+		if err := w.link.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(agent.Tasks()); n != 1 {
+		t.Fatalf("the agent made %d tasks", n)
+	}
+	agent.Task(0).Say(wire.TaskStateCompleted, "found")
+	w.awaitState(t, d.View.ID, federation.Completed)
+	for range 100 { // the journal ends with the handoff
+		if names, err := w.Record.Journals.JournalNames(t.Context(), "a2a-agent/", "", 10); err != nil || len(names) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the journal of the task stays")
+}
+
+// An agent that lies is bounded, and the offerer is told why.
+func TestLinkBoundsLyingAgents(t *testing.T) {
+	t.Parallel()
+	huge := strings.Repeat("x", 9<<20)
+	for name, c := range map[string]struct {
+		get  func(w http.ResponseWriter, id any)
+		want federation.State
+	}{
+		"an answer of 9 MB": {func(w http.ResponseWriter, id any) {
+			task := taskOf("t1", wire.TaskStateCompleted)
+			task["artifacts"] = []any{map[string]any{"artifactId": "a", "parts": []any{map[string]any{"text": huge}}}}
+			result(w, id, task)
+		}, federation.Failed},
+		"a state that goes back": {func() func(w http.ResponseWriter, id any) {
+			var calls atomic.Int32
+			return func(w http.ResponseWriter, id any) {
+				state := wire.TaskStateWorking
+				if calls.Add(1) == 2 {
+					state = wire.TaskStateCompleted
+				}
+				result(w, id, taskOf("t1", state))
+			}
+		}(), federation.Completed},
+		"another task": {func() func(w http.ResponseWriter, id any) {
+			var calls atomic.Int32
+			return func(w http.ResponseWriter, id any) {
+				if calls.Add(1) == 1 {
+					result(w, id, taskOf("t2", wire.TaskStateCompleted))
+					return
+				}
+				result(w, id, taskOf("t1", wire.TaskStateFailed))
+			}
+		}(), federation.Failed},
+		"repeated members": {func() func(w http.ResponseWriter, id any) {
+			var calls atomic.Int32
+			return func(w http.ResponseWriter, id any) {
+				if calls.Add(1) == 1 {
+					_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"result":{"id":"t1","contextId":"c","status":{"state":"TASK_STATE_FAILED","state":"TASK_STATE_COMPLETED"}}}`, id)
+					return
+				}
+				result(w, id, taskOf("t1", wire.TaskStateFailed))
+			}
+		}(), federation.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			agent := liar(t, nil, func(w http.ResponseWriter, method string, id any) {
+				switch method {
+				case "SendMessage":
+					result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
+				case "GetTask":
+					c.get(w, id)
+				default:
+					failure(w, id, -32601, "no such method")
+				}
+			})
+			w := newWorld(t, agent.URL)
+			w.run(t)
+			d := w.offer(t, "x")
+			if err := w.link.Deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			w.awaitState(t, d.View.ID, c.want)
+		})
+	}
+}
+
+// If an agent cannot list its tasks, nothing tells whether an unanswered message became one.
+func TestDeliverGivesUpAnUnansweredMessageThatCannotBeFound(t *testing.T) {
+	t.Parallel()
+	var sends atomic.Int32
+	agent := liar(t, nil, func(w http.ResponseWriter, method string, id any) {
+		if method != "SendMessage" {
+			failure(w, id, -32601, "no such method")
+			return
+		}
+		if sends.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
+	})
+	w := newWorld(t, agent.URL)
+	w.run(t)
+	d := w.offer(t, "x")
+	err := w.link.Deliver(t.Context(), d)
+	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
+		t.Fatalf("the broken connection is %v", err)
+	}
+	for away := true; away; {
+		err = w.link.Deliver(t.Context(), d)
+		var later *federation.UnavailableError
+		if later, away = errors.AsType[*federation.UnavailableError](err); away {
+			time.Sleep(later.RetryAfter)
+		}
+	}
+	givenUp, ok := errors.AsType[*federation.GivenUpError](err)
+	if !ok || givenUp.Reason != federation.DeadFailed || sends.Load() != 1 {
+		t.Fatalf("after %d sends the delivery ends with %v", sends.Load(), err)
+	}
+	if err := w.link.Deliver(t.Context(), d); err != nil || sends.Load() != 2 { // an operator replays it
+		t.Errorf("the replay is %v after %d sends", err, sends.Load())
+	}
+}
+
+func TestDeliverRefusesTheMessageThatAnAgentRefuses(t *testing.T) {
+	t.Parallel()
+	agent := liar(t, nil, func(w http.ResponseWriter, _ string, id any) { failure(w, id, -32602, "no parts like these") })
+	w := newWorld(t, agent.URL)
+	w.run(t)
+	err := w.link.Deliver(t.Context(), w.offer(t, "x"))
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || !strings.Contains(refused.Detail, "no parts like these") {
+		t.Errorf("the delivery ends with %v", err)
+	}
+}
+
+func TestCallsFollowNoRedirect(t *testing.T) {
+	t.Parallel()
+	reached := make(chan struct{}, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{} }))
+	t.Cleanup(other.Close)
+	agent := liar(t, nil, func(w http.ResponseWriter, _ string, _ any) {
+		w.Header().Set("Location", other.URL)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	w := newWorld(t, agent.URL)
+	w.run(t)
+	err := w.link.Deliver(t.Context(), w.offer(t, "x"))
+	if _, away := errors.AsType[*federation.UnavailableError](err); !away || !strings.Contains(err.Error(), "redirects are not followed") || len(reached) > 0 {
+		t.Errorf("the delivery ends with %v", err)
+	}
+}
+
+func TestRunCallsNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	for _, card := range []string{agent.URL, strings.Replace(agent.URL, "http:", "https:", 1)} {
+		link := w.open(t, a2aclient.Config{Name: "researcher", Card: card, OfferFrom: []string{"any"}})
+		if err := link.Run(t.Context(), func() { t.Error("the link is up") }); err == nil || !strings.Contains(err.Error(), "address not allowed") {
+			t.Errorf("%s ends with %v", card, err)
+		}
+	}
+}
+
+func TestRunSendsCredentialsAsTheCardSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		scheme map[string]any
+		want   func(r *http.Request) bool
+	}{
+		"bearer": {map[string]any{"httpAuthSecurityScheme": map[string]any{"scheme": "Bearer"}}, func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer ada:secret" }},
+		"basic": {map[string]any{"httpAuthSecurityScheme": map[string]any{"scheme": "Basic"}}, func(r *http.Request) bool {
+			user, password, _ := r.BasicAuth()
+			return user == "ada" && password == "secret"
+		}},
+		"header": {map[string]any{"apiKeySecurityScheme": map[string]any{"location": "header", "name": "X-Key"}}, func(r *http.Request) bool { return r.Header.Get("X-Key") == "ada:secret" }},
+		"query":  {map[string]any{"apiKeySecurityScheme": map[string]any{"location": "query", "name": "key"}}, func(r *http.Request) bool { return r.URL.Query().Get("key") == "ada:secret" }},
+		"0.3":    {map[string]any{"type": "apiKey", "in": "header", "name": "X-Key"}, func(r *http.Request) bool { return r.Header.Get("X-Key") == "ada:secret" }},
+		"later":  {map[string]any{"somethingNew": map[string]any{}}, func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer ada:secret" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var right atomic.Bool
+			agent := liar(t, map[string]any{"securitySchemes": map[string]any{"s": c.scheme}}, func(w http.ResponseWriter, _ string, id any) {
+				result(w, id, map[string]any{"task": taskOf("t1", wire.TaskStateSubmitted)})
+			})
+			inner := agent.Config.Handler
+			agent.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost && c.want(r) {
+					right.Store(true)
+				}
+				inner.ServeHTTP(w, r)
+			})
+			w := newWorld(t, agent.URL)
+			w.ports.Secrets = bridgetest.Secrets{"token": "ada:secret"}
+			w.link = w.open(t, a2aclient.Config{Name: "researcher", Card: agent.URL, AllowPrivate: true, OfferFrom: []string{"any"}, CredentialsFile: "token"})
+			w.run(t)
+			if err := w.link.Deliver(t.Context(), w.offer(t, "x")); err != nil || !right.Load() {
+				t.Errorf("the credentials are right: %t, %v", right.Load(), err)
+			}
+		})
+	}
+}
+
+func TestRunPinsTheKeyOfTheCard(t *testing.T) {
+	t.Parallel()
+	_, first, _ := ed25519.GenerateKey(nil)
+	_, second, _ := ed25519.GenerateKey(nil)
+	var changed, forged atomic.Bool
+	server := signedCard(t, func() ed25519.PrivateKey {
+		if changed.Load() {
+			return second
+		}
+		return first
+	}, forged.Load)
+	w := newWorld(t, server.URL)
+	run := func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		return w.link.Run(ctx, cancel)
+	}
+	if err := run(); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a signed card is %v", err)
+	}
+	details := w.link.(bridge.Describer).Describe() //nolint:forcetypeassert // it is one
+	if details.Negotiated["signed"] == "no" || len(details.Obstacles) > 0 {
+		t.Errorf("the link is described as %+v", details)
+	}
+	forged.Store(true)
+	if err := run(); err == nil || !strings.Contains(err.Error(), "the signature of the card is invalid") {
+		t.Errorf("a forged card is %v", err)
+	}
+	forged.Store(false)
+	changed.Store(true)
+	if err := run(); err == nil || !strings.Contains(err.Error(), "baton a2a confirm researcher") {
+		t.Errorf("a card with another key is %v", err)
+	}
+	changed.Store(false)
+	if err := run(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first key is %v", err)
+	}
+}

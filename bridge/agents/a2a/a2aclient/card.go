@@ -1,0 +1,353 @@
+package a2aclient
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/gowebpki/jcs"
+
+	"baton/federation"
+)
+
+// How long a card is used before it is read again.
+const (
+	defaultCardAge = 5 * time.Minute
+	minCardAge     = time.Minute
+	maxCardAge     = 24 * time.Hour
+)
+
+// card is the card of an agent as it was read.
+type card struct {
+	*wire.AgentCard
+
+	schemes wire.NamedSecuritySchemes
+	key     string // digest of the key that signed the card; "" for a card without a valid signature
+	doubt   string // why a signature could not be verified; "" for none
+	until   time.Time
+}
+
+// tokenURL returns the token endpoint for client_credentials, "" for none.
+func (c *card) tokenURL() string {
+	for _, name := range slices.Sorted(maps.Keys(c.schemes)) {
+		oauth, ok := c.schemes[name].(wire.OAuth2SecurityScheme)
+		if !ok {
+			continue
+		}
+		if flow, ok := oauth.Flows.(wire.ClientCredentialsOAuthFlow); ok {
+			return flow.TokenURL
+		}
+	}
+	return ""
+}
+
+// skills returns the IDs of the skills that can be capabilities.
+func (c *card) skills() []string {
+	caps := []string{}
+	for _, skill := range c.Skills {
+		if federation.ValidName(skill.ID) {
+			caps = append(caps, skill.ID)
+		}
+	}
+	return caps
+}
+
+// fetchCard reads the card and verifies its signature. An invalid signature is an error; one that
+// cannot be verified is noted.
+func (l *Link) fetchCard(ctx context.Context) (*card, error) {
+	text, header, err := l.get(ctx, l.cfg.Card)
+	if err != nil {
+		return nil, fmt.Errorf("fetch card %s: %w", l.cfg.Card, err)
+	}
+	c, err := parseCard(text)
+	if err != nil {
+		return nil, fmt.Errorf("read card %s: %w", l.cfg.Card, err)
+	}
+	c.until = time.Now().Add(maxAge(header))
+	var key string
+	verdict := errUnsigned
+	for _, s := range c.Signatures {
+		if key, verdict = l.verify(ctx, text, s); verdict == nil || errors.Is(verdict, errForged) {
+			break
+		}
+	}
+	switch {
+	case verdict == nil:
+		c.key = key
+	case errors.Is(verdict, errForged):
+		return nil, fmt.Errorf("card %s: %w", l.cfg.Card, verdict)
+	case !errors.Is(verdict, errUnsigned):
+		c.doubt = verdict.Error()
+	}
+	return c, nil
+}
+
+// maxAge returns for how long an answer may be used.
+//
+// spec: RFC 9111 §5.2.2
+func maxAge(h http.Header) time.Duration {
+	for directive := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(directive), "max-age="); ok {
+			if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+				return min(max(time.Duration(seconds)*time.Second, minCardAge), maxCardAge)
+			}
+		}
+	}
+	return defaultCardAge
+}
+
+// parseCard reads a card of version 1.0 or 0.3. Members that the library reads in one form only, and
+// that are not needed, are left out first; unknown kinds of security schemes are ignored.
+func parseCard(text []byte) (*card, error) {
+	var members map[string]json.RawMessage
+	if err := federation.DecodeJSON(text, &members); err != nil {
+		return nil, err
+	}
+	schemes := parseSchemes(members["securitySchemes"])
+	for _, unused := range []string{"securityRequirements", "security", "securitySchemes", "extensions"} {
+		delete(members, unused)
+	}
+	var skills []map[string]json.RawMessage
+	if members["skills"] != nil {
+		if err := federation.DecodeJSON(members["skills"], &skills); err != nil {
+			return nil, fmt.Errorf("skills: %w", err)
+		}
+		for _, skill := range skills {
+			delete(skill, "securityRequirements")
+			delete(skill, "security")
+		}
+		var err error
+		if members["skills"], err = encoded(skills); err != nil {
+			return nil, err
+		}
+	}
+	if members["url"] != nil && members["preferredTransport"] == nil {
+		members["preferredTransport"] = json.RawMessage(`"JSONRPC"`) // the default of version 0.3
+	}
+	trimmed, err := encoded(members)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := a2av0.NewAgentCardParser()(trimmed)
+	if err != nil {
+		return nil, err
+	}
+	parsed.SupportedInterfaces = slices.DeleteFunc(parsed.SupportedInterfaces, func(i *wire.AgentInterface) bool { return i == nil || i.URL == "" })
+	if parsed.Name == "" || len(parsed.SupportedInterfaces) == 0 {
+		return nil, errors.New("want a name and at least one interface")
+	}
+	return &card{AgentCard: parsed, schemes: schemes}, nil
+}
+
+// parseSchemes reads the security schemes of a card of either version, each by itself.
+func parseSchemes(text json.RawMessage) wire.NamedSecuritySchemes {
+	found := wire.NamedSecuritySchemes{}
+	var each map[string]json.RawMessage
+	if text == nil || federation.DecodeJSON(text, &each) != nil {
+		return found
+	}
+	for name, scheme := range each {
+		one, err := encoded(map[string]any{
+			"name": "-", "url": "-", "preferredTransport": "JSONRPC", "securitySchemes": map[string]json.RawMessage{name: scheme},
+		})
+		if err != nil {
+			continue
+		}
+		if parsed, err := a2av0.NewAgentCardParser()(one); err == nil {
+			maps.Copy(found, parsed.SecuritySchemes)
+		}
+	}
+	return found
+}
+
+var (
+	errUnsigned = errors.New("the card has no signature")
+	errForged   = errors.New("the signature of the card is invalid")
+)
+
+// keySet is the keys at a jku.
+//
+// spec: RFC 7517 §5
+type keySet struct {
+	Keys []jwk `json:"keys"`
+}
+
+// jwk is one public key.
+type jwk struct {
+	Type  string `json:"kty"`
+	Curve string `json:"crv"`
+	X     string `json:"x"`
+	Y     string `json:"y"`
+	KeyID string `json:"kid"`
+}
+
+// thumbprint returns the digest that names a key.
+//
+// spec: RFC 7638 §3
+func (k jwk) thumbprint() string {
+	text := fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q}`, k.Curve, k.Type, k.X)
+	if k.Y != "" {
+		text = fmt.Sprintf(`{"crv":%q,"kty":%q,"x":%q,"y":%q}`, k.Curve, k.Type, k.X, k.Y)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// verify checks one signature of a card, and returns the digest of its key. The key set has to be at
+// the host of the card. The error wraps [errForged] for a wrong signature; any other error means that
+// the signature cannot be verified.
+//
+// spec: a2a-1.0 §8.4
+func (l *Link) verify(ctx context.Context, text []byte, s wire.AgentCardSignature) (string, error) {
+	var header struct {
+		Algorithm string `json:"alg"`
+		KeySet    string `json:"jku"`
+		KeyID     string `json:"kid"`
+	}
+	protected, err := base64.RawURLEncoding.DecodeString(s.Protected)
+	if err == nil {
+		err = federation.DecodeJSON(protected, &header)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: its protected header cannot be read", errForged)
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(s.Signature)
+	if err != nil {
+		return "", fmt.Errorf("%w: it is not base64url", errForged)
+	}
+	at, err := url.Parse(header.KeySet)
+	own, _ := url.Parse(l.cfg.Card) // was checked
+	switch {
+	case header.KeySet == "":
+		return "", errors.New("the signature of the card names no key set (jku)")
+	case err != nil || at.Host != own.Host || at.Scheme != own.Scheme:
+		return "", fmt.Errorf("the key set %s of the card is at another host", header.KeySet)
+	}
+	document, _, err := l.get(ctx, header.KeySet)
+	var set keySet
+	if err == nil {
+		err = federation.DecodeJSON(document, &set)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read key set %s of the card: %w", header.KeySet, err)
+	}
+	i := slices.IndexFunc(set.Keys, func(k jwk) bool { return k.KeyID == header.KeyID })
+	if i < 0 {
+		return "", fmt.Errorf("%w: its key %q is not in %s", errForged, header.KeyID, header.KeySet)
+	}
+	payloads, err := canonicalCards(text)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errForged, err)
+	}
+	for _, payload := range payloads {
+		signed := []byte(s.Protected + "." + base64.RawURLEncoding.EncodeToString(payload))
+		valid, err := set.Keys[i].verifies(header.Algorithm, signed, signature)
+		if err != nil {
+			return "", err
+		}
+		if valid {
+			return set.Keys[i].thumbprint(), nil
+		}
+	}
+	return "", errForged
+}
+
+// verifies reports whether a signature is valid. Its error means that the algorithm is not known.
+//
+// spec: RFC 7518 §3.4, RFC 8037 §3.1
+func (k jwk) verifies(algorithm string, signed, signature []byte) (bool, error) {
+	x, err := base64.RawURLEncoding.DecodeString(k.X)
+	if err != nil {
+		return false, errors.New("the key of the card cannot be read")
+	}
+	switch {
+	case algorithm == "EdDSA" && k.Curve == "Ed25519" && len(x) == ed25519.PublicKeySize:
+		return ed25519.Verify(x, signed, signature), nil
+	case algorithm == "ES256" && k.Curve == "P-256":
+		y, err := base64.RawURLEncoding.DecodeString(k.Y)
+		if err != nil || len(x) != 32 || len(y) != 32 || len(signature) != 64 {
+			return false, nil
+		}
+		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+		if err != nil {
+			return false, nil //nolint:nilerr // no point of the curve
+		}
+		sum := sha256.Sum256(signed)
+		return ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])), nil
+	}
+	return false, fmt.Errorf("the algorithm %s of the signature of the card is not known here", algorithm)
+}
+
+// canonicalCards returns the forms of a card that libraries sign: as it is, and without empty members.
+func canonicalCards(text []byte) ([][]byte, error) {
+	var members map[string]any
+	if err := federation.DecodeJSON(text, &members); err != nil {
+		return nil, err
+	}
+	delete(members, "signatures")
+	var forms [][]byte
+	for _, form := range []any{members, withoutEmpty(members)} {
+		plain, err := encoded(form)
+		if err != nil {
+			return nil, err
+		}
+		canonical, err := jcs.Transform(plain)
+		if err != nil {
+			return nil, err
+		}
+		forms = append(forms, canonical)
+	}
+	return forms, nil
+}
+
+// withoutEmpty returns a value without members that are empty text, lists, objects or null.
+func withoutEmpty(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		full := map[string]any{}
+		for name, member := range v {
+			if member = withoutEmpty(member); !isEmpty(member) {
+				full[name] = member
+			}
+		}
+		return full
+	case []any:
+		var full []any
+		for _, member := range v {
+			full = append(full, withoutEmpty(member))
+		}
+		return full
+	}
+	return value
+}
+
+func isEmpty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package a2aclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/federation"
+	"baton/translate/a2atask"
+)
+
+// settleTime is for how long a message without an answer may still become a task. The agent is asked
+// after that.
+const settleTime = 3 * time.Second
+
+// Deliver implements [bridge.Link]. An offer becomes a task, and the end of a handoff by another
+// party cancels its task. Deliver returns nil after the ID of the task is on disk.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	t := l.taskOf(d.View.ID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := l.load(ctx, t)
+	if err == nil && d.View.Over {
+		err = l.close(ctx, t, d.View)
+	} else if err == nil && d.Entry.Event.Verb == federation.Offer {
+		err = l.offer(ctx, t, d)
+	}
+	if t.length == 0 {
+		l.forget(t)
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.deps.Record.Lapse(ctx, d.View.Offeree, []federation.EventID{d.Entry.Event.ID}, time.Now()); err != nil {
+		return fmt.Errorf("end the waiting in an inbox: %w", err)
+	}
+	return nil
+}
+
+// offer sends the message of an offer, unless the agent has it.
+func (l *Link) offer(ctx context.Context, t *task, d federation.Delivery) error {
+	if err := l.checkOffer(d); err != nil {
+		return err
+	}
+	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+		if err := l.find(ctx, t, d.Entry.Event); err != nil {
+			return err
+		}
+	}
+	if t.id != "" || t.answer != nil {
+		l.start(t)
+		return nil
+	}
+	m, losses := a2atask.Offer(d.Entry.Event, d.View, l.passport(d.View.ID))
+	l.report(ctx, t, losses)
+	if err := l.write(ctx, t, note{Kind: noteSending}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	none := 0
+	answer, err := l.client.Load().SendMessage(ctx, &wire.SendMessageRequest{
+		Message: m, Config: &wire.SendMessageConfig{ReturnImmediately: true, HistoryLength: &none},
+	})
+	keeping := context.WithoutCancel(ctx) // the answer must not be lost
+	if err == nil {
+		err = l.keep(keeping, t, answer)
+	} else if unsent, told := l.sendError(d.Entry.Event, err); unsent {
+		err = errors.Join(told, l.write(keeping, t, note{Kind: noteUnsent}))
+	} else {
+		err = told
+	}
+	if err == nil {
+		l.start(t)
+	}
+	return err
+}
+
+// passport returns the URL of the passport of a handoff.
+func (l *Link) passport(id federation.HandoffID) string {
+	return l.ports.PublicURL + "/api/v1/handoffs/" + id.String() + "/passport"
+}
+
+// keep notes the answer to a message on disk.
+func (l *Link) keep(ctx context.Context, t *task, answer wire.SendMessageResult) error {
+	switch a := answer.(type) {
+	case *wire.Task:
+		if a.ID == "" {
+			return errors.New("the agent answered with a task without an ID")
+		}
+		return l.write(ctx, t, note{Kind: noteTask, Task: a.ID, Context: a.ContextID})
+	case *wire.Message:
+		text, err := encoded(a)
+		if err != nil {
+			return err
+		}
+		return l.write(ctx, t, note{Kind: noteMessage, Message: text})
+	}
+	return fmt.Errorf("the agent answered with %T", answer)
+}
+
+// find looks for the task of a message whose answer is unknown. It notes the task, or that the agent
+// has none. If the agent does not list tasks, an operator decides whether the message is sent again.
+func (l *Link) find(ctx context.Context, t *task, ev federation.Event) error {
+	if wait := time.Until(t.sending.Add(settleTime)); wait > 0 {
+		return &federation.UnavailableError{What: "the task of an unanswered message", RetryAfter: wait, Err: errors.New("it may still be made")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := l.client.Load().ListTasks(ctx, &wire.ListTasksRequest{ContextID: t.handoff.String(), PageSize: 10})
+	switch {
+	case cannotList(err):
+		why := "the agent did not answer the message, may have made a task of it, and does not list tasks. " +
+			"Replay this delivery to send the message again with the same ID, after the agent's operator has looked"
+		if err := l.write(ctx, t, note{Kind: noteUnknown}); err != nil {
+			return err
+		}
+		return &federation.GivenUpError{Reason: federation.DeadFailed, Why: why}
+	case err != nil:
+		_, told := l.sendError(ev, err)
+		return told
+	}
+	own := slices.DeleteFunc(found.Tasks, func(each *wire.Task) bool {
+		return each == nil || each.ID == "" || each.ContextID != t.handoff.String()
+	})
+	if len(own) == 0 {
+		return l.write(ctx, t, note{Kind: noteUnsent})
+	}
+	first := own[len(own)-1] // the newest is listed first
+	l.log.LogAttrs(ctx, slog.LevelInfo, "task found", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(first.ID)))
+	return l.write(ctx, t, note{Kind: noteTask, Task: first.ID, Context: first.ContextID})
+}
+
+// close ends the task of a handoff that is over. A task that goes on is cancelled.
+func (l *Link) close(ctx context.Context, t *task, view federation.View) error {
+	if t.length == 0 {
+		return nil
+	}
+	if t.id == "" && t.answer == nil && !t.sending.IsZero() && !t.unknown {
+		err := l.find(ctx, t, federation.Event{ID: t.handoff, Handoff: t.handoff, Verb: federation.Cancel})
+		if givenUp, ok := errors.AsType[*federation.GivenUpError](err); ok {
+			return errors.Join(givenUp, l.remove(ctx, t))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.id != "" && !t.ended {
+		if err := l.cancel(ctx, t, view); err != nil {
+			return err
+		}
+	}
+	t.ended = true
+	t.look()
+	return l.remove(ctx, t)
+}
+
+// cancel cancels a task. A task that is over, or that the agent does not know any more, needs none.
+func (l *Link) cancel(ctx context.Context, t *task, view federation.View) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := l.client.Load().CancelTask(ctx, &wire.CancelTaskRequest{ID: t.id, Metadata: map[string]any{"reason": string(view.State)}})
+	switch {
+	case err == nil, isAny(err, wire.ErrTaskNotFound, wire.ErrTaskNotCancelable):
+		return nil
+	case isAny(err, refusals()...):
+		l.log.LogAttrs(ctx, slog.LevelWarn, "task not cancelled", slog.String("handoff_id", t.handoff.String()), slog.String("task", string(t.id)), slog.Any("err", err))
+		return nil
+	}
+	if isNetwork(err) || isDial(err) {
+		return l.away(err)
+	}
+	return fmt.Errorf("cancel task %s: %w", t.id, err)
+}
+
+// report logs the content that is not carried. The record has all of it.
+func (l *Link) report(ctx context.Context, t *task, losses []federation.Loss) {
+	for _, loss := range losses {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "content not carried", slog.String("handoff_id", t.handoff.String()),
+			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+	}
+}

@@ -1,0 +1,76 @@
+package a2aclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// away is the error of a delivery that is made again later.
+func (l *Link) away(err error) error {
+	var after time.Duration
+	if status, ok := errors.AsType[*statusError](err); ok {
+		after = status.after
+	}
+	return &federation.UnavailableError{What: "agent " + l.cfg.Name, RetryAfter: after, Err: err}
+}
+
+// refusals are the errors with which an agent refuses a request for good.
+func refusals() []error {
+	return []error{
+		wire.ErrInvalidParams, wire.ErrInvalidRequest, wire.ErrMethodNotFound, wire.ErrParseError, wire.ErrUnsupportedOperation,
+		wire.ErrUnsupportedContentType, wire.ErrVersionNotSupported, wire.ErrExtensionSupportRequired, wire.ErrPushNotificationNotSupported,
+	}
+}
+
+func isAny(err error, of ...error) bool {
+	for _, each := range of {
+		if errors.Is(err, each) {
+			return true
+		}
+	}
+	return false
+}
+
+// sendError returns the error of a message that was not answered as the outbox takes it. Unsent says
+// that the agent certainly does not have the message.
+func (l *Link) sendError(ev federation.Event, err error) (unsent bool, told error) {
+	if isAny(err, refusals()...) {
+		return true, federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" refused the message: "+err.Error())
+	}
+	if isAny(err, wire.ErrUnauthenticated, wire.ErrUnauthorized, errRedirect, identity.ErrNotAllowed) || isDial(err) {
+		return true, l.away(err)
+	}
+	if status, ok := errors.AsType[*statusError](err); ok {
+		unsent := status.code == http.StatusUnauthorized || status.code == http.StatusForbidden || status.code == http.StatusTooManyRequests
+		return unsent, l.away(err)
+	}
+	if isNetwork(err) {
+		return false, l.away(err)
+	}
+	return false, err // counted: after some of them the delivery is a dead letter
+}
+
+// isDial reports whether an error is one of a connection that was never made.
+func isDial(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// isNetwork reports whether an error is one of the connection, and not of the agent.
+func isNetwork(err error) bool {
+	_, isNet := errors.AsType[net.Error](err)
+	return isNet || isAny(err, context.DeadlineExceeded, context.Canceled)
+}
+
+// cannotList reports whether an agent does not list tasks, or not for this gateway.
+func cannotList(err error) bool {
+	return isAny(err, wire.ErrUnsupportedOperation, wire.ErrMethodNotFound, wire.ErrUnauthenticated, wire.ErrUnauthorized)
+}

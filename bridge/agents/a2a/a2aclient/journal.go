@@ -1,0 +1,221 @@
+package a2aclient
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/federation"
+)
+
+// noteKind says what a note in the journal of a task is about.
+type noteKind string
+
+// The kinds of notes.
+const (
+	noteSending noteKind = "sending" // a message is about to be sent: the agent may have it
+	noteUnsent  noteKind = "unsent"  // the agent does not have the message
+	noteUnknown noteKind = "unknown" // it was given up, because the agent may have it and cannot tell
+	noteTask    noteKind = "task"    // the agent made this task
+	noteMessage noteKind = "message" // the agent answered without a task
+	noteStep    noteKind = "step"    // a step is about to be filed
+	noteReply   noteKind = "reply"   // an answer to a question is about to be sent
+	noteReplied noteKind = "replied" // the agent has that answer
+)
+
+// note is one entry of the journal of a task.
+type note struct {
+	Kind    noteKind        `json:"kind"`
+	At      time.Time       `json:"at"`
+	Task    wire.TaskID     `json:"task,omitempty"`
+	Context string          `json:"context,omitempty"` // contextId of the task
+	Message json.RawMessage `json:"message,omitempty"`
+	Key     string          `json:"key,omitempty"` // of a step or a question
+	Event   string          `json:"event,omitempty"`
+}
+
+// filed is a step that was about to be filed.
+type filed struct {
+	id federation.EventID
+	at time.Time
+}
+
+// task is one handoff at the agent. The mutex is held during each action on it.
+type task struct {
+	handoff federation.HandoffID
+	poke    chan struct{} // holds a token when there is a reason to look
+
+	mu       sync.Mutex
+	loaded   bool
+	length   uint64    // of the journal
+	sending  time.Time // of a message without an answer; zero for none
+	unknown  bool
+	id       wire.TaskID // "" before the agent made it
+	context  string
+	answer   *wire.Message // without a task; nil for none
+	steps    map[string]filed
+	reports  int             // steps of progress among them
+	reply    string          // ID of an answer that may not have arrived; "" for none
+	done     map[string]bool // steps that this process has filed, by key
+	asked    bool            // the agent waits for input
+	ended    bool            // the task is over, and its last step was filed
+	lost     time.Time       // since when the agent denies the task; zero if it does not
+	reported time.Time       // when the last progress was filed
+	followed bool
+}
+
+func newTask(id federation.HandoffID) *task {
+	return &task{handoff: id, poke: make(chan struct{}, 1), steps: map[string]filed{}, done: map[string]bool{}}
+}
+
+// look asks for a look at the task soon. It does not block.
+func (t *task) look() {
+	select {
+	case t.poke <- struct{}{}:
+	default:
+	}
+}
+
+// taskPrefix precedes the handoff in the names of the journals of a link.
+func (l *Link) taskPrefix() string { return network + "/" + l.cfg.Name + "/" }
+
+func (l *Link) journalOf(id federation.HandoffID) string { return l.taskPrefix() + id.String() }
+
+// taskOf returns the task of a handoff, which may have no journal yet.
+func (l *Link) taskOf(id federation.HandoffID) *task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.tasks[id]
+	if t == nil {
+		t = newTask(id)
+		l.tasks[id] = t
+	}
+	return t
+}
+
+// forget drops a task from memory.
+func (l *Link) forget(t *task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks[t.handoff] == t {
+		delete(l.tasks, t.handoff)
+	}
+}
+
+// reset drops all tasks from memory: another replica may have written their journals.
+func (l *Link) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.tasks)
+}
+
+// load reads the journal of a task once.
+func (l *Link) load(ctx context.Context, t *task) error {
+	for !t.loaded {
+		page, err := l.deps.Journals.Journal(ctx, l.journalOf(t.handoff), t.length, federation.MaxJournalPage)
+		if err != nil {
+			return fmt.Errorf("read task of %s: %w", t.handoff, err)
+		}
+		for _, text := range page {
+			var n note
+			if err := federation.DecodeJSON(text, &n); err != nil {
+				return fmt.Errorf("read task of %s: %w", t.handoff, err)
+			}
+			if err := t.apply(n); err != nil {
+				return fmt.Errorf("read task of %s: %w", t.handoff, err)
+			}
+			t.length++
+		}
+		t.loaded = len(page) < federation.MaxJournalPage
+	}
+	return nil
+}
+
+// apply makes the change that a note stands for.
+func (t *task) apply(n note) error {
+	switch n.Kind {
+	case noteSending:
+		t.sending, t.unknown = n.At, false
+	case noteUnsent:
+		t.sending = time.Time{}
+	case noteUnknown:
+		t.unknown = true
+	case noteTask:
+		t.sending, t.id, t.context = time.Time{}, n.Task, n.Context
+	case noteMessage:
+		var m wire.Message
+		if err := federation.DecodeJSON(n.Message, &m); err != nil {
+			return err
+		}
+		t.sending, t.answer = time.Time{}, &m
+	case noteStep:
+		id, err := federation.ParseEventID(n.Event)
+		if err != nil {
+			return err
+		}
+		t.steps[n.Key] = filed{id, n.At}
+		if strings.HasPrefix(n.Key, progressKey) {
+			t.reports++
+		}
+	case noteReply:
+		t.reply = n.Event
+	case noteReplied:
+		t.reply = ""
+	}
+	return nil
+}
+
+// write appends a note to the journal, and makes its change.
+func (l *Link) write(ctx context.Context, t *task, n note) error {
+	n.At = time.Now().UTC().Truncate(time.Millisecond)
+	text, err := encoded(n)
+	if err != nil {
+		return err
+	}
+	err = l.deps.Journals.WriteJournals(ctx, []federation.JournalWrite{{Name: l.journalOf(t.handoff), Length: t.length, Entries: [][]byte{text}}})
+	if errors.Is(err, federation.ErrStale) {
+		t.loaded, t.length = false, 0 // another replica has written: read all of it again
+	}
+	if err != nil {
+		return fmt.Errorf("note task of %s: %w", t.handoff, err)
+	}
+	t.length++
+	return t.apply(n)
+}
+
+// remove ends a task: its handoff is over, or the agent never had it.
+func (l *Link) remove(ctx context.Context, t *task) error {
+	if err := l.deps.Journals.RemoveJournals(ctx, []string{l.journalOf(t.handoff)}); err != nil {
+		return fmt.Errorf("remove task of %s: %w", t.handoff, err)
+	}
+	l.forget(t)
+	return nil
+}
+
+// stepOf returns the ID of the step with a key. The ID is on disk before the step is filed, so that a
+// step which is filed again has the same ID.
+func (l *Link) stepOf(ctx context.Context, t *task, key string) (filed, error) {
+	if known, ok := t.steps[key]; ok {
+		return known, nil
+	}
+	return l.mint(ctx, t, key)
+}
+
+// mint gives the step with a key a new ID.
+func (l *Link) mint(ctx context.Context, t *task, key string) (filed, error) {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		return filed{}, err
+	}
+	if err := l.write(ctx, t, note{Kind: noteStep, Key: key, Event: id.String()}); err != nil {
+		return filed{}, err
+	}
+	return t.steps[key], nil
+}

@@ -1,0 +1,266 @@
+package a2aclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/federation/fault"
+)
+
+// Link is one external agent.
+type Link struct {
+	cfg     Config
+	secrets secrets
+	deps    Deps
+	ports   bridge.Ports
+	steps   stepbuilder.Builder
+	log     *slog.Logger
+	http    *http.Client
+
+	did  federation.DID
+	kept func() federation.SigningKey // signs the steps of the agent
+
+	card    atomic.Pointer[card]
+	client  atomic.Pointer[a2aclient.Client]
+	access  accessToken
+	blocked atomic.Pointer[string] // why a task of the agent waits for an operator; nil for none
+	begun   chan *task             // tasks to follow
+	streams chan struct{}          // has a token for each open stream
+
+	mu    sync.Mutex
+	tasks map[federation.HandoffID]*task
+}
+
+var (
+	_ bridge.InboxReader = (*Link)(nil)
+	_ bridge.Describer   = (*Link)(nil)
+	_ bridge.Messenger   = (*Link)(nil)
+)
+
+// Name implements [bridge.Link].
+func (l *Link) Name() string { return l.cfg.Name }
+
+// Network implements [bridge.Link].
+func (*Link) Network() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader]: an offer to the agent needs no channel.
+func (*Link) ReadsInbox() {}
+
+// Names implements [bridge.Named].
+func (l *Link) Names() []federation.BoundName {
+	return []federation.BoundName{{Network: l.cfg.Name, Name: l.cfg.Name, DID: l.did}}
+}
+
+// is reports whether a DID is that of the agent.
+func (l *Link) is(did federation.DID) bool { return did == l.did || did == l.kept().DID }
+
+// Carries implements [bridge.Link]: the offers to the agent, and each later step of their handoffs
+// that the agent did not take.
+func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.View) (bool, error) {
+	return ev.Arrival.Link != l.cfg.Name && ev.Verb != federation.Confirm && l.is(after.Offeree), nil
+}
+
+// Describe implements [bridge.Describer].
+func (l *Link) Describe() bridge.Description {
+	d := bridge.Description{NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"}}
+	if c := l.card.Load(); c != nil {
+		at := c.SupportedInterfaces[0]
+		d.Negotiated = map[string]string{
+			"agent": c.AgentCard.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
+			"did": string(l.did), "skills": strings.Join(c.skills(), " "), "signed": "no",
+		}
+		if c.key != "" {
+			d.Negotiated["signed"] = c.key[:16]
+		}
+		if c.doubt != "" {
+			d.Obstacles = append(d.Obstacles, c.doubt)
+		}
+	}
+	if why := l.blocked.Load(); why != nil {
+		d.Obstacles = append(d.Obstacles, *why)
+	}
+	return d
+}
+
+// Bounds of the work of one link.
+const (
+	maxStreams   = 32
+	maxTasks     = 4096
+	tasksPage    = 256
+	looksAtOnce  = 8
+	maxConnFails = 3 // failed looks in a row, after which the link is dialled again
+)
+
+// Run implements [bridge.Link]. It reads the card, follows the tasks of the agent, and reads the card
+// again when it is too old. It returns when the agent cannot be reached.
+func (l *Link) Run(ctx context.Context, up func()) error {
+	l.reset()
+	l.begun, l.streams = make(chan *task, maxTasks), make(chan struct{}, maxStreams)
+	if err := l.readCard(ctx); err != nil {
+		return err
+	}
+	l.deps.Hub.join(l)
+	defer l.deps.Hub.leave(l)
+	group, ctx := errgroup.WithContext(ctx)
+	s := &session{Link: l, looks: make(chan struct{}, looksAtOnce)}
+	if err := l.resume(ctx); err != nil {
+		return err
+	}
+	group.Go(fault.Func(func() error {
+		for {
+			select {
+			case t := <-l.begun:
+				group.Go(fault.Func(func() error { return s.follow(ctx, t) }))
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}))
+	group.Go(fault.Func(func() error { return l.refresh(ctx) }))
+	up()
+	return group.Wait()
+}
+
+// resume follows the tasks that were not over when the last session ended.
+func (l *Link) resume(ctx context.Context) error {
+	for after, found := "", 0; found < maxTasks; {
+		names, err := l.deps.Journals.JournalNames(ctx, l.taskPrefix(), after, tasksPage)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, name := range names {
+			id, err := federation.ParseEventID(strings.TrimPrefix(name, l.taskPrefix()))
+			if err != nil {
+				return fmt.Errorf("read journal %s: %w", name, err)
+			}
+			t := l.taskOf(id)
+			t.mu.Lock()
+			l.start(t)
+			t.mu.Unlock()
+		}
+		after, found = names[len(names)-1], found+len(names)
+	}
+	return nil
+}
+
+// start has a task followed, unless it is. The mutex of the task is held.
+func (l *Link) start(t *task) {
+	if t.followed {
+		t.look()
+		return
+	}
+	select {
+	case l.begun <- t:
+		t.followed = true
+	default: // more tasks than are followed at a time: the next session follows it
+	}
+}
+
+// refresh reads the card again each time that it is too old. While that fails, the old one holds.
+func (l *Link) refresh(ctx context.Context) error {
+	for {
+		bridge.Sleep(ctx, time.Until(l.card.Load().until))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := l.readCard(ctx)
+		if _, changed := errors.AsType[*changedKeyError](err); changed || errors.Is(err, errForged) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			l.log.LogAttrs(ctx, slog.LevelWarn, "card not read again", slog.Any("err", err))
+			bridge.Sleep(ctx, minCardAge)
+		}
+	}
+}
+
+// readCard reads the card, compares its key with the pinned one, and makes the client.
+func (l *Link) readCard(ctx context.Context) error {
+	c, err := l.fetchCard(ctx)
+	if err != nil {
+		l.ports.Metrics.BadInput.WithLabelValues(network, l.cfg.Name, "card").Inc()
+		return err
+	}
+	if err := l.pin(ctx, c); err != nil {
+		return err
+	}
+	client, err := a2aclient.NewFromCard(ctx, c.AgentCard,
+		a2aclient.WithDefaultsDisabled(),
+		a2aclient.WithConfig(a2aclient.Config{
+			AcceptedOutputModes: []string{"text/plain", "application/json"},
+			PreferredTransports: []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON},
+		}),
+		a2aclient.WithJSONRPCTransport(l.http), a2aclient.WithRESTTransport(l.http),
+		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))
+	if err != nil {
+		return fmt.Errorf("card %s: %w", l.cfg.Card, err)
+	}
+	l.card.Store(c)
+	l.client.Store(client)
+	return nil
+}
+
+// changedKeyError is the error of a card whose key is not the pinned one.
+type changedKeyError struct{ name, was, is string }
+
+// Error implements error.
+func (e *changedKeyError) Error() string {
+	is := "has no valid signature now"
+	if e.is != "" {
+		is = "is signed with another key, " + e.is[:16] + ", now"
+	}
+	return fmt.Sprintf("the card was signed with key %s and %s: compare the keys with the operator of the agent, and run baton a2a confirm %s", e.was[:16], is, e.name)
+}
+
+// pinned is an entry of the journal with the keys of a card; the last entry counts.
+type pinned struct {
+	Key string `json:"key"` // "" pins the next key
+}
+
+func pinJournal(name string) string { return network + "-card/" + name }
+
+// pin compares the key of a card with the pinned one, and pins the first key. A card that never had a
+// valid signature needs none.
+func (l *Link) pin(ctx context.Context, c *card) error {
+	was, length, err := readPin(ctx, l.deps.Journals, l.cfg.Name)
+	switch {
+	case err != nil:
+		return err
+	case was == c.key:
+		return nil
+	case was != "":
+		return &changedKeyError{l.cfg.Name, was, c.key}
+	}
+	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
+}
+
+// Offers that the configuration does not allow are refused before anything is sent.
+func (l *Link) checkOffer(d federation.Delivery) error {
+	ev := d.Entry.Event
+	if len(l.cfg.Accepts) > 0 && !slices.Contains(l.cfg.Accepts, string(ev.Kind)) {
+		return federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" takes no "+string(ev.Kind))
+	}
+	allowed := func(who string) bool {
+		return who == anyone || who == string(d.View.Offerer) || who == string(ev.From) || who == ev.Arrival.Link
+	}
+	if !slices.ContainsFunc(l.cfg.OfferFrom, allowed) {
+		return federation.Refuse(ev, federation.PolicyDenied, l.cfg.Name+" takes no offers of "+string(d.View.Offerer))
+	}
+	return nil
+}

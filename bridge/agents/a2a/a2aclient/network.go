@@ -1,0 +1,174 @@
+// Package a2aclient gives work to external A2A agents: each agent is a link and a party. An offer
+// to it becomes a task of the agent, and the states of the task become steps.
+//
+// The link keeps a journal of each task in the record. Before it sends a message it notes so,
+// and after an answer it notes the task. If the result of a send is unknown, because the gateway
+// was killed or the connection broke, the link asks the agent for the tasks of the context before
+// it sends again. The journal is removed after the handoff is over.
+//
+// The truth about a task is what GetTask returns. Streams, push notifications and timers only
+// say when to ask.
+//
+// spec: a2a-1.0, agent-faces §5
+package a2aclient
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"baton/bridge"
+	"baton/bridge/stepbuilder"
+	"baton/federation"
+	"baton/federation/store/journals"
+	"baton/federation/store/registry"
+)
+
+// network is the label of this network in metrics.
+const network = "a2a-agent"
+
+// anyone is the word of offer_from for all offerers.
+const anyone = "any"
+
+// Config is one [[a2a.agents]] table.
+type Config struct {
+	Name            string   `toml:"name"` // unique among all links
+	Card            string   `toml:"card"`
+	CredentialsFile string   `toml:"credentials_file"`
+	ClientID        string   `toml:"client_id"`
+	ClientKeyFile   string   `toml:"client_key_file"`
+	Accepts         []string `toml:"accepts"` // kinds; empty for any
+	OfferFrom       []string `toml:"offer_from"`
+	AllowPrivate    bool     `toml:"allow_private"`
+}
+
+// DefaultConfig returns the table as it is where the file says nothing.
+func DefaultConfig() Config { return Config{OfferFrom: []string{anyone}} }
+
+// Deps has the parts of the gateway that the network needs beside [bridge.Ports].
+type Deps struct {
+	Journals *journals.Journals // of the tasks, and the pinned keys of cards
+	Record   registry.Bound
+	// Transport returns guarded connections; nil for a check of the configuration.
+	Transport func(allowPrivate bool) http.RoundTripper
+	Hub       *Hub // serves documents and callbacks of all agents
+}
+
+// Network describes external A2A agents. The reference of the table is with that of [a2a], whose
+// table it is below.
+//
+// [a2a]: baton/bridge/agents/a2a
+func Network(deps Deps) bridge.Network {
+	return bridge.Network{
+		Name: network, Table: "a2a.agents", Many: true,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			cfg := DefaultConfig()
+			t.Decode(&cfg)
+			secrets, err := cfg.read(p.Secrets)
+			if err != nil {
+				return nil, err
+			}
+			return open(cfg, secrets, deps, p), nil
+		},
+	}
+}
+
+// secrets are what the secret files of a table hold.
+type secrets struct {
+	credential string             // "" for none
+	clientKey  ed25519.PrivateKey // nil for none
+}
+
+// read checks a table and reads its secret files. Its error joins one [*bridge.KeyError] for each
+// mistake.
+func (c *Config) read(files bridge.Secrets) (secrets, error) {
+	var s secrets
+	var mistakes []error
+	mistake := func(key, why string) { mistakes = append(mistakes, &bridge.KeyError{Key: key, Why: why}) }
+	if !federation.ValidName(c.Name) {
+		mistake("name", "is required: lower-case letters, digits and hyphens")
+	}
+	address, err := CardURL(c.Card)
+	if err != nil {
+		mistake("card", err.Error())
+	}
+	c.Card = address
+	if c.CredentialsFile != "" {
+		if s.credential, err = files.Secret(c.CredentialsFile); err != nil {
+			mistake("credentials_file", err.Error())
+		}
+	}
+	if (c.ClientID == "") != (c.ClientKeyFile == "") {
+		mistake("client_id", "client_id and client_key_file are given together")
+	}
+	if c.ClientKeyFile != "" {
+		text, err := files.Secret(c.ClientKeyFile)
+		seed, notHex := hex.DecodeString(text)
+		switch {
+		case err != nil:
+			mistake("client_key_file", err.Error())
+		case notHex != nil || len(seed) != ed25519.SeedSize:
+			mistake("client_key_file", "want 64 hex characters of an Ed25519 seed")
+		default:
+			s.clientKey = ed25519.NewKeyFromSeed(seed)
+		}
+	}
+	if c.CredentialsFile != "" && c.ClientKeyFile != "" {
+		mistake("credentials_file", "want a credential or the key of a client, not both")
+	}
+	if len(c.OfferFrom) == 0 {
+		mistake("offer_from", `want DIDs, names of links, or "any"`)
+	}
+	if slices.Contains(c.Accepts, "") {
+		mistake("accepts", "want names of kinds")
+	}
+	return s, errors.Join(mistakes...)
+}
+
+// wellKnownCard is where the card of a host is.
+//
+// spec: RFC 8615
+const wellKnownCard = "/.well-known/agent-card.json"
+
+// CardURL returns the address of a card: the well-known one of a host without a path.
+func CardURL(text string) (string, error) {
+	if !strings.Contains(text, "://") && text != "" {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return "", errors.New("want the https URL of an agent card")
+	case u.User != nil || u.Fragment != "":
+		return "", errors.New("want a URL without credentials and fragment; use credentials_file")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = wellKnownCard
+	}
+	return u.String(), nil
+}
+
+// open returns the link of an agent. It does no I/O.
+func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
+	did := federation.DID(string(p.Home.DID()) + ":a2a:" + cfg.Name)
+	l := &Link{
+		cfg: cfg, secrets: s, deps: deps, ports: p, did: did,
+		log: p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
+		steps: stepbuilder.Builder{
+			Network: network, Link: cfg.Name, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
+			Bindings: p.Bindings, PublicURL: p.PublicURL,
+		},
+		tasks: map[federation.HandoffID]*task{},
+	}
+	l.kept = sync.OnceValue(func() federation.SigningKey { return p.Signer.Kept("person:" + string(did)) })
+	if deps.Transport != nil {
+		l.http = l.newHTTPClient(l.authorize)
+	}
+	return l
+}

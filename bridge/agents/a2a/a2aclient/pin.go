@@ -1,0 +1,38 @@
+package a2aclient
+
+import (
+	"context"
+	"fmt"
+
+	"baton/federation"
+	"baton/federation/store/journals"
+)
+
+// readPin returns the pinned key of the card of an agent, "" for none, and the length of its journal.
+func readPin(ctx context.Context, record *journals.Journals, name string) (key string, length uint64, err error) {
+	for {
+		page, err := record.Journal(ctx, pinJournal(name), length, federation.MaxJournalPage)
+		if err != nil {
+			return "", 0, err
+		}
+		for _, text := range page {
+			var p pinned
+			if err := federation.DecodeJSON(text, &p); err != nil {
+				return "", 0, fmt.Errorf("read pinned key of %s: %w", name, err)
+			}
+			key = p.Key
+		}
+		if length += uint64(len(page)); len(page) < federation.MaxJournalPage {
+			return key, length, nil
+		}
+	}
+}
+
+// writePin pins the key of the card of an agent.
+func writePin(ctx context.Context, record *journals.Journals, name string, length uint64, key string) error {
+	text, err := encoded(pinned{key})
+	if err != nil {
+		return err
+	}
+	return record.WriteJournals(ctx, []federation.JournalWrite{{Name: pinJournal(name), Length: length, Entries: [][]byte{text}}})
+}

@@ -1,0 +1,115 @@
+package a2aclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate/a2atask"
+)
+
+// Addressee implements [bridge.Messenger].
+func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) {
+	return l.did, strings.EqualFold(nick, l.cfg.Name)
+}
+
+// Here implements [bridge.Messenger].
+func (*Link) Here(context.Context, bridge.Recipient) bool { return true }
+
+// DeliverText implements [bridge.TextLink]. A message of an offerer whose task waits for input
+// continues that task. A message that names no task answers the only one that waits.
+func (l *Link) DeliverText(ctx context.Context, text federation.Text) error {
+	waiting, err := l.waiting(ctx, text)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(waiting) == 0:
+		return text.Refuse(federation.IllegalStep, l.cfg.Name+" takes messages only as answers to a question about a task; offer a handoff")
+	case len(waiting) > 1:
+		return text.Refuse(federation.WrongReference, "several tasks of "+l.cfg.Name+" wait for an answer; reply to the question, or name the handoff")
+	}
+	return l.answerTask(ctx, waiting[0], text)
+}
+
+// waiting returns the tasks that a message can answer.
+func (l *Link) waiting(ctx context.Context, text federation.Text) ([]*task, error) {
+	l.mu.Lock()
+	candidates := make([]*task, 0, len(l.tasks))
+	for id, t := range l.tasks {
+		if text.About.IsZero() || id == text.About {
+			candidates = append(candidates, t)
+		}
+	}
+	l.mu.Unlock()
+	var found []*task
+	for _, t := range candidates {
+		t.mu.Lock()
+		asked := t.id != "" && (t.asked || t.reply == text.ID.String())
+		t.mu.Unlock()
+		if !asked {
+			continue
+		}
+		view, err := l.ports.Gateway.View(ctx, t.handoff)
+		if err != nil {
+			return nil, fmt.Errorf("read handoff %s: %w", t.handoff, err)
+		}
+		if !view.Over && l.ports.Gateway.Same(ctx, view.Offerer, text.Author) {
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+// answerTask sends an answer as a message of its task, unless the agent has it.
+func (l *Link) answerTask(ctx context.Context, t *task, text federation.Text) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := l.load(ctx, t); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	id := text.ID.String()
+	if t.reply == id { // an earlier attempt got no answer
+		found, err := l.client.Load().GetTask(ctx, &wire.GetTaskRequest{ID: t.id})
+		if err != nil {
+			return l.away(err)
+		}
+		if slices.ContainsFunc(found.History, func(m *wire.Message) bool { return m != nil && m.ID == id }) {
+			return l.answered(ctx, t)
+		}
+	}
+	if err := l.write(ctx, t, note{Kind: noteReply, Event: id}); err != nil {
+		return err
+	}
+	none := 0
+	_, err := l.client.Load().SendMessage(ctx, &wire.SendMessageRequest{
+		Message: a2atask.Answer(text.ID, t.id, t.context, text.Body), Config: &wire.SendMessageConfig{ReturnImmediately: true, HistoryLength: &none},
+	})
+	switch {
+	case err == nil:
+		return l.answered(context.WithoutCancel(ctx), t)
+	case isAny(err, refusals()...), errors.Is(err, wire.ErrTaskNotFound):
+		return text.Refuse(federation.PolicyDenied, l.cfg.Name+" refused the answer: "+err.Error())
+	case isNetwork(err) || isDial(err):
+		return l.away(err)
+	}
+	if _, ok := errors.AsType[*statusError](err); ok {
+		return l.away(err)
+	}
+	return fmt.Errorf("answer task %s: %w", t.id, err)
+}
+
+// answered notes that the agent has an answer.
+func (l *Link) answered(ctx context.Context, t *task) error {
+	t.asked = false
+	t.look()
+	return l.write(ctx, t, note{Kind: noteReplied})
+}

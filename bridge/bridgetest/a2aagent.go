@@ -1,0 +1,241 @@
+package bridgetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+)
+
+// A2AAgent is an external A2A agent on the server of the official SDK. A test says what the agent
+// does about each task.
+type A2AAgent struct {
+	*httptest.Server
+
+	// Before and After are called with the method of each call of the JSON-RPC binding, before the
+	// agent gets it and after the agent has answered; nil for no call. An error of theirs breaks the
+	// connection.
+	Before, After func(method string) error
+	// Card changes the card before it is served; nil leaves it as it is.
+	Card func(card map[string]any)
+
+	mu      sync.Mutex
+	tasks   map[wire.TaskID]*A2ATask
+	order   []*A2ATask
+	calls   map[string]int
+	answers []string // texts that are answered with a message and without a task
+}
+
+// A2ATask is a task of an [A2AAgent].
+type A2ATask struct {
+	ID       wire.TaskID
+	Context  string
+	Messages []*wire.Message // that the agent got
+
+	updates chan wire.Event
+}
+
+// NewA2AAgent serves an agent until the test ends. The interface is JSONRPC or HTTP+JSON of a version of
+// the protocol.
+func NewA2AAgent(tb testing.TB, binding wire.TransportProtocol, version wire.ProtocolVersion, streaming bool) *A2AAgent {
+	tb.Helper()
+	a := &A2AAgent{tasks: map[wire.TaskID]*A2ATask{}, calls: map[string]int{}}
+	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "gateway", nil }})
+	handler := a2asrv.NewHandler(a, a2asrv.WithTaskStore(store), a2asrv.WithCapabilityChecks(&wire.AgentCapabilities{Streaming: streaming}))
+	mux := http.NewServeMux()
+	var base string
+	switch {
+	case binding == wire.TransportProtocolHTTPJSON && version == a2av0.Version:
+		mux.Handle("/rest/", http.StripPrefix("/rest", a2av0.NewRESTHandler(handler)))
+		base = "/rest"
+	case binding == wire.TransportProtocolHTTPJSON:
+		mux.Handle("/rest/", http.StripPrefix("/rest", a2asrv.NewRESTHandler(handler)))
+		base = "/rest"
+	case version == a2av0.Version:
+		mux.Handle("POST /rpc", a.watched(a2av0.NewJSONRPCHandler(handler)))
+		base = "/rpc"
+	default:
+		mux.Handle("POST /rpc", a.watched(a2asrv.NewJSONRPCHandler(handler)))
+		base = "/rpc"
+	}
+	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) { a.serveCard(w, base, binding, version, streaming) })
+	a.Server = httptest.NewServer(mux)
+	tb.Cleanup(func() {
+		a.CloseClientConnections()
+		a.Close()
+	})
+	return a
+}
+
+func (a *A2AAgent) serveCard(w http.ResponseWriter, base string, binding wire.TransportProtocol, version wire.ProtocolVersion, streaming bool) {
+	card := map[string]any{
+		"name": "Researcher", "description": "Finds sources", "version": "1.2", "capabilities": map[string]any{"streaming": streaming},
+		"defaultInputModes": []string{"text/plain"}, "defaultOutputModes": []string{"text/plain"},
+		"skills": []any{map[string]any{"id": "cite", "name": "Cite", "description": "Cites", "tags": []string{"cite"}}},
+		// a valid card of 1.0, whose requirements the parser of the SDK cannot read
+		"securityRequirements": []any{map[string]any{"schemes": map[string]any{"token": map[string]any{"list": []string{}}}}},
+		"securitySchemes":      map[string]any{"token": map[string]any{"httpAuthSecurityScheme": map[string]any{"scheme": "Bearer"}}},
+	}
+	if version == a2av0.Version {
+		card["url"], card["preferredTransport"], card["protocolVersion"] = a.URL+base, binding, "0.3.0"
+		card["securitySchemes"] = map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}
+		delete(card, "securityRequirements")
+	} else {
+		card["supportedInterfaces"] = []any{map[string]any{"url": a.URL + base, "protocolBinding": binding, "protocolVersion": version}}
+	}
+	if a.Card != nil {
+		a.Card(card)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(card) // the client may be gone
+}
+
+// watched calls the functions of the test around each call, and counts the calls.
+func (a *A2AAgent) watched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var call struct {
+			Method string `json:"method"`
+		}
+		if err == nil {
+			err = json.Unmarshal(body, &call)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		a.mu.Lock()
+		a.calls[call.Method]++
+		a.mu.Unlock()
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if a.Before != nil && a.Before(call.Method) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if a.After == nil || strings.Contains(call.Method, "Stream") || strings.Contains(call.Method, "Subscribe") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		recorded := httptest.NewRecorder()
+		next.ServeHTTP(recorded, r)
+		if a.After(call.Method) != nil {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", recorded.Header().Get("Content-Type"))
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(recorded.Body.Bytes()) // the client may be gone
+	})
+}
+
+// Calls returns how often a method of JSON-RPC was called.
+func (a *A2AAgent) Calls(method string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls[method]
+}
+
+// AnswerWithout has the agent answer messages with a text with a message, and without a task.
+func (a *A2AAgent) AnswerWithout(text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers = append(a.answers, text)
+}
+
+// Tasks returns the tasks that the agent made, in order.
+func (a *A2AAgent) Tasks() []*A2ATask {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]*A2ATask(nil), a.order...)
+}
+
+// Texts returns the texts of the messages that a task got.
+func (a *A2AAgent) Texts(t *A2ATask) (texts []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range t.Messages {
+		texts = append(texts, m.Parts[0].Text())
+	}
+	return texts
+}
+
+// Say moves a task to a state, with a text.
+func (t *A2ATask) Say(state wire.TaskState, text string) {
+	var m *wire.Message
+	if text != "" {
+		m = wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(text))
+	}
+	t.updates <- wire.NewStatusUpdateEvent(wire.TaskInfo{TaskID: t.ID, ContextID: t.Context}, state, m)
+}
+
+// Produce adds an artifact to a task.
+func (t *A2ATask) Produce(parts ...*wire.Part) {
+	t.updates <- wire.NewArtifactEvent(wire.TaskInfo{TaskID: t.ID, ContextID: t.Context}, parts...)
+}
+
+// Execute implements [a2asrv.AgentExecutor].
+func (a *A2AAgent) Execute(ctx context.Context, got *a2asrv.ExecutorContext) iter.Seq2[wire.Event, error] {
+	return func(yield func(wire.Event, error) bool) {
+		a.mu.Lock()
+		for _, text := range a.answers {
+			if got.Message.Parts[0].Text() == text {
+				a.mu.Unlock()
+				yield(wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart("answer to "+text)), nil)
+				return
+			}
+		}
+		t := a.tasks[got.TaskID]
+		known := t != nil
+		if !known {
+			t = &A2ATask{ID: got.TaskID, Context: got.ContextID, updates: make(chan wire.Event, 16)}
+			a.tasks[t.ID], a.order = t, append(a.order, t)
+		}
+		t.Messages = append(t.Messages, got.Message)
+		a.mu.Unlock()
+		if !known && !yield(wire.NewSubmittedTask(got, got.Message), nil) {
+			return
+		}
+		for {
+			select {
+			case update := <-t.updates:
+				status, isStatus := update.(*wire.TaskStatusUpdateEvent)
+				if !yield(update, nil) || isStatus && (status.Status.State.Terminal() || status.Status.State == wire.TaskStateInputRequired) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// Cancel implements [a2asrv.AgentExecutor].
+func (*A2AAgent) Cancel(_ context.Context, got *a2asrv.ExecutorContext) iter.Seq2[wire.Event, error] {
+	return func(yield func(wire.Event, error) bool) {
+		yield(wire.NewStatusUpdateEvent(got, wire.TaskStateCanceled, nil), nil)
+	}
+}
+
+// ErrBreak breaks the connection when Before or After of an [A2AAgent] returns it.
+var ErrBreak = errors.New("break the connection")
+
+// Task returns the task with a number, from 0, once the agent has made it; nil before.
+func (a *A2AAgent) Task(n int) *A2ATask {
+	if all := a.Tasks(); n < len(all) {
+		return all[n]
+	}
+	return nil
+}
+
+// String implements [fmt.Stringer].
+func (t *A2ATask) String() string { return fmt.Sprintf("task %s of %s", t.ID, t.Context) }

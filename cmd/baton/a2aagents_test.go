@@ -1,0 +1,290 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+
+	"baton/bridge/bridgetest"
+	"baton/federation"
+)
+
+const researcher = federation.DID("did:web:gw.test:a2a:researcher")
+
+// agentTable is the table of an external agent.
+func agentTable(a *bridgetest.A2AAgent, more string) string {
+	return fmt.Sprintf("[[a2a.agents]]\nname = \"researcher\"\ncard = %q\nallow_private = true\n%s\n", a.URL, more)
+}
+
+// agentsHandoff is a handoff as the REST API has it.
+type agentsHandoff struct {
+	ID    string
+	State string
+	Steps []struct {
+		Verb, Note, From, Provenance string
+		Context                      string
+		Evidence                     any
+	}
+}
+
+func (c *caller) handoff(tb testing.TB, id string) (h agentsHandoff) {
+	tb.Helper()
+	c.must(tb, http.StatusOK, http.MethodGet, "handoffs/"+id, nil, &h)
+	return h
+}
+
+// verbs returns the verbs and notes of the steps of a handoff.
+func (h agentsHandoff) verbs() string {
+	var all []string
+	for _, s := range h.Steps {
+		all = append(all, strings.TrimSpace(s.Verb+" "+s.Note))
+	}
+	return strings.Join(all, ", ")
+}
+
+// offerTo offers work to the agent and returns the ID of the handoff.
+func (c *caller) offerTo(tb testing.TB, to federation.DID, title string) string {
+	tb.Helper()
+	var filed struct{ ID string }
+	c.must(tb, http.StatusCreated, http.MethodPost, "handoffs", map[string]any{"to": to, "title": title, "context": map[string]any{"topic": "X", "n": 3}}, &filed)
+	return filed.ID
+}
+
+// awaitTask waits until the agent has made a task.
+func awaitTask(t *testing.T, a *bridgetest.A2AAgent, n int) *bridgetest.A2ATask {
+	t.Helper()
+	await(t, fmt.Sprintf("task %d", n), func() bool { return a.Task(n) != nil })
+	return a.Task(n)
+}
+
+func TestExternalAgentTakesWorkOverEachBinding(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		binding   wire.TransportProtocol
+		version   wire.ProtocolVersion
+		streaming bool
+	}{
+		{"JSONRPC", wire.TransportProtocolJSONRPC, wire.Version, false},
+		{"JSONRPC with streams", wire.TransportProtocolJSONRPC, wire.Version, true},
+		{"HTTP+JSON", wire.TransportProtocolHTTPJSON, wire.Version, false},
+		{"JSONRPC 0.3", wire.TransportProtocolJSONRPC, a2av0.Version, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, c.binding, c.version, c.streaming)
+			h := newHouse(t, agentTable(agent, ""))
+			h.start(t)
+			h.ready(t)
+			ada := logIn(t, h.url())
+			id := ada.offerTo(t, researcher, "Cite three sources")
+			task := awaitTask(t, agent, 0)
+			sent := task.Messages[0]
+			terms, _ := sent.Metadata["handoff"].(map[string]any)
+			if sent.ID != id || task.Context != id || sent.Parts[0].Text() != "Cite three sources" || terms["offerer"] != string(ada.did) {
+				t.Errorf("the agent got %+v in %s", sent, task.Context)
+			}
+			if data, err := json.Marshal(sent.Parts[1].Data()); err != nil || string(data) != `{"n":3,"topic":"X"}` {
+				t.Errorf("the context is %s, %v", data, err)
+			}
+			task.Say(wire.TaskStateWorking, "reading")
+			await(t, "progress", func() bool { return strings.Contains(ada.handoff(t, id).verbs(), "accept, progress reading") })
+			task.Produce(wire.NewDataPart(map[string]any{"sources": []any{"a", "b", "c"}}))
+			task.Say(wire.TaskStateCompleted, "three found")
+			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+			got := ada.handoff(t, id)
+			if want := "offer, accept, progress reading, complete three found"; got.verbs() != want {
+				t.Errorf("the steps are %s, want %s", got.verbs(), want)
+			}
+			last := got.Steps[len(got.Steps)-1]
+			if last.Context != `{"sources":["a","b","c"]}` || last.From != string(researcher) || last.Provenance != "vouched" || last.Evidence == nil {
+				t.Errorf("the result is %+v with %s", last, last.Context)
+			}
+			if n := len(agent.Tasks()); n != 1 {
+				t.Errorf("the agent made %d tasks", n)
+			}
+		})
+	}
+}
+
+func TestExternalAgentEndsTasksAsItLikes(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	h := newHouse(t, agentTable(agent, ""))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	for n, c := range []struct {
+		title string
+		end   func(t *bridgetest.A2ATask)
+		steps string
+	}{
+		{"fails", func(t *bridgetest.A2ATask) { t.Say(wire.TaskStateFailed, "no access") }, "offer, accept, fail no access"},
+		{"is rejected", func(t *bridgetest.A2ATask) { t.Say(wire.TaskStateRejected, "not my trade") }, "offer, decline not my trade"},
+		{"is canceled", func(t *bridgetest.A2ATask) { t.Say(wire.TaskStateCanceled, "") }, "offer, accept, fail canceled"},
+		{"has only text", func(t *bridgetest.A2ATask) {
+			t.Produce(wire.NewTextPart("forty-two"))
+			t.Say(wire.TaskStateCompleted, "")
+		}, "offer, accept, complete forty-two"},
+	} {
+		id := ada.offerTo(t, researcher, c.title)
+		c.end(awaitTask(t, agent, n))
+		await(t, "the end of a task that "+c.title, func() bool { return strings.Count(ada.handoff(t, id).verbs(), ",") == strings.Count(c.steps, ",") })
+		if got := ada.handoff(t, id).verbs(); got != c.steps {
+			t.Errorf("a task that %s has the steps %s, want %s", c.title, got, c.steps)
+		}
+	}
+	agent.AnswerWithout("answer at once")
+	id := ada.offerTo(t, researcher, "answer at once")
+	await(t, "an answer without a task", func() bool { return ada.handoff(t, id).State == "completed" })
+	if got := ada.handoff(t, id).verbs(); got != "offer, accept, complete answer to answer at once" {
+		t.Errorf("the steps are %s", got)
+	}
+	status, document := get(t, h.url()+"/a2a/researcher/did.json")
+	if status != http.StatusOK || !strings.Contains(document, string(researcher)) {
+		t.Errorf("the document is %d %s", status, document)
+	}
+}
+
+func TestExternalAgentIsAskedToCancel(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, ""))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	awaitTask(t, agent, 0)
+	ada.step(t, id, "cancel", map[string]any{"note": "not needed"})
+	await(t, "the task to be cancelled", func() bool { return agent.Calls("CancelTask") == 1 })
+	if got := ada.handoff(t, id).State; got != "cancelled" {
+		t.Errorf("the handoff is %s", got)
+	}
+}
+
+func TestExternalAgentAsksTheOfferer(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	h := newHouse(t, agentTable(agent, ""))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	task := awaitTask(t, agent, 0)
+	task.Say(wire.TaskStateInputRequired, "Which topic?")
+	type entry struct {
+		Type    string
+		Message struct{ From, Body, Text string }
+	}
+	var asked []entry
+	await(t, "the question", func() bool {
+		var page struct{ Items []entry }
+		ada.must(t, http.StatusOK, http.MethodGet, "inbox?device=x", nil, &page)
+		asked = nil
+		for _, each := range page.Items {
+			if each.Type == "message" {
+				asked = append(asked, each)
+			}
+		}
+		return len(asked) > 0
+	})
+	if len(asked) != 1 || asked[0].Message.From != string(researcher) {
+		t.Errorf("the questions are %+v", asked)
+	}
+	ada.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": "researcher@researcher", "text": "Topic Y"}, nil)
+	await(t, "the answer to reach the agent", func() bool { return len(agent.Texts(task)) == 2 })
+	if got := agent.Texts(task)[1]; got != "Topic Y" {
+		t.Errorf("the agent got %s", got)
+	}
+	task.Say(wire.TaskStateCompleted, "found")
+	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+	if n := len(agent.Tasks()); n != 1 {
+		t.Errorf("the agent made %d tasks", n)
+	}
+	if found := ada.handoff(t, id).verbs(); found != "offer, accept, complete found" {
+		t.Errorf("the steps are %s", found)
+	}
+}
+
+// The gateway is killed at each step of the way to the agent and back. The agent counts its tasks.
+func TestExternalAgentMakesOneTaskThoughTheGatewayIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, method string
+		after        bool // the agent has done what was asked for
+	}{
+		{"before the message arrives", "SendMessage", false},
+		{"after the message arrived", "SendMessage", true},
+		{"before the task is read", "GetTask", false},
+		{"after the task was read", "GetTask", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+			h := newHouse(t, agentTable(agent, ""))
+			var once atomic.Bool
+			kill := func(method string) error {
+				if method != c.method || !once.CompareAndSwap(false, true) {
+					return nil
+				}
+				if err := h.process.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				return bridgetest.ErrBreak
+			}
+			if c.after {
+				agent.After = kill
+			} else {
+				agent.Before = kill
+			}
+			h.start(t)
+			h.ready(t)
+			ada := logIn(t, h.url())
+			id := ada.offerTo(t, researcher, "Cite three sources")
+			await(t, "the gateway to be killed", h.gone)
+			h.start(t)
+			task := awaitTask(t, agent, 0)
+			task.Say(wire.TaskStateWorking, "reading")
+			await(t, "progress", func() bool { return strings.Contains(ada.handoff(t, id).verbs(), "progress") })
+			h.kill(t)
+			task.Say(wire.TaskStateCompleted, "three found")
+			h.start(t)
+			await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+			if want, got := "offer, accept, progress reading, complete three found", ada.handoff(t, id).verbs(); got != want {
+				t.Errorf("the steps are %s, want %s", got, want)
+			}
+			if n := len(agent.Tasks()); n != 1 || len(agent.Texts(task)) != 1 {
+				t.Errorf("the agent made %d tasks, the first of %q", n, agent.Texts(task))
+			}
+		})
+	}
+}
+
+// A connection that breaks after the agent has the message leaves the result unknown.
+func TestExternalAgentMakesOneTaskThoughConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	var broken atomic.Int32
+	agent.After = func(method string) error {
+		if method == "SendMessage" && broken.Add(1) <= 1 {
+			return bridgetest.ErrBreak
+		}
+		return nil
+	}
+	h := newHouse(t, agentTable(agent, ""))
+	h.start(t)
+	h.ready(t)
+	ada := logIn(t, h.url())
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "three found")
+	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+	if n := len(agent.Tasks()); n != 1 || agent.Calls("ListTasks") != 1 {
+		t.Errorf("the agent made %d tasks, and listed them %d times", n, agent.Calls("ListTasks"))
+	}
+}

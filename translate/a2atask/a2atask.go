@@ -1,0 +1,273 @@
+// Package a2atask translates between handoffs and the tasks of external A2A agents: an offer
+// becomes a message, and the states of a task become the steps of its handoff.
+//
+// spec: a2a-1.0, agent-faces §5
+package a2atask
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// Media types of the parts of a message.
+const (
+	mediaText = "text/plain"
+	mediaJSON = "application/json"
+)
+
+// metadataKey is the member of the metadata of a message with the terms of the handoff.
+const metadataKey = "handoff"
+
+// Offer returns the message that offers a handoff. Its ID is that of the step and its context that of
+// the handoff, so that a repeated send is known as such. The passport is the URL of the proof of
+// the handoff.
+func Offer(ev federation.Event, view federation.View, passport string) (*wire.Message, []federation.Loss) {
+	terms := map[string]any{"id": ev.Handoff.String(), "kind": string(view.Kind), "offerer": string(view.Offerer), "passport": passport}
+	if !view.Deadline.IsZero() {
+		terms["deadline"] = view.Deadline.UTC().Format(time.RFC3339)
+	}
+	if len(view.Caps) > 0 {
+		terms["caps"] = view.Caps
+	}
+	m := &wire.Message{
+		ID: ev.ID.String(), ContextID: ev.Handoff.String(), Role: wire.MessageRoleUser, Metadata: map[string]any{metadataKey: terms},
+		Parts: wire.ContentParts{textPart(ev.Title)},
+	}
+	part, losses := contextPart(ev.Context)
+	if part != nil {
+		m.Parts = append(m.Parts, part)
+	}
+	return m, losses
+}
+
+// Answer returns the message with which the offerer answers a question about a task.
+func Answer(id federation.EventID, task wire.TaskID, contextID, text string) *wire.Message {
+	return &wire.Message{ID: id.String(), TaskID: task, ContextID: contextID, Role: wire.MessageRoleUser, Parts: wire.ContentParts{textPart(text)}}
+}
+
+func textPart(text string) *wire.Part {
+	part := wire.NewTextPart(text)
+	part.MediaType = mediaText
+	return part
+}
+
+// contextPart returns the context of an offer as a part, nil for none: data, or a link.
+func contextPart(context string) (*wire.Part, []federation.Loss) {
+	switch {
+	case context == "":
+		return nil, nil
+	case !federation.InlineContext(context):
+		return wire.NewFileURLPart(wire.URL(context), ""), nil
+	case !json.Valid([]byte(context)):
+		return nil, []federation.Loss{{Field: "context", Fate: federation.Lost, Why: "the context is not JSON"}}
+	}
+	part := wire.NewDataPart(json.RawMessage(context)) // numbers stay as they were written
+	part.MediaType = mediaJSON
+	return part, nil
+}
+
+// Step is a step that the state of a task stands for.
+type Step struct {
+	Verb    federation.Verb
+	Note    string
+	Context string // JSON or a link; "" for none
+	// Key tells the reports of a task apart: a report with the key of an earlier one is the same one.
+	Key string
+}
+
+// Reading is what a task says beyond the state of its handoff.
+type Reading struct {
+	Steps    []Step
+	Question *Question // to the offerer; nil for none
+	// Blocked is why the agent waits for its operator or for that of this gateway; "" if it does not.
+	Blocked string
+	Losses  []federation.Loss
+}
+
+// Question is a question of an agent about a task.
+type Question struct {
+	Key  string // the same for the same question
+	Text string
+}
+
+// Read returns the steps that a task stands for. State is that of the handoff. A task in a state
+// that leads nowhere from there, such as one that went back, stands for no step.
+func Read(task *wire.Task, state federation.State) Reading {
+	var r Reading
+	begun := state == federation.Assigned
+	if !begun && state != federation.Offered && state != federation.Open {
+		return r
+	}
+	note, losses := translate.CutNote(noteOf(task.Status.Message))
+	begin := func() {
+		if !begun {
+			r.Steps = append(r.Steps, Step{Verb: federation.Accept, Key: string(federation.Accept)})
+		}
+	}
+	end := func(verb federation.Verb, note, context string) {
+		r.Steps = append(r.Steps, Step{Verb: verb, Note: note, Context: context, Key: string(verb)})
+	}
+	switch task.Status.State {
+	case wire.TaskStateUnspecified, wire.TaskStateSubmitted:
+		return r
+	case wire.TaskStateWorking:
+		begin()
+		if note != "" {
+			r.Steps = append(r.Steps, Step{Verb: federation.Progress, Note: note, Key: statusKey(task)})
+		}
+	case wire.TaskStateInputRequired:
+		begin()
+		r.Question = &Question{Key: statusKey(task), Text: textOf(task.Status.Message)}
+		if strings.TrimSpace(r.Question.Text) == "" {
+			r.Question.Text = "The agent needs more input, and did not say which."
+		}
+		losses = nil // the question has all of the text
+	case wire.TaskStateAuthRequired:
+		begin()
+		r.Blocked = "the agent needs an authorization"
+		if note != "" {
+			r.Blocked += ": " + note
+		}
+		note, _ = translate.CutNote(r.Blocked)
+		r.Steps = append(r.Steps, Step{Verb: federation.Progress, Note: note, Key: statusKey(task)})
+	case wire.TaskStateCompleted:
+		begin()
+		step := result(task.Status.Message, task.Artifacts)
+		r.Steps, losses = append(r.Steps, step), nil
+	case wire.TaskStateFailed:
+		begin()
+		end(federation.Fail, note, "")
+	case wire.TaskStateCanceled:
+		begin()
+		end(federation.Fail, canceled(note), "")
+	case wire.TaskStateRejected:
+		verb := federation.Decline
+		if begun {
+			verb = federation.Fail
+		}
+		end(verb, note, "")
+	}
+	r.Losses = losses
+	return r
+}
+
+// canceled returns the note of a task that its agent canceled.
+func canceled(note string) string {
+	if note == "" {
+		return "canceled"
+	}
+	note, _ = translate.CutNote("canceled: " + note)
+	return note
+}
+
+// ReadMessage returns the steps that an answer without a task stands for.
+func ReadMessage(m *wire.Message, state federation.State) Reading {
+	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateCompleted, Message: m}}, state)
+}
+
+// Lost returns the steps of a task that gives no result any more.
+func Lost(why string, state federation.State) Reading {
+	return Read(&wire.Task{Status: wire.TaskStatus{State: wire.TaskStateFailed, Message: wire.NewMessage(wire.MessageRoleAgent, wire.NewTextPart(why))}}, state)
+}
+
+// result returns the step that completes a handoff with the last message and the artifacts of its
+// task. What the note does not say is in the context: the only data or link by itself, and anything
+// else as the agent sent it.
+func result(last *wire.Message, artifacts []*wire.Artifact) Step {
+	artifacts = slices.DeleteFunc(slices.Clone(artifacts), func(a *wire.Artifact) bool { return a == nil || len(a.Parts) == 0 })
+	produced := &wire.Message{}
+	for _, a := range artifacts {
+		produced.Parts = append(produced.Parts, present(a.Parts)...)
+	}
+	if last != nil {
+		said := *last
+		said.Parts = present(last.Parts)
+		last = &said
+	}
+	note := noteOf(last)
+	if note == "" {
+		note = noteOf(produced)
+	}
+	step := Step{Verb: federation.Complete, Key: string(federation.Complete)}
+	step.Note, _ = translate.CutNote(note)
+	rest := map[string]any{}
+	var parts wire.ContentParts
+	if !saidBy(step.Note, produced) {
+		rest["artifacts"], parts = artifacts, append(parts, produced.Parts...)
+	}
+	if !saidBy(step.Note, last) {
+		rest["message"], parts = last, append(parts, last.Parts...)
+	}
+	switch {
+	case len(rest) == 0:
+		return step
+	case len(parts) == 1 && parts[0].URL() != "":
+		step.Context = string(parts[0].URL())
+	case len(parts) == 1:
+		step.Context = inline(parts[0].Data())
+	}
+	if step.Context == "" {
+		step.Context = inline(rest)
+	}
+	return step
+}
+
+// present returns the parts that a message has; null is none.
+func present(parts wire.ContentParts) wire.ContentParts {
+	return slices.DeleteFunc(slices.Clone(parts), func(p *wire.Part) bool { return p == nil })
+}
+
+// saidBy reports whether a note says all of a message.
+func saidBy(note string, m *wire.Message) bool {
+	if m == nil || len(m.Parts) == 0 {
+		return true
+	}
+	onlyText := !slices.ContainsFunc(m.Parts, func(p *wire.Part) bool { return p.Text() == "" })
+	return onlyText && textOf(m) == note
+}
+
+// inline returns a value as an inline context, "" for one that cannot be inline.
+func inline(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil || !federation.InlineContext(string(text)) {
+		return ""
+	}
+	return string(text)
+}
+
+// textOf returns the text of a message, one part a line.
+func textOf(m *wire.Message) string {
+	if m == nil {
+		return ""
+	}
+	var lines []string
+	for _, p := range m.Parts {
+		if p != nil && strings.TrimSpace(p.Text()) != "" {
+			lines = append(lines, strings.TrimSpace(p.Text()))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// noteOf returns the text of a message as a note: one line without hidden characters.
+func noteOf(m *wire.Message) string { return federation.PlainText(translate.OneLine(textOf(m))) }
+
+// statusKey returns the key of the status of a task: the ID of its message, or its time.
+func statusKey(task *wire.Task) string {
+	s := task.Status
+	switch {
+	case s.Message != nil && s.Message.ID != "":
+		return fmt.Sprintf("%s %s", s.State, s.Message.ID)
+	case s.Timestamp != nil:
+		return fmt.Sprintf("%s %s", s.State, s.Timestamp.UTC().Format(time.RFC3339Nano))
+	}
+	return string(s.State) + " " + textOf(s.Message)
+}

@@ -1,0 +1,150 @@
+package a2atask_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	wire "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/translate/a2atask"
+)
+
+// said is a reading in short: each step as its verb, note and context.
+type said struct {
+	Steps    []string
+	Question string
+	Blocked  string
+}
+
+func short(r a2atask.Reading) said {
+	s := said{Blocked: r.Blocked}
+	for _, step := range r.Steps {
+		s.Steps = append(s.Steps, strings.TrimRight(strings.Join([]string{string(step.Verb), step.Note, step.Context}, "|"), "|"))
+	}
+	if r.Question != nil {
+		s.Question = r.Question.Text
+	}
+	return s
+}
+
+func TestReadGivesTheStepsOfATask(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 100)
+	longText, _ := json.Marshal(strings.TrimSpace(long))
+	for _, c := range []struct {
+		name, task string
+		state      federation.State
+		want       said
+	}{
+		{"submitted", `{"status":{"state":"TASK_STATE_SUBMITTED"}}`, federation.Offered, said{}},
+		{"working", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Offered, said{Steps: []string{"accept"}}},
+		{"working on an open offer", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Open, said{Steps: []string{"accept"}}},
+		{"working with a note", `{"status":{"state":"TASK_STATE_WORKING","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"half\ndone"}]}}}`, federation.Assigned, said{Steps: []string{"progress|half done"}}},
+		{
+			"completed with a message", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"done"}]}}}`,
+			federation.Offered, said{Steps: []string{"accept", "complete|done"}},
+		},
+		{
+			"completed with text", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":"42"}]}]}`,
+			federation.Assigned, said{Steps: []string{"complete|42"}},
+		},
+		{
+			"completed with long text", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":` + string(longText) + `}]}]}`,
+			federation.Assigned, said{Steps: []string{"complete|" + string([]rune(long)[:400]) + `|{"artifacts":[{"artifactId":"a","parts":[{"text":` + string(longText) + `}]}]}`}},
+		},
+		{
+			"completed with data", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"done"}]}},"artifacts":[{"artifactId":"a","parts":[{"data":{"n":1}}]}]}`,
+			federation.Assigned, said{Steps: []string{`complete|done|{"n":1}`}},
+		},
+		{
+			"completed with a link", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"url":"https://x.example/r.pdf"}]}]}`,
+			federation.Assigned, said{Steps: []string{"complete||https://x.example/r.pdf"}},
+		},
+		{
+			"completed with two parts", `{"status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[{"text":"see"},{"data":[1]}]}]}`,
+			federation.Assigned, said{Steps: []string{`complete|see|{"artifacts":[{"artifactId":"a","parts":[{"text":"see"},{"data":[1]}]}]}`}},
+		},
+		{
+			"completed with parts that are null", `{"status":{"state":"TASK_STATE_COMPLETED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[null]}},"artifacts":[null,{"artifactId":"a","parts":[null]}]}`,
+			federation.Assigned, said{Steps: []string{"complete"}},
+		},
+		{
+			"failed", `{"status":{"state":"TASK_STATE_FAILED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"no"}]}}}`,
+			federation.Offered, said{Steps: []string{"accept", "fail|no"}},
+		},
+		{"canceled", `{"status":{"state":"TASK_STATE_CANCELED"}}`, federation.Assigned, said{Steps: []string{"fail|canceled"}}},
+		{"rejected", `{"status":{"state":"TASK_STATE_REJECTED"}}`, federation.Offered, said{Steps: []string{"decline"}}},
+		{"rejected after the accept", `{"status":{"state":"TASK_STATE_REJECTED"}}`, federation.Assigned, said{Steps: []string{"fail"}}},
+		{
+			"input required", `{"status":{"state":"TASK_STATE_INPUT_REQUIRED","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"Which?"},{"text":"Now?"}]}}}`,
+			federation.Offered, said{Steps: []string{"accept"}, Question: "Which?\nNow?"},
+		},
+		{
+			"input required without text", `{"status":{"state":"TASK_STATE_INPUT_REQUIRED"}}`,
+			federation.Assigned, said{Question: "The agent needs more input, and did not say which."},
+		},
+		{
+			"auth required", `{"status":{"state":"TASK_STATE_AUTH_REQUIRED"}}`,
+			federation.Assigned, said{Steps: []string{"progress|the agent needs an authorization"}, Blocked: "the agent needs an authorization"},
+		},
+		{"a state of a later version", `{"status":{"state":"TASK_STATE_PAUSED"}}`, federation.Assigned, said{}},
+		{"working after the end", `{"status":{"state":"TASK_STATE_WORKING"}}`, federation.Completed, said{}},
+		{"completed after a cancel", `{"status":{"state":"TASK_STATE_COMPLETED"}}`, federation.Cancelled, said{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var task wire.Task
+			if err := json.Unmarshal([]byte(c.task), &task); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, short(a2atask.Read(&task, c.state))); d != "" {
+				t.Errorf("the reading (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestReadKnowsARepeatedReport(t *testing.T) {
+	t.Parallel()
+	task := func(id, text string) *wire.Task {
+		return &wire.Task{Status: wire.TaskStatus{State: wire.TaskStateWorking, Message: &wire.Message{ID: id, Parts: wire.ContentParts{wire.NewTextPart(text)}}}}
+	}
+	first, again, next := a2atask.Read(task("m1", "half"), federation.Assigned), a2atask.Read(task("m1", "half"), federation.Assigned), a2atask.Read(task("m2", "half"), federation.Assigned)
+	if first.Steps[0].Key != again.Steps[0].Key || first.Steps[0].Key == next.Steps[0].Key {
+		t.Errorf("the keys are %q, %q and %q", first.Steps[0].Key, again.Steps[0].Key, next.Steps[0].Key)
+	}
+}
+
+func TestOfferWritesTheMessageOfAnOffer(t *testing.T) {
+	t.Parallel()
+	id, err := federation.ParseEventID("01K9ZQ0000000000000000000H")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := federation.View{ID: id, Kind: federation.Handoff, Offerer: "did:web:a.example", Caps: []string{"cite"}, Deadline: time.Unix(1_800_000_000, 0)}
+	for context, want := range map[string]string{
+		"":                      ``,
+		`{"n":1.0}`:             `,{"data":{"n":1.0},"mediaType":"application/json"}`,
+		"https://x.example/ctx": `,{"url":"https://x.example/ctx"}`,
+	} {
+		m, losses := a2atask.Offer(federation.Event{ID: id, Handoff: id, Title: "Cite <three>", Context: context}, view, "https://gw.example/p")
+		got, err := json.Marshal(m)
+		if err != nil || len(losses) > 0 {
+			t.Fatal(err, losses)
+		}
+		text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(got))
+		full := `{"messageId":"01K9ZQ0000000000000000000H","contextId":"01K9ZQ0000000000000000000H","metadata":{"handoff":{"caps":["cite"],"deadline":"2027-01-15T08:00:00Z",` +
+			`"id":"01K9ZQ0000000000000000000H","kind":"handoff","offerer":"did:web:a.example","passport":"https://gw.example/p"}},` +
+			`"parts":[{"text":"Cite <three>","mediaType":"text/plain"}` + want + `],"role":"ROLE_USER"}`
+		if d := cmp.Diff(full, text); d != "" {
+			t.Errorf("the message with the context %q (-want +got):\n%s", context, d)
+		}
+	}
+	if _, losses := a2atask.Offer(federation.Event{ID: id, Handoff: id, Title: "x", Context: "{broken"}, view, ""); len(losses) != 1 || losses[0].Field != "context" {
+		t.Errorf("a broken context is lost as %v", losses)
+	}
+}
