@@ -226,7 +226,7 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
-// Peek returns the remembered value of a key, and asks nobody.
+// Peek returns the remembered value of a key without a look-up.
 func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
