@@ -177,7 +177,7 @@ type Binding struct {
 	Name    string    // the newest
 	First   string    // the name at first sight, which aliases are made of for good
 	Key     []byte    // raw public key that verified last
-	Seen    time.Time // by the newest step
+	Seen    time.Time // by the newest step, or up to a minute before it
 }
 
 // Judgement is what a home concluded about one submitted step. It is returned

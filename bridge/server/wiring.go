@@ -120,7 +120,7 @@ const tagPrefix = "+freeq.at/"
 
 func (s *Server) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		Rules: homeRules(s.homeID(), file), Key: s.serverKey(), Record: homeRecord{s.Record, s.names(), s.Gateway.Links(), s.traces}, Entropy: rand.Reader,
+		Rules: homeRules(s.homeID(), file, s.directory.Load().CheckDID), Key: s.serverKey(), Record: homeRecord{s.Record, s.names(), s.Gateway.Links(), s.traces}, Entropy: rand.Reader,
 		Keys:  s.keyLookups.atHand.Load(),
 		Route: s.Gateway.Route, Declared: s.bound().Declared, Same: s.Gateway.Same, Owner: s.Gateway.Owner, Member: s.Gateway.Member, Rates: s.rates,
 		Strangers: s.strangers,
@@ -129,9 +129,9 @@ func (s *Server) newHome(file *configs.File) *home.Home {
 }
 
 // homeRules returns what the home judges by.
-func homeRules(id federation.HomeID, file *configs.File) home.Rules {
+func homeRules(id federation.HomeID, file *configs.File, check func(federation.DID) error) home.Rules {
 	return home.Rules{
-		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: identity.CheckDID,
+		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil), CheckDID: check,
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,

@@ -155,6 +155,15 @@ func (d *Directory) resolveKey(did federation.DID) (federation.Document, error) 
 	return document, nil
 }
 
+// CheckDID is [CheckDID] with the cache of the directory.
+func (d *Directory) CheckDID(did federation.DID) error {
+	if did.Method() == "key" {
+		_, err := d.resolveKey(did)
+		return err
+	}
+	return CheckDID(did)
+}
+
 // DIDKey is [ParseKeyDID] with the cache of the directory.
 func (d *Directory) DIDKey(did federation.DID) (ed25519.PublicKey, error) {
 	if did.Method() != "key" {

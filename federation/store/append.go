@@ -360,7 +360,7 @@ func (f filing) remember(ctx context.Context, q engine.Tx) error {
 	if err := operators.Meet(ctx, q, f.Newcomer, f.Filed); err != nil {
 		return err
 	}
-	if b, has := f.binding(); has {
+	if b, has := f.binding(); has && !f.record.HasBinding(b) {
 		return f.record.KeepBinding(ctx, q, b)
 	}
 	return nil

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -15,6 +16,7 @@ func runBindings(t *testing.T, open func(t *testing.T) *registry.Record) {
 	t.Run("an empty record knows no DID", s.testStranger)
 	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
 	t.Run("each step is seen at once by a reader that looked before it", s.testBindingLookedAtBefore)
+	t.Run("the time of a signer who does not move is at most a minute old", s.testBindingAge)
 	t.Run("a vouched step binds the DID that it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
 	t.Run("a key stays with its first owner", s.testKeyOwner)
@@ -81,6 +83,19 @@ func (s suite) testBindingLookedAtBefore(t *testing.T) {
 			if b, err := record.Binding(t.Context(), ada); err != nil || b.Name != name || !b.Seen.Equal(federationtest.At(n+1)) {
 				t.Errorf("Binding after step %d = %+v, %v, want the name %s, seen at %v", n+1, b, err, name, federationtest.At(n+1))
 			}
+		}
+	}
+}
+
+func (s suite) testBindingAge(t *testing.T) {
+	record := s.open(t)
+	for _, n := range []int{1, 2, 59, 61, 200, 201} {
+		offer := federationtest.Offer(n, ada, bob)
+		offer.Arrival.Name = "ada"
+		mustAppend(t, record, federationtest.File(offer, federation.View{}))
+		b, err := record.Binding(t.Context(), ada)
+		if age := federationtest.At(n).Sub(b.Seen); err != nil || b.Name != "ada" || age < 0 || age >= time.Minute {
+			t.Errorf("Binding after step %d = %+v, %v", n, b, err)
 		}
 	}
 }

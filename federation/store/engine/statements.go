@@ -31,7 +31,7 @@ type statements struct {
 	pipeline *pipeline // of a writer on a server, else nil
 	changes  int       // statements of a writer that may have changed something
 	after    []func()  // of a writer: to be done when the transaction is over
-	mu       sync.Mutex
+	mu       sync.RWMutex
 	kept     map[string]*sql.Stmt
 	closed   bool
 }
@@ -187,8 +187,8 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 
 // known returns a query that was parsed before, or nil.
 func (s *statements) known(query string) (*sql.Stmt, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return s.kept[query], s.unlessClosed()
 }
 

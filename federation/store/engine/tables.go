@@ -226,6 +226,16 @@ func (r *Cache[K, V]) Find(key K, look func() (V, error)) (V, error) {
 	return *value, nil
 }
 
+// Peek returns the remembered value of a key without a look-up.
+func (r *Cache[K, V]) Peek(key K) (value V, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found := r.kept[key]; found != nil {
+		return *found, true
+	}
+	return value, false
+}
+
 // remember keeps what was found, unless it may have changed since.
 func (r *Cache[K, V]) remember(key K, value *V, edge uint64) {
 	r.mu.Lock()

@@ -4,6 +4,7 @@
 package participants
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -176,6 +177,18 @@ func (s *Participants) KeyOwner(ctx context.Context, keyID string) (federation.D
 		return "", fmt.Errorf("look up key %s: %w", keyID, err)
 	}
 	return did, nil
+}
+
+// bindingAge is how far the time of a binding may be behind the newest step. Of the steps of a
+// minute, one writes the row.
+const bindingAge = time.Minute
+
+// HasBinding reports whether the record is known to have a binding, with a time that is at most a
+// minute older. It reads nothing.
+func (s *Participants) HasBinding(b federation.Binding) bool {
+	kept, known := s.bindings.Peek(b.DID)
+	return known && kept.Network == b.Network && kept.Link == b.Link && kept.Name == b.Name &&
+		(len(b.Key) == 0 || bytes.Equal(b.Key, kept.Key)) && b.Seen.Sub(kept.Seen) < bindingAge
 }
 
 // KeepBinding keeps the newest of everything but the first name. A step without a key
