@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/credential"
 	"baton/bridge/route"
 	"baton/federation"
@@ -180,7 +179,7 @@ const (
 )
 
 // tokens returns the list of tokens, by name.
-func (o *Operator) tokens(context.Context, contract.Paging) (listing[Token], error) {
+func (o *Operator) tokens(context.Context, Paging) (listing[Token], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
 		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
@@ -244,7 +243,7 @@ func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorTok
 }
 
 // revokeToken revokes a token: later requests with it are refused.
-func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acted, error) {
+func (o *Operator) revokeToken(ctx context.Context, in ActOnName) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err
@@ -281,7 +280,7 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 }
 
 // endSessions invalidates the tokens of the sessions and ends their streams at once.
-func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Acted, error) {
+func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err

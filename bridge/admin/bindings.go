@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -28,7 +27,7 @@ const (
 // bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
-func (o *Operator) bindings(context.Context, contract.Paging) (listing[Binding], error) {
+func (o *Operator) bindings(context.Context, Paging) (listing[Binding], error) {
 	return listing[Binding]{page: bindingList{o}.page}, nil
 }
 
@@ -75,7 +74,7 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 }
 
 // bindName binds a name, which stands for one DID.
-func (o *Operator) bindName(ctx context.Context, in contract.NameBinding) (Binding, error) {
+func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error) {
 	network, name := in.Network, in.Name
 	bind, err := in.Body.Read()
 	if err != nil {
@@ -138,23 +137,23 @@ func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) e
 	return err
 }
 
-func (o *Operator) unbindName(ctx context.Context, in contract.NameUnbinding) (contract.Empty, error) {
+func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, error) {
 	ask := in.Act()
 	network, name := in.Network, in.Name
 	if _, ok := o.configured(network, name); ok {
-		return contract.Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
 	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
-		return contract.Empty{}, errNone("binding of " + name + " on " + network)
+		return Empty{}, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
-		return contract.Empty{}, err
+		return Empty{}, err
 	}
 	if !ask.DryRun {
 		o.act(ctx, "bind remove", network+" "+name, ask.Reason)
 	}
-	return contract.Empty{}, nil
+	return Empty{}, nil
 }
 
 // conflict is the problem of a request that something else stands against.
@@ -163,7 +162,7 @@ func conflict(detail string) error {
 }
 
 // releaseHandle releases a handle. The next caller that registers it inherits its inbox and consent.
-func (o *Operator) releaseHandle(ctx context.Context, in contract.ActOnHandle) (Acted, error) {
+func (o *Operator) releaseHandle(ctx context.Context, in ActOnHandle) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err

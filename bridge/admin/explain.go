@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
 
-func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanation, error) {
+func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, error) {
 	entry, err := o.findEvent(ctx, in.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
 		return o.explainDeferred(ctx, in.ID, err)
@@ -51,15 +50,15 @@ func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanat
 }
 
 // explainDID may block on the host of the DID.
-func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.ExplainedDID, error) {
+func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, error) {
 	did, err := federation.ParseDID(in.DID)
 	if err != nil {
-		return contract.ExplainedDID{}, usage("did: " + err.Error())
+		return ExplainedDID{}, usage("did: " + err.Error())
 	}
 	document, err := o.deps.Document(ctx, did)
-	e := contract.ExplainedDID{
+	e := ExplainedDID{
 		DID: did, Source: document.Source, Fetched: Moment(document.Fetched), Mailbox: document.Mailbox,
-		Keys: []contract.DocumentKey{}, Skipped: []contract.SkippedKey{},
+		Keys: []DocumentKey{}, Skipped: []SkippedKey{},
 	}
 	if err != nil {
 		e.Error = err.Error()
@@ -69,10 +68,10 @@ func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
 	}
 	for _, key := range listed {
-		e.Keys = append(e.Keys, contract.DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
+		e.Keys = append(e.Keys, DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
 	}
 	for _, key := range document.Skipped {
-		e.Skipped = append(e.Skipped, contract.SkippedKey(key))
+		e.Skipped = append(e.Skipped, SkippedKey(key))
 	}
 	return e, nil
 }
@@ -200,7 +199,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
-		return contract.Routing
+		return Routing
 	}
 	return "deliver"
 }
@@ -230,12 +229,12 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, Scheme: ev.Dialect,
 		Key: ExplainedKey{KeyID: ev.Signature.KeyID}, Standing: view.State,
 		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
-		Next: []Next{{What: contract.Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
+		Next: []Next{{What: Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
 	}
 	return e, nil
 }
 
-func (o *Operator) getPassport(ctx context.Context, in contract.ByID) (route.File, error) {
+func (o *Operator) getPassport(ctx context.Context, in ByID) (route.File, error) {
 	view, err := o.find(ctx, in.ID)
 	if err != nil {
 		return route.File{}, err

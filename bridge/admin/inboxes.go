@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -22,7 +21,7 @@ type inboxList struct {
 	start federation.Cursor // where to begin without a cursor
 }
 
-func (o *Operator) inbox(ctx context.Context, query contract.InboxQuery) (listing[Arrived], error) {
+func (o *Operator) inbox(ctx context.Context, query InboxQuery) (listing[Arrived], error) {
 	did, err := parseDID("did", query.DID)
 	if err != nil {
 		return listing[Arrived]{}, err
@@ -93,7 +92,7 @@ func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([
 	}
 }
 
-func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, error) {
+func (o *Operator) ackInbox(ctx context.Context, in InboxAck) (Ack, error) {
 	did, err := parseDID("did", in.DID)
 	if err != nil {
 		return Ack{}, err
@@ -116,7 +115,7 @@ func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, err
 	return ack, nil
 }
 
-func (o *Operator) moveInbox(ctx context.Context, in contract.InboxMove) (Moved, error) {
+func (o *Operator) moveInbox(ctx context.Context, in InboxMove) (Moved, error) {
 	did, err := parseDID("did", in.DID)
 	if err != nil {
 		return Moved{}, err
@@ -136,7 +135,7 @@ func (o *Operator) moveInbox(ctx context.Context, in contract.InboxMove) (Moved,
 }
 
 // heldRelays returns the list of held messages, the oldest first.
-func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (listing[Held], error) {
+func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Held], error) {
 		after, err := parseNumber("cursor", cursor)
 		if err != nil {
@@ -164,7 +163,7 @@ func shapeHeld(h agents.Held) Held {
 	return Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)}
 }
 
-func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted, error) {
+func (o *Operator) settleHeld(ctx context.Context, in IDChange) (Acted, error) {
 	settle := map[string]func(ctx context.Context, id int64) error{
 		"allow": o.deps.Gateway.AllowHeld,
 		"drop":  func(ctx context.Context, id int64) error { return o.deps.Record.DropHeld(ctx, id, time.Now()) },

@@ -5,13 +5,12 @@ import (
 	"fmt"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 )
 
 // linkList is the list of links. It has no second page.
 type linkList struct{ o *Operator }
 
-func (o *Operator) links(context.Context, contract.Watching) (listing[Link], error) {
+func (o *Operator) links(context.Context, Watching) (listing[Link], error) {
 	l := linkList{o}
 	return listing[Link]{l.page, l.news}, nil
 }
@@ -70,7 +69,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, er
 	return shaped, nil
 }
 
-func (o *Operator) getLink(ctx context.Context, in contract.ByName) (Link, error) {
+func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {
 	name := in.Name
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != name {
@@ -103,7 +102,7 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 	return detail
 }
 
-func (o *Operator) changeLink(ctx context.Context, in contract.LinkChange) (Acted, error) {
+func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error) {
 	act := map[string]func(name string) error{"dial": o.deps.Links.Dial, "down": o.deps.Links.Disconnect, "up": o.deps.Links.Connect}[in.Verb]
 	if act == nil {
 		return Acted{}, errNone("verb " + in.Verb + " of links")

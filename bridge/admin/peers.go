@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/agents"
@@ -28,7 +27,7 @@ func (o *Operator) peer(name string) (Peer, bool) {
 }
 
 // peers returns the list of peers. It has no second page.
-func (o *Operator) peers(context.Context, contract.Paging) (listing[Peer], error) {
+func (o *Operator) peers(context.Context, Paging) (listing[Peer], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Peer], error) {
 		all, err := o.shapePeers(ctx)
 		return Page[Peer]{Items: all}, err
@@ -134,7 +133,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return p, err
 }
 
-func (o *Operator) getPeer(ctx context.Context, in contract.ByName) (Peer, error) {
+func (o *Operator) getPeer(ctx context.Context, in ByName) (Peer, error) {
 	all, err := o.shapePeers(ctx)
 	if err != nil {
 		return Peer{}, err
@@ -147,7 +146,7 @@ func (o *Operator) getPeer(ctx context.Context, in contract.ByName) (Peer, error
 	return all[i], nil
 }
 
-func (o *Operator) setPeerMode(ctx context.Context, in contract.PeerMode) (Peer, error) {
+func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
 	name := in.Name
 	ask, err := in.Body.Read()
 	if err != nil {
@@ -221,7 +220,7 @@ func shapeAdded(added federation.AddedHome) Peered {
 	return done
 }
 
-func (o *Operator) removePeer(ctx context.Context, in contract.PeerRemoval) (Peer, error) {
+func (o *Operator) removePeer(ctx context.Context, in PeerRemoval) (Peer, error) {
 	name := in.Name
 	gone, err := o.deps.Server.RemoveHome(ctx, name, in.DryRun)
 	if err != nil {
@@ -233,7 +232,7 @@ func (o *Operator) removePeer(ctx context.Context, in contract.PeerRemoval) (Pee
 	return Peer{Name: name, Network: homeNetwork, Origin: FromRecord, URL: gone.URL}, nil
 }
 
-func (o *Operator) comparePeer(ctx context.Context, in contract.ActOnName) (Compared, error) {
+func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Compared{}, err
@@ -249,7 +248,7 @@ func (o *Operator) comparePeer(ctx context.Context, in contract.ActOnName) (Comp
 }
 
 // relay returns the checks of the server at which homes meet. It has no second page.
-func (o *Operator) relay(context.Context, contract.Paging) (listing[Check], error) {
+func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
 		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil
 	}

@@ -33,7 +33,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/bridge/agents/participant"
 	"baton/bridge/credential"
 	"baton/bridge/files"
@@ -110,7 +109,7 @@ type Server struct {
 	ended       chan struct{} // closed when shutdown begins
 	changing    sync.Mutex    // serializes configuration reloads and key rotations
 	limited     *configs.File
-	reloads     *Reloads[contract.Reloaded] // nil without a configuration file
+	reloads     *Reloads[admin.Reloaded] // nil without a configuration file
 }
 
 // Options are the settings of a server that its program decides, not its configuration.

@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/federation"
 )
@@ -141,7 +141,7 @@ type list[T any] struct {
 	render.Table[T]
 
 	id   string
-	page contract.Page[T]
+	page admin.Page[T]
 	// cursor is the parameter of the address with the position in the list; "" for a list of one page.
 	cursor string
 	flags  []string // of the command
@@ -181,7 +181,7 @@ func (l list[T]) section(r request) section {
 }
 
 // momentOf returns a time with its distance from now, nil for none.
-func momentOf(m contract.Moment, now time.Time) *moment {
+func momentOf(m admin.Moment, now time.Time) *moment {
 	if m.IsZero() {
 		return nil
 	}
@@ -215,8 +215,8 @@ func states() []string {
 // loadHandoffs shows handoffs, the newest movement first.
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
-	page, err := call(r, contract.ListHandoffs, contract.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
-	l := list[contract.Handoff]{Table: render.Handoffs, id: "handoffs", page: page, cursor: "cursor", flags: slices.Concat(r.flag("search"), r.flag("state"))}
+	page, err := call(r, admin.ListHandoffs, admin.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
+	l := list[admin.Handoff]{Table: render.Handoffs, id: "handoffs", page: page, cursor: "cursor", flags: slices.Concat(r.flag("search"), r.flag("state"))}
 	if page.NextCursor != "" {
 		l.Empty = "None so far: Older looks at older handoffs."
 	}
@@ -225,7 +225,7 @@ func loadHandoffs(r request) (view, error) {
 
 // loadHandoff shows a handoff with its timeline.
 func loadHandoff(r request, id string) (view, error) {
-	h, err := call(r, contract.GetHandoff, contract.IDPage{ID: id, Paging: r.page()})
+	h, err := call(r, admin.GetHandoff, admin.IDPage{ID: id, Paging: r.page()})
 	if err != nil {
 		return view{}, err
 	}
@@ -257,7 +257,7 @@ func loadHandoff(r request, id string) (view, error) {
 }
 
 // shapeStep returns a step with what was signed.
-func shapeStep(r request, s contract.Step) (step, error) {
+func shapeStep(r request, s admin.Step) (step, error) {
 	shown := step{
 		Key: s.EventID.String(), Verb: plain(string(s.Verb)), DID: plain(string(s.From)), By: plain(s.Link + ": " + s.Name), Provenance: plain(string(s.Provenance)),
 		Verdict: plain(s.Verdict), Note: plain(s.Note), At: momentOf(s.Time, r.now),
@@ -274,7 +274,7 @@ func shapeStep(r request, s contract.Step) (step, error) {
 		v.At = d.Time
 		shown.Deliveries = append(shown.Deliveries, r.cell(v))
 	}
-	e, err := call(r, contract.ExplainEvent, contract.ByID{ID: shown.Key})
+	e, err := call(r, admin.ExplainEvent, admin.ByID{ID: shown.Key})
 	if p, ok := errors.AsType[*bridge.ProblemError](err); ok && p.Status == http.StatusNotFound {
 		return shown, nil // it was pruned since the handoff was read
 	}
@@ -305,16 +305,16 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 // loadPeers shows the other homes and registries, and the messages of registries that wait for
 // consent.
 func loadPeers(r request) (view, error) {
-	page, err := call(r, contract.ListPeers, r.page())
+	page, err := call(r, admin.ListPeers, r.page())
 	if err != nil {
 		return view{}, err
 	}
-	heldPage, err := call(r, contract.ListHeld, contract.HeldQuery{Watching: contract.Watching{Paging: contract.Paging{Cursor: r.query.Get("held")}}})
+	heldPage, err := call(r, admin.ListHeld, admin.HeldQuery{Watching: admin.Watching{Paging: admin.Paging{Cursor: r.query.Get("held")}}})
 	if err != nil {
 		return view{}, err
 	}
-	var forks contract.Page[render.PeerFork]
-	var doubts contract.Page[render.PeerDoubt]
+	var forks admin.Page[render.PeerFork]
+	var doubts admin.Page[render.PeerDoubt]
 	for _, p := range page.Items {
 		if p.PeerHome == nil {
 			continue
@@ -326,13 +326,13 @@ func loadPeers(r request) (view, error) {
 			doubts.Items = append(doubts.Items, render.PeerDoubt{Peer: p.Name, Doubt: d})
 		}
 	}
-	peers := list[contract.Peer]{
+	peers := list[admin.Peer]{
 		Table: render.Peers, id: "peers", page: page, cursor: "cursor",
-		needs: contract.SetPeerMode.Scope, acts: func(p contract.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
+		needs: admin.SetPeerMode.Scope, acts: func(p admin.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
 	}
-	held := list[contract.Held]{
-		Table: render.HeldRelays, id: "held", page: heldPage, cursor: "held", needs: contract.SettleHeld.Scope,
-		acts: func(h contract.Held) []link {
+	held := list[admin.Held]{
+		Table: render.HeldRelays, id: "held", page: heldPage, cursor: "held", needs: admin.SettleHeld.Scope,
+		acts: func(h admin.Held) []link {
 			id := strconv.FormatInt(h.ID, 10)
 			return []link{r.act("held", id, "allow"), r.act("held", id, "drop")}
 		},

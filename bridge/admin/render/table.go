@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/federation"
 )
 
@@ -30,12 +30,12 @@ type Column[T any] struct {
 
 // Value is one value of a thing.
 type Value struct {
-	Text     string          // on the page
-	At       contract.Moment // a time, on the page after the text
-	Link     string          // address on the page, below that of all pages; "" for none
-	Class    string          // alignment and form on the page: words for its style sheet
-	Terminal string          // on a terminal; "" for the text or the time
-	print    func(at contract.Moment, now time.Time) string
+	Text     string       // on the page
+	At       admin.Moment // a time, on the page after the text
+	Link     string       // address on the page, below that of all pages; "" for none
+	Class    string       // alignment and form on the page: words for its style sheet
+	Terminal string       // on a terminal; "" for the text or the time
+	print    func(at admin.Moment, now time.Time) string
 }
 
 // none is an empty value on a terminal.
@@ -86,15 +86,15 @@ func HandoffID(id federation.HandoffID) Value {
 }
 
 // Time returns a time.
-func Time(m contract.Moment) Value {
-	return Value{At: m, Class: at, print: func(m contract.Moment, _ time.Time) string { return m.String() }}
+func Time(m admin.Moment) Value {
+	return Value{At: m, Class: at, print: func(m admin.Moment, _ time.Time) string { return m.String() }}
 }
 
 // since returns a time whose age a terminal prints.
-func since(m contract.Moment) Value { return Value{At: m, Class: at, print: Age} }
+func since(m admin.Moment) Value { return Value{At: m, Class: at, print: Age} }
 
 // until returns a time. A terminal prints how long it is until then.
-func until(m contract.Moment) Value { return Value{At: m, Class: at, print: Until} }
+func until(m admin.Moment) Value { return Value{At: m, Class: at, print: Until} }
 
 // terminal returns the value as a terminal prints it.
 func (v Value) terminal(now time.Time) string {

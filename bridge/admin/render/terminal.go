@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -54,12 +54,12 @@ func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 }
 
 // List asks the gateway for one page of a list and prints it. On Err it says how to get the next page.
-func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table Table[T]) error {
+func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	page, err := client.Call(ctx, gateway, r, in)
 	if err != nil {
 		return err
 	}
-	err = Print(t, page, func(out io.Writer, page contract.Page[T]) error {
+	err = Print(t, page, func(out io.Writer, page admin.Page[T]) error {
 		return table.Print(out, true, time.Now(), page.Items...)
 	})
 	if err == nil && !t.JSON && page.NextCursor != "" {
@@ -69,7 +69,7 @@ func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r 
 }
 
 // Watch prints each line of a watched list as it comes, until ctx or the gateway ends.
-func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, contract.Page[T]], in In, table Table[T]) error {
+func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
 	header := true
 	return client.Watch(ctx, gateway, r, in, func(line []byte) error {
 		if t.JSON {
