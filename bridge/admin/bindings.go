@@ -45,7 +45,7 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 	}
 	after := federation.BoundName{Network: network, Name: name}
 	for _, b := range l.o.deps.Record.Names.Configured() {
-		if compareNames(b, after) > 0 {
+		if cmp.Or(cmp.Compare(b.Network, after.Network), cmp.Compare(b.Name, after.Name)) > 0 {
 			items = append(items, shapeBinding(b, FromConfiguration))
 		}
 	}
@@ -57,10 +57,6 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 		page.NextCursor = last.Network + "/" + last.Name
 	}
 	return page, nil
-}
-
-func compareNames(a, b federation.BoundName) int {
-	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Name, b.Name))
 }
 
 // configured returns the binding of a name in the configuration.

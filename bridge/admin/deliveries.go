@@ -30,7 +30,15 @@ func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting]
 		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
 		for _, w := range found {
-			items = append(items, shapeWaiting(w, held))
+			_, isHeld := held[w.To()]
+			id := w.Event.String()
+			if w.Event.IsZero() {
+				id = w.Message
+			}
+			items = append(items, Waiting{
+				ID: id, Link: w.Link, Peer: w.Peer, HandoffID: w.Handoff, Verb: w.Verb, Queued: Moment(w.Queued), Attempt: w.Attempt,
+				Next: Moment(w.Next), Behind: w.Behind, LastError: w.Reason, Held: isHeld,
+			})
 		}
 		return Page[Waiting]{Items: items, NextCursor: string(next)}, err
 	}
@@ -101,18 +109,6 @@ func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, er
 		held[h.To] = h
 	}
 	return held, err
-}
-
-func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Waiting {
-	_, isHeld := held[w.To()]
-	id := w.Event.String()
-	if w.Event.IsZero() {
-		id = w.Message
-	}
-	return Waiting{
-		ID: id, Link: w.Link, Peer: w.Peer, HandoffID: w.Handoff, Verb: w.Verb, Queued: Moment(w.Queued), Attempt: w.Attempt,
-		Next: Moment(w.Next), Behind: w.Behind, LastError: w.Reason, Held: isHeld,
-	}
 }
 
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second

@@ -36,7 +36,36 @@ func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, erro
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := o.explain(entry, history)
+	ev := entry.Event
+	step := shapeStep(entry, "")
+	e := Explanation{
+		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
+		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
+		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
+		Key: ExplainedKey{
+			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
+			Source: o.keySource(ev, history),
+		},
+	}
+	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
+	if ev.Provenance == federation.Vouched {
+		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+		if ev.Evidence != nil {
+			e.Why += "; what it received is the evidence"
+		}
+	}
+	if ev.Erased != nil {
+		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
+	}
+	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
+		seen.Origin = string(ev.Arrival.Home)
+	}
+	e.Identity, _ = bridge.ClaimOfMessage(seen)
+	e.Hops = []Hop{
+		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
+		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
+	}
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
 	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
@@ -116,41 +145,6 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 		return federation.Entry{}, err
 	}
 	return federation.Entry{Event: receipts[i], State: step.State, Filed: step.Filed}, nil
-}
-
-// explain says what an event is and why it holds.
-func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory) Explanation {
-	ev := entry.Event
-	step := shapeStep(entry, "")
-	e := Explanation{
-		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
-		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
-		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
-		Key: ExplainedKey{
-			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
-			Source: o.keySource(ev, history),
-		},
-	}
-	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
-	if ev.Provenance == federation.Vouched {
-		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
-		if ev.Evidence != nil {
-			e.Why += "; what it received is the evidence"
-		}
-	}
-	if ev.Erased != nil {
-		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
-	}
-	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
-	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
-		seen.Origin = string(ev.Arrival.Home)
-	}
-	e.Identity, _ = bridge.ClaimOfMessage(seen)
-	e.Hops = []Hop{
-		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
-		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
-	}
-	return e
 }
 
 // keySource returns the source of the key that verified a step.

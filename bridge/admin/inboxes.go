@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // inboxList is the list of the entries of an inbox.
@@ -144,7 +143,12 @@ func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held]
 		found, err := o.deps.Record.HeldRelays(ctx, "", strings.TrimPrefix(query.To, "@"), after, limit)
 		page := Page[Held]{Items: []Held{}}
 		for _, h := range found {
-			page.Items = append(page.Items, shapeHeld(h))
+			var said struct {
+				Body    string          `json:"body"`
+				Payload json.RawMessage `json:"payload"`
+			}
+			_ = federation.DecodeJSON(h.Envelope, &said) // the registry wrote it
+			page.Items = append(page.Items, Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)})
 		}
 		if n := len(found); n > 0 && n == limit {
 			page.NextCursor = strconv.FormatInt(found[n-1].ID, 10)
@@ -152,15 +156,6 @@ func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held]
 		return page, err
 	}
 	return listing[Held]{page, watchPage(page)}, nil
-}
-
-func shapeHeld(h agents.Held) Held {
-	var said struct {
-		Body    string          `json:"body"`
-		Payload json.RawMessage `json:"payload"`
-	}
-	_ = federation.DecodeJSON(h.Envelope, &said) // the registry wrote it
-	return Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)}
 }
 
 func (o *Operator) settleHeld(ctx context.Context, in IDChange) (Acted, error) {

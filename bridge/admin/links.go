@@ -79,27 +79,23 @@ func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {
 		if err != nil {
 			return Link{}, err
 		}
-		shaped.LinkDetail = o.detail(s.Link)
+		detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
+		limits := o.deps.Limits.Current()
+		detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
+		if describer, ok := s.Link.(bridge.Describer); ok {
+			d := describer.Describe()
+			detail.SkewSeconds = d.Skew.Seconds()
+			if d.Negotiated != nil {
+				detail.Negotiated = d.Negotiated
+			}
+			detail.Channels = append(detail.Channels, d.Channels...)
+			detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
+			detail.Obstacles = d.Obstacles
+		}
+		shaped.LinkDetail = detail
 		return shaped, nil
 	}
 	return Link{}, errNone("link " + name)
-}
-
-func (o *Operator) detail(link bridge.Link) *LinkDetail {
-	detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
-	limits := o.deps.Limits.Current()
-	detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
-	if describer, ok := link.(bridge.Describer); ok {
-		d := describer.Describe()
-		detail.SkewSeconds = d.Skew.Seconds()
-		if d.Negotiated != nil {
-			detail.Negotiated = d.Negotiated
-		}
-		detail.Channels = append(detail.Channels, d.Channels...)
-		detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
-		detail.Obstacles = d.Obstacles
-	}
-	return detail
 }
 
 func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error) {

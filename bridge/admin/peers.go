@@ -47,7 +47,12 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		return nil, err
 	}
 	for _, s := range shapes {
-		i := slices.IndexFunc(all, func(p Peer) bool { return owes(p, s) })
+		i := slices.IndexFunc(all, func(p Peer) bool {
+			if p.PeerHome != nil { // a home and a registry may have one name
+				return p.Name == s.Link
+			}
+			return p.Name == s.Peer
+		})
 		switch {
 		case i >= 0:
 		case s.Peer == "":
@@ -69,15 +74,6 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		all = []Peer{}
 	}
 	return all, nil
-}
-
-// owes reports whether deliveries of a shape are pending for a peer. A home and a registry may
-// have one name: deliveries to a home are pending in the outbox of a link.
-func owes(p Peer, s federation.Shape) bool {
-	if p.PeerHome != nil {
-		return p.Name == s.Link
-	}
-	return p.Name == s.Peer
 }
 
 // peerTrouble adds what went wrong with a peer.
@@ -198,15 +194,6 @@ func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peere
 	if err != nil {
 		return Peered{}, err
 	}
-	done := shapeAdded(added)
-	if !ask.DryRun {
-		o.act(ctx, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
-	}
-	return done, nil
-}
-
-// shapeAdded returns a home that was added, or would be.
-func shapeAdded(added federation.AddedHome) Peered {
 	done := Peered{
 		Peer: Peer{
 			Name: string(added.Home.Home), Network: homeNetwork, Mode: peerModes()[0], Origin: FromRecord, URL: added.Home.URL,
@@ -217,7 +204,10 @@ func shapeAdded(added federation.AddedHome) Peered {
 	if canary := added.Canary; canary != nil {
 		done.Canary = &Canary{Handoff: canary.Handoff, Green: canary.Green, Took: canary.Took.String(), Reason: canary.Reason}
 	}
-	return done
+	if !ask.DryRun {
+		o.act(ctx, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
+	}
+	return done, nil
 }
 
 func (o *Operator) removePeer(ctx context.Context, in PeerRemoval) (Peer, error) {

@@ -100,7 +100,13 @@ func routes() []mounted {
 // Mount registers the routes, for the callers that an admission admits.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range routes() {
-		handler, parameters := each.Handler(each.answer(o), o.tell), parametersOf(each.Description)
+		var parameters []string // in the query
+		for _, field := range route.Fields(each.In) {
+			if field.Place == route.InQuery {
+				parameters = append(parameters, field.Name)
+			}
+		}
+		handler := each.Handler(each.answer(o), o.tell)
 		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := checkParameters(r, parameters); err != nil {
 				o.tell(w, r, err)
@@ -114,17 +120,6 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.tell(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
 	})))
-}
-
-// parametersOf returns the names of the query parameters of a route.
-func parametersOf(d route.Description) []string {
-	var names []string
-	for _, field := range route.Fields(d.In) {
-		if field.Place == route.InQuery {
-			names = append(names, field.Name)
-		}
-	}
-	return names
 }
 
 // checkParameters returns an error for a parameter that a route does not have: a misspelt filter must

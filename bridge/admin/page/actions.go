@@ -58,21 +58,6 @@ func actionOf(list, verb string) (action, bool) {
 	return a, ok && known
 }
 
-// command returns the words of the command that does the same.
-func (a action) command(f form) []string {
-	words := []string{"baton", a.noun, f.verb, f.name}
-	if a.choices != nil {
-		words = append(words, orWord(f.choice, "MODE"))
-	}
-	if f.link != "" {
-		words = append(words, "--link", f.link)
-	}
-	if f.peer != "" {
-		words = append(words, "--peer", f.peer)
-	}
-	return words
-}
-
 func changeLink(r request, f form, act admin.Act) (int, error) {
 	done, err := call(r, admin.ChangeLink, admin.LinkChange{Name: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
@@ -149,9 +134,19 @@ func confirmation(r request, a action, f form) (*confirmView, error) {
 	if err != nil {
 		return nil, err
 	}
+	words := []string{"baton", a.noun, f.verb, f.name}
+	if a.choices != nil {
+		words = append(words, orWord(f.choice, "MODE"))
+	}
+	if f.link != "" {
+		words = append(words, "--link", f.link)
+	}
+	if f.peer != "" {
+		words = append(words, "--peer", f.peer)
+	}
 	return &confirmView{
 		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: plain(f.name), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer,
-		Command: shell(append(a.command(f), "--reason", "…")...), Choices: a.choices, Choice: f.choice,
+		Command: shell(append(words, "--reason", "…")...), Choices: a.choices, Choice: f.choice,
 	}, nil
 }
 

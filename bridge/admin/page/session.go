@@ -49,8 +49,6 @@ type sessions struct {
 	all map[[32]byte]*kept
 }
 
-func newSessions() *sessions { return &sessions{all: map[[32]byte]*kept{}} }
-
 // begin makes a session for a token and returns its cookie.
 func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Cookie {
 	text, ends := rand.Text(), now.Add(sessionLife)
@@ -121,9 +119,6 @@ func (s *sessions) told(id [32]byte) string {
 	each.notice = ""
 	return notice
 }
-
-// sameText compares secrets in constant time.
-func sameText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // loginForm shows the form.
 func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +241,7 @@ func (p *Page) changing(serve handler) http.Handler {
 			p.fail(w, r, nil, http.StatusForbidden, "The session is over. Log in again.")
 		case err != nil:
 			p.failWith(w, r, nil, err)
-		case !sameText(r.PostFormValue("csrf"), s.csrf):
+		case subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(s.csrf)) == 0:
 			p.fail(w, r, &s, http.StatusForbidden, "This form does not belong to your session. Load its page again.")
 		default:
 			serve(w, r, s)

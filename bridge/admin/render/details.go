@@ -143,8 +143,18 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 		if s.For != "" {
 			signer = s.For
 		}
+		parts := make([]string, len(s.Delivered))
+		for i, d := range s.Delivered {
+			parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
+			if d.Via == federation.UnroutedLink {
+				parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
+			}
+			if !d.Time.IsZero() {
+				parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
+			}
+		}
 		line := fmt.Sprintf("  %s\t%s\t%s (%s: %s)\t%s\t%s\t%s", time.Time(s.Time).UTC().Format(clock), s.Verb,
-			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(deliveries(s.Delivered)))
+			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(strings.Join(parts, ", ")))
 		fmt.Fprintln(columns, Printable(line))
 	}
 	for _, m := range h.Messages {
@@ -152,21 +162,6 @@ func Handoff(out io.Writer, h admin.Handoff) error {
 		fmt.Fprintln(columns, Printable(line))
 	}
 	return columns.Flush()
-}
-
-// deliveries returns the state of each delivery of a step.
-func deliveries(all []admin.Delivery) string {
-	parts := make([]string, len(all))
-	for i, d := range all {
-		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
-		if d.Via == federation.UnroutedLink {
-			parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
-		}
-		if !d.Time.IsZero() {
-			parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // WriteKey writes the names by which other programs know a key, each on a line. A secret has a

@@ -173,22 +173,17 @@ func Policy(out io.Writer, policy admin.Policy) error {
 func Settings(done admin.Reloaded) []string {
 	var lines []string
 	for _, s := range done.Changes {
-		lines = append(lines, settingLine(done.File, s))
+		at := done.File
+		if s.Line > 0 {
+			at = place(done.File, s.Line)
+		}
+		const unset = "(not set)"
+		effect := map[admin.SettingEffect]string{
+			admin.SettingApplied: "applied", admin.SettingReconnect: "its link connects anew", admin.SettingRestart: "restart needed",
+		}[s.Effect]
+		lines = append(lines, fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect))
 	}
 	return lines
-}
-
-// settingLine returns one changed key as a line.
-func settingLine(file string, s admin.Setting) string {
-	at := file
-	if s.Line > 0 {
-		at = place(file, s.Line)
-	}
-	const unset = "(not set)"
-	effect := map[admin.SettingEffect]string{
-		admin.SettingApplied: "applied", admin.SettingReconnect: "its link connects anew", admin.SettingRestart: "restart needed",
-	}[s.Effect]
-	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect)
 }
 
 // LogLevels returns the levels of the log as a line.
