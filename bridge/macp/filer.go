@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -263,6 +262,3 @@ func membersPrefix(name string) string {
 func memberJournal(name string, started int64, session string) string {
 	return fmt.Sprintf("%s%013d/%s", membersPrefix(name), started, session)
 }
-
-// memberSession returns the session of such a name.
-func memberSession(journal string) string { return journal[strings.LastIndexByte(journal, '/')+1:] }

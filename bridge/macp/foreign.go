@@ -274,19 +274,6 @@ func (c *foreignConn) initialize(ctx context.Context) error {
 	return nil
 }
 
-// send sends an envelope as the participant. A refusal of the runtime is a
-// [*federation.RefusalError], or wraps [*federation.UnavailableError] where it is for now.
-func (c *foreignConn) send(ctx context.Context, env *macpv1.Envelope) error {
-	answer, err := foreignCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
-	if err != nil {
-		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
-	}
-	if answer.GetAck().GetOk() {
-		return nil
-	}
-	return c.refused(answer.GetAck().GetError())
-}
-
 // refused returns a refusal of the runtime as an error of the gateway.
 func (c *foreignConn) refused(e *macpv1.MACPError) error {
 	why := errors.New(e.GetCode() + ": " + e.GetMessage())

@@ -61,7 +61,14 @@ func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string
 	if err != nil {
 		return err
 	}
-	return c.send(ctx, env)
+	answer, err := foreignCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
+	if err != nil {
+		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
+	}
+	if answer.GetAck().GetOk() {
+		return nil
+	}
+	return c.refused(answer.GetAck().GetError())
 }
 
 // deliverOffer opens a session for an offer of our participant. Which session it is, is on disk

@@ -220,7 +220,15 @@ func (l *Link) routes() http.Handler {
 	watching(mux, l, "WatchSignals", l.watchSignals)
 	watching(mux, l, "WatchPolicies", l.watchPolicies)
 	l.mountSend(mux)
-	l.mountStream(mux)
+	const method = "StreamSession"
+	mux.Handle(rpcPath+method, connect.NewBidiStreamHandler(rpcPath+method, func(ctx context.Context, s *connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]) error {
+		from, err := l.admit(ctx, s.RequestHeader(), true)
+		if err == nil {
+			err = l.converse(ctx, from, s)
+		}
+		return l.ended(ctx, method, err)
+	}, options()...))
+	mux.HandleFunc("POST "+jsonPath+method, l.followJSON)
 	mux.Handle(rpcPath, connect.NewUnaryHandler(rpcPath, func(context.Context, *connect.Request[macpv1.ListModesRequest]) (*connect.Response[macpv1.ListModesResponse], error) {
 		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this runtime does not have the method"))
 	}))
@@ -347,19 +355,6 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	}
 	l.noteCall(ctx, method, err)
 	return rpcError(err)
-}
-
-// mountStream serves StreamSession: both ways on gRPC, and to follow a session in JSON.
-func (l *Link) mountStream(mux *http.ServeMux) {
-	const method = "StreamSession"
-	mux.Handle(rpcPath+method, connect.NewBidiStreamHandler(rpcPath+method, func(ctx context.Context, s *connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]) error {
-		from, err := l.admit(ctx, s.RequestHeader(), true)
-		if err == nil {
-			err = l.converse(ctx, from, s)
-		}
-		return l.ended(ctx, method, err)
-	}, options()...))
-	mux.HandleFunc("POST "+jsonPath+method, l.followJSON)
 }
 
 // admit returns the participant of a token. A call that is not closed needs none.

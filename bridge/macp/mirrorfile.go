@@ -80,7 +80,20 @@ func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	case offer == nil:
 		return nil
 	case step.env.GetSender() == m.cfg.Participant:
-		return m.own(ctx, offer)
+		id, err := federation.ParseEventID(offer.ID)
+		if err != nil || offer.Handoff != "" {
+			return nil //nolint:nilerr // the offer of another program has an ID of another form
+		}
+		found, err := lastIndex(ctx, m.deps.Journals, m.handoffJournal(id))
+		if isNotFound(err) || err == nil && found.Session != m.id {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return m.write(ctx, &historyv1.Entry{
+			AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: offer.ID},
+		})
 	case offer.Target != m.cfg.Participant:
 		return nil
 	}
@@ -104,25 +117,6 @@ func (m *mirror) fileOffer(ctx context.Context, step said) error {
 	return err
 }
 
-// own notes which handoff an offer of our participant is. An offer that another program made with
-// the same token is none.
-func (m *mirror) own(ctx context.Context, offer *macpmode.Offer) error {
-	id, err := federation.ParseEventID(offer.ID)
-	if err != nil || offer.Handoff != "" {
-		return nil //nolint:nilerr // the offer of another program has an ID of another form
-	}
-	found, err := lastIndex(ctx, m.deps.Journals, m.handoffJournal(id))
-	if isNotFound(err) || err == nil && found.Session != m.id {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return m.write(ctx, &historyv1.Entry{
-		AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: offer.ID},
-	})
-}
-
 // retire removes the copy of a session that ended long ago, once its handoffs are over.
 func (m *mirror) retire(ctx context.Context) error {
 	kept := m.deps.Bounds().Finished
@@ -130,7 +124,14 @@ func (m *mirror) retire(ctx context.Context) error {
 		return nil
 	}
 	gone := []string{m.sessionJournal(m.id)}
-	for _, name := range m.handoffs() {
+	var all []string
+	for _, offer := range m.s.Offers {
+		all = append(all, offer.Handoff)
+	}
+	if m.s.Task != nil {
+		all = append(all, m.s.Task.Handoff)
+	}
+	for _, name := range all {
 		id, err := federation.ParseEventID(name)
 		if err != nil {
 			continue // the offer is no handoff

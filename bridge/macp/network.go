@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/store/journals"
@@ -166,7 +168,10 @@ func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 	log := ports.Log.With(slog.String("network", network), slog.String("link", network))
 	l := &Link{cfg: cfg, participants: p, ports: ports, deps: deps, log: log, rates: map[string]rates{}}
 	for _, one := range p.all {
-		l.rates[one.name] = newRates()
+		l.rates[one.name] = rates{
+			starts:   rate.NewLimiter(rate.Every(time.Minute/startsPerMinute), startsPerMinute),
+			messages: rate.NewLimiter(rate.Every(time.Minute/messagesPerMinute), messagesPerMinute),
+		}
 	}
 	return l
 }
