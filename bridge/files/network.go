@@ -86,7 +86,7 @@ func Tasks(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir = deps.path(cfg.Dir)
-			return newTasksLink(cfg, newBase(cfg.Name, dids, cfg.Trusted, deps, p)), nil
+			return &TasksLink{base: newBase(cfg.Name, dids, cfg.Trusted, deps, p), cfg: cfg, dir: directory.Tasks{Path: cfg.Dir}}, nil
 		},
 	}
 }
@@ -118,7 +118,15 @@ func newBase(name string, agents map[string]federation.DID, named []string, deps
 			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
 		},
 	}
-	b.kept = sync.OnceValue(func() map[federation.DID]string { return b.keptFor(named) })
+	b.kept = sync.OnceValue(func() map[federation.DID]string {
+		kept := map[federation.DID]string{}
+		for _, name := range named {
+			if _, represented := b.agents[name]; !represented {
+				kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+escape(name)).DID] = name
+			}
+		}
+		return kept
+	})
 	return b
 }
 

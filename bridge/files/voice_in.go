@@ -38,7 +38,20 @@ func (l *VoiceLink) judgeInbound(ctx context.Context, v voice) error {
 		case file.ClaimName(l.ports.Home):
 			return l.custody(ctx, v, file)
 		case file.SharedClaimName():
-			return l.adopt(ctx, v, file)
+			s, err := l.glance(ctx, fileKey(file))
+			if err != nil || s.Digest != sha256.Sum256(v.content) || string(s.Body) == namedState {
+				return err
+			}
+			claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName(l.ports.Home))
+			switch err := directory.Claim(v.path, claimed); {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
+				l.forget(v.path)
+				return nil
+			case err != nil:
+				return broken(err)
+			}
+			l.carry(v.path, claimed)
+			return l.again(ctx, claimed, l.custody(ctx, voice{claimed, v.content, v.sealed}, file))
 		}
 	case archiveFolder, rejectedFolder:
 		file, err := v.sealed.Trusted(l.secretsOf(v.sealed))
@@ -59,25 +72,6 @@ func endsWork(path string) bool {
 
 // namedState is the body of a slot whose file is claimed under a name with a hash of its gateway.
 const namedState = "named"
-
-// adopt renames a file that an earlier version claimed under a name without its gateway. A slot in
-// the record proves the claim. If several gateways have a slot, the first rename wins.
-func (l *VoiceLink) adopt(ctx context.Context, v voice, file voicefile.File) error {
-	s, err := l.glance(ctx, fileKey(file))
-	if err != nil || s.Digest != sha256.Sum256(v.content) || string(s.Body) == namedState {
-		return err
-	}
-	claimed := filepath.Join(l.cfg.Dir, claimedFolder, file.ClaimName(l.ports.Home))
-	switch err := directory.Claim(v.path, claimed); {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist):
-		l.forget(v.path)
-		return nil
-	case err != nil:
-		return broken(err)
-	}
-	l.carry(v.path, claimed)
-	return l.again(ctx, claimed, l.custody(ctx, voice{claimed, v.content, v.sealed}, file))
-}
 
 // pickUp takes a pending file: it claims the file by a move, and offers the handoff. A file that
 // must not be taken is rejected with its reason.
