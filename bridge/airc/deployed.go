@@ -268,7 +268,19 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	}
 	from, to := wire.PlainHandle(query.Get("from")), wire.PlainHandle(query.Get("to"))
 	if from == "" && to == "" {
-		return l.answerPending(c.Context(), agent)
+		ctx := c.Context()
+		edges, err := l.deps.Record.Pending(ctx, agent.Handle, maxRequestsShown)
+		if err != nil {
+			return answer{}, fmt.Errorf("read requests: %w", err)
+		}
+		pending, requests := []string{}, []wire.Members{}
+		for _, edge := range edges {
+			pending = append(pending, "@"+edge.From)
+			requests = append(requests, wire.Members{"from": shownHandle(edge.From), "created_at": wire.ISOTime(edge.Updated)})
+		}
+		return answer{status: http.StatusOK, body: wire.Members{
+			"success": true, "user": agent.Handle, "pending": pending, "requests": requests, "count": len(pending),
+		}}, nil
 	}
 	if from != agent.Handle && to != agent.Handle {
 		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "neither side is the handle of the token")
@@ -284,21 +296,6 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 
 // maxRequestsShown is how many requests for consent one answer lists.
 const maxRequestsShown = 1000
-
-func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, error) {
-	edges, err := l.deps.Record.Pending(ctx, agent.Handle, maxRequestsShown)
-	if err != nil {
-		return answer{}, fmt.Errorf("read requests: %w", err)
-	}
-	pending, requests := []string{}, []wire.Members{}
-	for _, edge := range edges {
-		pending = append(pending, "@"+edge.From)
-		requests = append(requests, wire.Members{"from": shownHandle(edge.From), "created_at": wire.ISOTime(edge.Updated)})
-	}
-	return answer{status: http.StatusOK, body: wire.Members{
-		"success": true, "user": agent.Handle, "pending": pending, "requests": requests, "count": len(pending),
-	}}, nil
-}
 
 // getDeployedIdentity answers GET /api/identity/{handle} and what is below it.
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {

@@ -42,9 +42,6 @@ func (c contact) is(did federation.DID) bool {
 	return c.foreign.DID == did
 }
 
-// isAny reports whether a contact is one of several DIDs.
-func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(dids, c.is) }
-
 // find returns the contact of a handle of any scheme. Its error wraps
 // [federation.ErrNotFound] for an unknown handle.
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {

@@ -15,9 +15,6 @@ import (
 	"baton/federation/identity"
 )
 
-// legacySession is the session ID of a token below /api issued before sessions were recorded.
-func legacySession(handle string) string { return "api:" + handle }
-
 // begin files a new session of an agent and returns it with the end of its key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
 	begun, err := l.deps.Record.StartAgentSession(ctx, s)
@@ -44,7 +41,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	switch {
 	case c.Session != "":
 	case c.Use == useAPI:
-		c.Session = legacySession(c.Subject)
+		c.Session = "api:" + c.Subject
 	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
