@@ -82,19 +82,7 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	if err != nil {
 		return nil, fmt.Errorf("configure the export of traces: %w", err)
 	}
-	logErrors(ctx, log)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(described))
-	flush := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
-		defer cancel()
-		_ = provider.Shutdown(ctx) // a collector that is down loses the last spans
-	}
-	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
-}
-
-// logErrors has the errors of the exporter in the log, one a minute. OpenTelemetry has one place for
-// them in a process.
-func logErrors(ctx context.Context, log *slog.Logger) {
+	// OpenTelemetry has one place for errors in a process.
 	var last atomic.Int64 // unix nanoseconds
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		now := time.Now().UnixNano()
@@ -102,6 +90,13 @@ func logErrors(ctx context.Context, log *slog.Logger) {
 			log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "traces not exported", slog.Any("err", err))
 		}
 	}))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(described))
+	flush := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
+		defer cancel()
+		_ = provider.Shutdown(ctx) // a collector that is down loses the last spans
+	}
+	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
 }
 
 // Close exports what was recorded, for a second at most. A nil tracer has nothing to close.
