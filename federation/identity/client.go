@@ -204,23 +204,18 @@ func (r *rates) of(host string) *rate.Limiter {
 		return limiter
 	}
 	if len(r.hosts) >= maxHosts {
-		r.forget()
+		for host, limiter := range r.hosts {
+			if limiter.Tokens() >= float64(r.perSecond) {
+				delete(r.hosts, host)
+			}
+		}
+		if len(r.hosts) >= maxHosts {
+			clear(r.hosts)
+		}
 	}
 	limiter := rate.NewLimiter(rate.Limit(r.perSecond), r.perSecond)
 	r.hosts[host] = limiter
 	return limiter
-}
-
-// forget drops the hosts whose buckets are full again, or all hosts if none is.
-func (r *rates) forget() {
-	for host, limiter := range r.hosts {
-		if limiter.Tokens() >= float64(r.perSecond) {
-			delete(r.hosts, host)
-		}
-	}
-	if len(r.hosts) >= maxHosts {
-		clear(r.hosts)
-	}
 }
 
 // guard decides which addresses are dialled. It checks each connection after the name was resolved, so

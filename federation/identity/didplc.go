@@ -43,7 +43,13 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has given it up")
 	}
-	return current.document(did), nil
+	// Whichever directory had the log, it says the same of itself.
+	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
+	for _, name := range slices.Sorted(maps.Keys(current.methods)) {
+		key, err := ParsePublicKeyDID(federation.DID(current.methods[name]))
+		addKey(&document, method{id: string(did) + "#" + name, key: key, err: err})
+	}
+	return document, nil
 }
 
 // errNoPLC is the error for a malformed did:plc.
@@ -54,17 +60,6 @@ var errNoPLC = errors.New("not 24 characters of base32 after the method")
 func isPLC(did federation.DID) bool {
 	id, ok := strings.CutPrefix(string(did), plcPrefix)
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
-}
-
-// document returns the keys and the mailbox that an operation lists.
-func (o plcOperation) document(did federation.DID) federation.Document {
-	// Whichever directory had the log, it says the same of itself.
-	document := federation.Document{DID: did, Source: "did:plc", Mailbox: o.mailbox}
-	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
-		key, err := ParsePublicKeyDID(federation.DID(o.methods[name]))
-		addKey(&document, method{id: string(did) + "#" + name, key: key, err: err})
-	}
-	return document
 }
 
 // plcEntry is one operation as the directory lists it.

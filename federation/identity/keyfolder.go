@@ -275,7 +275,7 @@ func listed(name KeyName, key ownKey, retired []retiredKey) []federation.OwnKey 
 	keys := []federation.OwnKey{{Public: key.Public, Since: key.since}}
 	for _, old := range slices.Backward(retired) {
 		if old.Name == name && !key.Public.Equal(ed25519.PublicKey(old.Public)) { // an equal one was not replaced after all
-			keys = append(keys, old.own())
+			keys = append(keys, federation.OwnKey{Public: old.Public, Since: old.Since, Retired: old.Retired, Until: old.Until})
 		}
 	}
 	return keys

@@ -344,9 +344,6 @@ const (
 // markInfo separates the fingerprint of a secret from the keys that are derived from it.
 const markInfo = "baton key mark v1"
 
-// markedNames are the keys whose loss stops a start.
-func markedNames() []KeyName { return []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} }
-
 // markSecret returns the fingerprint of a secret, which does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)

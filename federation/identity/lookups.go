@@ -126,7 +126,13 @@ func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) 
 		key: key, user: user, host: host, began: time.Now(), cancel: cancel,
 		done: make(chan struct{}), links: map[string]bool{q.Link: true},
 	}
-	l.count(one)
+	l.under[one.key] = one
+	if l.users[one.user] == nil {
+		l.users[one.user] = map[*lookingUp]bool{}
+	}
+	l.users[one.user][one] = true
+	l.hosts[one.host]++
+	l.total++
 	l.running.Go(func() { l.run(ctx, one, ask) })
 	return one
 }
@@ -149,17 +155,6 @@ func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Cont
 	if !away && !cancelled {
 		l.found(one.key.did)
 	}
-}
-
-// count notes a lookup that begins. The caller holds the mutex.
-func (l *Lookups) count(one *lookingUp) {
-	l.under[one.key] = one
-	if l.users[one.user] == nil {
-		l.users[one.user] = map[*lookingUp]bool{}
-	}
-	l.users[one.user][one] = true
-	l.hosts[one.host]++
-	l.total++
 }
 
 // discount notes the end of a lookup.

@@ -54,7 +54,7 @@ func (e *LostKeysError) Error() string {
 // AssumedMarks are the marks of a record that has none: each key has to exist, and may have any value.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
-	for _, name := range markedNames() {
+	for _, name := range []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} {
 		marks = append(marks, federation.KeyMark{Name: string(name)})
 	}
 	return marks

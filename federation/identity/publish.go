@@ -181,7 +181,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, mailbox s
 
 func newOwnMethod(did federation.DID, public ed25519.PublicKey) ownMethod {
 	return ownMethod{
-		ID: string(did) + "#" + federation.KeyID(public), Type: "Multikey", Controller: string(did), PublicKeyMultibase: multibase(public),
+		ID: string(did) + "#" + federation.KeyID(public), Type: "Multikey", Controller: string(did), PublicKeyMultibase: writeMultibase(federation.PublicKey{Kind: federation.Ed25519, Bytes: public}),
 	}
 }
 
