@@ -312,9 +312,17 @@ func Issue(ctx context.Context, record Record, key federation.SigningKey, view f
 	if contents.Receipts, err = receiptsOf(ctx, record, view, contents.Log); err != nil {
 		return nil, err
 	}
-	histories, err := historiesOf(ctx, record, contents.Log)
-	if err != nil {
-		return nil, err
+	histories := map[federation.DID]federation.KeyHistory{}
+	for _, entry := range contents.Log {
+		did := entry.Event.From
+		if _, read := histories[did]; read {
+			continue
+		}
+		history, err := record.History(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		histories[did] = history
 	}
 	contents.Source = func(did federation.DID, keyID string) string { return histories[did].Source(keyID) }
 	text, err := Write(ctx, key, contents, now)
@@ -360,21 +368,4 @@ func receiptsOf(ctx context.Context, record Record, view federation.View, steps 
 		}
 	}
 	return receipts, nil
-}
-
-// historiesOf returns the key histories of the signers.
-func historiesOf(ctx context.Context, record Record, steps []federation.Entry) (map[federation.DID]federation.KeyHistory, error) {
-	histories := map[federation.DID]federation.KeyHistory{}
-	for _, entry := range steps {
-		did := entry.Event.From
-		if _, read := histories[did]; read {
-			continue
-		}
-		history, err := record.History(ctx, did)
-		if err != nil {
-			return nil, err
-		}
-		histories[did] = history
-	}
-	return histories, nil
 }
