@@ -196,7 +196,12 @@ func (r Record) Context() string {
 	if err != nil || len(members) == 0 {
 		return ""
 	}
-	return string(compact(join(members)))
+	raw := join(members)
+	var out bytes.Buffer
+	if err := json.Compact(&out, raw); err != nil { // it was JSON when it was read
+		panic("taskfile: " + err.Error())
+	}
+	return out.String()
 }
 
 // Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
@@ -349,14 +354,6 @@ func join(members []member) json.RawMessage {
 		out.Write(m.raw)
 	}
 	out.WriteByte('}')
-	return out.Bytes()
-}
-
-func compact(raw json.RawMessage) []byte {
-	var out bytes.Buffer
-	if err := json.Compact(&out, raw); err != nil { // it was JSON when it was read
-		panic("taskfile: " + err.Error())
-	}
 	return out.Bytes()
 }
 
