@@ -38,13 +38,11 @@ func errUnauthorized(detail string) error {
 // callerKey is where the context of a request has its [caller].
 type callerKey struct{}
 
-// caller is an admitted caller.
 type caller struct {
 	actor string
 	still func() error // nil while they would be admitted again
 }
 
-// callerOf returns the caller of an admitted request.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
@@ -178,7 +176,6 @@ const (
 	maxTokenLife     = 8760 * time.Hour
 )
 
-// tokens returns the list of tokens, by name.
 func (o *Operator) tokens(context.Context, Paging) (listing[Token], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
 		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
@@ -219,7 +216,6 @@ func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (
 	return NewToken{Token: shapeToken(token), Text: text}, nil
 }
 
-// tokenOf makes the token that a request asks for.
 func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorToken, err error) {
 	scope, err := federation.ParseScope(string(ask.Scope))
 	if err != nil {

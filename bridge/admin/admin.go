@@ -133,7 +133,6 @@ func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, cha
 	return Acted{Changed: changed, DryRun: ask.DryRun}
 }
 
-// parseDID reads a DID of a request.
 func parseDID(name, text string) (federation.DID, error) {
 	did, err := federation.ParseDID(text)
 	if err != nil {
@@ -142,7 +141,6 @@ func parseDID(name, text string) (federation.DID, error) {
 	return did, nil
 }
 
-// errNone is a thing of a request that is not there.
 func errNone(what string) error {
 	return &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + what}
 }
@@ -166,10 +164,8 @@ type (
 	Document = bridge.Document
 )
 
-// usage is the problem of a malformed request.
 func usage(detail string) error { return bridge.UsageProblem(detail) }
 
-// tell answers a request with an error.
 func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	p := bridge.ProblemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {

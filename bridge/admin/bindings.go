@@ -24,7 +24,6 @@ const (
 	FromRecord        = "record"
 )
 
-// bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
 func (o *Operator) bindings(context.Context, Paging) (listing[Binding], error) {
@@ -59,7 +58,6 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 	return page, nil
 }
 
-// configured returns the binding of a name in the configuration.
 func (o *Operator) configured(network, name string) (federation.BoundName, bool) {
 	for _, b := range o.deps.Record.Names.Configured() {
 		if b.Network == network && b.Name == name {

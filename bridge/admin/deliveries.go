@@ -101,7 +101,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns what operators hold, by name.
 func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]federation.Withheld{}
@@ -179,7 +178,6 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
-// release ends a hold.
 func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		held, err := o.held(ctx)
@@ -364,7 +362,6 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 	}
 }
 
-// dead returns a dead letter.
 func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	d, err := o.deps.Record.DeadLetter(ctx, id)
 	if isNotFound(err) {
@@ -403,7 +400,6 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	return err == nil, err
 }
 
-// printable returns bytes as JSON can have them.
 func printable(raw []byte) string {
 	if utf8.Valid(raw) {
 		return string(raw)

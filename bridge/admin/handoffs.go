@@ -20,7 +20,6 @@ import (
 // person waits half a second without noticing.
 const lookTime = 250 * time.Millisecond
 
-// handoffList is the list of handoffs.
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
@@ -342,7 +341,6 @@ func (o *Operator) endOrphan(ctx context.Context, in ActOnID) (Handoff, error) {
 	return o.shapeHandoff(view, time.Now()), nil
 }
 
-// messages returns the private text that names a handoff.
 func (o *Operator) messages(ctx context.Context, id federation.HandoffID) ([]Message, error) {
 	found, err := o.deps.Gateway.About(ctx, id)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"baton/federation"
 )
 
-// inboxList is the list of the entries of an inbox.
 type inboxList struct {
 	o     *Operator
 	did   federation.DID

@@ -144,7 +144,6 @@ func (o *Operator) linkState(name string) (bridge.LinkState, bool) {
 	return "", false
 }
 
-// linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == name {
@@ -154,7 +153,6 @@ func (o *Operator) linked(name string) bool {
 	return false
 }
 
-// peerModes are the modes in which a peer is treated.
 func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
 // peer returns a registry or a home that the configuration or an operator names.

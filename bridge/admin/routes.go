@@ -22,7 +22,6 @@ type mounted struct {
 	answer func(o *Operator) route.Answer
 }
 
-// serve serves a route with a method of the API.
 func serve[In, Out any](r route.Route[In, Out], answer func(o *Operator, ctx context.Context, in In) (Out, error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return route.Answering(r, func(ctx context.Context, in In) (Out, error) { return answer(o, ctx, in) })
@@ -183,7 +182,6 @@ func list[In List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx
 	}}
 }
 
-// limitOf returns the limit of a request, or the default.
 func limitOf(page Paging) int {
 	if page.Limit == nil {
 		return DefaultLimit

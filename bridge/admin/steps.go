@@ -111,7 +111,6 @@ func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.
 	return nil
 }
 
-// builder returns the builder of the steps of operators.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,

@@ -97,7 +97,6 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 	return l.contactOf(ctx, ev.Actor(), ev.Signature.Key)
 }
 
-// contactOf returns the contact of a DID, an agent or not.
 func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (contact, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, did)
 	switch {

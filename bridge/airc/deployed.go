@@ -27,7 +27,6 @@ const deployedRoot = "/api"
 // one, and keep theirs on disk.
 const deployedTokenLife = 30 * 24 * time.Hour
 
-// deployed reports whether a request is of such a client.
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
 // mountDeployed registers the paths below /api. Several names of one thing come from
@@ -78,7 +77,6 @@ func shownHandle(handle string) string {
 	return handle
 }
 
-// federatedID returns the name of a handle for other registries.
 func (l *Link) federatedID(handle string) string {
 	if strings.Contains(handle, "@") {
 		return handle
@@ -86,7 +84,6 @@ func (l *Link) federatedID(handle string) string {
 	return handle + "@" + l.domain
 }
 
-// getHealth answers GET /api/health and /health.
 func (l *Link) getHealth(*call) (answer, error) {
 	now := time.Now()
 	return answer{status: http.StatusOK, body: wire.Members{

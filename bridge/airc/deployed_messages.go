@@ -343,7 +343,6 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 	return messages, l.shown(agent, page{messages: messages})(context.WithoutCancel(ctx))
 }
 
-// answerInbox answers with some messages and all conversations.
 func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []agents.Message) (answer, error) {
 	conversations, err := l.deps.Record.Conversations(ctx, agent.Handle, maxConversations)
 	if err != nil {
@@ -366,7 +365,6 @@ func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []a
 	}}, nil
 }
 
-// describeConversation returns one conversation as the lists of all clients have it.
 func (l *Link) describeConversation(conversation agents.Conversation, reader string) wire.Members {
 	last := l.describeMessage(conversation.Last, reader, conversation.Unread == 0)
 	body, _ := last["body"].(string)
@@ -433,7 +431,6 @@ func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, nil)
 }
 
-// deleteDeployedMessage answers DELETE /api/messages.
 func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {

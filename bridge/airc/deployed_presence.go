@@ -226,7 +226,6 @@ func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, fe
 	return agent, "", federation.ErrTaken
 }
 
-// goodKeys returns the keys that an agent signs with.
 func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
 	for _, key := range agent.Keys {

@@ -68,7 +68,6 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	return err == nil && ok && slices.Contains(parties, who.DID)
 }
 
-// uploaded is the answer to an upload.
 type uploaded struct {
 	URL       string `json:"url"`
 	SHA256    string `json:"sha256"` // hex

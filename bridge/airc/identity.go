@@ -34,7 +34,6 @@ func (c contact) did() federation.DID {
 	return c.foreign.DID
 }
 
-// is reports whether a contact is a DID.
 func (c contact) is(did federation.DID) bool {
 	if c.agent != nil {
 		return c.agent.Is(did) || c.agent.Bound.DID == did
@@ -152,7 +151,6 @@ func known(c contact, err error) (contact, error) {
 	return c, err
 }
 
-// identityAnswer is the answer of GET /identity/{handle}.
 type identityAnswer struct {
 	Handle       string           `json:"handle"`
 	Aliases      []string         `json:"aliases"`

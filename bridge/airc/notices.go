@@ -76,7 +76,6 @@ func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
 	return nil
 }
 
-// sentenceOf returns a notice as a whole sentence.
 func sentenceOf(n federation.Notice) string {
 	sentence := n.Sentence()
 	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
@@ -257,7 +256,6 @@ func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Pus
 	return l.shown(agent, page{messages: []agents.Message{m}})(ctx)
 }
 
-// messageOf returns the message of a push to an agent.
 func messageOf(p federation.Push) (agents.Message, error) {
 	m, ok := p.Content.(agents.Message)
 	if !ok {

@@ -44,7 +44,7 @@ func (h *Hub) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubPrefix+"{id}/{verb}", h.serve(h.step))
 }
 
-// leave ends that.
+// leave has the hub no longer serve a directory.
 func (h *Hub) leave(l *VoiceLink) {
 	if h != nil {
 		h.change(func(links []*VoiceLink) []*VoiceLink {
@@ -115,7 +115,6 @@ func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request
 	}
 }
 
-// write writes an answer.
 func (a hubAnswer) write(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	if a.code == http.StatusNoContent {

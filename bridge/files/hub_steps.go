@@ -211,7 +211,6 @@ func (l *VoiceLink) step(ctx context.Context, agent, id, verb, reason string) (h
 	return conflict, nil
 }
 
-// named returns the files of a handoff_id to an agent.
 func (l *VoiceLink) named(agent, id string) ([]waiting, error) {
 	var found []waiting
 	err := l.each(agent, func(w waiting) (bool, error) {

@@ -169,7 +169,6 @@ const (
 	hubRejected  = "rejected"
 )
 
-// hubAnswer is a JSON answer of the hub.
 type hubAnswer struct {
 	HandoffID string `json:"handoff_id,omitempty"`
 	Status    string `json:"status,omitempty"`

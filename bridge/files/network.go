@@ -151,7 +151,6 @@ type VoiceConfig struct {
 	Pairs         []PairConfig      `toml:"pairs"`
 }
 
-// named returns the names of the agents that have a secret.
 func (c VoiceConfig) named() (names []string) {
 	for _, p := range c.Pairs {
 		names = append(names, p.Agents...)
@@ -216,7 +215,6 @@ func (m *mistakes) place(name, dir string, agents map[string]string) map[string]
 	return dids
 }
 
-// secret reads a secret file.
 func (m *mistakes) secret(key, file string, secrets bridge.Secrets) string {
 	secret, err := secrets.Secret(file)
 	switch {
@@ -235,7 +233,6 @@ type pair struct{ low, high string }
 
 func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 
-// voiceSecrets are the secrets of a voice directory.
 type voiceSecrets struct {
 	pairs map[pair][]string // the current one first
 	hub   map[string]string // tokens by the name of the agent
@@ -268,7 +265,6 @@ func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, vo
 	return dids, s, errors.Join(m...)
 }
 
-// pair reads the secrets of one pair of agents.
 func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Secrets) {
 	if len(p.Agents) != 2 || p.Agents[0] == p.Agents[1] || slices.Contains(p.Agents, "") {
 		m.add("pairs.agents", "want the names of two agents, have [%s]", strings.Join(p.Agents, ", "))

@@ -185,7 +185,6 @@ var errDotfile = errors.New("the name begins with a dot")
 
 func isDotfile(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
 
-// voice is one file that has been read.
 type voice struct {
 	path    string
 	content []byte

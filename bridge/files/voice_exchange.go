@@ -190,7 +190,6 @@ func (l *VoiceLink) handoffOf(ctx context.Context, file voicefile.File) (federat
 // clockSkew is how far the clock of the signer of a file may be ahead of ours.
 const clockSkew = 2 * time.Minute
 
-// fileKey names a file in the record.
 func fileKey(file voicefile.File) string { return "voice\x00" + file.ID + "\x00" + file.Key }
 
 // judgeInbound does what is due about a file to an agent that the gateway represents.
@@ -348,7 +347,6 @@ func (l *VoiceLink) custody(ctx context.Context, v voice, file voicefile.File) e
 	return nil
 }
 
-// offerFile files the offer of a voice file.
 func (l *VoiceLink) offerFile(ctx context.Context, s slot, file voicefile.File, original string) (slot, error) {
 	from, err := l.didOf(ctx, file.From)
 	if err != nil {

@@ -264,7 +264,6 @@ func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.Wa
 	})
 }
 
-// sessionsOf returns the newest sessions of a participant.
 func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.SessionMetadata, error) {
 	var all []*macpv1.SessionMetadata
 	req := &macpv1.ListSessionsRequest{PageSize: maxPage}
@@ -453,7 +452,6 @@ func (l *Link) replay(ctx context.Context, id string, after, until uint64, send 
 	return nil
 }
 
-// has reports whether a name is that of a participant that connects here.
 func (p participants) has(name string) bool {
 	_, ok := p.named(name)
 	return ok
@@ -478,7 +476,6 @@ func shownEnvelope(text []byte) (*macpv1.Envelope, bool, error) {
 	return env, true, err
 }
 
-// envelopeOf reads a serialized envelope.
 func envelopeOf(text []byte) (*macpv1.Envelope, error) {
 	env := &macpv1.Envelope{}
 	if err := proto.Unmarshal(text, env); err != nil {

@@ -214,7 +214,6 @@ func (l *Link) fileAnswer(ctx context.Context, s said) error {
 	return l.conclude(ctx, s.session, id, "handoff.accepted", "transferred to "+from.name, true)
 }
 
-// answerOf returns the offer and the reason of an answer.
 func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
 	if env.GetMessageType() == macpmode.TypeAccept {
 		var p handoffv1.HandoffAcceptPayload

@@ -167,7 +167,6 @@ func (f *filer) file(ctx context.Context, session string) error {
 	return nil
 }
 
-// entry files one entry, and notes that.
 func (f *filer) entry(ctx context.Context, session string, s snapshot, text []byte) error {
 	step, files, err := readSaid(session, s.filed, text)
 	if err != nil || !files {

@@ -130,7 +130,6 @@ func (f *Foreign) handoffJournal(id federation.HandoffID) string {
 	return f.prefix() + "handoff/" + id.String()
 }
 
-// senderDID returns the DID of a sender on the runtime.
 func (f *Foreign) senderDID(sender string) federation.DID {
 	if sender == f.cfg.Participant {
 		return f.did
@@ -197,7 +196,6 @@ func (f *Foreign) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// foreignConn is one connection to a runtime.
 type foreignConn struct {
 	*Foreign
 
@@ -231,12 +229,10 @@ const (
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }
 
-// address returns the address of a method.
 func (c *foreignConn) address(method string) string {
 	return strings.TrimSuffix(c.cfg.URL, "/") + rpcPath + method
 }
 
-// foreignCall makes a unary call.
 func foreignCall[Req, Res any](ctx context.Context, c *foreignConn, method string, req *Req) (*Res, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -343,7 +339,6 @@ func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	return ours || s.GetState() == macpv1.SessionState_SESSION_STATE_OPEN || s.GetState() == macpv1.SessionState_SESSION_STATE_SUSPENDED
 }
 
-// errStreamEnded is the error of a stream that the runtime ended.
 var errStreamEnded = errors.New("the runtime ended the stream")
 
 func orEnded(err error) error {

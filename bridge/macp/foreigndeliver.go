@@ -127,7 +127,6 @@ func (c *foreignConn) cancel(ctx context.Context, session, reason string) error 
 	return nil
 }
 
-// tellStep sends a signal that tells a step.
 func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, session string) error {
 	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, c.cfg.Profile, href(c.ports, d.View.ID)))
 	if err != nil {

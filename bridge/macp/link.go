@@ -103,7 +103,6 @@ func (l *Link) Carries(ctx context.Context, ev federation.Event, after federatio
 	return err == nil, nil
 }
 
-// participantOf returns the participant that a DID is.
 func (l *Link) participantOf(ctx context.Context, did federation.DID) (participant, bool) {
 	if did == "" {
 		return participant{}, false
@@ -116,7 +115,6 @@ func (l *Link) participantOf(ctx context.Context, did federation.DID) (participa
 	return participant{}, false
 }
 
-// href returns where the gateway shows a handoff.
 func href(p bridge.Ports, id federation.HandoffID) string {
 	return p.PublicURL + "/api/v1/handoffs/" + id.String()
 }
@@ -136,7 +134,6 @@ const (
 	jsonPath = "/macp/v1/"
 )
 
-// listen takes the port.
 func (l *Link) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", l.cfg.Listen)
@@ -153,7 +150,6 @@ func (l *Link) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// address returns where the runtime listens.
 func (l *Link) address() string {
 	if bound := l.bound.Load(); bound != nil {
 		return *bound
@@ -161,7 +157,6 @@ func (l *Link) address() string {
 	return l.cfg.Listen
 }
 
-// serve serves the listener until ctx ends.
 func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -201,7 +196,6 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// routes returns the handler of all bindings.
 func (l *Link) routes() http.Handler {
 	mux := http.NewServeMux()
 	unary(mux, l, "Initialize", false, l.initialize)
@@ -236,7 +230,6 @@ func (l *Link) routes() http.Handler {
 	return mux
 }
 
-// options returns the options of every handler.
 func options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBodyBytes)}
 }

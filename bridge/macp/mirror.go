@@ -85,7 +85,6 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 	return m.file(ctx)
 }
 
-// load reads the copy.
 func (m *mirror) load(ctx context.Context) error {
 	for {
 		page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), m.s.Length, pageEntries)
@@ -242,7 +241,6 @@ func (m *mirror) file(ctx context.Context) error {
 	}
 }
 
-// entry files one entry as a step.
 func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
 	step, files, err := readSaid(m.cfg.Name+"/"+m.id, number, text)
 	if err != nil || !files {

@@ -105,19 +105,16 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// participant is a participant that may send.
 type participant struct {
 	name string
 	did  federation.DID
 }
 
-// participants are the participants of the configuration.
 type participants struct {
 	all     []participant
 	byToken map[[sha256.Size]byte]participant
 }
 
-// readParticipants reads the tokens.
 func readParticipants(tables []Participant, secrets bridge.Secrets) (participants, error) {
 	p := participants{byToken: map[[sha256.Size]byte]participant{}}
 	var mistakes []error
@@ -141,7 +138,6 @@ func readParticipants(tables []Participant, secrets bridge.Secrets) (participant
 	return p, errors.Join(mistakes...)
 }
 
-// named returns the participant with a name.
 func (p participants) named(name string) (participant, bool) {
 	i := slices.IndexFunc(p.all, func(each participant) bool { return each.name == name })
 	if i < 0 {
@@ -163,7 +159,6 @@ func (p participants) of(name string) federation.DID {
 	return did
 }
 
-// open returns the link of the runtime.
 func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 	log := ports.Log.With(slog.String("network", network), slog.String("link", network))
 	l := &Link{cfg: cfg, participants: p, ports: ports, deps: deps, log: log, rates: map[string]rates{}}

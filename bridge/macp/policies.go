@@ -51,7 +51,6 @@ func readPolicies(ctx context.Context, record *journals.Journals) (*policies, er
 	}
 }
 
-// apply makes the change of one entry.
 func (p *policies) apply(entry []byte) error {
 	p.length++
 	by, text, _ := strings.Cut(string(entry), "\n")
@@ -92,5 +91,4 @@ func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
 	return all
 }
 
-// claims reports whether this batch registers or removes a policy.
 func (b *batch) claims(id string) bool { return slices.Contains(b.claimed, id) }

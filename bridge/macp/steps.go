@@ -26,7 +26,6 @@ type steps struct {
 	log   *slog.Logger
 }
 
-// steps returns what files the steps of the runtime.
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
 // said is one entry of a session that is filed as a step.
@@ -126,7 +125,6 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 	return err
 }
 
-// workJournal returns the name of the journal about the work of a handoff on the runtime.
 func (f *Foreign) workJournal(id federation.HandoffID) string {
 	return f.prefix() + "work/" + id.String()
 }

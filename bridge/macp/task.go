@@ -217,7 +217,6 @@ func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
 	return m.noteTask(ctx, task, id)
 }
 
-// noteTask writes which handoff a task belongs to.
 func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federation.HandoffID) error {
 	if task.Handoff != "" {
 		return nil

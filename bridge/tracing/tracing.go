@@ -198,7 +198,6 @@ func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.
 	}
 }
 
-// record records a span that is over, and returns it.
 func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, start time.Time, err error, attributes []attribute.KeyValue) trace.SpanContext {
 	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 	note(span, err)
@@ -243,7 +242,6 @@ func (t *Tracer) rootOf(home federation.HomeID) role {
 	return ruled
 }
 
-// derived returns the span of a step that has a role at this home.
 func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
 	digest := sha256.Sum256([]byte(string(t.home) + "\n" + string(r) + "\n" + step.String()))
 	return trace.NewSpanContext(trace.SpanContextConfig{

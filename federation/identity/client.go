@@ -153,7 +153,6 @@ func isHost(host string) bool {
 	return !number
 }
 
-// body reads to the end or the bound.
 func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxBytes+1))
 	if err != nil {
@@ -265,7 +264,6 @@ func (g guard) checkDenied(addr netip.Addr) error {
 	return nil
 }
 
-// dialer returns a dialer that asks the guard.
 func (g guard) dialer(resolver *net.Resolver) *net.Dialer {
 	return &net.Dialer{Resolver: resolver, Control: g.control}
 }

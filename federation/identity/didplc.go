@@ -71,7 +71,6 @@ type plcEntry struct {
 	operation json.RawMessage
 }
 
-// parsePLCEntries reads the answer of a directory.
 func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	var items []map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &items); err != nil {
@@ -233,7 +232,6 @@ const (
 // allows five.
 const maxRotationKeys = 10
 
-// plcOperation is one signed operation.
 type plcOperation struct {
 	kind      string
 	prev      string // CID of the one that it follows; empty for the first
@@ -276,7 +274,6 @@ func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
 	return o.read(members)
 }
 
-// read fills in the operation from its members.
 func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	var known bool
 	if o.prev, known = members["prev"].(string); !known && members["prev"] != nil {

@@ -174,7 +174,6 @@ func (d *Directory) lookUp(ctx context.Context, did federation.DID) (document fe
 	return document, nil
 }
 
-// fetchWeb reads the document of a did:web at its host.
 func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federation.Document, error) {
 	host, path, err := webAddress(did)
 	if err != nil {

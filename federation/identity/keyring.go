@@ -85,7 +85,6 @@ func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring
 	return k, nil
 }
 
-// openFiles opens a keyring whose own keys are files.
 func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -130,7 +129,6 @@ func makeFolder(dir string) error {
 	return syncFolder(parent)
 }
 
-// makeKeys makes the missing keys.
 func makeKeys(root *os.Root, names []KeyName) error {
 	if err := makeKept(root); err != nil {
 		return err
@@ -200,10 +198,8 @@ func replaceFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// secretText returns a secret as its file holds it.
 func secretText(secret []byte) []byte { return []byte(hex.EncodeToString(secret) + "\n") }
 
-// syncFolder makes the names in a folder durable.
 func syncFolder(root *os.Root) error {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -227,7 +223,6 @@ func writeDraft(root *os.Root, name string, text []byte) (draft string, err erro
 	return draft, f.Sync()
 }
 
-// readFiles reads the files of a keyring.
 func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
 	var err error
 	if k.kept, err = readKey(root, keptFile); err != nil {

@@ -52,7 +52,6 @@ type failedLookup struct {
 	until time.Time
 }
 
-// lookingUp is one lookup.
 type lookingUp struct {
 	key        miss
 	user, host string
@@ -137,7 +136,6 @@ func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) 
 	return one
 }
 
-// run makes one lookup, and reports its result.
 func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Context) error) {
 	defer close(one.done)
 	defer one.cancel()
@@ -157,7 +155,6 @@ func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Cont
 	}
 }
 
-// discount notes the end of a lookup.
 func (l *Lookups) discount(one *lookingUp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,7 +44,6 @@ func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, er
 	return public, nil
 }
 
-// key returns a key that the command keeps.
 func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, error) {
 	public, err := s.Public(ctx, name)
 	if err != nil {

@@ -163,7 +163,6 @@ func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.
 	return seal(ctx, key, p)
 }
 
-// seal adds the signature.
 func seal(ctx context.Context, key federation.SigningKey, p Passport) ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -351,7 +350,6 @@ func stepsOf(ctx context.Context, record Record, view federation.View) ([]federa
 	return steps, nil
 }
 
-// receiptsOf returns the receipts of these steps.
 func receiptsOf(ctx context.Context, record Record, view federation.View, steps []federation.Entry) ([]federation.Event, error) {
 	all, err := record.Receipts(ctx, view.ID)
 	if err != nil {

@@ -44,7 +44,6 @@ func (c *checking) claim(step Step, ev federation.Event) Claim {
 	return claim
 }
 
-// report returns the result of all checks.
 func (c *checking) report() Report {
 	if len(c.log) == len(c.passport.Steps) { // else a step was unreadable
 		c.replay()

@@ -304,7 +304,6 @@ func judgeOriginal(content string) federation.Verdict {
 	return verdict
 }
 
-// receipts checks the receipts of the home.
 func (c *checking) receipts() {
 	for _, receipt := range c.passport.Receipts {
 		said := readReceipt(receipt.Document)

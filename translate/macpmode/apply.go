@@ -75,7 +75,6 @@ func (s *Session) apply(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	return s.message(entry.GetAtUnixMs(), env)
 }
 
-// begin makes the session of its first entry.
 func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	start := &macpv1.SessionStartPayload{}
 	if err := proto.Unmarshal(env.GetPayload(), start); err != nil {

@@ -226,7 +226,6 @@ func adaptEnvelope(members map[string]json.RawMessage) error {
 	return nil
 }
 
-// payloadBytes returns the bytes of a payload that is given as JSON.
 func payloadBytes(kind, payload json.RawMessage) ([]byte, error) {
 	var name string
 	if err := federation.DecodeJSON(kind, &name); err != nil {

@@ -130,7 +130,6 @@ func CheckShape(env *macpv1.Envelope) error {
 	return nil
 }
 
-// decode reads the payload of an envelope.
 func decode(env *macpv1.Envelope, into proto.Message) error {
 	if err := proto.Unmarshal(env.GetPayload(), into); err != nil {
 		return Refuse(InvalidEnvelope, "the payload is no %s", into.ProtoReflect().Descriptor().FullName())

@@ -180,7 +180,6 @@ func (r Record) with(name string, raw json.RawMessage) Record {
 // FedMember is the member of the context that a gateway adds.
 const FedMember = "_fed"
 
-// context returns the members of the context.
 func (r Record) context() ([]member, error) {
 	raw := bytes.TrimSpace(r.raw("context"))
 	if raw == nil || string(raw) == "null" {
@@ -341,7 +340,6 @@ func (r Record) Bytes() []byte {
 	return out.Bytes()
 }
 
-// join returns an object of members.
 func join(members []member) json.RawMessage {
 	var out bytes.Buffer
 	out.WriteByte('{')

@@ -110,7 +110,6 @@ func (s Sealed) Verified(secrets ...string) bool {
 	return slices.ContainsFunc(secrets, fits)
 }
 
-// seal returns the HMAC of an object.
 func seal(unsigned object, secret string) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write(canonical(unsigned)) // a hash returns no error

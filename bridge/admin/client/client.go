@@ -82,7 +82,6 @@ func Call[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], i
 	return out, err
 }
 
-// call sends a request and decodes the answer.
 func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
 	request, err := r.Request(ctx, c.base, admin.Prefix, in)
 	if err != nil {
@@ -132,7 +131,6 @@ func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Respo
 	return response, nil
 }
 
-// readAnswer returns the body of an answer.
 func readAnswer(response *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {

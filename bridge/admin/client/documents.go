@@ -28,7 +28,6 @@ func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], 
 	return eachLine(ctx, response.Body, line)
 }
 
-// eachLine calls line with each line of an answer.
 func eachLine(ctx context.Context, answer io.Reader, line func(text []byte) error) error {
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, maxAnswerBytes)

@@ -30,7 +30,6 @@ type form struct {
 	choice, back string
 }
 
-// actionOf returns an action of a list.
 func actionOf(list, verb string) (action, bool) {
 	a, ok := map[string]action{
 		"links": {back: "links", noun: "link", needs: admin.ChangeLink.Scope, send: changeLink},
@@ -68,7 +67,6 @@ func changeFeed(r request, f form, act admin.Act) (int, error) {
 	return done.Changed, err
 }
 
-// settle settles one thing of a list by its ID.
 func settle(to route.Route[admin.IDChange, admin.Acted]) func(r request, f form, act admin.Act) (int, error) {
 	return func(r request, f form, act admin.Act) (int, error) {
 		done, err := call(r, to, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
@@ -95,7 +93,6 @@ type confirmView struct {
 	Choice                      string
 }
 
-// formOf reads what an action is asked with.
 func formOf(r *http.Request, a action) form {
 	f := form{
 		verb: r.PathValue("verb"), name: r.PathValue("name"), link: r.FormValue("link"), peer: r.FormValue("peer"), choice: r.FormValue("mode"), back: a.back,
@@ -150,7 +147,6 @@ func confirmation(r request, a action, f form) (*confirmView, error) {
 	}, nil
 }
 
-// act makes a change.
 func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {

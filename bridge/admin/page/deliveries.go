@@ -11,7 +11,6 @@ import (
 	"baton/bridge/admin/render"
 )
 
-// loadLinks shows the links.
 func loadLinks(r request) (view, error) {
 	page, err := readLinks(r)
 	l := list[admin.Link]{
@@ -135,7 +134,6 @@ func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 	return all, err
 }
 
-// loadDead shows the dead letters.
 func loadDead(r request) (view, error) {
 	page, err := call(r, admin.ListDead, admin.DeadQuery{Watching: r.watching()})
 	return view{Title: "Dead letters", Sections: []section{
@@ -143,7 +141,6 @@ func loadDead(r request) (view, error) {
 	}}, err
 }
 
-// loadLetter shows a dead letter.
 func loadLetter(r request, id string) (view, error) {
 	d, err := call(r, admin.GetDead, admin.ByID{ID: id})
 	if err != nil {

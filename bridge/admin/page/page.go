@@ -160,7 +160,6 @@ type layout struct {
 	Nav           []navLink
 }
 
-// navLink is a link of the navigation.
 type navLink struct {
 	Title, Href string
 	Current     bool

@@ -31,7 +31,6 @@ type view struct {
 	Confirm  *confirmView
 }
 
-// loginView is the form of the login.
 type loginView struct{ Next string }
 
 // searchView is the form above a list.
@@ -50,7 +49,6 @@ type section struct {
 	Intro   string // before the actions
 }
 
-// table is a list.
 type table struct {
 	Caption string
 	Columns []string
@@ -71,7 +69,6 @@ type detail struct {
 	Value cell
 }
 
-// cell is a value with its form.
 type cell struct {
 	Text  string
 	Href  string
@@ -83,7 +80,6 @@ type cell struct {
 // moment is a time with its distance from now.
 type moment struct{ Full, Short, Age string }
 
-// link is a link whose accessible name is Verb and Name.
 type link struct{ Verb, Name, Href string }
 
 // timeline is the steps of a handoff.
@@ -92,7 +88,6 @@ type timeline struct {
 	Later string // address of the next steps, "" after the last
 }
 
-// step is one step of a timeline.
 type step struct {
 	Key, Verb, DID, By, Provenance, Verdict, Note string
 	At                                            *moment
@@ -127,7 +122,6 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// cell returns a value as the page shows it.
 func (r request) cell(v render.Value) cell {
 	c := cell{Text: plain(v.Text), Class: v.Class, At: momentOf(v.At, r.now)}
 	if v.Link != "" {
@@ -136,7 +130,6 @@ func (r request) cell(v render.Value) cell {
 	return c
 }
 
-// list is a list on a page.
 type list[T any] struct {
 	render.Table[T]
 
@@ -193,15 +186,12 @@ func momentOf(m admin.Moment, now time.Time) *moment {
 	return &moment{Full: m.String(), Short: t.Format("2006-01-02 15:04:05"), Age: age}
 }
 
-// about returns a detail.
 func (r request) about(name string, v render.Value) detail { return detail{name, r.cell(v)} }
 
-// given returns the details that have a value.
 func given(all ...detail) []detail {
 	return slices.DeleteFunc(all, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
 }
 
-// states returns the states that a list may be narrowed to.
 func states() []string {
 	var all []string
 	for _, s := range []federation.State{
@@ -223,7 +213,6 @@ func loadHandoffs(r request) (view, error) {
 	return view{Title: "Handoffs", Search: &searchView{Text: search, State: wanted, States: states()}, Sections: []section{l.section(r)}}, err
 }
 
-// loadHandoff shows a handoff with its timeline.
 func loadHandoff(r request, id string) (view, error) {
 	h, err := call(r, admin.GetHandoff, admin.IDPage{ID: id, Paging: r.page()})
 	if err != nil {
@@ -256,7 +245,6 @@ func loadHandoff(r request, id string) (view, error) {
 	}, nil
 }
 
-// shapeStep returns a step with what was signed.
 func shapeStep(r request, s admin.Step) (step, error) {
 	shown := step{
 		Key: s.EventID.String(), Verb: plain(string(s.Verb)), DID: plain(string(s.From)), By: plain(s.Link + ": " + s.Name), Provenance: plain(string(s.Provenance)),

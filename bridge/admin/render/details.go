@@ -230,7 +230,6 @@ func routeLine(r admin.Route) string {
 	return line
 }
 
-// identityLine says what an identity is worth.
 func identityLine(claim bridge.IdentityClaim) string {
 	switch claim {
 	case bridge.Anchored:

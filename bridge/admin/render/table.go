@@ -101,7 +101,6 @@ func since(m admin.Moment) Value { return Value{At: m, Class: at, print: Age} }
 // until returns a time. A terminal prints how long it is until then.
 func until(m admin.Moment) Value { return Value{At: m, Class: at, print: Until} }
 
-// terminal returns the value as a terminal prints it.
 func (v Value) terminal(now time.Time) string {
 	if v.print != nil && v.Terminal == "" {
 		return v.print(v.At, now)

@@ -331,7 +331,6 @@ func aged(i int) func(s admin.Shape) Value {
 // HandoffState returns the state of a handoff, with a mark if its home is away.
 func HandoffState(h admin.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
 
-// marked returns a value with a mark after its text on a condition.
 func marked(v Value, condition bool, mark string) Value {
 	if condition {
 		v.Text += " (" + mark + ")"
@@ -388,7 +387,6 @@ func left(end admin.Moment, now time.Time) string {
 	return Until(end, now)
 }
 
-// anyOf returns a list in which no item means any.
 func anyOf(items []string) Value {
 	if len(items) == 0 {
 		return Text("any")

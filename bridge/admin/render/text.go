@@ -19,17 +19,14 @@ import (
 // details collects what there is to know of one thing.
 type details [][2]string
 
-// say adds a detail.
 func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
 
-// sayIf adds a detail unless it is empty.
 func (d *details) sayIf(name, value string) {
 	if value != "" {
 		d.say(name, value)
 	}
 }
 
-// print writes the details, a line each.
 func (d *details) print(out io.Writer) error {
 	columns := newColumns(out)
 	for _, each := range *d {

@@ -249,7 +249,6 @@ func word(c federation.RefusalCode) Code {
 	return CodeInternal
 }
 
-// status returns the HTTP status of a code.
 func status(c Code) int {
 	switch c {
 	case CodeBadRequest, CodeUnsupportedPayload, CodeInvalidRegistrySignature, CodeApprovedMalformed:

@@ -261,7 +261,6 @@ func (s *Participants) UnbindName(ctx context.Context, network, name string) err
 	return nil
 }
 
-// boundKey is the name of a binding.
 type boundKey struct{ network, name string }
 
 // BoundName returns [federation.ErrNotFound] for an unbound name.

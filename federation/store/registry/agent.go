@@ -189,7 +189,6 @@ func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.
 	return found, nil
 }
 
-// scanAgent reads an agent with one of its keys.
 func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	var a agents.Agent
 	var capabilities, metadata, kept, recovery []byte
@@ -338,7 +337,6 @@ func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) 
 	return q.Put(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
 }
 
-// setOwnDID notes the DID of the primary key of an agent.
 func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.Key) error {
 	return q.Put(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 }

@@ -41,7 +41,6 @@ func (s *messageScan) read() (agents.Message, error) {
 	return s.message, nil
 }
 
-// scanMessage reads a row of the columns of one message.
 func scanMessage(row engine.Scanner) (agents.Message, error) {
 	var m messageScan
 	if err := row.Scan(m.dest()...); err != nil {

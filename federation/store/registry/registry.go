@@ -112,7 +112,6 @@ func (s *Registry) change(ctx context.Context, apply func(context.Context, engin
 	})
 }
 
-// positions returns the positions in the inbox of a handle.
 func positions(handle string) inboxes.Positions { return inboxes.PositionsOf("handle", handle) }
 
 // SQL implements [engine.Tables].
