@@ -40,7 +40,6 @@ func (f *File) Diff(old *File) []Change {
 	return changes
 }
 
-// leaf is the value of one key.
 type leaf struct {
 	text string
 	path string // as in lineIndex
@@ -101,7 +100,6 @@ func itemName(items []map[string]any, i int) string {
 	return name
 }
 
-// valueText returns a value as TOML writes it.
 func valueText(value any) string {
 	if text, isText := value.(string); isText {
 		return strconv.Quote(text)

@@ -211,7 +211,17 @@ func assign(field reflect.Value, value any) error {
 		return assignText(text, value)
 	}
 	if field.Type() == reflect.TypeFor[time.Duration]() {
-		return assignDuration(field, value)
+		const want = `a duration such as "500ms", "15s" or "24h"`
+		text, ok := value.(string)
+		if !ok {
+			return wantError(want, value)
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("want %s, not %q", want, text)
+		}
+		field.SetInt(int64(d))
+		return nil
 	}
 	switch field.Kind() { //nolint:exhaustive // the kinds that Decode promises; a field of another one is the programmer's mistake
 	case reflect.String:
@@ -251,20 +261,6 @@ func assignText(field encoding.TextUnmarshaler, value any) error {
 		return wantError("a string", value)
 	}
 	return field.UnmarshalText([]byte(text))
-}
-
-func assignDuration(field reflect.Value, value any) error {
-	const want = `a duration such as "500ms", "15s" or "24h"`
-	text, ok := value.(string)
-	if !ok {
-		return wantError(want, value)
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("want %s, not %q", want, text)
-	}
-	field.SetInt(int64(d))
-	return nil
 }
 
 // assignSlice replaces the whole slice: a list in the file is not appended to the

@@ -25,7 +25,6 @@ func keyPath(table, key string) string {
 	return table + "." + key
 }
 
-// itemPath returns the path of one item of an array.
 func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
 
 // indexLines reads the positions from a text that is valid TOML. It does not judge:
@@ -134,7 +133,6 @@ func (s *scanner) header() string {
 	return path
 }
 
-// keyValue reads one "key = value" of a table.
 func (s *scanner) keyValue(table string) {
 	line, start, path := s.line, s.pos, table
 	for _, name := range s.key() {

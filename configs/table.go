@@ -61,7 +61,6 @@ func (f *File) list(path, name string, value any) []Table {
 	return tables
 }
 
-// inner returns the table under one of a table's keys.
 func (t Table) inner(key string) Table {
 	inner := Table{file: t.file, path: keyPath(t.path, key), name: keyPath(t.name, key)}
 	var ok bool
@@ -145,7 +144,6 @@ func (t Table) Decode(into any) {
 	}
 }
 
-// decodeKey writes what a table has under one key into a field.
 func (t Table) decodeKey(key string, value any, field reflect.Value) {
 	switch {
 	case isTable(field.Type()):
@@ -169,7 +167,6 @@ func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// wantError says what a key takes.
 func wantError(what string, value any) error {
 	return fmt.Errorf("want %s, not %s", what, kindOf(value))
 }

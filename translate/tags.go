@@ -1,8 +1,18 @@
 package translate
 
 import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"baton/federation"
 )
@@ -206,4 +216,250 @@ func Missing(ev federation.Event, tag string) error {
 // Malformed refuses a step for the value of a tag.
 func Malformed(ev federation.Event, tag, want string) error {
 	return federation.Refuse(ev, federation.InvalidTag, "+"+vendor+tag+", "+want)
+}
+
+// Bounds of what a term may hold, in every dialect.
+//
+// spec: handofftag "Tags"
+const (
+	MaxTitleChars   = 300
+	MaxTitleBytes   = 300 // of a narrower wire: IRC tags, AIRC, MACP and files
+	MaxNoteChars    = 400
+	MaxContextBytes = 4096 // of inline JSON, unescaped
+	maxCaps         = 16
+	maxCapBytes     = 64
+	maxRefBytes     = 256             // of a message id in reply-to: the longest that IRC servers make, with room
+	maxUnixSeconds  = 253_402_300_799 // the end of year 9999, the last that RFC 3339 can write
+)
+
+// errContext is returned by [ReadContext] alone: contexts have a code of their
+// own.
+var errContext = errors.New("no context")
+
+// Term is one tag that a codec knows, and how its value is read into an event.
+// The error says what is wanted.
+type Term struct {
+	Tag  string
+	Read func(ev *federation.Event, value string) error
+}
+
+// ReadTerms reads the known tags of an event's fields, in the order of the terms.
+// It returns a [*federation.RefusalError] that names the first malformed one.
+func ReadTerms(ev *federation.Event, terms []Term) error {
+	for _, term := range terms {
+		value, there := ev.Fields[term.Tag]
+		if !there {
+			continue
+		}
+		switch err := term.Read(ev, value); {
+		case errors.Is(err, errContext):
+			return federation.Refuse(*ev, federation.InvalidContext, "")
+		case err != nil:
+			return Malformed(*ev, term.Tag, err.Error())
+		}
+	}
+	return nil
+}
+
+// ReadFrom reads the signer.
+func ReadFrom(ev *federation.Event, value string) error { return readDID(value, &ev.From) }
+
+// ReadFor reads the DID that a vouched step acts for.
+func ReadFor(ev *federation.Event, value string) error { return readDID(value, &ev.For) }
+
+// ReadTo reads the recipient of an offer; on other steps the tag is carried and
+// means nothing.
+func ReadTo(ev *federation.Event, value string) error {
+	if ev.Verb != federation.Offer {
+		return nil
+	}
+	return readDID(value, &ev.To)
+}
+
+func readDID(value string, into *federation.DID) error {
+	did, err := federation.ParseDID(value)
+	if err != nil {
+		return errors.New("want a DID")
+	}
+	*into = did
+	return nil
+}
+
+// ReadTitle reads the title of an offer.
+func ReadTitle(ev *federation.Event, value string) error {
+	title := strings.TrimSpace(value)
+	if utf8.RuneCountInString(title) > MaxTitleChars || strings.ContainsFunc(title, unicode.IsControl) {
+		return fmt.Errorf("want 1 to %d characters without control characters", MaxTitleChars)
+	}
+	ev.Title = title
+	return nil
+}
+
+// ReadContext reads a context: inline JSON, or a reference.
+func ReadContext(ev *federation.Event, value string) error {
+	if !ValidContext(value) {
+		return errContext
+	}
+	ev.Context = value
+	return nil
+}
+
+// ValidContext reports whether a text can be a context. Besides https and at addresses it
+// accepts the address of a blob without TLS, which a gateway on a private network has: the
+// hash proves the content.
+func ValidContext(value string) bool {
+	if federation.InlineContext(value) {
+		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
+	}
+	if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "at://") {
+		return strings.HasPrefix(value, "http://") && federation.CapabilityIn(value) != ""
+	}
+	u, err := url.Parse(value)
+	return err == nil && u.Host != ""
+}
+
+// ReadContextHash reads the hash of what a context refers to.
+func ReadContextHash(ev *federation.Event, value string) error {
+	digest, ok := strings.CutPrefix(value, "sha256:")
+	raw, err := hex.DecodeString(digest)
+	if !ok || err != nil || len(raw) != 32 || digest != strings.ToLower(digest) {
+		return errors.New("want sha256: and 64 hex characters")
+	}
+	ev.ContextHash = value
+	return nil
+}
+
+// ReadCaps reads the capabilities that an offer asks for.
+func ReadCaps(ev *federation.Event, value string) error {
+	caps := strings.Split(value, ",")
+	if len(caps) > maxCaps {
+		return fmt.Errorf("want at most %d capabilities", maxCaps)
+	}
+	if slices.ContainsFunc(caps, func(c string) bool { return !validCap(c) }) {
+		return fmt.Errorf("a capability is 1 to %d letters, digits and . _ / -", maxCapBytes)
+	}
+	ev.Caps = caps
+	return nil
+}
+
+func validCap(c string) bool {
+	odd := func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._/-", r)
+	}
+	return c != "" && len(c) <= maxCapBytes && !strings.ContainsFunc(c, odd)
+}
+
+// ReadDeadline reads a deadline in unix seconds.
+func ReadDeadline(ev *federation.Event, value string) error { return readTime(value, &ev.Deadline) }
+
+// ReadBidDeadline reads until when an offer takes bids, in unix seconds.
+func ReadBidDeadline(ev *federation.Event, value string) error {
+	return readTime(value, &ev.BidDeadline)
+}
+
+func readTime(value string, into *time.Time) error {
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || seconds > maxUnixSeconds || seconds == 0 {
+		return errors.New("want unix seconds")
+	}
+	*into = time.Unix(int64(seconds), 0).UTC()
+	return nil
+}
+
+// ReadAccepts reads which step an award accepts.
+func ReadAccepts(ev *federation.Event, value string) error { return readID(value, &ev.Accepts) }
+
+// ReadReplaces reads which handoff an offer revives.
+func ReadReplaces(ev *federation.Event, value string) error { return readID(value, &ev.Replaces) }
+
+func readID(value string, into *federation.EventID) error {
+	id, err := federation.ParseEventID(value)
+	if err != nil {
+		return errors.New("want a ULID in upper case")
+	}
+	*into = id
+	return nil
+}
+
+// ReadReplyTo reads which message or event is answered.
+func ReadReplyTo(ev *federation.Event, value string) error {
+	if value == "" || len(value) > maxRefBytes || strings.ContainsFunc(value, unicode.IsControl) {
+		return errors.New("want a message id or an event id")
+	}
+	ev.ReplyTo = value
+	return nil
+}
+
+// ReadNote reads the text of a step.
+func ReadNote(ev *federation.Event, value string) error {
+	if utf8.RuneCountInString(value) > MaxNoteChars {
+		return fmt.Errorf("want at most %d characters", MaxNoteChars)
+	}
+	ev.Note = value
+	return nil
+}
+
+// ReadPriority reads the priority of an offer, as its network spells it.
+func ReadPriority(ev *federation.Event, value string) error {
+	ev.Priority = value
+	return nil
+}
+
+// CutNote returns a note that a step can carry, and the loss where that is not
+// all of it.
+func CutNote(note string) (string, []federation.Loss) {
+	if utf8.RuneCountInString(note) <= MaxNoteChars {
+		return note, nil
+	}
+	why := fmt.Sprintf("longer than %d characters", MaxNoteChars)
+	return string([]rune(note)[:MaxNoteChars]), []federation.Loss{{Field: "note", Fate: federation.Cut, Why: why}}
+}
+
+// Names are the tags of one dialect for what a step is not told without.
+type Names struct {
+	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
+}
+
+// Fill adds to the fields that a gateway is to sign what both dialects write alike,
+// and takes out the empty ones. What the fields cannot carry is returned: a note is
+// cut to 400 characters, and a context that would not fit one message is left out.
+func (n Names) Fill(fields map[string]string, ev federation.Event) []federation.Loss {
+	var losses []federation.Loss
+	fields[n.Note], losses = CutNote(ev.Note)
+	for tag, at := range map[string]time.Time{n.Deadline: ev.Deadline, n.BidDeadline: ev.BidDeadline} {
+		if !at.IsZero() {
+			fields[tag] = strconv.FormatInt(at.Unix(), 10)
+		}
+	}
+	fields[n.Accepts], fields[n.Replaces] = ev.Accepts.String(), ev.Replaces.String()
+	if ev.Evidence != nil {
+		fields[n.Source] = ev.Evidence.URL
+		fields[n.SourceHash] = "sha256:" + hex.EncodeToString(ev.Evidence.Digest[:])
+	}
+	maps.DeleteFunc(fields, func(_, value string) bool { return value == "" })
+	return append(losses, addContext(fields, ev, n.Context, n.ContextHash)...)
+}
+
+// addContext adds a context to the fields that a gateway is to sign, if it is one
+// and the whole still fits one message; otherwise it returns the loss.
+func addContext(fields map[string]string, ev federation.Event, tag, hashTag string) []federation.Loss {
+	if ev.Context == "" {
+		return nil
+	}
+	lost := func(why string) []federation.Loss {
+		return []federation.Loss{{Field: "context", Fate: federation.Lost, Why: why}}
+	}
+	if !ValidContext(ev.Context) {
+		return lost("the text is no context")
+	}
+	fields[tag] = ev.Context
+	if ev.ContextHash != "" {
+		fields[hashTag] = ev.ContextHash
+	}
+	if TagBytes(fields) > MaxTagBytes {
+		delete(fields, tag)
+		delete(fields, hashTag)
+		return lost(fmt.Sprintf("the tags would be longer than %d bytes: shorten the context, the title, the note or the caps", MaxTagBytes))
+	}
+	return nil
 }

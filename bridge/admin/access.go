@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/credential"
 	"baton/bridge/route"
 	"baton/federation"
@@ -39,13 +38,11 @@ func errUnauthorized(detail string) error {
 // callerKey is where the context of a request has its [caller].
 type callerKey struct{}
 
-// caller is an admitted caller.
 type caller struct {
 	actor string
 	still func() error // nil while they would be admitted again
 }
 
-// callerOf returns the caller of an admitted request.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
@@ -179,8 +176,7 @@ const (
 	maxTokenLife     = 8760 * time.Hour
 )
 
-// tokens returns the list of tokens, by name.
-func (o *Operator) tokens(context.Context, contract.Paging) (listing[Token], error) {
+func (o *Operator) tokens(context.Context, Paging) (listing[Token], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Token], error) {
 		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
@@ -220,7 +216,6 @@ func (o *Operator) createToken(ctx context.Context, body route.Body[TokenAsk]) (
 	return NewToken{Token: shapeToken(token), Text: text}, nil
 }
 
-// tokenOf makes the token that a request asks for.
 func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorToken, err error) {
 	scope, err := federation.ParseScope(string(ask.Scope))
 	if err != nil {
@@ -244,7 +239,7 @@ func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorTok
 }
 
 // revokeToken revokes a token: later requests with it are refused.
-func (o *Operator) revokeToken(ctx context.Context, in contract.ActOnName) (Acted, error) {
+func (o *Operator) revokeToken(ctx context.Context, in ActOnName) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err
@@ -281,7 +276,7 @@ func (o *Operator) hasToken(ctx context.Context, name string) error {
 }
 
 // endSessions invalidates the tokens of the sessions and ends their streams at once.
-func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Acted, error) {
+func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err

@@ -1,11 +1,13 @@
 // Package admin is the operator API, /operator/v1: JSON over HTTP with which operators see
-// and change a gateway. The commands of the program use nothing else. Package contract declares its
-// routes.
+// and change a gateway. The commands of the program use nothing else: they call its routes with package
+// client. Each route is a typed value, such as [ListHandoffs]; openapi.yaml is derived from these values.
 //
 // An [Admission], with which the [Operator] is mounted, admits callers to the scope that a route
 // needs: read for routes that change nothing, admin for keys, tokens, peers and bindings, operate
 // for the rest. The routes may be called concurrently.
 package admin
+
+//go:generate go test . -run ^TestTheContractIsThatOfTheRoutes$ -update
 
 import (
 	"context"
@@ -17,13 +19,9 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/store/registry"
 )
-
-// Prefix is the path under which everything is.
-const Prefix = contract.Prefix
 
 // network is the label of operators in metrics and arrivals, and the link that
 // their steps come from.
@@ -55,16 +53,16 @@ type Links interface {
 
 // Server is the process around the gateway: the Server of package server.
 type Server interface {
-	Reload(ctx context.Context, dry bool) (contract.Reloaded, error)
-	SetLogLevel(pkg, level string, dry bool) (contract.LogLevels, error)
-	Policy() contract.Policy
-	Examine(ctx context.Context, online bool) []contract.Diagnosis
+	Reload(ctx context.Context, dry bool) (Reloaded, error)
+	SetLogLevel(pkg, level string, dry bool) (LogLevels, error)
+	Policy() Policy
+	Examine(ctx context.Context, online bool) []Diagnosis
 	ClockDoubt() string
 	AcceptClock(by string) bool
 
 	Backup(ctx context.Context) (io.ReadCloser, error)
-	ListKeys(ctx context.Context, now time.Time) ([]contract.Key, error)
-	RotateKey(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
+	ListKeys(ctx context.Context, now time.Time) ([]Key, error)
+	RotateKey(ctx context.Context, name string, overlap time.Duration, now time.Time) (Key, error)
 	Passport(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
 	Erase(ctx context.Context, did federation.DID, dry bool) (federation.Erasing, error)
 	RecordCopies() ([]string, error)
@@ -135,7 +133,6 @@ func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, cha
 	return Acted{Changed: changed, DryRun: ask.DryRun}
 }
 
-// parseDID reads a DID of a request.
 func parseDID(name, text string) (federation.DID, error) {
 	did, err := federation.ParseDID(text)
 	if err != nil {
@@ -144,7 +141,6 @@ func parseDID(name, text string) (federation.DID, error) {
 	return did, nil
 }
 
-// errNone is a thing of a request that is not there.
 func errNone(what string) error {
 	return &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + what}
 }
@@ -168,10 +164,8 @@ type (
 	Document = bridge.Document
 )
 
-// usage is the problem of a malformed request.
 func usage(detail string) error { return bridge.UsageProblem(detail) }
 
-// tell answers a request with an error.
 func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	p := bridge.ProblemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -194,67 +188,3 @@ func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
-
-// The contract defines the documents of the API.
-//
-//nolint:revive // the contract describes each of them
-type (
-	Moment          = contract.Moment
-	Page[T any]     = contract.Page[T]
-	Act             = contract.Act
-	Acted           = contract.Acted
-	LevelAsk        = contract.LevelAsk
-	Handoff         = contract.Handoff
-	Step            = contract.Step
-	Evidence        = contract.Evidence
-	Delivery        = contract.Delivery
-	Filed           = contract.Filed
-	Place           = contract.Place
-	Ask             = contract.Ask
-	Proof           = contract.Proof
-	Stored          = contract.Stored
-	Explanation     = contract.Explanation
-	Route           = contract.Route
-	ExplainedKey    = contract.ExplainedKey
-	Hop             = contract.Hop
-	Next            = contract.Next
-	Arrived         = contract.Arrived
-	Ack             = contract.Ack
-	Move            = contract.Move
-	Moved           = contract.Moved
-	Link            = contract.Link
-	LinkDetail      = contract.LinkDetail
-	LinkLimits      = contract.LinkLimits
-	Waiting         = contract.Waiting
-	Shape           = contract.Shape
-	DeadLetter      = contract.DeadLetter
-	Held            = contract.Held
-	DeadDetail      = contract.DeadDetail
-	Try             = contract.Try
-	Webhook         = contract.Webhook
-	WebhookDetail   = contract.WebhookDetail
-	WebhookDelivery = contract.WebhookDelivery
-	Peer            = contract.Peer
-	PeerHome        = contract.PeerHome
-	Doubt           = contract.Doubt
-	Fork            = contract.Fork
-	Peering         = contract.Peering
-	Peered          = contract.Peered
-	Canary          = contract.Canary
-	Mode            = contract.Mode
-	Compared        = contract.Compared
-	Loss            = contract.Loss
-	Check           = contract.Check
-	Binding         = contract.Binding
-	Bind            = contract.Bind
-	Block           = contract.Block
-	BlockAsk        = contract.BlockAsk
-	Purged          = contract.Purged
-	Blocked         = contract.Blocked
-	Sender          = contract.Sender
-	Rotation        = contract.Rotation
-	Token           = contract.Token
-	TokenAsk        = contract.TokenAsk
-	NewToken        = contract.NewToken
-	Change          = contract.Change
-)

@@ -20,7 +20,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -106,22 +105,22 @@ type noLinks struct{ admin.Links }
 
 func (noLinks) Statuses() []bridge.LinkStatus { return nil }
 
-func (*house) Examine(context.Context, bool) []contract.Diagnosis {
-	return []contract.Diagnosis{{Check: "record", State: contract.DiagnosisOK, Detail: "it takes writes"}}
+func (*house) Examine(context.Context, bool) []admin.Diagnosis {
+	return []admin.Diagnosis{{Check: "record", State: admin.DiagnosisOK, Detail: "it takes writes"}}
 }
 
-func (*house) Reload(context.Context, bool) (contract.Reloaded, error) {
-	return contract.Reloaded{File: "baton.toml", Changes: []contract.Setting{{Key: "limits.max_hops", After: "4", Line: 3, Effect: contract.SettingApplied}}}, nil
+func (*house) Reload(context.Context, bool) (admin.Reloaded, error) {
+	return admin.Reloaded{File: "baton.toml", Changes: []admin.Setting{{Key: "limits.max_hops", After: "4", Line: 3, Effect: admin.SettingApplied}}}, nil
 }
 
-func (*house) SetLogLevel(pkg, level string, _ bool) (contract.LogLevels, error) {
-	return contract.LogLevels{Level: "info", Packages: map[string]string{pkg: level}}, nil
+func (*house) SetLogLevel(pkg, level string, _ bool) (admin.LogLevels, error) {
+	return admin.LogLevels{Level: "info", Packages: map[string]string{pkg: level}}, nil
 }
 
-func (*house) Policy() contract.Policy {
-	return contract.Policy{Rules: []contract.PolicyRule{}, Limits: []contract.PolicyLimit{}}
+func (*house) Policy() admin.Policy {
+	return admin.Policy{Rules: []admin.PolicyRule{}, Limits: []admin.PolicyLimit{}}
 }
-func (*house) ListKeys(context.Context, time.Time) ([]contract.Key, error)  { return nil, nil }
+func (*house) ListKeys(context.Context, time.Time) ([]admin.Key, error)     { return nil, nil }
 func (h *house) Peers() []admin.Peer                                        { return h.peers }
 func (*house) SetPeerMode(context.Context, federation.PeerMode, bool) error { return nil }
 func (*house) ClockDoubt() string                                           { return "" }
@@ -179,8 +178,8 @@ func (*house) Backup(context.Context) (io.ReadCloser, error) {
 	return nil, errors.New("there is none")
 }
 
-func (*house) RotateKey(context.Context, string, time.Duration, time.Time) (contract.Key, error) {
-	return contract.Key{}, errors.New("there is none")
+func (*house) RotateKey(context.Context, string, time.Duration, time.Time) (admin.Key, error) {
+	return admin.Key{}, errors.New("there is none")
 }
 
 // ask sends one request and returns the status and the body.

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -25,10 +24,9 @@ const (
 	FromRecord        = "record"
 )
 
-// bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
-func (o *Operator) bindings(context.Context, contract.Paging) (listing[Binding], error) {
+func (o *Operator) bindings(context.Context, Paging) (listing[Binding], error) {
 	return listing[Binding]{page: bindingList{o}.page}, nil
 }
 
@@ -46,7 +44,7 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 	}
 	after := federation.BoundName{Network: network, Name: name}
 	for _, b := range l.o.deps.Record.Names.Configured() {
-		if compareNames(b, after) > 0 {
+		if cmp.Or(cmp.Compare(b.Network, after.Network), cmp.Compare(b.Name, after.Name)) > 0 {
 			items = append(items, shapeBinding(b, FromConfiguration))
 		}
 	}
@@ -60,11 +58,6 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (Page[B
 	return page, nil
 }
 
-func compareNames(a, b federation.BoundName) int {
-	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Name, b.Name))
-}
-
-// configured returns the binding of a name in the configuration.
 func (o *Operator) configured(network, name string) (federation.BoundName, bool) {
 	for _, b := range o.deps.Record.Names.Configured() {
 		if b.Network == network && b.Name == name {
@@ -75,7 +68,7 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 }
 
 // bindName binds a name, which stands for one DID.
-func (o *Operator) bindName(ctx context.Context, in contract.NameBinding) (Binding, error) {
+func (o *Operator) bindName(ctx context.Context, in NameBinding) (Binding, error) {
 	network, name := in.Network, in.Name
 	bind, err := in.Body.Read()
 	if err != nil {
@@ -138,23 +131,23 @@ func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) e
 	return err
 }
 
-func (o *Operator) unbindName(ctx context.Context, in contract.NameUnbinding) (contract.Empty, error) {
+func (o *Operator) unbindName(ctx context.Context, in NameUnbinding) (Empty, error) {
 	ask := in.Act()
 	network, name := in.Network, in.Name
 	if _, ok := o.configured(network, name); ok {
-		return contract.Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return Empty{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
 	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
-		return contract.Empty{}, errNone("binding of " + name + " on " + network)
+		return Empty{}, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
-		return contract.Empty{}, err
+		return Empty{}, err
 	}
 	if !ask.DryRun {
 		o.act(ctx, "bind remove", network+" "+name, ask.Reason)
 	}
-	return contract.Empty{}, nil
+	return Empty{}, nil
 }
 
 // conflict is the problem of a request that something else stands against.
@@ -163,7 +156,7 @@ func conflict(detail string) error {
 }
 
 // releaseHandle releases a handle. The next caller that registers it inherits its inbox and consent.
-func (o *Operator) releaseHandle(ctx context.Context, in contract.ActOnHandle) (Acted, error) {
+func (o *Operator) releaseHandle(ctx context.Context, in ActOnHandle) (Acted, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Acted{}, err

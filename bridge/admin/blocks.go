@@ -8,13 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
 
 // blocks returns the list of blocks that have not expired, by what they name.
-func (o *Operator) blocks(context.Context, contract.Paging) (listing[Block], error) {
+func (o *Operator) blocks(context.Context, Paging) (listing[Block], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Block], error) {
 		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
@@ -76,7 +75,7 @@ func blockOf(ask BlockAsk, now time.Time) (federation.Block, error) {
 	return b, nil
 }
 
-func (o *Operator) unblock(ctx context.Context, in contract.Unblocking) (Acted, error) {
+func (o *Operator) unblock(ctx context.Context, in Unblocking) (Acted, error) {
 	b, err := federation.ParseBlock(in.What)
 	if err != nil {
 		return Acted{}, usage("what: " + err.Error())
@@ -94,9 +93,9 @@ func (o *Operator) unblock(ctx context.Context, in contract.Unblocking) (Acted, 
 
 // What senders are counted by.
 const (
-	ByDID     = "did"
-	ByAddress = "address"
-	ByLink    = "link"
+	senderDID     = "did"
+	senderAddress = "address"
+	senderLink    = "link"
 )
 
 // topSince is how far back senders are counted where nothing else is asked for, and
@@ -107,12 +106,12 @@ const (
 )
 
 // top returns the list of senders, those with the most steps first. It has no second page.
-func (o *Operator) top(_ context.Context, query contract.TopQuery) (listing[Sender], error) {
-	by, since := ByDID, topSince
+func (o *Operator) top(_ context.Context, query TopQuery) (listing[Sender], error) {
+	by, since := senderDID, topSince
 	if query.By != "" {
 		by = query.By
 	}
-	if !slices.Contains([]string{ByDID, ByAddress, ByLink}, by) {
+	if !slices.Contains([]string{senderDID, senderAddress, senderLink}, by) {
 		return listing[Sender]{}, usage("by: want did, address or link, not " + strconv.Quote(by))
 	}
 	if query.Since != "" {
@@ -132,17 +131,17 @@ func (o *Operator) top(_ context.Context, query contract.TopQuery) (listing[Send
 }
 
 // erase continues if the client leaves, so that the audit log has each erasure.
-func (o *Operator) erase(ctx context.Context, body route.Body[contract.EraseAsk]) (contract.Erased, error) {
+func (o *Operator) erase(ctx context.Context, body route.Body[EraseAsk]) (Erased, error) {
 	ask, err := body.Read()
 	if err != nil {
-		return contract.Erased{}, err
+		return Erased{}, err
 	}
 	did, err := federation.ParseDID(ask.DID)
 	if err != nil {
-		return contract.Erased{}, usage("did: " + err.Error())
+		return Erased{}, usage("did: " + err.Error())
 	}
 	ctx = context.WithoutCancel(ctx)
-	done := contract.Erased{DID: did, DryRun: ask.DryRun}
+	done := Erased{DID: did, DryRun: ask.DryRun}
 	done.Erasing, err = o.deps.Server.Erase(ctx, did, ask.DryRun)
 	if _, refused := errors.AsType[*ProblemError](err); !ask.DryRun && !refused {
 		what := "erase"
@@ -155,7 +154,7 @@ func (o *Operator) erase(ctx context.Context, body route.Body[contract.EraseAsk]
 		done.Files, err = o.deps.Server.RecordCopies()
 	}
 	if err != nil {
-		return contract.Erased{}, err
+		return Erased{}, err
 	}
 	return done, nil
 }

@@ -22,10 +22,10 @@ import (
 	"baton/federation"
 )
 
-var update = flag.Bool("update", false, "write contract/openapi.yaml anew")
+var update = flag.Bool("update", false, "write openapi.yaml anew")
 
 // contractFile is the document of the API.
-var contractFile = filepath.Join("contract", "openapi.yaml")
+const contractFile = "openapi.yaml"
 
 // info is the header of the document.
 func info() openapi.Object {

@@ -13,12 +13,11 @@ import (
 	"unicode/utf8"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 )
 
 // feeds returns the list of pending deliveries.
-func (o *Operator) feeds(ctx context.Context, query contract.FeedQuery) (listing[Waiting], error) {
+func (o *Operator) feeds(ctx context.Context, query FeedQuery) (listing[Waiting], error) {
 	f, err := o.waitingFilter(ctx, query)
 	if err != nil {
 		return listing[Waiting]{}, err
@@ -31,7 +30,15 @@ func (o *Operator) feeds(ctx context.Context, query contract.FeedQuery) (listing
 		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
 		for _, w := range found {
-			items = append(items, shapeWaiting(w, held))
+			_, isHeld := held[w.To()]
+			id := w.Event.String()
+			if w.Event.IsZero() {
+				id = w.Message
+			}
+			items = append(items, Waiting{
+				ID: id, Link: w.Link, Peer: w.Peer, HandoffID: w.Handoff, Verb: w.Verb, Queued: Moment(w.Queued), Attempt: w.Attempt,
+				Next: Moment(w.Next), Behind: w.Behind, LastError: w.Reason, Held: isHeld,
+			})
 		}
 		return Page[Waiting]{Items: items, NextCursor: string(next)}, err
 	}
@@ -63,7 +70,7 @@ func watchPage[T any](page func(context.Context, string, int) (Page[T], error)) 
 }
 
 // waitingFilter reads which deliveries a request is about.
-func (o *Operator) waitingFilter(ctx context.Context, query contract.FeedQuery) (f federation.WaitingFilter, err error) {
+func (o *Operator) waitingFilter(ctx context.Context, query FeedQuery) (f federation.WaitingFilter, err error) {
 	f = o.towards(query.Link, query.Peer)
 	if text := query.Older; text != "" {
 		age, err := time.ParseDuration(text)
@@ -94,7 +101,6 @@ func (o *Operator) towards(link, peer string) federation.WaitingFilter {
 	return f
 }
 
-// held returns what operators hold, by name.
 func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
 	all, err := o.deps.Record.Holds(ctx)
 	held := map[string]federation.Withheld{}
@@ -104,21 +110,9 @@ func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, er
 	return held, err
 }
 
-func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Waiting {
-	_, isHeld := held[w.To()]
-	id := w.Event.String()
-	if w.Event.IsZero() {
-		id = w.Message
-	}
-	return Waiting{
-		ID: id, Link: w.Link, Peer: w.Peer, HandoffID: w.Handoff, Verb: w.Verb, Queued: Moment(w.Queued), Attempt: w.Attempt,
-		Next: Moment(w.Next), Behind: w.Behind, LastError: w.Reason, Held: isHeld,
-	}
-}
-
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second
 // page.
-func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], error) {
+func (o *Operator) shapes(context.Context, Paging) (listing[Shape], error) {
 	page := func(ctx context.Context, _ string, _ int) (Page[Shape], error) {
 		held, err := o.held(ctx)
 		if err != nil {
@@ -148,7 +142,7 @@ func (o *Operator) shapes(context.Context, contract.Paging) (listing[Shape], err
 }
 
 // changeFeed holds or releases a destination, or settles the pending deliveries of an event or a message.
-func (o *Operator) changeFeed(ctx context.Context, in contract.FeedChange) (Acted, error) {
+func (o *Operator) changeFeed(ctx context.Context, in FeedChange) (Acted, error) {
 	id, verb := in.ID, in.Verb
 	ask, err := in.Body.Read()
 	if err != nil {
@@ -184,7 +178,6 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
-// release ends a hold.
 func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		held, err := o.held(ctx)
@@ -247,7 +240,7 @@ func (o *Operator) wake(to string) {
 }
 
 // deadLetters returns the list of dead letters, the newest first.
-func (o *Operator) deadLetters(_ context.Context, query contract.DeadQuery) (listing[DeadLetter], error) {
+func (o *Operator) deadLetters(_ context.Context, query DeadQuery) (listing[DeadLetter], error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
 		return listing[DeadLetter]{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
@@ -293,7 +286,7 @@ func shapeDead(d federation.DeadLetter) DeadLetter {
 	return shaped
 }
 
-func (o *Operator) getDead(ctx context.Context, in contract.ByID) (DeadLetter, error) {
+func (o *Operator) getDead(ctx context.Context, in ByID) (DeadLetter, error) {
 	id, err := parseNumber("id", in.ID)
 	if err != nil {
 		return DeadLetter{}, err
@@ -317,7 +310,7 @@ func (o *Operator) getDead(ctx context.Context, in contract.ByID) (DeadLetter, e
 }
 
 // settleDead settles one dead letter, or each with the ID "all".
-func (o *Operator) settleDead(ctx context.Context, in contract.IDChange) (Acted, error) {
+func (o *Operator) settleDead(ctx context.Context, in IDChange) (Acted, error) {
 	text, verb := in.ID, in.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
 	if act == nil {
@@ -369,7 +362,6 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 	}
 }
 
-// dead returns a dead letter.
 func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	d, err := o.deps.Record.DeadLetter(ctx, id)
 	if isNotFound(err) {
@@ -408,7 +400,6 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	return err == nil, err
 }
 
-// printable returns bytes as JSON can have them.
 func printable(raw []byte) string {
 	if utf8.Valid(raw) {
 		return string(raw)

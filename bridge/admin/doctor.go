@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/fault"
 	"baton/federation/peering"
@@ -58,17 +57,17 @@ type Checkup struct {
 	// Relay and Hub return at once why their server is away. Hub is nil without one.
 	Relay, Hub func() error
 	Links      []bridge.LinkStatus
-	Peers      []contract.Peer
+	Peers      []Peer
 	// Fetch returns the document at an address as other homes read it.
 	Fetch  func(ctx context.Context, address string) ([]byte, error)
 	Canary *peering.Canary
 }
 
 // Examine makes each check, and with online the ones that other homes take part in.
-func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis {
+func (c Checkup) Examine(ctx context.Context, online bool) []Diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, checkupTime)
 	defer cancel()
-	all := []contract.Diagnosis{
+	all := []Diagnosis{
 		c.record(ctx), checkFsync(c.Folder), checkDisk(c.Folder), c.permissions(), c.clock(), c.certificate(time.Now()),
 		c.did(ctx), c.wellKnown(ctx), c.relay(),
 	}
@@ -92,20 +91,20 @@ func (c Checkup) Examine(ctx context.Context, online bool) []contract.Diagnosis 
 	return all
 }
 
-func fine(check, detail string) contract.Diagnosis {
-	return contract.Diagnosis{Check: check, State: contract.DiagnosisOK, Detail: detail}
+func fine(check, detail string) Diagnosis {
+	return Diagnosis{Check: check, State: DiagnosisOK, Detail: detail}
 }
 
-func warns(check, detail, remedy string) contract.Diagnosis {
-	return contract.Diagnosis{Check: check, State: contract.DiagnosisWarn, Detail: detail, Remedy: remedy}
+func warns(check, detail, remedy string) Diagnosis {
+	return Diagnosis{Check: check, State: DiagnosisWarn, Detail: detail, Remedy: remedy}
 }
 
-func fails(check, detail, remedy string) contract.Diagnosis {
-	return contract.Diagnosis{Check: check, State: contract.DiagnosisFail, Detail: detail, Remedy: remedy}
+func fails(check, detail, remedy string) Diagnosis {
+	return Diagnosis{Check: check, State: DiagnosisFail, Detail: detail, Remedy: remedy}
 }
 
 // diagnoseProxies warns of requests for which a trusted proxy named no client.
-func diagnoseProxies(p bridge.Unforwarded) contract.Diagnosis {
+func diagnoseProxies(p bridge.Unforwarded) Diagnosis {
 	const check = "proxies"
 	if p.Unreadable == 0 && p.Unnamed == 0 {
 		return fine(check, p.Header+" names every client")
@@ -116,7 +115,7 @@ func diagnoseProxies(p bridge.Unforwarded) contract.Diagnosis {
 		"configure each proxy in http.trusted_proxies to add its client's address to "+p.Header+", or set http.forwarded_header")
 }
 
-func (c Checkup) record(ctx context.Context) contract.Diagnosis {
+func (c Checkup) record(ctx context.Context) Diagnosis {
 	if err := c.Record.Ready(ctx); err != nil {
 		return fails("record", bridge.OneLine(err), "look at the disk and the log, and run baton verify")
 	}
@@ -149,7 +148,7 @@ func writeTest(folder string) (err error) {
 }
 
 // checkFsync measures how long the disk of a folder takes to keep a write.
-func checkFsync(folder string) contract.Diagnosis {
+func checkFsync(folder string) Diagnosis {
 	file, err := os.CreateTemp(folder, ".fsync-*")
 	if err != nil {
 		return fails("fsync", bridge.OneLine(err), "make data_dir writable for the gateway")
@@ -174,7 +173,7 @@ func checkFsync(folder string) contract.Diagnosis {
 }
 
 // checkDisk measures how much of the disk of a folder is free.
-func checkDisk(folder string) contract.Diagnosis {
+func checkDisk(folder string) Diagnosis {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil || disk.Blocks == 0 {
 		return fails("disk", "cannot measure "+folder, "look at the disk")
@@ -188,7 +187,7 @@ func checkDisk(folder string) contract.Diagnosis {
 }
 
 // permissions checks that only the owner can read the files with secrets.
-func (c Checkup) permissions() contract.Diagnosis {
+func (c Checkup) permissions() Diagnosis {
 	paths := slices.Clone(c.Secrets)
 	err := filepath.WalkDir(c.Keys, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
@@ -226,7 +225,7 @@ func Loose(path string) (fs.FileMode, bool) {
 }
 
 // clock compares the clock with the clocks of the linked homes.
-func (c Checkup) clock() contract.Diagnosis {
+func (c Checkup) clock() Diagnosis {
 	if c.ClockDoubt != "" {
 		return warns("clock", c.ClockDoubt+": nothing expires by it", "run NTP here, or compare it with another clock and run baton clock accept")
 	}
@@ -251,7 +250,7 @@ func (c Checkup) clock() contract.Diagnosis {
 }
 
 // certificate checks how long the certificate of [tls] is good.
-func (c Checkup) certificate(now time.Time) contract.Diagnosis {
+func (c Checkup) certificate(now time.Time) Diagnosis {
 	remedy := "replace the files of tls.cert_file and tls.key_file with a valid pair, and run: baton reload"
 	if c.Authority != "" {
 		remedy = "let " + c.Authority + " reach the gateway on port 80 or 443 of each domain in tls.acme.domains, and run: baton reload"
@@ -266,9 +265,9 @@ func (c Checkup) certificate(now time.Time) contract.Diagnosis {
 		return fine("certificate", "none is configured: a proxy speaks TLS")
 	}
 	ends := c.Certificate.NotAfter
-	detail := "good until " + contract.Moment(ends).String()
+	detail := "good until " + Moment(ends).String()
 	if now.After(ends) {
-		detail = "expired at " + contract.Moment(ends).String()
+		detail = "expired at " + Moment(ends).String()
 	}
 	if c.CertificateProblem != "" {
 		detail = c.CertificateProblem + "; the current one is " + detail
@@ -283,7 +282,7 @@ func (c Checkup) certificate(now time.Time) contract.Diagnosis {
 }
 
 // did reads the document of the home as its peers do, and looks for the key that signs now.
-func (c Checkup) did(ctx context.Context) contract.Diagnosis {
+func (c Checkup) did(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, "/.well-known/did.json")
 	remedy := "have " + address + " lead to http.listen"
 	if err != nil {
@@ -297,7 +296,7 @@ func (c Checkup) did(ctx context.Context) contract.Diagnosis {
 }
 
 // wellKnown reads the profile of the home as its peers do.
-func (c Checkup) wellKnown(ctx context.Context) contract.Diagnosis {
+func (c Checkup) wellKnown(ctx context.Context) Diagnosis {
 	address, body, err := c.ownDocument(ctx, federation.ProfilePath)
 	remedy := "have " + address + " lead to http.listen"
 	if err != nil {
@@ -323,7 +322,7 @@ func (c Checkup) ownDocument(ctx context.Context, path federation.URLPath) (addr
 	return address, body, nil
 }
 
-func (c Checkup) relay() contract.Diagnosis {
+func (c Checkup) relay() Diagnosis {
 	if err := c.Relay(); err != nil {
 		return fails("relay", bridge.OneLine(err), "look at [relay] and its server")
 	}
@@ -337,7 +336,7 @@ func (c Checkup) relay() contract.Diagnosis {
 }
 
 // diagnoseLink tells whether a link is up, and what it speaks.
-func diagnoseLink(check string, s bridge.LinkStatus) contract.Diagnosis {
+func diagnoseLink(check string, s bridge.LinkStatus) Diagnosis {
 	detail := s.Link.Network() + " " + string(s.Status.State)
 	if describer, ok := s.Link.(bridge.Describer); ok {
 		d := describer.Describe()
@@ -358,8 +357,8 @@ func diagnoseLink(check string, s bridge.LinkStatus) contract.Diagnosis {
 }
 
 // unsigned warns of each registry with allowed unsigned messages.
-func (c Checkup) unsigned() []contract.Diagnosis {
-	var all []contract.Diagnosis
+func (c Checkup) unsigned() []Diagnosis {
+	var all []Diagnosis
 	for _, p := range c.Peers {
 		if p.Unsigned != "" {
 			all = append(all, warns("unsigned "+p.Name, "its unsigned relays "+p.Unsigned+" take steps as its agents",
@@ -370,8 +369,8 @@ func (c Checkup) unsigned() []contract.Diagnosis {
 }
 
 // roundTrips offers a canary to each home, all at once. No other link can carry one.
-func (c Checkup) roundTrips(ctx context.Context) []contract.Diagnosis {
-	all := make([]contract.Diagnosis, len(c.Links))
+func (c Checkup) roundTrips(ctx context.Context) []Diagnosis {
+	all := make([]Diagnosis, len(c.Links))
 	var group fault.Group
 	for i, s := range c.Links {
 		check := "round trip " + s.Link.Name()

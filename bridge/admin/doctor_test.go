@@ -11,7 +11,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/federation/store/storetest"
 )
 
@@ -28,7 +27,7 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
-	check := func(size uint64) contract.Diagnosis {
+	check := func(size uint64) admin.Diagnosis {
 		t.Helper()
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: before.Max}); err != nil {
 			t.Fatal(err)
@@ -37,10 +36,10 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 		c := admin.Checkup{Home: "gw.test", Folder: t.TempDir(), Record: record, Relay: reached, Fetch: nothing}
 		return c.Examine(t.Context(), false)[0]
 	}
-	if got := check(before.Cur); got.State != contract.DiagnosisOK {
+	if got := check(before.Cur); got.State != admin.DiagnosisOK {
 		t.Errorf("with room: %+v", got)
 	}
-	if got := check(60 << 10); got.State != contract.DiagnosisFail || !strings.Contains(got.Detail, "cannot write a test file of 64 KiB") {
+	if got := check(60 << 10); got.State != admin.DiagnosisFail || !strings.Contains(got.Detail, "cannot write a test file of 64 KiB") {
 		t.Errorf("without room: %+v", got)
 	}
 }
@@ -48,10 +47,10 @@ func TestRecordCheckWritesATestFile(t *testing.T) {
 func TestProxiesThatNameNoClientAreTold(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-	for want, proxies := range map[contract.Diagnosis]*bridge.Unforwarded{
-		{Check: "proxies", State: contract.DiagnosisOK, Detail: "forwarded names every client"}: {Header: "forwarded"},
+	for want, proxies := range map[admin.Diagnosis]*bridge.Unforwarded{
+		{Check: "proxies", State: admin.DiagnosisOK, Detail: "forwarded names every client"}: {Header: "forwarded"},
 		{
-			Check: "proxies", State: contract.DiagnosisWarn,
+			Check: "proxies", State: admin.DiagnosisWarn,
 			Detail: `2 requests refused for an unreadable x-forwarded-for, 3 without it not subject to limits and blocks by address; the last at 2026-11-26T12:00:00Z: "b" is not an address`,
 			Remedy: "configure each proxy in http.trusted_proxies to add its client's address to x-forwarded-for, or set http.forwarded_header",
 		}: {Header: "x-forwarded-for", Unreadable: 2, Unnamed: 3, Last: `"b" is not an address`, At: at},

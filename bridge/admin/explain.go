@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
 
-func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanation, error) {
+func (o *Operator) explainEvent(ctx context.Context, in ByID) (Explanation, error) {
 	entry, err := o.findEvent(ctx, in.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
 		return o.explainDeferred(ctx, in.ID, err)
@@ -37,7 +36,36 @@ func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanat
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := o.explain(entry, history)
+	ev := entry.Event
+	step := shapeStep(entry, "")
+	e := Explanation{
+		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
+		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
+		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
+		Key: ExplainedKey{
+			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
+			Source: o.keySource(ev, history),
+		},
+	}
+	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
+	if ev.Provenance == federation.Vouched {
+		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+		if ev.Evidence != nil {
+			e.Why += "; what it received is the evidence"
+		}
+	}
+	if ev.Erased != nil {
+		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
+	}
+	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
+		seen.Origin = string(ev.Arrival.Home)
+	}
+	e.Identity, _ = bridge.ClaimOfMessage(seen)
+	e.Hops = []Hop{
+		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
+		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
+	}
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
 	routes, err := o.deps.Server.MailboxRoutes(ctx, view)
@@ -51,15 +79,15 @@ func (o *Operator) explainEvent(ctx context.Context, in contract.ByID) (Explanat
 }
 
 // explainDID may block on the host of the DID.
-func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.ExplainedDID, error) {
+func (o *Operator) explainDID(ctx context.Context, in ByDID) (ExplainedDID, error) {
 	did, err := federation.ParseDID(in.DID)
 	if err != nil {
-		return contract.ExplainedDID{}, usage("did: " + err.Error())
+		return ExplainedDID{}, usage("did: " + err.Error())
 	}
 	document, err := o.deps.Document(ctx, did)
-	e := contract.ExplainedDID{
+	e := ExplainedDID{
 		DID: did, Source: document.Source, Fetched: Moment(document.Fetched), Mailbox: document.Mailbox,
-		Keys: []contract.DocumentKey{}, Skipped: []contract.SkippedKey{},
+		Keys: []DocumentKey{}, Skipped: []SkippedKey{},
 	}
 	if err != nil {
 		e.Error = err.Error()
@@ -69,10 +97,10 @@ func (o *Operator) explainDID(ctx context.Context, in contract.ByDID) (contract.
 		listed = append(listed, federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
 	}
 	for _, key := range listed {
-		e.Keys = append(e.Keys, contract.DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
+		e.Keys = append(e.Keys, DocumentKey{KeyID: federation.KeyID(key.Bytes), Kind: key.Kind, Public: base64.RawURLEncoding.EncodeToString(key.Bytes)})
 	}
 	for _, key := range document.Skipped {
-		e.Skipped = append(e.Skipped, contract.SkippedKey(key))
+		e.Skipped = append(e.Skipped, SkippedKey(key))
 	}
 	return e, nil
 }
@@ -117,41 +145,6 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 		return federation.Entry{}, err
 	}
 	return federation.Entry{Event: receipts[i], State: step.State, Filed: step.Filed}, nil
-}
-
-// explain says what an event is and why it holds.
-func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory) Explanation {
-	ev := entry.Event
-	step := shapeStep(entry, "")
-	e := Explanation{
-		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
-		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
-		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
-		Key: ExplainedKey{
-			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
-			Source: o.keySource(ev, history),
-		},
-	}
-	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
-	if ev.Provenance == federation.Vouched {
-		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
-		if ev.Evidence != nil {
-			e.Why += "; what it received is the evidence"
-		}
-	}
-	if ev.Erased != nil {
-		e.Why = "an operator erased its content at " + Moment(ev.Erased.At).String() + "; the chain of its handoff has the digest of what was signed"
-	}
-	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
-	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
-		seen.Origin = string(ev.Arrival.Home)
-	}
-	e.Identity, _ = bridge.ClaimOfMessage(seen)
-	e.Hops = []Hop{
-		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
-		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
-	}
-	return e
 }
 
 // keySource returns the source of the key that verified a step.
@@ -200,7 +193,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 func (o *Operator) waitsFor(d federation.Delivered) string {
 	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
-		return contract.Routing
+		return Routing
 	}
 	return "deliver"
 }
@@ -230,12 +223,12 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, Scheme: ev.Dialect,
 		Key: ExplainedKey{KeyID: ev.Signature.KeyID}, Standing: view.State,
 		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
-		Next: []Next{{What: contract.Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
+		Next: []Next{{What: Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
 	}
 	return e, nil
 }
 
-func (o *Operator) getPassport(ctx context.Context, in contract.ByID) (route.File, error) {
+func (o *Operator) getPassport(ctx context.Context, in ByID) (route.File, error) {
 	view, err := o.find(ctx, in.ID)
 	if err != nil {
 		return route.File{}, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/bridgetest"
 	"baton/federation"
@@ -33,7 +33,7 @@ func (*house) document(_ context.Context, did federation.DID) (federation.Docume
 
 func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 	h := newHouse(t)
-	explained := func(did string) (e contract.ExplainedDID) {
+	explained := func(did string) (e admin.ExplainedDID) {
 		status, body := h.ask(t, http.MethodGet, "dids/"+did+"/explain", "")
 		if err := json.Unmarshal([]byte(body), &e); err != nil || status != http.StatusOK {
 			t.Errorf("%s is answered %d %s", did, status, body)
@@ -42,15 +42,15 @@ func TestExplainDIDNamesKeysThatCannotBeUsed(t *testing.T) {
 	}
 	got := explained("did:web:ada.example")
 	public := bridgetest.SeededKey("ada").Public
-	want := contract.ExplainedDID{
-		DID: "did:web:ada.example", Source: "https://ada.example/.well-known/did.json", Fetched: contract.Moment(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)),
-		Keys: []contract.DocumentKey{
+	want := admin.ExplainedDID{
+		DID: "did:web:ada.example", Source: "https://ada.example/.well-known/did.json", Fetched: admin.Moment(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)),
+		Keys: []admin.DocumentKey{
 			{KeyID: federation.KeyID([]byte("point")), Kind: federation.P256, Public: "cG9pbnQ"},
 			{KeyID: federation.KeyID(public), Kind: federation.Ed25519, Public: base64.RawURLEncoding.EncodeToString(public)},
 		},
-		Skipped: []contract.SkippedKey{{ID: "did:web:ada.example#u", Reason: "want a key in base58btc, which starts with z"}},
+		Skipped: []admin.SkippedKey{{ID: "did:web:ada.example#u", Reason: "want a key in base58btc, which starts with z"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b contract.Moment) bool { return time.Time(a).Equal(time.Time(b)) })); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b admin.Moment) bool { return time.Time(a).Equal(time.Time(b)) })); diff != "" {
 		t.Error(diff)
 	}
 	var out strings.Builder

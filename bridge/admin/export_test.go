@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"strings"
 
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -20,7 +19,7 @@ func Routes() map[string]federation.Scope {
 
 // Declared returns the routes of the contract.
 func Declared() []route.Description {
-	all := []route.Description{route.Describe(contract.CallParticipant)}
+	all := []route.Description{route.Describe(CallParticipant)}
 	for _, each := range routes() {
 		all = append(all, each.Description)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/translate"
 )
@@ -21,7 +20,6 @@ import (
 // person waits half a second without noticing.
 const lookTime = 250 * time.Millisecond
 
-// handoffList is the list of handoffs.
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
@@ -29,7 +27,7 @@ type handoffList struct {
 }
 
 // handoffs reads the filter of a request.
-func (o *Operator) handoffs(ctx context.Context, query contract.HandoffQuery) (listing[Handoff], error) {
+func (o *Operator) handoffs(ctx context.Context, query HandoffQuery) (listing[Handoff], error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
 		Capability: query.Capability,
@@ -162,7 +160,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 }
 
 // getHandoff answers with as many steps as a page holds.
-func (o *Operator) getHandoff(ctx context.Context, in contract.IDPage) (Handoff, error) {
+func (o *Operator) getHandoff(ctx context.Context, in IDPage) (Handoff, error) {
 	var after uint64
 	var err error
 	if text := in.Cursor; text != "" {
@@ -318,7 +316,7 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 	return found[0], nil
 }
 
-func (o *Operator) endOrphan(ctx context.Context, in contract.ActOnID) (Handoff, error) {
+func (o *Operator) endOrphan(ctx context.Context, in ActOnID) (Handoff, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
 		return Handoff{}, err
@@ -343,17 +341,16 @@ func (o *Operator) endOrphan(ctx context.Context, in contract.ActOnID) (Handoff,
 	return o.shapeHandoff(view, time.Now()), nil
 }
 
-// messages returns the private text that names a handoff.
-func (o *Operator) messages(ctx context.Context, id federation.HandoffID) ([]contract.Message, error) {
+func (o *Operator) messages(ctx context.Context, id federation.HandoffID) ([]Message, error) {
 	found, err := o.deps.Gateway.About(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
-	var shown []contract.Message
+	var shown []Message
 	for _, t := range found {
-		shown = append(shown, contract.Message{
+		shown = append(shown, Message{
 			ID: t.ID, From: t.Author, To: t.To, Name: o.deps.Gateway.Name(ctx, t.Author), Link: t.Arrival.Link,
-			Time: contract.Moment(t.Arrival.Received), Text: t.Body,
+			Time: Moment(t.Arrival.Received), Text: t.Body,
 		})
 	}
 	return shown, nil

@@ -10,19 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
-// inboxList is the list of the entries of an inbox.
 type inboxList struct {
 	o     *Operator
 	did   federation.DID
 	start federation.Cursor // where to begin without a cursor
 }
 
-func (o *Operator) inbox(ctx context.Context, query contract.InboxQuery) (listing[Arrived], error) {
+func (o *Operator) inbox(ctx context.Context, query InboxQuery) (listing[Arrived], error) {
 	did, err := parseDID("did", query.DID)
 	if err != nil {
 		return listing[Arrived]{}, err
@@ -93,7 +90,7 @@ func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([
 	}
 }
 
-func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, error) {
+func (o *Operator) ackInbox(ctx context.Context, in InboxAck) (Ack, error) {
 	did, err := parseDID("did", in.DID)
 	if err != nil {
 		return Ack{}, err
@@ -116,7 +113,7 @@ func (o *Operator) ackInbox(ctx context.Context, in contract.InboxAck) (Ack, err
 	return ack, nil
 }
 
-func (o *Operator) moveInbox(ctx context.Context, in contract.InboxMove) (Moved, error) {
+func (o *Operator) moveInbox(ctx context.Context, in InboxMove) (Moved, error) {
 	did, err := parseDID("did", in.DID)
 	if err != nil {
 		return Moved{}, err
@@ -136,7 +133,7 @@ func (o *Operator) moveInbox(ctx context.Context, in contract.InboxMove) (Moved,
 }
 
 // heldRelays returns the list of held messages, the oldest first.
-func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (listing[Held], error) {
+func (o *Operator) heldRelays(_ context.Context, query HeldQuery) (listing[Held], error) {
 	page := func(ctx context.Context, cursor string, limit int) (Page[Held], error) {
 		after, err := parseNumber("cursor", cursor)
 		if err != nil {
@@ -145,7 +142,12 @@ func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (list
 		found, err := o.deps.Record.HeldRelays(ctx, "", strings.TrimPrefix(query.To, "@"), after, limit)
 		page := Page[Held]{Items: []Held{}}
 		for _, h := range found {
-			page.Items = append(page.Items, shapeHeld(h))
+			var said struct {
+				Body    string          `json:"body"`
+				Payload json.RawMessage `json:"payload"`
+			}
+			_ = federation.DecodeJSON(h.Envelope, &said) // the registry wrote it
+			page.Items = append(page.Items, Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)})
 		}
 		if n := len(found); n > 0 && n == limit {
 			page.NextCursor = strconv.FormatInt(found[n-1].ID, 10)
@@ -155,16 +157,7 @@ func (o *Operator) heldRelays(_ context.Context, query contract.HeldQuery) (list
 	return listing[Held]{page, watchPage(page)}, nil
 }
 
-func shapeHeld(h agents.Held) Held {
-	var said struct {
-		Body    string          `json:"body"`
-		Payload json.RawMessage `json:"payload"`
-	}
-	_ = federation.DecodeJSON(h.Envelope, &said) // the registry wrote it
-	return Held{ID: h.ID, From: h.From, To: h.To, Text: cmp.Or(said.Body, string(said.Payload)), Received: Moment(h.Received)}
-}
-
-func (o *Operator) settleHeld(ctx context.Context, in contract.IDChange) (Acted, error) {
+func (o *Operator) settleHeld(ctx context.Context, in IDChange) (Acted, error) {
 	settle := map[string]func(ctx context.Context, id int64) error{
 		"allow": o.deps.Gateway.AllowHeld,
 		"drop":  func(ctx context.Context, id int64) error { return o.deps.Record.DropHeld(ctx, id, time.Now()) },

@@ -1,17 +1,23 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/route"
+	"baton/federation"
+	"baton/federation/agents"
 )
 
 // linkList is the list of links. It has no second page.
 type linkList struct{ o *Operator }
 
-func (o *Operator) links(context.Context, contract.Watching) (listing[Link], error) {
+func (o *Operator) links(context.Context, Watching) (listing[Link], error) {
 	l := linkList{o}
 	return listing[Link]{l.page, l.news}, nil
 }
@@ -70,7 +76,7 @@ func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, er
 	return shaped, nil
 }
 
-func (o *Operator) getLink(ctx context.Context, in contract.ByName) (Link, error) {
+func (o *Operator) getLink(ctx context.Context, in ByName) (Link, error) {
 	name := in.Name
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != name {
@@ -80,30 +86,26 @@ func (o *Operator) getLink(ctx context.Context, in contract.ByName) (Link, error
 		if err != nil {
 			return Link{}, err
 		}
-		shaped.LinkDetail = o.detail(s.Link)
+		detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
+		limits := o.deps.Limits.Current()
+		detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
+		if describer, ok := s.Link.(bridge.Describer); ok {
+			d := describer.Describe()
+			detail.SkewSeconds = d.Skew.Seconds()
+			if d.Negotiated != nil {
+				detail.Negotiated = d.Negotiated
+			}
+			detail.Channels = append(detail.Channels, d.Channels...)
+			detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
+			detail.Obstacles = d.Obstacles
+		}
+		shaped.LinkDetail = detail
 		return shaped, nil
 	}
 	return Link{}, errNone("link " + name)
 }
 
-func (o *Operator) detail(link bridge.Link) *LinkDetail {
-	detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
-	limits := o.deps.Limits.Current()
-	detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
-	if describer, ok := link.(bridge.Describer); ok {
-		d := describer.Describe()
-		detail.SkewSeconds = d.Skew.Seconds()
-		if d.Negotiated != nil {
-			detail.Negotiated = d.Negotiated
-		}
-		detail.Channels = append(detail.Channels, d.Channels...)
-		detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
-		detail.Obstacles = d.Obstacles
-	}
-	return detail
-}
-
-func (o *Operator) changeLink(ctx context.Context, in contract.LinkChange) (Acted, error) {
+func (o *Operator) changeLink(ctx context.Context, in LinkChange) (Acted, error) {
 	act := map[string]func(name string) error{"dial": o.deps.Links.Dial, "down": o.deps.Links.Disconnect, "up": o.deps.Links.Connect}[in.Verb]
 	if act == nil {
 		return Acted{}, errNone("verb " + in.Verb + " of links")
@@ -142,7 +144,6 @@ func (o *Operator) linkState(name string) (bridge.LinkState, bool) {
 	return "", false
 }
 
-// linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
 	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == name {
@@ -150,4 +151,243 @@ func (o *Operator) linked(name string) bool {
 		}
 	}
 	return false
+}
+
+func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
+
+// peer returns a registry or a home that the configuration or an operator names.
+func (o *Operator) peer(name string) (Peer, bool) {
+	all := o.deps.Server.Peers()
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, false
+	}
+	return all[i], true
+}
+
+// peers returns the list of peers. It has no second page.
+func (o *Operator) peers(context.Context, Paging) (listing[Peer], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Peer], error) {
+		all, err := o.shapePeers(ctx)
+		return Page[Peer]{Items: all}, err
+	}
+	return listing[Peer]{page: page}, nil
+}
+
+// shapePeers returns the registries and homes as they stand.
+func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
+	all := slices.Clone(o.deps.Server.Peers())
+	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	held, err := o.held(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range shapes {
+		i := slices.IndexFunc(all, func(p Peer) bool {
+			if p.PeerHome != nil { // a home and a registry may have one name
+				return p.Name == s.Link
+			}
+			return p.Name == s.Peer
+		})
+		switch {
+		case i >= 0:
+		case s.Peer == "":
+			continue // of a link
+		default:
+			i = len(all)
+			all = append(all, Peer{Name: s.Peer, Network: agents.Link})
+		}
+		all[i].Waiting, all[i].Oldest = s.Rows, Moment(s.Oldest)
+	}
+	for i := range all {
+		_, all[i].Held = held[all[i].Name]
+		if all[i], err = o.peerTrouble(ctx, all[i]); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Network, b.Network)) })
+	if all == nil {
+		all = []Peer{}
+	}
+	return all, nil
+}
+
+// peerTrouble adds what went wrong with a peer.
+func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
+	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
+	if err != nil {
+		return p, err
+	}
+	p.Dead = len(dead)
+	which := federation.WaitingFilter{Peer: p.Name}
+	if p.PeerHome != nil {
+		which = federation.WaitingFilter{Link: p.Name}
+	}
+	waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", 1)
+	if err == nil && len(waiting) > 0 {
+		p.LastError = waiting[0].Reason
+	}
+	if err != nil || p.PeerHome == nil {
+		return p, err
+	}
+	return o.homeTrouble(ctx, p)
+}
+
+// homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
+func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
+	home := *p.PeerHome
+	for _, s := range o.deps.Links.Statuses() {
+		if s.Link.Name() != p.Name {
+			continue
+		}
+		home.State = string(s.Status.State)
+		if s.Status.State != bridge.LinkUp {
+			p.LastError = cmp.Or(s.Status.LastError, p.LastError)
+		}
+		if hearer, ok := s.Link.(bridge.Hearer); ok {
+			home.LastHeard = Moment(hearer.Heard())
+		}
+	}
+	forks, err := o.deps.Record.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
+	home.Forks = make([]Fork, len(forks))
+	for i, f := range forks {
+		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
+	}
+	if err != nil {
+		return p, err
+	}
+	doubts, err := o.deps.Record.Offences(ctx, federation.HomeID(p.Name))
+	home.Doubts = make([]Doubt, len(doubts))
+	for i, d := range doubts {
+		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}
+	}
+	p.PeerHome = &home
+	return p, err
+}
+
+func (o *Operator) getPeer(ctx context.Context, in ByName) (Peer, error) {
+	all, err := o.shapePeers(ctx)
+	if err != nil {
+		return Peer{}, err
+	}
+	name := in.Name
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, errNone("peer " + name)
+	}
+	return all[i], nil
+}
+
+func (o *Operator) setPeerMode(ctx context.Context, in PeerMode) (Peer, error) {
+	name := in.Name
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Peer{}, err
+	}
+	if !slices.Contains(peerModes(), ask.Mode) {
+		return Peer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
+	}
+	mode := federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}
+	if err := o.deps.Server.SetPeerMode(ctx, mode, true); err != nil {
+		return Peer{}, err
+	}
+	if _, known := o.peer(name); !known && !ask.New {
+		return Peer{}, errNone("peer " + name + "; --new sets the mode of a registry that is not known yet")
+	}
+	if ask.DryRun {
+		p, err := o.shapedPeer(ctx, name)
+		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
+		return p, err
+	}
+	if err := o.deps.Server.SetPeerMode(ctx, mode, false); err != nil {
+		return Peer{}, err
+	}
+	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)
+	o.wake(name)
+	p, _ := o.peer(name)
+	return p, nil
+}
+
+// shapedPeer returns a peer with what waits for it, the zero value for a name of none.
+func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
+	all, err := o.shapePeers(ctx)
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, err
+	}
+	return all[i], err
+}
+
+// homeNetwork is the network of the peers that are other homes.
+const homeNetwork = "home"
+
+func (o *Operator) addPeer(ctx context.Context, body route.Body[Peering]) (Peered, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return Peered{}, err
+	}
+	added, err := o.deps.Server.AddHome(ctx, ask.URL, ask.AllowPrivate, ask.DryRun)
+	if err != nil {
+		return Peered{}, err
+	}
+	done := Peered{
+		Peer: Peer{
+			Name: string(added.Home.Home), Network: homeNetwork, Mode: peerModes()[0], Origin: FromRecord, URL: added.Home.URL,
+			PeerHome: &PeerHome{Path: added.Home.Path, Forks: []Fork{}},
+		},
+		Checks: shapeChecks(added.Findings),
+	}
+	if canary := added.Canary; canary != nil {
+		done.Canary = &Canary{Handoff: canary.Handoff, Green: canary.Green, Took: canary.Took.String(), Reason: canary.Reason}
+	}
+	if !ask.DryRun {
+		o.act(ctx, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
+	}
+	return done, nil
+}
+
+func (o *Operator) removePeer(ctx context.Context, in PeerRemoval) (Peer, error) {
+	name := in.Name
+	gone, err := o.deps.Server.RemoveHome(ctx, name, in.DryRun)
+	if err != nil {
+		return Peer{}, err
+	}
+	if !in.DryRun {
+		o.act(ctx, "peer remove", name, in.Reason)
+	}
+	return Peer{Name: name, Network: homeNetwork, Origin: FromRecord, URL: gone.URL}, nil
+}
+
+func (o *Operator) comparePeer(ctx context.Context, in ActOnName) (Compared, error) {
+	ask, err := in.Body.Read()
+	if err != nil {
+		return Compared{}, err
+	}
+	done, err := o.deps.Server.ComparePeer(ctx, federation.HomeID(in.Name), ask.DryRun)
+	if err != nil {
+		return Compared{}, err
+	}
+	if !ask.DryRun {
+		o.act(ctx, "peer compare", in.Name, ask.Reason)
+	}
+	return done, nil
+}
+
+// relay returns the checks of the server at which homes meet. It has no second page.
+func (o *Operator) relay(context.Context, Paging) (listing[Check], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Check], error) {
+		return Page[Check]{Items: shapeChecks(o.deps.Server.CheckRelay(ctx))}, nil
+	}
+	return listing[Check]{page: page}, nil
+}
+
+func shapeChecks(findings []federation.Finding) []Check {
+	checks := []Check{}
+	for _, f := range findings {
+		checks = append(checks, Check{Check: f.What, State: string(f.State), Detail: f.Detail})
+	}
+	return checks
 }

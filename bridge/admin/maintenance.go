@@ -6,17 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
 
-func (o *Operator) examine(ctx context.Context, _ struct{}) (Page[contract.Diagnosis], error) {
-	return Page[contract.Diagnosis]{Items: o.deps.Server.Examine(ctx, false)}, nil
+func (o *Operator) examine(ctx context.Context, _ struct{}) (Page[Diagnosis], error) {
+	return Page[Diagnosis]{Items: o.deps.Server.Examine(ctx, false)}, nil
 }
 
-func (o *Operator) examineOnline(ctx context.Context, _ struct{}) (Page[contract.Diagnosis], error) {
-	return Page[contract.Diagnosis]{Items: o.deps.Server.Examine(ctx, true)}, nil
+func (o *Operator) examineOnline(ctx context.Context, _ struct{}) (Page[Diagnosis], error) {
+	return Page[Diagnosis]{Items: o.deps.Server.Examine(ctx, true)}, nil
 }
 
 func (o *Operator) acceptClock(ctx context.Context, body route.Body[Act]) (Acted, error) {
@@ -34,18 +33,18 @@ func (o *Operator) acceptClock(ctx context.Context, body route.Body[Act]) (Acted
 	return o.acted(ctx, "clock accept", doubt, ask, changed), nil
 }
 
-func (o *Operator) getPolicy(_ context.Context, _ struct{}) (contract.Policy, error) {
+func (o *Operator) getPolicy(_ context.Context, _ struct{}) (Policy, error) {
 	return o.deps.Server.Policy(), nil
 }
 
-func (o *Operator) reloadConfig(ctx context.Context, body route.Body[Act]) (contract.Reloaded, error) {
+func (o *Operator) reloadConfig(ctx context.Context, body route.Body[Act]) (Reloaded, error) {
 	ask, err := body.Read()
 	if err != nil {
-		return contract.Reloaded{}, err
+		return Reloaded{}, err
 	}
 	done, err := o.deps.Server.Reload(ctx, ask.DryRun)
 	if err != nil {
-		return contract.Reloaded{}, err
+		return Reloaded{}, err
 	}
 	if done.DryRun = ask.DryRun; !done.DryRun {
 		o.act(ctx, "config reload", done.File, ask.Reason)
@@ -53,14 +52,14 @@ func (o *Operator) reloadConfig(ctx context.Context, body route.Body[Act]) (cont
 	return done, nil
 }
 
-func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (contract.LogLevels, error) {
+func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (LogLevels, error) {
 	ask, err := body.Read()
 	if err != nil {
-		return contract.LogLevels{}, err
+		return LogLevels{}, err
 	}
 	levels, err := o.deps.Server.SetLogLevel(ask.Package, ask.Level, ask.DryRun)
 	if err != nil {
-		return contract.LogLevels{}, err
+		return LogLevels{}, err
 	}
 	if levels.DryRun = ask.DryRun; !ask.DryRun {
 		o.act(ctx, "log level", strings.TrimSpace(ask.Package+" "+ask.Level), ask.Reason)
@@ -72,33 +71,33 @@ func (o *Operator) setLogLevel(ctx context.Context, body route.Body[LevelAsk]) (
 const defaultOverlap = 24 * time.Hour
 
 // keys returns the list of keys. It has no second page.
-func (o *Operator) keys(context.Context, contract.Paging) (listing[contract.Key], error) {
-	page := func(ctx context.Context, _ string, _ int) (Page[contract.Key], error) {
+func (o *Operator) keys(context.Context, Paging) (listing[Key], error) {
+	page := func(ctx context.Context, _ string, _ int) (Page[Key], error) {
 		keys, err := o.deps.Server.ListKeys(ctx, time.Now())
 		if keys == nil {
-			keys = []contract.Key{}
+			keys = []Key{}
 		}
-		return Page[contract.Key]{Items: keys}, err
+		return Page[Key]{Items: keys}, err
 	}
-	return listing[contract.Key]{page: page}, nil
+	return listing[Key]{page: page}, nil
 }
 
-func (o *Operator) rotateKey(ctx context.Context, in contract.KeyRotation) (contract.Key, error) {
+func (o *Operator) rotateKey(ctx context.Context, in KeyRotation) (Key, error) {
 	ask, err := in.Body.Read()
 	if err != nil {
-		return contract.Key{}, err
+		return Key{}, err
 	}
 	ask, overlap := ask, defaultOverlap
 	if ask.Overlap != "" {
 		var err error
 		if overlap, err = time.ParseDuration(ask.Overlap); err != nil {
-			return contract.Key{}, usage("overlap: want a duration, such as 24h")
+			return Key{}, usage("overlap: want a duration, such as 24h")
 		}
 	}
 	name := in.Name
 	key, err := o.deps.Server.RotateKey(ctx, name, overlap, time.Now())
 	if err != nil {
-		return contract.Key{}, err
+		return Key{}, err
 	}
 	o.act(ctx, "keys rotate", name, ask.Reason)
 	return key, nil
@@ -116,7 +115,7 @@ func (o *Operator) backup(ctx context.Context, _ struct{}) (route.File, error) {
 }
 
 // audit returns the list of changes, the newest first.
-func (o *Operator) audit(_ context.Context, query contract.AuditQuery) (listing[Change], error) {
+func (o *Operator) audit(_ context.Context, query AuditQuery) (listing[Change], error) {
 	f := federation.ChangeFilter{Actor: query.Actor}
 	if text := query.Since; text != "" {
 		var err error

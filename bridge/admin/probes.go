@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 )
 
 // readyTimeout bounds one check of readiness: a prober that waits longer has given up.
@@ -21,11 +20,11 @@ type Part struct {
 	Check func(ctx context.Context) error // nil while the part works
 }
 
-// Readiness checks all parts, and adds the links that are down.
-func Readiness(ctx context.Context, parts []Part, down []string) contract.Readiness {
+// CheckReadiness checks all parts, and adds the links that are down.
+func CheckReadiness(ctx context.Context, parts []Part, down []string) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	ready := contract.Readiness{Reasons: []string{}}
+	ready := Readiness{Reasons: []string{}}
 	for _, part := range parts {
 		if err := part.Check(ctx); err != nil {
 			ready.Reasons = append(ready.Reasons, part.Name+": "+err.Error())
@@ -41,7 +40,7 @@ func Readiness(ctx context.Context, parts []Part, down []string) contract.Readin
 // Probes serves what operators and their probers read about the process: /livez, /readyz,
 // /statusz, profiles and metrics.
 type Probes struct {
-	Ready   func(ctx context.Context) contract.Readiness
+	Ready   func(ctx context.Context) Readiness
 	Metrics http.Handler // nil for none
 	// Standing returns the answer of /statusz.
 	Standing func(ctx context.Context) Standing
@@ -62,7 +61,7 @@ func (p Probes) Mount(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		status, ready := http.StatusOK, p.Ready(r.Context())
-		if r.URL.Query().Has(contract.PeersParameter) {
+		if r.URL.Query().Has(PeersParameter) {
 			for _, name := range p.HomesDown() {
 				ready.Ready, ready.Reasons = false, append(ready.Reasons, "peer "+name+": down")
 			}
@@ -122,7 +121,7 @@ func ListenerHosts(home, listen string) []string {
 
 // Standing is the answer of /statusz.
 type Standing struct {
-	contract.Readiness
+	Readiness
 
 	Links []LinkStanding `json:"links"` // the gateway's own
 	Peers []LinkStanding `json:"peers"` // other homes
@@ -140,7 +139,7 @@ type LinkStanding struct {
 
 // NewStanding returns the state of all parts and links: the part "relay", the part "hub" where
 // there is one, the links of the gateway, and those to other homes.
-func NewStanding(ctx context.Context, ready contract.Readiness, parts []Part, links []bridge.LinkStatus) Standing {
+func NewStanding(ctx context.Context, ready Readiness, parts []Part, links []bridge.LinkStatus) Standing {
 	said := Standing{Readiness: ready, Links: []LinkStanding{}, Peers: []LinkStanding{}}
 	for _, part := range parts {
 		state := "ok"

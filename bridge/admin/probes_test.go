@@ -11,18 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 )
 
-func TestReadinessNamesEachPartThatFails(t *testing.T) {
+func TestCheckReadinessNamesEachPartThatFails(t *testing.T) {
 	t.Parallel()
 	works, fails := func(context.Context) error { return nil }, func(context.Context) error { return errors.New("full") }
-	got := admin.Readiness(t.Context(), []admin.Part{{Name: "record", Check: works}, {Name: "disk", Check: fails}}, []string{"lab"})
-	want := contract.Readiness{Reasons: []string{"disk: full", "link lab: down"}}
+	got := admin.CheckReadiness(t.Context(), []admin.Part{{Name: "record", Check: works}, {Name: "disk", Check: fails}}, []string{"lab"})
+	want := admin.Readiness{Reasons: []string{"disk: full", "link lab: down"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if ready := admin.Readiness(t.Context(), []admin.Part{{Name: "record", Check: works}}, nil); !ready.Ready {
+	if ready := admin.CheckReadiness(t.Context(), []admin.Part{{Name: "record", Check: works}}, nil); !ready.Ready {
 		t.Errorf("got %+v", ready)
 	}
 }
@@ -31,7 +30,7 @@ func TestTheGuardCoversProfilesAndMetricsAlone(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	admin.Probes{
-		Ready:   func(context.Context) contract.Readiness { return contract.Readiness{Reasons: []string{"disk: full"}} },
+		Ready:   func(context.Context) admin.Readiness { return admin.Readiness{Reasons: []string{"disk: full"}} },
 		Metrics: http.NotFoundHandler(),
 		Guard: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -23,7 +22,6 @@ type mounted struct {
 	answer func(o *Operator) route.Answer
 }
 
-// serve serves a route with a method of the API.
 func serve[In, Out any](r route.Route[In, Out], answer func(o *Operator, ctx context.Context, in In) (Out, error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return route.Answering(r, func(ctx context.Context, in In) (Out, error) { return answer(o, ctx, in) })
@@ -31,77 +29,83 @@ func serve[In, Out any](r route.Route[In, Out], answer func(o *Operator, ctx con
 }
 
 // routes returns the routes of the API. Operators act as participants over another one:
-// [contract.CallParticipant].
+// [CallParticipant].
 func routes() []mounted {
 	return []mounted{
-		list(contract.ListHandoffs, (*Operator).handoffs),
-		serve(contract.OfferHandoff, (*Operator).offerHandoff),
-		serve(contract.GetHandoff, (*Operator).getHandoff),
-		serve(contract.GetPassport, (*Operator).getPassport),
-		serve(contract.TakeStep, (*Operator).takeStep),
-		serve(contract.EndOrphan, (*Operator).endOrphan),
-		serve(contract.ExplainEvent, (*Operator).explainEvent),
-		serve(contract.ExplainDID, (*Operator).explainDID),
-		serve(contract.GetPlace, (*Operator).getPlace),
-		serve(contract.StoreBlob, (*Operator).storeBlob),
-		serve(contract.Erase, (*Operator).erase),
+		list(ListHandoffs, (*Operator).handoffs),
+		serve(OfferHandoff, (*Operator).offerHandoff),
+		serve(GetHandoff, (*Operator).getHandoff),
+		serve(GetPassport, (*Operator).getPassport),
+		serve(TakeStep, (*Operator).takeStep),
+		serve(EndOrphan, (*Operator).endOrphan),
+		serve(ExplainEvent, (*Operator).explainEvent),
+		serve(ExplainDID, (*Operator).explainDID),
+		serve(GetPlace, (*Operator).getPlace),
+		serve(StoreBlob, (*Operator).storeBlob),
+		serve(Erase, (*Operator).erase),
 
-		list(contract.ListInbox, (*Operator).inbox),
-		serve(contract.AckInbox, (*Operator).ackInbox),
-		serve(contract.MoveInbox, (*Operator).moveInbox),
+		list(ListInbox, (*Operator).inbox),
+		serve(AckInbox, (*Operator).ackInbox),
+		serve(MoveInbox, (*Operator).moveInbox),
 
-		list(contract.ListLinks, (*Operator).links),
-		serve(contract.GetLink, (*Operator).getLink),
-		serve(contract.ChangeLink, (*Operator).changeLink),
-		list(contract.ListFeeds, (*Operator).feeds),
-		list(contract.ListFeedShapes, (*Operator).shapes),
-		serve(contract.ChangeFeed, (*Operator).changeFeed),
-		list(contract.ListDead, (*Operator).deadLetters),
-		serve(contract.GetDead, (*Operator).getDead),
-		serve(contract.SettleDead, (*Operator).settleDead),
-		list(contract.ListHeld, (*Operator).heldRelays),
-		serve(contract.SettleHeld, (*Operator).settleHeld),
-		list(contract.ListWebhooks, (*Operator).webhooks),
-		serve(contract.GetWebhook, (*Operator).getWebhook),
-		serve(contract.ChangeWebhook, (*Operator).changeWebhook),
+		list(ListLinks, (*Operator).links),
+		serve(GetLink, (*Operator).getLink),
+		serve(ChangeLink, (*Operator).changeLink),
+		list(ListFeeds, (*Operator).feeds),
+		list(ListFeedShapes, (*Operator).shapes),
+		serve(ChangeFeed, (*Operator).changeFeed),
+		list(ListDead, (*Operator).deadLetters),
+		serve(GetDead, (*Operator).getDead),
+		serve(SettleDead, (*Operator).settleDead),
+		list(ListHeld, (*Operator).heldRelays),
+		serve(SettleHeld, (*Operator).settleHeld),
+		list(ListWebhooks, (*Operator).webhooks),
+		serve(GetWebhook, (*Operator).getWebhook),
+		serve(ChangeWebhook, (*Operator).changeWebhook),
 
-		list(contract.ListPeers, (*Operator).peers),
-		serve(contract.AddPeer, (*Operator).addPeer),
-		serve(contract.GetPeer, (*Operator).getPeer),
-		serve(contract.RemovePeer, (*Operator).removePeer),
-		serve(contract.SetPeerMode, (*Operator).setPeerMode),
-		serve(contract.ComparePeer, (*Operator).comparePeer),
-		list(contract.CheckRelay, (*Operator).relay),
-		list(contract.ListBindings, (*Operator).bindings),
-		serve(contract.BindName, (*Operator).bindName),
-		serve(contract.UnbindName, (*Operator).unbindName),
-		serve(contract.ReleaseHandle, (*Operator).releaseHandle),
-		list(contract.ListBlocks, (*Operator).blocks),
-		serve(contract.AddBlock, (*Operator).addBlock),
-		serve(contract.Unblock, (*Operator).unblock),
-		list(contract.ListTop, (*Operator).top),
+		list(ListPeers, (*Operator).peers),
+		serve(AddPeer, (*Operator).addPeer),
+		serve(GetPeer, (*Operator).getPeer),
+		serve(RemovePeer, (*Operator).removePeer),
+		serve(SetPeerMode, (*Operator).setPeerMode),
+		serve(ComparePeer, (*Operator).comparePeer),
+		list(CheckRelay, (*Operator).relay),
+		list(ListBindings, (*Operator).bindings),
+		serve(BindName, (*Operator).bindName),
+		serve(UnbindName, (*Operator).unbindName),
+		serve(ReleaseHandle, (*Operator).releaseHandle),
+		list(ListBlocks, (*Operator).blocks),
+		serve(AddBlock, (*Operator).addBlock),
+		serve(Unblock, (*Operator).unblock),
+		list(ListTop, (*Operator).top),
 
-		serve(contract.Examine, (*Operator).examine),
-		serve(contract.ExamineOnline, (*Operator).examineOnline),
-		serve(contract.AcceptClock, (*Operator).acceptClock),
-		serve(contract.GetPolicy, (*Operator).getPolicy),
-		serve(contract.ReloadConfig, (*Operator).reloadConfig),
-		serve(contract.SetLogLevel, (*Operator).setLogLevel),
-		list(contract.ListKeys, (*Operator).keys),
-		serve(contract.RotateKey, (*Operator).rotateKey),
-		serve(contract.Backup, (*Operator).backup),
-		list(contract.ListTokens, (*Operator).tokens),
-		serve(contract.CreateToken, (*Operator).createToken),
-		serve(contract.RevokeToken, (*Operator).revokeToken),
-		serve(contract.EndSessions, (*Operator).endSessions),
-		list(contract.ListAudit, (*Operator).audit),
+		serve(Examine, (*Operator).examine),
+		serve(ExamineOnline, (*Operator).examineOnline),
+		serve(AcceptClock, (*Operator).acceptClock),
+		serve(GetPolicy, (*Operator).getPolicy),
+		serve(ReloadConfig, (*Operator).reloadConfig),
+		serve(SetLogLevel, (*Operator).setLogLevel),
+		list(ListKeys, (*Operator).keys),
+		serve(RotateKey, (*Operator).rotateKey),
+		serve(Backup, (*Operator).backup),
+		list(ListTokens, (*Operator).tokens),
+		serve(CreateToken, (*Operator).createToken),
+		serve(RevokeToken, (*Operator).revokeToken),
+		serve(EndSessions, (*Operator).endSessions),
+		list(ListAudit, (*Operator).audit),
 	}
 }
 
 // Mount registers the routes, for the callers that an admission admits.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range routes() {
-		handler, parameters := each.Handler(each.answer(o), o.tell), parametersOf(each.Description)
+		var parameters []string // in the query
+		for _, field := range route.Fields(each.In) {
+			if field.Place == route.InQuery {
+				parameters = append(parameters, field.Name)
+			}
+		}
+		handler := each.Handler(each.answer(o), o.tell)
 		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := checkParameters(r, parameters); err != nil {
 				o.tell(w, r, err)
@@ -115,17 +119,6 @@ func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.tell(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
 	})))
-}
-
-// parametersOf returns the names of the query parameters of a route.
-func parametersOf(d route.Description) []string {
-	var names []string
-	for _, field := range route.Fields(d.In) {
-		if field.Place == route.InQuery {
-			names = append(names, field.Name)
-		}
-	}
-	return names
 }
 
 // checkParameters returns an error for a parameter that a route does not have: a misspelt filter must
@@ -152,11 +145,8 @@ func checkParameters(r *http.Request, names []string) error {
 	return nil
 }
 
-// How many items one answer holds.
-const (
-	DefaultLimit = 50
-	MaxLimit     = contract.MaxLimit
-)
+// DefaultLimit is how many items one answer holds.
+const DefaultLimit = 50
 
 // watchEvery is how often a watched list is read again.
 const watchEvery = time.Second
@@ -172,7 +162,7 @@ type listing[T any] struct {
 }
 
 // list serves a route whose answer is a page, or lines until the client leaves.
-func list[In contract.List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx context.Context, in In) (listing[T], error)) mounted {
+func list[In List, T any](r route.Route[In, Page[T]], open func(o *Operator, ctx context.Context, in In) (listing[T], error)) mounted {
 	return mounted{route.Describe(r), func(o *Operator) route.Answer {
 		return func(w http.ResponseWriter, request *http.Request) (any, error) {
 			in, err := route.Read[In](request, route.MaxBodyBytes)
@@ -192,8 +182,7 @@ func list[In contract.List, T any](r route.Route[In, Page[T]], open func(o *Oper
 	}}
 }
 
-// limitOf returns the limit of a request, or the default.
-func limitOf(page contract.Paging) int {
+func limitOf(page Paging) int {
 	if page.Limit == nil {
 		return DefaultLimit
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
@@ -19,7 +18,7 @@ func (o *Operator) offerHandoff(ctx context.Context, body route.Body[Ask]) (File
 	return o.take(ctx, body, federation.Offer, federation.View{})
 }
 
-func (o *Operator) takeStep(ctx context.Context, in contract.StepOf) (Filed, error) {
+func (o *Operator) takeStep(ctx context.Context, in StepOf) (Filed, error) {
 	verb := federation.Verb(in.Verb)
 	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
 		return Filed{}, &federation.RefusalError{Code: federation.UnknownVerb}
@@ -65,7 +64,7 @@ func (o *Operator) take(ctx context.Context, body route.Body[Ask], verb federati
 		Duplicate: judged.Duplicate, Lost: []string{},
 	}
 	for _, w := range warnings {
-		f.Warnings = append(f.Warnings, contract.Warning(w))
+		f.Warnings = append(f.Warnings, Warning(w))
 	}
 	for _, loss := range losses {
 		f.Lost = append(f.Lost, loss.Field)
@@ -112,7 +111,6 @@ func (o *Operator) awaitRuling(ctx context.Context, f *Filed, judged federation.
 	return nil
 }
 
-// builder returns the builder of the steps of operators.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
 		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Signer: o.deps.Signer,
@@ -156,7 +154,7 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 	return o.builder().Vouch(ctx, draft, view, now)
 }
 
-func (o *Operator) getPlace(ctx context.Context, in contract.PlaceQuery) (Place, error) {
+func (o *Operator) getPlace(ctx context.Context, in PlaceQuery) (Place, error) {
 	from, err := parseDID("from", in.From)
 	if err != nil {
 		return Place{}, err
@@ -178,7 +176,7 @@ func (o *Operator) getPlace(ctx context.Context, in contract.PlaceQuery) (Place,
 }
 
 // storeBlob keeps the body as it is, for steps of a DID.
-func (o *Operator) storeBlob(ctx context.Context, in contract.Blob) (Stored, error) {
+func (o *Operator) storeBlob(ctx context.Context, in Blob) (Stored, error) {
 	owner, err := parseDID("owner", in.Owner)
 	if err != nil {
 		return Stored{}, err

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 )
 
 // webhooks returns the list of webhooks, the oldest first.
-func (o *Operator) webhooks(_ context.Context, query contract.WebhookQuery) (listing[Webhook], error) {
+func (o *Operator) webhooks(_ context.Context, query WebhookQuery) (listing[Webhook], error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
 		return listing[Webhook]{}, err
@@ -58,7 +57,7 @@ func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webh
 }
 
 // getWebhook answers with as many deliveries as a page holds.
-func (o *Operator) getWebhook(ctx context.Context, in contract.IDPage) (Webhook, error) {
+func (o *Operator) getWebhook(ctx context.Context, in IDPage) (Webhook, error) {
 	limit := limitOf(in.Paging)
 	before, err := parseNumber("cursor", in.Cursor)
 	if err != nil {
@@ -90,7 +89,7 @@ func (o *Operator) getWebhook(ctx context.Context, in contract.IDPage) (Webhook,
 }
 
 // changeWebhook changes a webhook. If the request names a DID, the webhook must be of that DID.
-func (o *Operator) changeWebhook(ctx context.Context, in contract.WebhookChange) (Acted, error) {
+func (o *Operator) changeWebhook(ctx context.Context, in WebhookChange) (Acted, error) {
 	verb, change := in.Verb, o.redeliver
 	switch {
 	case verb == "redeliver":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -98,7 +97,6 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 	return l.contactOf(ctx, ev.Actor(), ev.Signature.Key)
 }
 
-// contactOf returns the contact of a DID, an agent or not.
 func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (contact, error) {
 	agent, err := l.deps.Record.AgentOf(ctx, did)
 	switch {
@@ -212,20 +210,16 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 			return said, "", err
 		}
 	}
-	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.name(ctx, d.Entry.Event, did) }}
+	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string {
+		if did == d.Entry.Event.From && d.Entry.Event.Arrival.Name != "" { // who may be new here
+			return d.Entry.Event.Arrival.Name
+		}
+		return l.deps.Gateway.Name(ctx, did)
+	}}
 	if to.loser {
 		return aircmsg.EncodeTaken(step, out), "", nil
 	}
 	return l.fit(ctx, step, out, caps.MaxPayloadSize)
-}
-
-// name returns what people call a DID. The signer of a step may be new here: then it
-// is known only by its arrival.
-func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID) string {
-	if did == ev.From && ev.Arrival.Name != "" {
-		return ev.Arrival.Name
-	}
-	return l.deps.Gateway.Name(ctx, did)
 }
 
 // offerMessage returns the id of the message by which an agent knows the offer, "" without
@@ -240,16 +234,6 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 		return "", fmt.Errorf("look up offer: %w", err)
 	}
 	return m.ID, nil
-}
-
-// logLosses tells the operator what a message could not carry of a step.
-func (l *Link) logLosses(ctx context.Context, ev federation.Event, losses []federation.Loss) {
-	for _, loss := range losses {
-		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "message carries a step in part",
-			slog.String("network", wire.Network), slog.String("link", wire.Network),
-			slog.String("handoff_id", ev.Handoff.String()), slog.String("event_id", ev.ID.String()),
-			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
-	}
 }
 
 // listener is an agent that hears of a step.

@@ -27,7 +27,6 @@ const deployedRoot = "/api"
 // one, and keep theirs on disk.
 const deployedTokenLife = 30 * 24 * time.Hour
 
-// deployed reports whether a request is of such a client.
 func deployed(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, deployedRoot+"/") }
 
 // mountDeployed registers the paths below /api. Several names of one thing come from
@@ -78,7 +77,6 @@ func shownHandle(handle string) string {
 	return handle
 }
 
-// federatedID returns the name of a handle for other registries.
 func (l *Link) federatedID(handle string) string {
 	if strings.Contains(handle, "@") {
 		return handle
@@ -86,7 +84,6 @@ func (l *Link) federatedID(handle string) string {
 	return handle + "@" + l.domain
 }
 
-// getHealth answers GET /api/health and /health.
 func (l *Link) getHealth(*call) (answer, error) {
 	now := time.Now()
 	return answer{status: http.StatusOK, body: wire.Members{
@@ -268,7 +265,19 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	}
 	from, to := wire.PlainHandle(query.Get("from")), wire.PlainHandle(query.Get("to"))
 	if from == "" && to == "" {
-		return l.answerPending(c.Context(), agent)
+		ctx := c.Context()
+		edges, err := l.deps.Record.Pending(ctx, agent.Handle, maxRequestsShown)
+		if err != nil {
+			return answer{}, fmt.Errorf("read requests: %w", err)
+		}
+		pending, requests := []string{}, []wire.Members{}
+		for _, edge := range edges {
+			pending = append(pending, "@"+edge.From)
+			requests = append(requests, wire.Members{"from": shownHandle(edge.From), "created_at": wire.ISOTime(edge.Updated)})
+		}
+		return answer{status: http.StatusOK, body: wire.Members{
+			"success": true, "user": agent.Handle, "pending": pending, "requests": requests, "count": len(pending),
+		}}, nil
 	}
 	if from != agent.Handle && to != agent.Handle {
 		return answer{}, wire.Refuse(wire.CodeNotYourHandle, "neither side is the handle of the token")
@@ -284,21 +293,6 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 
 // maxRequestsShown is how many requests for consent one answer lists.
 const maxRequestsShown = 1000
-
-func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, error) {
-	edges, err := l.deps.Record.Pending(ctx, agent.Handle, maxRequestsShown)
-	if err != nil {
-		return answer{}, fmt.Errorf("read requests: %w", err)
-	}
-	pending, requests := []string{}, []wire.Members{}
-	for _, edge := range edges {
-		pending = append(pending, "@"+edge.From)
-		requests = append(requests, wire.Members{"from": shownHandle(edge.From), "created_at": wire.ISOTime(edge.Updated)})
-	}
-	return answer{status: http.StatusOK, body: wire.Members{
-		"success": true, "user": agent.Handle, "pending": pending, "requests": requests, "count": len(pending),
-	}}, nil
-}
 
 // getDeployedIdentity answers GET /api/identity/{handle} and what is below it.
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {

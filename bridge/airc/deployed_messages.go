@@ -206,7 +206,8 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 // sealedDelivery returns the delivery of a message that this registry signed for its
 // sender, with the parties and the contents as they were read.
 func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *delivery {
-	d := &delivery{sender: sender, received: now, key: l.signer(), envelope: read}
+	key := l.deps.Keyring.Registry()
+	d := &delivery{sender: sender, received: now, key: agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}, envelope: read}
 	d.id, d.kid, d.aud, d.from, d.timestamp, d.raw = sealed.ID, d.key.ID, l.domain, sender.Handle, now, sealed.Envelope
 	return d
 }
@@ -247,18 +248,12 @@ type stored struct {
 	updated bool // Payload shows a newer state of the handoff than the envelope
 }
 
-// composed reports whether the registry wrote the message itself, for a step or a notice. The
-// registry only vouches for messages sent with a token and for relayed messages.
-func (s stored) composed() bool {
-	return strings.HasPrefix(s.KeyID, registryKeyPrefix) && s.Assurance == "" && s.Origin == nil
-}
-
 // readStored reads an envelope that was judged when it was filed. The payload of a message composed
 // here shows the current state of its handoff.
 func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = federation.DecodeJSON(m.Envelope, &s) // decoded before it was filed
-	if m.Now != "" && s.composed() {
+	if m.Now != "" && strings.HasPrefix(s.KeyID, registryKeyPrefix) && s.Assurance == "" && s.Origin == nil {
 		s.Payload, s.updated = aircmsg.Update(s.Payload, m.Now)
 	}
 	var payload struct {
@@ -348,7 +343,6 @@ func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, lo
 	return messages, l.shown(agent, page{messages: messages})(context.WithoutCancel(ctx))
 }
 
-// answerInbox answers with some messages and all conversations.
 func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []agents.Message) (answer, error) {
 	conversations, err := l.deps.Record.Conversations(ctx, agent.Handle, maxConversations)
 	if err != nil {
@@ -371,7 +365,6 @@ func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []a
 	}}, nil
 }
 
-// describeConversation returns one conversation as the lists of all clients have it.
 func (l *Link) describeConversation(conversation agents.Conversation, reader string) wire.Members {
 	last := l.describeMessage(conversation.Last, reader, conversation.Unread == 0)
 	body, _ := last["body"].(string)
@@ -438,7 +431,6 @@ func (l *Link) getDeployedInbox(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, nil)
 }
 
-// deleteDeployedMessage answers DELETE /api/messages.
 func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
 	o, err := l.readObject(c)
 	if err != nil {

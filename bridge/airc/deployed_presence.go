@@ -53,29 +53,6 @@ type arrival struct {
 	now      time.Time
 }
 
-func (l *Link) readArrival(c *call) (arrival, error) {
-	body, err := l.readBody(c)
-	if err != nil {
-		return arrival{}, err
-	}
-	a := arrival{body: body, now: time.Now()}
-	if a.Object, err = wire.ParseObject(body); err != nil {
-		return arrival{}, err
-	}
-	a.handle = wire.PlainHandle(a.First("username", "handle", "name"))
-	if key := a.First("publicKey", "public_key"); key != "" {
-		if a.public, err = wire.ParsePublicKey(key); err != nil {
-			return arrival{}, err
-		}
-	}
-	if key := a.First("recoveryKey", "recovery_key"); key != "" {
-		if a.recovery, err = wire.ParsePublicKey(key); err != nil {
-			return arrival{}, err
-		}
-	}
-	return a, nil
-}
-
 // registersByHeader reports whether X-AIRC-Signature proves a registration of a handle with one of
 // some keys. The header covers the body, so the body must name the action and the handle.
 //
@@ -89,9 +66,24 @@ func (l *Link) registersByHeader(c *call, a arrival, handle string, keys []ed255
 // postDeployedPresence answers the requests that register an agent and its heartbeats:
 // clients in use send the same request for both.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
-	a, err := l.readArrival(c)
+	body, err := l.readBody(c)
 	if err != nil {
 		return answer{}, err
+	}
+	a := arrival{body: body, now: time.Now()}
+	if a.Object, err = wire.ParseObject(body); err != nil {
+		return answer{}, err
+	}
+	a.handle = wire.PlainHandle(a.First("username", "handle", "name"))
+	if key := a.First("publicKey", "public_key"); key != "" {
+		if a.public, err = wire.ParsePublicKey(key); err != nil {
+			return answer{}, err
+		}
+	}
+	if key := a.First("recoveryKey", "recovery_key"); key != "" {
+		if a.recovery, err = wire.ParsePublicKey(key); err != nil {
+			return answer{}, err
+		}
 	}
 	var shown []federation.DID
 	if a.public != nil {
@@ -234,7 +226,6 @@ func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, fe
 	return agent, "", federation.ErrTaken
 }
 
-// goodKeys returns the keys that an agent signs with.
 func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
 	for _, key := range agent.Keys {
@@ -271,9 +262,13 @@ func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, sessi
 	if err != nil {
 		return answer{}, err
 	}
-	unread, err := l.unread(ctx, agent.Handle)
+	conversations, err := l.deps.Record.Conversations(ctx, agent.Handle, maxConversations)
 	if err != nil {
-		return answer{}, err
+		return answer{}, fmt.Errorf("read conversations: %w", err)
+	}
+	unread := 0
+	for _, c := range conversations {
+		unread += c.Unread
 	}
 	status, said := http.StatusOK, "heartbeat taken"
 	if isNew {
@@ -427,17 +422,4 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 		}
 	}
 	return answer{status: http.StatusOK, body: wire.Members{"success": true, "agents": found, "total": len(found)}}, nil
-}
-
-// unread returns how many messages a handle has not read.
-func (l *Link) unread(ctx context.Context, handle string) (int, error) {
-	conversations, err := l.deps.Record.Conversations(ctx, handle, maxConversations)
-	if err != nil {
-		return 0, fmt.Errorf("read conversations: %w", err)
-	}
-	n := 0
-	for _, c := range conversations {
-		n += c.Unread
-	}
-	return n, nil
 }

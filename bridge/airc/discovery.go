@@ -86,7 +86,19 @@ var _ bridge.Introducer = (*Link)(nil)
 // unverified sender is filed if a message of it is held.
 func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, error) {
 	if strings.HasPrefix(address, agents.Unverified) {
-		return l.introduceUnverified(ctx, address)
+		agent, err := l.deps.Record.Agent(ctx, address)
+		if !errors.Is(err, federation.ErrNotFound) {
+			return agent.DID, err
+		}
+		held, err := l.deps.Record.HeldRelays(ctx, address, "", 0, 1)
+		if err == nil && len(held) == 0 {
+			err = federation.ErrNotFound
+		}
+		if err != nil {
+			return "", fmt.Errorf("look up %s: %w", address, err)
+		}
+		agent, err = l.acquaint(ctx, address, time.Now())
+		return agent.DID, err
 	}
 	of, ok := wire.ParseAddress(address)
 	if !ok || of.Domain == l.domain {
@@ -108,23 +120,6 @@ func (l *Link) Introduce(ctx context.Context, address string) (federation.DID, e
 		return "", introduction(of, err)
 	}
 	agent, err = l.acquaint(ctx, of.String(), now)
-	return agent.DID, err
-}
-
-// introduceUnverified returns the DID of an unverified sender.
-func (l *Link) introduceUnverified(ctx context.Context, handle string) (federation.DID, error) {
-	agent, err := l.deps.Record.Agent(ctx, handle)
-	if !errors.Is(err, federation.ErrNotFound) {
-		return agent.DID, err
-	}
-	held, err := l.deps.Record.HeldRelays(ctx, handle, "", 0, 1)
-	if err == nil && len(held) == 0 {
-		err = federation.ErrNotFound
-	}
-	if err != nil {
-		return "", fmt.Errorf("look up %s: %w", handle, err)
-	}
-	agent, err = l.acquaint(ctx, handle, time.Now())
 	return agent.DID, err
 }
 

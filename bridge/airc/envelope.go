@@ -116,12 +116,6 @@ type outgoing struct {
 	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
-// signer returns the key of the registry that signs now, as messages name it.
-func (l *Link) signer() agents.Key {
-	key := l.deps.Keyring.Registry()
-	return agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
-}
-
 // seal fills in the members of a message that are the same for all, and an id where it has
 // none, and signs it with the registry key.
 //

@@ -68,7 +68,6 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	return err == nil && ok && slices.Contains(parties, who.DID)
 }
 
-// uploaded is the answer to an upload.
 type uploaded struct {
 	URL       string `json:"url"`
 	SHA256    string `json:"sha256"` // hex
@@ -132,7 +131,12 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 				slog.String("link", wire.Network), slog.String("handoff_id", step.Event.Handoff.String()), slog.Int("limit", limit))
 		}
 	}
-	l.logLosses(ctx, step.Event, losses)
+	for _, loss := range losses {
+		l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "message carries a step in part",
+			slog.String("network", wire.Network), slog.String("link", wire.Network),
+			slog.String("handoff_id", step.Event.Handoff.String()), slog.String("event_id", step.Event.ID.String()),
+			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+	}
 	return said, step.Event.Context, err
 }
 

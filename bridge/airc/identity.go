@@ -34,16 +34,12 @@ func (c contact) did() federation.DID {
 	return c.foreign.DID
 }
 
-// is reports whether a contact is a DID.
 func (c contact) is(did federation.DID) bool {
 	if c.agent != nil {
 		return c.agent.Is(did) || c.agent.Bound.DID == did
 	}
 	return c.foreign.DID == did
 }
-
-// isAny reports whether a contact is one of several DIDs.
-func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(dids, c.is) }
 
 // find returns the contact of a handle of any scheme. Its error wraps
 // [federation.ErrNotFound] for an unknown handle.
@@ -155,7 +151,6 @@ func known(c contact, err error) (contact, error) {
 	return c, err
 }
 
-// identityAnswer is the answer of GET /identity/{handle}.
 type identityAnswer struct {
 	Handle       string           `json:"handle"`
 	Aliases      []string         `json:"aliases"`

@@ -129,7 +129,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if key.ID == "" {
 		key.ID = signing.AgentKeyID(key.Public)
 	}
-	if !isKeyID(key.ID) {
+	if key.ID == "" || len(key.ID) > 64 || strings.Trim(key.ID, wire.IDChars) != "" || strings.HasPrefix(key.ID, registryKeyPrefix) {
 		return answer{}, wire.Refuse(wire.CodeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
 	}
 	document := boundDocument(change.Object, map[string]string{"handle": change.agent.Handle, "newKid": key.ID})
@@ -208,11 +208,6 @@ func expiry(o *wire.Object, now time.Time) time.Time {
 		o.Fail("keyExpiresAt is no time to come, in unix seconds")
 	}
 	return time.Unix(seconds, 0).UTC()
-}
-
-// isKeyID limits the size of a kid, and refuses the prefix of the registry.
-func isKeyID(id string) bool {
-	return id != "" && len(id) <= 64 && strings.Trim(id, wire.IDChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
 }
 
 // postRevoke answers POST /identity/revoke: it ends a key at once. An agent without a remaining key

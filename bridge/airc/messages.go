@@ -31,7 +31,6 @@ type delivery struct {
 	session   federation.Session
 }
 
-// posted is the answer of POST /messages.
 type posted struct {
 	ID      string              `json:"id"`
 	Status  string              `json:"status"`
@@ -309,7 +308,6 @@ func (d *delivery) message(step *filed) agents.Message {
 	return m
 }
 
-// post files a message and answers for it.
 func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer, error) {
 	m, err := l.put(ctx, p)
 	if err != nil {

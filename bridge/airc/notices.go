@@ -35,7 +35,16 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 		return fmt.Errorf("look up agent: %w", err)
 	}
 	if n.Kind == federation.NoticeDisabled {
-		return l.tellDisabled(ctx, agent, n)
+		h := n.Webhook
+		m, err := l.seal(ctx, outgoing{
+			ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
+			Body:    sentenceOf(n),
+			Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: wire.Members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
+		}, time.Now())
+		if err != nil {
+			return err
+		}
+		return l.putOnce(ctx, m)
 	}
 	data := wire.Members{"notice": n.Kind, "messageId": row.WireID()}
 	if n.Text == nil {
@@ -67,7 +76,6 @@ func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
 	return nil
 }
 
-// sentenceOf returns a notice as a whole sentence.
 func sentenceOf(n federation.Notice) string {
 	sentence := n.Sentence()
 	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
@@ -248,26 +256,10 @@ func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Pus
 	return l.shown(agent, page{messages: []agents.Message{m}})(ctx)
 }
 
-// messageOf returns the message of a push to an agent.
 func messageOf(p federation.Push) (agents.Message, error) {
 	m, ok := p.Content.(agents.Message)
 	if !ok {
 		return m, fmt.Errorf("the push %s holds a %T instead of a message", p.Ref(), p.Content)
 	}
 	return m, nil
-}
-
-// tellDisabled tells an agent that a webhook of its is called no more: a message from the
-// registry, which it finds when it polls.
-func (l *Link) tellDisabled(ctx context.Context, agent agents.Agent, n federation.Notice) error {
-	h := n.Webhook
-	m, err := l.seal(ctx, outgoing{
-		ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
-		Body:    sentenceOf(n),
-		Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: wire.Members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
-	}, time.Now())
-	if err != nil {
-		return err
-	}
-	return l.putOnce(ctx, m)
 }

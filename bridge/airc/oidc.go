@@ -46,7 +46,6 @@ type issuer struct {
 	fetched time.Time
 }
 
-// accounts finds out whose account a token is of.
 type accounts struct {
 	cfg   OIDCConfig
 	fetch *identity.Client

@@ -58,7 +58,6 @@ func parseStatus(text string) availability {
 	return statusOnline
 }
 
-// present is one agent that is here.
 type present struct {
 	handle  string
 	status  availability
@@ -108,7 +107,6 @@ func (p presences) beat(who present) (present, error) {
 	return who, nil
 }
 
-// errCrowded says that too many agents are here.
 var errCrowded = errors.New("airc: too many agents are here")
 
 // of returns the presence of one agent; it is offline where there is none.
@@ -155,7 +153,6 @@ func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
 	return v, nil
 }
 
-// sees reports whether the reader may see what an agent shows at a level.
 func (v viewer) sees(handle string, level agents.Visibility) bool {
 	switch {
 	case v.handle == handle && handle != "", level == agents.VisiblePublic:
@@ -237,7 +234,6 @@ func parsePresence(o *wire.Object, agent agents.Agent, now time.Time) (present, 
 	return who, o.Err
 }
 
-// shortText returns a member that must be a short text if it is there.
 func shortText(o *wire.Object, name string, maxChars int) string {
 	if !o.Has(name) {
 		return ""
@@ -249,7 +245,6 @@ func shortText(o *wire.Object, name string, maxChars int) string {
 	return s
 }
 
-// visibility reads a member that is a level where it is there.
 func visibility(o *wire.Object, name string, level *agents.Visibility) {
 	if !o.Has(name) {
 		return

@@ -80,7 +80,6 @@ func (reg registration) possessed() bool {
 	return verdict == federation.Valid
 }
 
-// postRegister answers POST /register.
 func (l *Link) postRegister(c *call) (answer, error) {
 	now := time.Now()
 	if err := check(l.registrations.Left(credential.AddressOf(c.Request), now), time.Hour); err != nil {
@@ -167,7 +166,6 @@ func (l *Link) admit(c *call, reg registration, now time.Time) (answer, error) {
 	return answer{status: http.StatusCreated, body: body}, nil
 }
 
-// registered is the answer of POST /register.
 type registered struct {
 	Handle string         `json:"handle"`
 	Domain string         `json:"domain"`

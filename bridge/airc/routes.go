@@ -37,7 +37,6 @@ type answer struct {
 // raw is JSON that must reach the client byte for byte.
 type raw []byte
 
-// call is one request with its caller.
 type call struct {
 	*http.Request
 
@@ -127,7 +126,6 @@ func allowed(mux *http.ServeMux, r *http.Request) string {
 	return strings.Join(methods, ", ")
 }
 
-// serve writes what an endpoint returned.
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.Hear(time.Now())
@@ -202,7 +200,6 @@ func (l *Link) readBody(c *call) ([]byte, error) {
 	return body, nil
 }
 
-// readObject reads the body of a request as an object.
 func (l *Link) readObject(c *call) (*wire.Object, error) {
 	o, _, err := l.readSigned(c)
 	return o, err

@@ -15,9 +15,6 @@ import (
 	"baton/federation/identity"
 )
 
-// legacySession is the session ID of a token below /api issued before sessions were recorded.
-func legacySession(handle string) string { return "api:" + handle }
-
 // begin files a new session of an agent and returns it with the end of its key.
 func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Session, error) {
 	begun, err := l.deps.Record.StartAgentSession(ctx, s)
@@ -30,7 +27,6 @@ func (l *Link) begin(ctx context.Context, s federation.Session) (federation.Sess
 	return begun, nil
 }
 
-// newSession returns a new session for the agent of a request.
 func newSession(c *call, handle string, began federation.Began, key agents.Key, now time.Time) federation.Session {
 	s := federation.Session{Participant: handle, Began: began, Bound: began == federation.BeganBound, Address: credential.HostOf(c.Request)}
 	if key.ID != "" {
@@ -44,7 +40,7 @@ func (l *Link) sessionOf(ctx context.Context, c credential.Claims, now time.Time
 	switch {
 	case c.Session != "":
 	case c.Use == useAPI:
-		c.Session = legacySession(c.Subject)
+		c.Session = "api:" + c.Subject
 	default: // issued before access tokens named a session: the client refreshes it
 		return federation.Session{}, wire.Refuse(wire.CodeTokenExpired, "this token has expired")
 	}
@@ -261,7 +257,6 @@ func ended(n int) answer {
 // good below /api, and for nothing else.
 const useAPI credential.Use = "api"
 
-// newTokens returns what writes and reads the tokens of a registry.
 func newTokens(key []byte, domain string) *credential.Tokens {
 	return credential.NewTokens(key, domain, func(use credential.Use) string {
 		if use == useAPI {
@@ -278,7 +273,6 @@ type tokenPair struct {
 	ExpiresAt    int64  `json:"expiresAt"` // of the access token
 }
 
-// tokensOf returns the tokens of a session as it stands.
 func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) {
 	p, err := l.tokens.Pair(s, now)
 	return tokenPair{AccessToken: p.Access, RefreshToken: p.Refresh, ExpiresAt: p.Ends.Unix()}, err

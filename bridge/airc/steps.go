@@ -67,10 +67,16 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	default:
 		return step{}, &federation.RefusalError{Code: federation.UnknownHandoff, Handoff: s.Handoff}
 	}
-	if s.isAck() && s.replyTo != s.view.ID {
+	if !s.Explicit && (s.Verb == federation.Accept || s.Verb == federation.Decline) && s.replyTo != s.view.ID {
 		return step{}, errPlain // it acknowledges a message of the handoff, not the offer
 	}
-	if parties := others(s.view, d.sender); !d.recipient.isAny(parties) && (d.recipient.did() != "" || len(parties) > 0) {
+	var parties []federation.DID
+	for _, did := range s.view.Others(d.sender.DID) {
+		if !d.sender.Is(did) {
+			parties = append(parties, did)
+		}
+	}
+	if !slices.ContainsFunc(parties, d.recipient.is) && (d.recipient.did() != "" || len(parties) > 0) {
 		return step{}, misdirected(s.view, "to is not the handle of the other party")
 	}
 	return s.fitted(), nil
@@ -90,11 +96,6 @@ func (l *Link) refuseNamed(ctx context.Context, d *delivery, s step, refusal err
 
 func misdirected(v federation.View, detail string) error {
 	return &federation.RefusalError{Code: federation.InvalidTarget, Handoff: v.ID, View: v, Detail: detail}
-}
-
-// isAck reports whether the step was read from an ack.
-func (s step) isAck() bool {
-	return !s.Explicit && (s.Verb == federation.Accept || s.Verb == federation.Decline)
 }
 
 // fitted returns the step as the one that its handoff has a place for: AIRC has one
@@ -123,17 +124,6 @@ func (s step) implied() federation.Verb {
 		return federation.Claim
 	}
 	return ""
-}
-
-// others returns the parties of a handoff besides an agent.
-func others(v federation.View, agent agents.Agent) []federation.DID {
-	var dids []federation.DID
-	for _, did := range v.Others(agent.DID) {
-		if !agent.Is(did) {
-			dids = append(dids, did)
-		}
-	}
-	return dids
 }
 
 // locate finds the handoff that a step names, by its id or by the ids of messages

@@ -7,6 +7,7 @@ package conform
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -71,4 +72,55 @@ func cases(text string) []script {
 		}
 	}
 	return all
+}
+
+// Item is a result as machines read it.
+type Item struct {
+	Section string `json:"section"`
+	Case    string `json:"case"`
+	Passed  bool   `json:"passed"`
+	Skipped bool   `json:"skipped,omitempty"` // the server does not claim what the case checks
+	Why     string `json:"why,omitempty"`
+}
+
+// Item returns the result as machines read it.
+func (r Result) Item() Item {
+	item := Item{Section: r.Section, Case: r.Case, Passed: r.Err == nil, Skipped: r.Skipped()}
+	if r.Err != nil {
+		item.Why = r.Err.Error()
+	}
+	return item
+}
+
+// String returns the result as people read it.
+func (r Result) String() string {
+	if r.Skipped() {
+		return fmt.Sprintf("skip  %s: %s\n      %v", r.Section, r.Case, r.Err)
+	}
+	if r.Err != nil {
+		return fmt.Sprintf("FAIL  %s: %s\n      %v", r.Section, r.Case, r.Err)
+	}
+	return fmt.Sprintf("ok    %s: %s", r.Section, r.Case)
+}
+
+// FailedError is returned for a server that does not do what its clients rely on.
+type FailedError struct{ Failed, Of int }
+
+// Failed returns the failed cases of results as an error, nil for none.
+func Failed(results []Result) error {
+	failed := 0
+	for _, r := range results {
+		if r.Err != nil && !r.Skipped() {
+			failed++
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return &FailedError{Failed: failed, Of: len(results)}
+}
+
+// Error returns how many cases fail.
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("%d of %d cases fail", e.Failed, e.Of)
 }

@@ -44,14 +44,7 @@ func (h *Hub) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+hubPrefix+"{id}/{verb}", h.serve(h.step))
 }
 
-// join has the hub serve a directory, if that has tokens.
-func (h *Hub) join(l *VoiceLink) {
-	if h != nil && len(l.secrets.hub) > 0 {
-		h.change(func(links []*VoiceLink) []*VoiceLink { return append(links, l) })
-	}
-}
-
-// leave ends that.
+// leave has the hub no longer serve a directory.
 func (h *Hub) leave(l *VoiceLink) {
 	if h != nil {
 		h.change(func(links []*VoiceLink) []*VoiceLink {
@@ -106,7 +99,10 @@ func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request
 		links := h.links.Load()
 		_, notULID := federation.ParseEventID(r.PathValue("id"))
 		if links == nil || len(*links) == 0 || r.PathValue("id") != "" && notULID == nil {
-			h.passOn(w, r)
+			// The API for agents answers; with 404 if that is off.
+			agents := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: agentsPrefix}}
+			handler, _ := h.mux.Handler(agents)
+			handler.ServeHTTP(w, r)
 			return
 		}
 		c, ok := h.caller(r)
@@ -119,14 +115,6 @@ func (h *Hub) serve(route func(ctx context.Context, c hubCaller, r *http.Request
 	}
 }
 
-// passOn serves a request by the API for agents; 404 where that is off.
-func (h *Hub) passOn(w http.ResponseWriter, r *http.Request) {
-	agents := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: agentsPrefix}}
-	handler, _ := h.mux.Handler(agents)
-	handler.ServeHTTP(w, r)
-}
-
-// write writes an answer.
 func (a hubAnswer) write(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	if a.code == http.StatusNoContent {
@@ -190,7 +178,15 @@ func (*Hub) poll(ctx context.Context, c hubCaller, r *http.Request) hubAnswer {
 		var file []byte
 		var moved <-chan struct{}
 		err := c.link.ask(ctx, func(ctx context.Context) error {
-			found, err := c.link.oldest(ctx, c.agent)
+			var found waiting
+			now := time.Now()
+			err := c.link.each(c.agent, func(w waiting) (bool, error) {
+				waits, err := c.link.waits(ctx, w)
+				if err == nil && waits && !w.file.Expires.Before(now) && (found.content == nil || w.file.Initiated.Before(found.file.Initiated)) {
+					found = w
+				}
+				return true, err
+			})
 			file, moved = found.content, c.link.moved
 			return err
 		})

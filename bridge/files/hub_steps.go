@@ -162,20 +162,6 @@ func (l *VoiceLink) each(agent string, do func(waiting) (bool, error)) error {
 	return nil
 }
 
-// oldest returns the oldest file that waits for an agent, the zero waiting for none.
-func (l *VoiceLink) oldest(ctx context.Context, agent string) (waiting, error) {
-	var found waiting
-	now := time.Now()
-	err := l.each(agent, func(w waiting) (bool, error) {
-		waits, err := l.waits(ctx, w)
-		if err == nil && waits && !w.file.Expires.Before(now) && (found.content == nil || w.file.Initiated.Before(found.file.Initiated)) {
-			found = w
-		}
-		return true, err
-	})
-	return found, err
-}
-
 // waits reports whether a file waits for its recipient: it is pending, or the gateway has it in
 // custody and its handoff is offered.
 func (l *VoiceLink) waits(ctx context.Context, w waiting) (bool, error) {
@@ -225,7 +211,6 @@ func (l *VoiceLink) step(ctx context.Context, agent, id, verb, reason string) (h
 	return conflict, nil
 }
 
-// named returns the files of a handoff_id to an agent.
 func (l *VoiceLink) named(agent, id string) ([]waiting, error) {
 	var found []waiting
 	err := l.each(agent, func(w waiting) (bool, error) {

@@ -82,7 +82,6 @@ func (*base) broken(ctx context.Context, err error) error {
 	return broken(err)
 }
 
-// tree is the files of one link.
 type tree interface {
 	// prepare checks the directory, and returns the folders to watch.
 	prepare() ([]string, error)
@@ -129,7 +128,6 @@ func (b *base) here() error {
 	return nil
 }
 
-// session is one run of a link.
 type session struct {
 	*base
 

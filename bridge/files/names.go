@@ -57,17 +57,6 @@ func (b *base) nativeOf(did federation.DID) string {
 	return b.kept()[did]
 }
 
-// keptFor returns some names by the did:keys that the gateway keeps for the agents with these names.
-func (b *base) keptFor(names []string) map[federation.DID]string {
-	kept := map[federation.DID]string{}
-	for _, name := range names {
-		if _, represented := b.agents[name]; !represented {
-			kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+escape(name)).DID] = name
-		}
-	}
-	return kept
-}
-
 // didOf returns the DID of an agent of the directory: that of the configuration, of a binding,
 // or one that is made of the name. It blocks on the record.
 func (b *base) didOf(ctx context.Context, name string) (federation.DID, error) {
@@ -180,7 +169,6 @@ const (
 	hubRejected  = "rejected"
 )
 
-// hubAnswer is a JSON answer of the hub.
 type hubAnswer struct {
 	HandoffID string `json:"handoff_id,omitempty"`
 	Status    string `json:"status,omitempty"`

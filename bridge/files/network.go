@@ -86,7 +86,7 @@ func Tasks(deps Deps) bridge.Network {
 				return nil, err
 			}
 			cfg.Dir = deps.path(cfg.Dir)
-			return newTasksLink(cfg, newBase(cfg.Name, dids, cfg.Trusted, deps, p)), nil
+			return &TasksLink{base: newBase(cfg.Name, dids, cfg.Trusted, deps, p), cfg: cfg, dir: directory.Tasks{Path: cfg.Dir}}, nil
 		},
 	}
 }
@@ -118,7 +118,15 @@ func newBase(name string, agents map[string]federation.DID, named []string, deps
 			Bindings: p.Bindings, PublicURL: p.PublicURL, Placers: deps.Placers,
 		},
 	}
-	b.kept = sync.OnceValue(func() map[federation.DID]string { return b.keptFor(named) })
+	b.kept = sync.OnceValue(func() map[federation.DID]string {
+		kept := map[federation.DID]string{}
+		for _, name := range named {
+			if _, represented := b.agents[name]; !represented {
+				kept[b.ports.Signer.Kept("person:"+b.nativePrefix()+escape(name)).DID] = name
+			}
+		}
+		return kept
+	})
 	return b
 }
 
@@ -143,7 +151,6 @@ type VoiceConfig struct {
 	Pairs         []PairConfig      `toml:"pairs"`
 }
 
-// named returns the names of the agents that have a secret.
 func (c VoiceConfig) named() (names []string) {
 	for _, p := range c.Pairs {
 		names = append(names, p.Agents...)
@@ -208,7 +215,6 @@ func (m *mistakes) place(name, dir string, agents map[string]string) map[string]
 	return dids
 }
 
-// secret reads a secret file.
 func (m *mistakes) secret(key, file string, secrets bridge.Secrets) string {
 	secret, err := secrets.Secret(file)
 	switch {
@@ -227,7 +233,6 @@ type pair struct{ low, high string }
 
 func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 
-// voiceSecrets are the secrets of a voice directory.
 type voiceSecrets struct {
 	pairs map[pair][]string // the current one first
 	hub   map[string]string // tokens by the name of the agent
@@ -260,7 +265,6 @@ func (c VoiceConfig) read(secrets bridge.Secrets) (map[string]federation.DID, vo
 	return dids, s, errors.Join(m...)
 }
 
-// pair reads the secrets of one pair of agents.
 func (m *mistakes) pair(into map[pair][]string, p PairConfig, secrets bridge.Secrets) {
 	if len(p.Agents) != 2 || p.Agents[0] == p.Agents[1] || slices.Contains(p.Agents, "") {
 		m.add("pairs.agents", "want the names of two agents, have [%s]", strings.Join(p.Agents, ", "))

@@ -97,7 +97,6 @@ func (b *base) glance(ctx context.Context, key string) (slot, error) {
 	return b.reserveAs(ctx, key, [32]byte{}, id, nil, now.Add(-kept))
 }
 
-// keep writes a slot that has changed.
 func (b *base) keep(ctx context.Context, s slot) error {
 	if err := b.deps.Record.Answered(ctx, s.Answer); err != nil {
 		return fmt.Errorf("keep a handoff: %w", err)
@@ -154,7 +153,6 @@ func (b *base) offer(ctx context.Context, s slot, d stepbuilder.Draft, name stri
 	return s, b.submit(ctx, d, federation.View{}, name)
 }
 
-// view reads a handoff.
 func (b *base) view(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	view, err := b.ports.Gateway.View(ctx, id)
 	if err != nil {

@@ -41,10 +41,6 @@ type task struct {
 	again     bool     // read the record again at the next rescan
 }
 
-func newTasksLink(cfg TasksConfig, b *base) *TasksLink {
-	return &TasksLink{base: b, cfg: cfg, dir: directory.Tasks{Path: cfg.Dir}}
-}
-
 // Run implements [bridge.Link]. It watches the directory until ctx ends or the directory is away.
 func (l *TasksLink) Run(ctx context.Context, up func()) error {
 	l.found = map[string]task{}
@@ -155,7 +151,7 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 	}
 	fed := item.Fed()
 	seen.elsewhere = federation.HandoffID{}
-	if l.foreign(fed) {
+	if fed.Gateway != "" && fed.Gateway != string(l.ports.Home) {
 		seen.handoff = federation.HandoffID{}
 		seen.elsewhere, _ = federation.ParseEventID(fed.ID)
 		l.found[name] = seen
@@ -188,11 +184,6 @@ func (l *TasksLink) judge(ctx context.Context, name string, item directory.Task)
 		return l.release(ctx, s, time.Now())
 	}
 	return nil
-}
-
-// foreign reports whether another gateway claimed a record.
-func (l *TasksLink) foreign(fed taskfile.Fed) bool {
-	return fed.Gateway != "" && fed.Gateway != string(l.ports.Home)
 }
 
 // claim writes this gateway and the handoff into the note of an offered record. It returns the

@@ -56,7 +56,12 @@ func newVoiceLink(cfg VoiceConfig, secrets voiceSecrets, b *base) *VoiceLink {
 func (l *VoiceLink) Run(ctx context.Context, up func()) error {
 	l.found, l.paths, l.taken = map[string]sighting{}, map[federation.HandoffID]string{}, map[string]string{}
 	defer l.deps.Hub.leave(l)
-	return l.serve(ctx, func() { l.deps.Hub.join(l); up() }, l.cfg.Dir, l)
+	return l.serve(ctx, func() {
+		if l.deps.Hub != nil && len(l.secrets.hub) > 0 {
+			l.deps.Hub.change(func(links []*VoiceLink) []*VoiceLink { return append(links, l) })
+		}
+		up()
+	}, l.cfg.Dir, l)
 }
 
 // prepare makes the folders, and refuses folders on several file systems: a move between two is
@@ -180,7 +185,6 @@ var errDotfile = errors.New("the name begins with a dot")
 
 func isDotfile(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
 
-// voice is one file that has been read.
 type voice struct {
 	path    string
 	content []byte

@@ -24,7 +24,13 @@ func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, vie
 		return nil
 	}
 	if view.State == federation.Completed {
-		return l.archive(v, file)
+		name := file.ArchiveName(time.Now())
+		to, err := l.move(v.path, archiveFolder, name, strings.TrimSuffix(name, ".json")+"-"+file.Key+".json")
+		if err != nil || to == "" {
+			return err
+		}
+		l.carry(v.path, to)
+		return nil
 	}
 	note := ""
 	for last, err := range l.deps.Record.Log(ctx, view.ID, view.Version-1) {
@@ -34,17 +40,6 @@ func (l *VoiceLink) place(ctx context.Context, v voice, file voicefile.File, vie
 		note = last.Event.Note
 	}
 	return l.reject(ctx, v, file, ending(view, note))
-}
-
-// archive moves a file to the archive.
-func (l *VoiceLink) archive(v voice, file voicefile.File) error {
-	name := file.ArchiveName(time.Now())
-	to, err := l.move(v.path, archiveFolder, name, strings.TrimSuffix(name, ".json")+"-"+file.Key+".json")
-	if err != nil || to == "" {
-		return err
-	}
-	l.carry(v.path, to)
-	return nil
 }
 
 // reject moves a file to the rejected files, with a sidecar that has the reason. The sidecar is

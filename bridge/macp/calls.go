@@ -32,24 +32,20 @@ func (l *Link) initialize(_ context.Context, _ participant, req *macpv1.Initiali
 		RuntimeInfo: &macpv1.RuntimeInfo{
 			Name: "baton", Title: "Baton", Version: l.deps.Version, Description: "a gateway of handoffs between networks", WebsiteUrl: l.ports.PublicURL,
 		},
-		Capabilities: capabilities(), SupportedModes: []string{macpmode.Mode},
-		Instructions: "Send Authorization: Bearer with the token of your participant. Write with Send, follow with StreamSession, WatchSessions and WatchSignals.",
+		Capabilities: &macpv1.Capabilities{
+			Sessions:        &macpv1.SessionsCapability{Stream: true, ListSessions: true, WatchSessions: true},
+			Cancellation:    &macpv1.CancellationCapability{CancelSession: true},
+			Progress:        &macpv1.ProgressCapability{Progress: true},
+			Manifest:        &macpv1.ManifestCapability{GetManifest: true},
+			ModeRegistry:    &macpv1.ModeRegistryCapability{ListModes: true},
+			Roots:           &macpv1.RootsCapability{},
+			PolicyRegistry:  &macpv1.PolicyRegistryCapability{RegisterPolicy: true, ListPolicies: true, ListChanged: true},
+			DecisionReceipt: &macpv1.DecisionReceiptCapability{},
+			Experimental:    &macpv1.ExperimentalCapabilities{Features: map[string]string{macpmode.CarryExtension: "1"}},
+		},
+		SupportedModes: []string{macpmode.Mode},
+		Instructions:   "Send Authorization: Bearer with the token of your participant. Write with Send, follow with StreamSession, WatchSessions and WatchSignals.",
 	}, nil
-}
-
-// capabilities returns what this runtime has. What it does not have is advertised as absent.
-func capabilities() *macpv1.Capabilities {
-	return &macpv1.Capabilities{
-		Sessions:        &macpv1.SessionsCapability{Stream: true, ListSessions: true, WatchSessions: true},
-		Cancellation:    &macpv1.CancellationCapability{CancelSession: true},
-		Progress:        &macpv1.ProgressCapability{Progress: true},
-		Manifest:        &macpv1.ManifestCapability{GetManifest: true},
-		ModeRegistry:    &macpv1.ModeRegistryCapability{ListModes: true},
-		Roots:           &macpv1.RootsCapability{},
-		PolicyRegistry:  &macpv1.PolicyRegistryCapability{RegisterPolicy: true, ListPolicies: true, ListChanged: true},
-		DecisionReceipt: &macpv1.DecisionReceiptCapability{},
-		Experimental:    &macpv1.ExperimentalCapabilities{Features: map[string]string{macpmode.CarryExtension: "1"}},
-	}
 }
 
 func (*Link) listModes(context.Context, participant, *macpv1.ListModesRequest) (*macpv1.ListModesResponse, error) {
@@ -139,7 +135,7 @@ func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.L
 	}
 	answer := &macpv1.ListSessionsResponse{}
 	for _, name := range names {
-		err := l.read(ctx, from, memberSession(name), func(t *turn) error {
+		err := l.read(ctx, from, name[strings.LastIndexByte(name, '/')+1:], func(t *turn) error {
 			answer.Sessions = append(answer.Sessions, t.session.Metadata())
 			return nil
 		})
@@ -154,12 +150,50 @@ func (l *Link) listSessions(ctx context.Context, from participant, req *macpv1.L
 }
 
 func (l *Link) registerPolicy(ctx context.Context, from participant, req *macpv1.RegisterPolicyRequest) (*macpv1.RegisterPolicyResponse, error) {
-	ok, why, err := l.onPolicies(ctx, func(t *turn) error { return t.register(from.name, req.GetPolicyDescriptor()) })
+	ok, why, err := l.onPolicies(ctx, func(t *turn) error {
+		d := req.GetPolicyDescriptor()
+		if err := macpmode.CheckPolicy(d); err != nil {
+			return err
+		}
+		count := 0
+		for _, each := range t.engine.policies.byID {
+			if each.by == from.name {
+				count++
+			}
+		}
+		switch {
+		case t.engine.policies.byID[d.GetPolicyId()].PolicyDescriptor != nil || t.batch.policies > 0 && t.batch.claims(d.GetPolicyId()):
+			return macpmode.Refuse(macpmode.InvalidPolicyDefinition, "the policy %s is registered", d.GetPolicyId())
+		case count >= maxPolicies:
+			return macpmode.Refuse(macpmode.RateLimited, "a participant registers at most %d policies", maxPolicies)
+		}
+		d = proto.CloneOf(d)
+		d.RegisteredAtUnixMs = t.now.UnixMilli()
+		text, err := proto.Marshal(d)
+		if err != nil {
+			return err
+		}
+		t.batch.claimed = append(t.batch.claimed, d.GetPolicyId())
+		t.changePolicies([]byte(from.name + "\n" + string(text)))
+		return nil
+	})
 	return &macpv1.RegisterPolicyResponse{Ok: ok, Error: why}, err
 }
 
 func (l *Link) unregisterPolicy(ctx context.Context, from participant, req *macpv1.UnregisterPolicyRequest) (*macpv1.UnregisterPolicyResponse, error) {
-	ok, why, err := l.onPolicies(ctx, func(t *turn) error { return t.unregister(from.name, req.GetPolicyId()) })
+	ok, why, err := l.onPolicies(ctx, func(t *turn) error {
+		id := req.GetPolicyId()
+		known, ok := t.engine.policies.byID[id]
+		switch {
+		case !ok || t.batch.claims(id):
+			return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", id)
+		case known.by != from.name:
+			return macpmode.Refuse(macpmode.Forbidden, "only its registrant removes a policy")
+		}
+		t.batch.claimed = append(t.batch.claimed, id)
+		t.changePolicies([]byte(id))
+		return nil
+	})
 	return &macpv1.UnregisterPolicyResponse{Ok: ok, Error: why}, err
 }
 
@@ -230,7 +264,6 @@ func (l *Link) watchSessions(ctx context.Context, from participant, _ *macpv1.Wa
 	})
 }
 
-// sessionsOf returns the newest sessions of a participant.
 func (l *Link) sessionsOf(ctx context.Context, from participant) ([]*macpv1.SessionMetadata, error) {
 	var all []*macpv1.SessionMetadata
 	req := &macpv1.ListSessionsRequest{PageSize: maxPage}
@@ -419,7 +452,6 @@ func (l *Link) replay(ctx context.Context, id string, after, until uint64, send 
 	return nil
 }
 
-// has reports whether a name is that of a participant that connects here.
 func (p participants) has(name string) bool {
 	_, ok := p.named(name)
 	return ok
@@ -444,7 +476,6 @@ func shownEnvelope(text []byte) (*macpv1.Envelope, bool, error) {
 	return env, true, err
 }
 
-// envelopeOf reads a serialized envelope.
 func envelopeOf(text []byte) (*macpv1.Envelope, error) {
 	env := &macpv1.Envelope{}
 	if err := proto.Unmarshal(text, env); err != nil {

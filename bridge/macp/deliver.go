@@ -26,7 +26,11 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	found, err := l.index(ctx, ev.Handoff)
 	switch {
 	case isNotFound(err) && ev.Verb == federation.Offer:
-		return l.deliverOffer(ctx, d)
+		target, known := l.participantOf(ctx, d.View.Offeree)
+		if !known || d.View.Over || d.View.State != "offered" {
+			return nil
+		}
+		return l.openSession(ctx, d.Entry.Event, d.View, target, 0)
 	case isNotFound(err):
 		return nil // the session was removed, or the offer never reached a participant
 	case err != nil:
@@ -39,28 +43,23 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		if offer == nil {
 			return nil
 		}
-		return l.show(ctx, t, d, offer)
+		id := ev.ID.String()
+		switch ev.Verb { //nolint:exhaustive // no other step is shown
+		case federation.Accept, federation.Decline:
+			return l.showAnswer(t, d, offer)
+		case federation.Cancel, federation.Expire:
+			if err := l.tellStep(ctx, t, d, offer); err != nil {
+				return err
+			}
+			return t.cancel(string(ev.Verb)+": "+ev.Note, id)
+		case federation.Progress, federation.Complete, federation.Fail:
+			if err := l.tellStep(ctx, t, d, offer); err != nil {
+				return err
+			}
+			return l.hold(t, d, offer)
+		}
+		return nil
 	})
-}
-
-// show writes what a step says into the session of its handoff.
-func (l *Link) show(ctx context.Context, t *turn, d federation.Delivery, offer *macpmode.Offer) error {
-	ev, id := d.Entry.Event, d.Entry.Event.ID.String()
-	switch ev.Verb { //nolint:exhaustive // no other step is shown
-	case federation.Accept, federation.Decline:
-		return l.showAnswer(t, d, offer)
-	case federation.Cancel, federation.Expire:
-		if err := l.tellStep(ctx, t, d, offer); err != nil {
-			return err
-		}
-		return t.cancel(string(ev.Verb)+": "+ev.Note, id)
-	case federation.Progress, federation.Complete, federation.Fail:
-		if err := l.tellStep(ctx, t, d, offer); err != nil {
-			return err
-		}
-		return l.hold(t, d, offer)
-	}
-	return nil
 }
 
 // showAnswer writes the answer of a target that answered elsewhere. The gateway commits a session
@@ -140,15 +139,6 @@ func (l *Link) hold(t *turn, d federation.Delivery, offer *macpmode.Offer) error
 		return err
 	}
 	return t.say(t.session.Initiator, macpmode.TypeContext, id, id, &handoffv1.HandoffContextPayload{HandoffId: offer.ID, ContentType: macpmode.CarryType, Context: data})
-}
-
-// deliverOffer opens a session for an offer to a participant, in the name of the offerer.
-func (l *Link) deliverOffer(ctx context.Context, d federation.Delivery) error {
-	target, known := l.participantOf(ctx, d.View.Offeree)
-	if !known || d.View.Over || d.View.State != "offered" {
-		return nil
-	}
-	return l.openSession(ctx, d.Entry.Event, d.View, target, 0)
 }
 
 // openSession opens a session for an offer. The length is that of the journal of the handoff,

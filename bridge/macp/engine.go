@@ -44,7 +44,6 @@ type live struct {
 	streams map[*stream]bool
 }
 
-// call is one call of the engine.
 type call struct {
 	session string // "" for none
 	do      func(ctx context.Context, t *turn) error
@@ -290,7 +289,6 @@ func (t *turn) publish(entry *historyv1.Entry, before macpv1.SessionState) {
 	})
 }
 
-// write writes the batch.
 func (e *engine) write(ctx context.Context, b *batch) error {
 	writes := b.more
 	for _, s := range b.touched {

@@ -69,7 +69,9 @@ func (l *Link) fileOffer(ctx context.Context, s said) error {
 	}
 	err = l.steps().vouch(ctx, draft, federation.View{}, at)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		return l.cancelRefused(ctx, s.session, refused)
+		return l.engine.on(ctx, s.session, func(_ context.Context, t *turn) error {
+			return t.cancel(refused.Code.Upper()+": "+refused.Sentence(), "")
+		})
 	}
 	return err
 }
@@ -165,13 +167,6 @@ func firstContext(ctx context.Context, record *journals.Journals, name string, a
 	return nil, nil, nil
 }
 
-// cancelRefused ends a session whose offer the gateway refused, with the reason.
-func (l *Link) cancelRefused(ctx context.Context, session string, refused *federation.RefusalError) error {
-	return l.engine.on(ctx, session, func(_ context.Context, t *turn) error {
-		return t.cancel(refused.Code.Upper()+": "+refused.Sentence(), "")
-	})
-}
-
 // cancel ends the session. The event is the step that the cancel shows; "" for none.
 func (t *turn) cancel(reason, event string) error {
 	if t.session.Over() {
@@ -219,7 +214,6 @@ func (l *Link) fileAnswer(ctx context.Context, s said) error {
 	return l.conclude(ctx, s.session, id, "handoff.accepted", "transferred to "+from.name, true)
 }
 
-// answerOf returns the offer and the reason of an answer.
 func answerOf(env *macpv1.Envelope) (offer, reason string, err error) {
 	if env.GetMessageType() == macpmode.TypeAccept {
 		var p handoffv1.HandoffAcceptPayload

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -168,7 +167,6 @@ func (f *filer) file(ctx context.Context, session string) error {
 	return nil
 }
 
-// entry files one entry, and notes that.
 func (f *filer) entry(ctx context.Context, session string, s snapshot, text []byte) error {
 	step, files, err := readSaid(session, s.filed, text)
 	if err != nil || !files {
@@ -263,6 +261,3 @@ func membersPrefix(name string) string {
 func memberJournal(name string, started int64, session string) string {
 	return fmt.Sprintf("%s%013d/%s", membersPrefix(name), started, session)
 }
-
-// memberSession returns the session of such a name.
-func memberSession(journal string) string { return journal[strings.LastIndexByte(journal, '/')+1:] }

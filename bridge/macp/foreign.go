@@ -130,7 +130,6 @@ func (f *Foreign) handoffJournal(id federation.HandoffID) string {
 	return f.prefix() + "handoff/" + id.String()
 }
 
-// senderDID returns the DID of a sender on the runtime.
 func (f *Foreign) senderDID(sender string) federation.DID {
 	if sender == f.cfg.Participant {
 		return f.did
@@ -197,7 +196,6 @@ func (f *Foreign) Run(ctx context.Context, up func()) error {
 	return group.Wait()
 }
 
-// foreignConn is one connection to a runtime.
 type foreignConn struct {
 	*Foreign
 
@@ -231,12 +229,10 @@ const (
 
 func (c *foreignConn) close() { c.client.CloseIdleConnections() }
 
-// address returns the address of a method.
 func (c *foreignConn) address(method string) string {
 	return strings.TrimSuffix(c.cfg.URL, "/") + rpcPath + method
 }
 
-// foreignCall makes a unary call.
 func foreignCall[Req, Res any](ctx context.Context, c *foreignConn, method string, req *Req) (*Res, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -272,19 +268,6 @@ func (c *foreignConn) initialize(ctx context.Context) error {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "work is reported by signals", slog.String("reason", "the runtime does not have "+macpmode.TaskMode))
 	}
 	return nil
-}
-
-// send sends an envelope as the participant. A refusal of the runtime is a
-// [*federation.RefusalError], or wraps [*federation.UnavailableError] where it is for now.
-func (c *foreignConn) send(ctx context.Context, env *macpv1.Envelope) error {
-	answer, err := foreignCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
-	if err != nil {
-		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
-	}
-	if answer.GetAck().GetOk() {
-		return nil
-	}
-	return c.refused(answer.GetAck().GetError())
 }
 
 // refused returns a refusal of the runtime as an error of the gateway.
@@ -356,7 +339,6 @@ func (c *foreignConn) follows(s *macpv1.SessionMetadata) bool {
 	return ours || s.GetState() == macpv1.SessionState_SESSION_STATE_OPEN || s.GetState() == macpv1.SessionState_SESSION_STATE_SUSPENDED
 }
 
-// errStreamEnded is the error of a stream that the runtime ended.
 var errStreamEnded = errors.New("the runtime ended the stream")
 
 func orEnded(err error) error {

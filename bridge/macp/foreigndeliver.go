@@ -61,7 +61,14 @@ func (c *foreignConn) tellIn(ctx context.Context, mode, session, kind, id string
 	if err != nil {
 		return err
 	}
-	return c.send(ctx, env)
+	answer, err := foreignCall[macpv1.SendRequest, macpv1.SendResponse](ctx, c, "Send", &macpv1.SendRequest{Envelope: env})
+	if err != nil {
+		return &federation.UnavailableError{What: "runtime " + c.cfg.Name, Err: err}
+	}
+	if answer.GetAck().GetOk() {
+		return nil
+	}
+	return c.refused(answer.GetAck().GetError())
 }
 
 // deliverOffer opens a session for an offer of our participant. Which session it is, is on disk
@@ -120,7 +127,6 @@ func (c *foreignConn) cancel(ctx context.Context, session, reason string) error 
 	return nil
 }
 
-// tellStep sends a signal that tells a step.
 func (c *foreignConn) tellStep(ctx context.Context, d federation.Delivery, session string) error {
 	data, err := json.Marshal(macpmode.StepOf(d.Entry.Event, d.View, d.Entry.State, c.cfg.Profile, href(c.ports, d.View.ID)))
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// readBody reads the message of a request in JSON.
 func readBody(w http.ResponseWriter, r *http.Request, into proto.Message) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -181,7 +180,6 @@ func refusalOf(err error) *macpmode.Error {
 	return &macpmode.Error{Code: macpmode.InternalError, Message: "something went wrong here; the log has it"}
 }
 
-// codeOf returns the code of a refusal of the gateway.
 func codeOf(code federation.RefusalCode) macpmode.Code {
 	switch code {
 	case federation.NeedSignature, federation.SignatureInvalid, federation.SignatureUnverifiable, federation.AccountRequired:
@@ -242,7 +240,6 @@ func rpcError(err error) error {
 	return answer
 }
 
-// refusedAck returns the answer to an envelope that is refused.
 func refusedAck(env *macpv1.Envelope, state macpv1.SessionState, err error) *macpv1.Ack {
 	refused := refusalOf(err)
 	return &macpv1.Ack{MessageId: env.GetMessageId(), SessionId: env.GetSessionId(), SessionState: state, Error: &macpv1.MACPError{

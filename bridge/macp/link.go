@@ -103,7 +103,6 @@ func (l *Link) Carries(ctx context.Context, ev federation.Event, after federatio
 	return err == nil, nil
 }
 
-// participantOf returns the participant that a DID is.
 func (l *Link) participantOf(ctx context.Context, did federation.DID) (participant, bool) {
 	if did == "" {
 		return participant{}, false
@@ -116,7 +115,6 @@ func (l *Link) participantOf(ctx context.Context, did federation.DID) (participa
 	return participant{}, false
 }
 
-// href returns where the gateway shows a handoff.
 func href(p bridge.Ports, id federation.HandoffID) string {
 	return p.PublicURL + "/api/v1/handoffs/" + id.String()
 }
@@ -136,7 +134,6 @@ const (
 	jsonPath = "/macp/v1/"
 )
 
-// listen takes the port.
 func (l *Link) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", l.cfg.Listen)
@@ -151,7 +148,6 @@ func (l *Link) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// address returns where the runtime listens.
 func (l *Link) address() string {
 	if bound := l.bound.Load(); bound != nil {
 		return *bound
@@ -159,7 +155,6 @@ func (l *Link) address() string {
 	return l.cfg.Listen
 }
 
-// serve serves the listener until ctx ends.
 func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -199,7 +194,6 @@ func (l *Link) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// routes returns the handler of all bindings.
 func (l *Link) routes() http.Handler {
 	mux := http.NewServeMux()
 	unary(mux, l, "Initialize", false, l.initialize)
@@ -218,7 +212,15 @@ func (l *Link) routes() http.Handler {
 	watching(mux, l, "WatchSignals", l.watchSignals)
 	watching(mux, l, "WatchPolicies", l.watchPolicies)
 	l.mountSend(mux)
-	l.mountStream(mux)
+	const method = "StreamSession"
+	mux.Handle(rpcPath+method, connect.NewBidiStreamHandler(rpcPath+method, func(ctx context.Context, s *connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]) error {
+		from, err := l.admit(ctx, s.RequestHeader(), true)
+		if err == nil {
+			err = l.converse(ctx, from, s)
+		}
+		return l.ended(ctx, method, err)
+	}, options()...))
+	mux.HandleFunc("POST "+jsonPath+method, l.followJSON)
 	mux.Handle(rpcPath, connect.NewUnaryHandler(rpcPath, func(context.Context, *connect.Request[macpv1.ListModesRequest]) (*connect.Response[macpv1.ListModesResponse], error) {
 		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this runtime does not have the method"))
 	}))
@@ -226,7 +228,6 @@ func (l *Link) routes() http.Handler {
 	return mux
 }
 
-// options returns the options of every handler.
 func options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(maxBodyBytes)}
 }
@@ -345,19 +346,6 @@ func (l *Link) ended(ctx context.Context, method string, err error) error {
 	}
 	l.noteCall(ctx, method, err)
 	return rpcError(err)
-}
-
-// mountStream serves StreamSession: both ways on gRPC, and to follow a session in JSON.
-func (l *Link) mountStream(mux *http.ServeMux) {
-	const method = "StreamSession"
-	mux.Handle(rpcPath+method, connect.NewBidiStreamHandler(rpcPath+method, func(ctx context.Context, s *connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]) error {
-		from, err := l.admit(ctx, s.RequestHeader(), true)
-		if err == nil {
-			err = l.converse(ctx, from, s)
-		}
-		return l.ended(ctx, method, err)
-	}, options()...))
-	mux.HandleFunc("POST "+jsonPath+method, l.followJSON)
 }
 
 // admit returns the participant of a token. A call that is not closed needs none.

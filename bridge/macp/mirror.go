@@ -1,7 +1,9 @@
 package macp
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,9 +12,11 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/federation/fault"
 	"baton/translate/macpmode"
+	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/historyv1"
 	"baton/translate/macpmode/macpv1"
 )
@@ -81,7 +85,6 @@ func (m *mirror) run(ctx context.Context, copied bool) error {
 	return m.file(ctx)
 }
 
-// load reads the copy.
 func (m *mirror) load(ctx context.Context) error {
 	for {
 		page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), m.s.Length, pageEntries)
@@ -212,4 +215,277 @@ func (m *mirror) end(ctx context.Context, kind, why string) error {
 		return err
 	}
 	return m.write(ctx, entry)
+}
+
+// file files the steps of the session that wait.
+func (m *mirror) file(ctx context.Context) error {
+	for {
+		at, waits := m.s.Pending()
+		if !waits || at > time.Now().UnixMilli() {
+			return nil
+		}
+		page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), m.s.Filed, pageEntries)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		number := m.s.Filed
+		for _, text := range page {
+			number++
+			if err := m.entry(ctx, number, text); err != nil {
+				return fmt.Errorf("entry %d: %w", number, err)
+			}
+		}
+		if err := m.write(ctx, &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Filed: number}); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mirror) entry(ctx context.Context, number uint64, text []byte) error {
+	step, files, err := readSaid(m.cfg.Name+"/"+m.id, number, text)
+	if err != nil || !files {
+		return err
+	}
+	switch step.env.GetMessageType() {
+	case macpmode.TypeOffer:
+		return m.fileOffer(ctx, step)
+	case macpmode.TypeAccept, macpmode.TypeDecline:
+		return m.fileAnswer(ctx, step)
+	case macpmode.TypeSessionCancel:
+		return m.fileCancel(ctx, step)
+	case macpmode.TypeTaskRequest:
+		return m.fileRequest(ctx, step)
+	case macpmode.TypeTaskUpdate, macpmode.TypeTaskComplete, macpmode.TypeTaskFail, macpmode.TypeTaskReject:
+		return m.fileReport(ctx, step)
+	}
+	return nil
+}
+
+// steps returns what files the steps of senders of the runtime.
+func (f *Foreign) steps() steps {
+	return steps{ports: f.ports, deps: f.deps, link: f.cfg.Name, log: f.log}
+}
+
+// fileOffer files an offer to our participant.
+func (m *mirror) fileOffer(ctx context.Context, step said) error {
+	var p handoffv1.HandoffOfferPayload
+	if err := proto.Unmarshal(step.env.GetPayload(), &p); err != nil {
+		return err
+	}
+	offer := m.s.Offer(p.GetHandoffId())
+	switch {
+	case offer == nil:
+		return nil
+	case step.env.GetSender() == m.cfg.Participant:
+		id, err := federation.ParseEventID(offer.ID)
+		if err != nil || offer.Handoff != "" {
+			return nil //nolint:nilerr // the offer of another program has an ID of another form
+		}
+		found, err := lastIndex(ctx, m.deps.Journals, m.handoffJournal(id))
+		if isNotFound(err) || err == nil && found.Session != m.id {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return m.write(ctx, &historyv1.Entry{
+			AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: offer.ID},
+		})
+	case offer.Target != m.cfg.Participant:
+		return nil
+	}
+	id, at, err := m.open(ctx, step, offer)
+	if err != nil {
+		return err
+	}
+	if view, err := m.ports.Gateway.View(ctx, id); err != nil || view.Exists() {
+		return err
+	}
+	from := m.senderDID(step.env.GetSender())
+	draft, err := m.describe(ctx, step, offer)
+	if err != nil {
+		return err
+	}
+	draft.ID, draft.From, draft.To, draft.Verb, draft.Proved = id, from, m.did, federation.Offer, true
+	err = m.steps().vouch(ctx, draft, federation.View{}, at)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok { // the offerer reads a decline
+		return m.say(ctx, macpmode.TypeDecline, "decline:"+id.String(), &handoffv1.HandoffDeclinePayload{HandoffId: p.GetHandoffId(), DeclinedBy: m.cfg.Participant, Reason: refused.Code.Upper()})
+	}
+	return err
+}
+
+// retire removes the copy of a session that ended long ago, once its handoffs are over.
+func (m *mirror) retire(ctx context.Context) error {
+	kept := m.deps.Bounds().Finished
+	if kept <= 0 || time.Now().Before(time.UnixMilli(m.s.Ended).Add(kept)) {
+		return nil
+	}
+	gone := []string{m.sessionJournal(m.id)}
+	var all []string
+	for _, offer := range m.s.Offers {
+		all = append(all, offer.Handoff)
+	}
+	if m.s.Task != nil {
+		all = append(all, m.s.Task.Handoff)
+	}
+	for _, name := range all {
+		id, err := federation.ParseEventID(name)
+		if err != nil {
+			continue // the offer is no handoff
+		}
+		view, err := m.ports.Gateway.View(ctx, id)
+		if err != nil || view.Exists() && !view.Over {
+			return err
+		}
+		w, err := m.readWork(ctx, id)
+		if err != nil {
+			return err
+		}
+		if gone = append(gone, m.handoffJournal(id), m.workJournal(id)); w.session != "" {
+			gone = append(gone, m.sessionJournal(w.session))
+		}
+	}
+	for _, offer := range m.s.Offers {
+		gone = append(gone, m.taskKeyJournal(m.s.Initiator, macpmode.TaskKey(m.s.Start.GetContextId(), offer.ID)))
+	}
+	return m.deps.Journals.RemoveJournals(ctx, gone)
+}
+
+// open writes which handoff an offer is, before the handoff is filed.
+func (m *mirror) open(ctx context.Context, step said, offer *macpmode.Offer) (federation.HandoffID, time.Time, error) {
+	id, at, opened, err := step.handoff(ctx, m.ports.Gateway, *offer)
+	if err != nil || opened {
+		return id, at, err
+	}
+	index, err := json.Marshal(indexed{Session: m.id, Offer: offer.ID})
+	if err != nil {
+		return id, at, err
+	}
+	more := []federation.JournalWrite{{Name: m.handoffJournal(id), Entries: [][]byte{index}}}
+	if m.tasks {
+		key, err := m.writeTaskKey(ctx, offer, id)
+		if err != nil {
+			return id, at, err
+		}
+		more = append(more, key)
+	}
+	note := &historyv1.Entry{AtUnixMs: time.Now().UnixMilli(), Source: historyv1.Source_SOURCE_NOTE, Opened: &historyv1.Opened{Offer: offer.ID, Handoff: id.String()}}
+	return id, at, m.write(ctx, note, more...)
+}
+
+// describe returns an offer of the session as a draft, with its envelopes as evidence.
+func (m *mirror) describe(ctx context.Context, step said, offer *macpmode.Offer) (stepbuilder.Draft, error) {
+	behind := []*macpv1.Envelope{step.env}
+	page, err := m.deps.Journals.Journal(ctx, m.sessionJournal(m.id), 0, 1)
+	if err != nil {
+		return stepbuilder.Draft{}, err
+	}
+	if len(page) > 0 {
+		begun, _, err := shownEnvelope(page[0])
+		if err != nil {
+			return stepbuilder.Draft{}, err
+		}
+		behind = append([]*macpv1.Envelope{begun}, behind...)
+	}
+	said, payload, err := firstContext(ctx, m.deps.Journals, m.sessionJournal(m.id), step.number, offer.ID)
+	if err != nil {
+		return stepbuilder.Draft{}, err
+	}
+	if said != nil {
+		behind = append(behind, said)
+	}
+	d, losses := macpmode.Describe(m.s, offer, payload)
+	for _, loss := range losses {
+		m.log.LogAttrs(ctx, slog.LevelInfo, "member not carried", slog.String("session", m.id), slog.String("reason", loss.Field+": "+loss.Why))
+	}
+	document, err := original(behind...)
+	draft := stepbuilder.Draft{
+		Original: document, Title: d.Title, Context: d.Context, Caps: d.Caps, Deadline: d.Deadline, Priority: d.Priority, Replaces: d.Replaces,
+	}
+	if err == nil && len(d.Content) > 0 {
+		draft.Context, draft.ContextHash, err = m.steps().store(ctx, m.did, d.Content)
+	}
+	return draft, err
+}
+
+// fileAnswer files the answer of a target, and commits a session that we opened. What our own
+// participant answered is filed already, unless another program has its token.
+func (m *mirror) fileAnswer(ctx context.Context, step said) error {
+	name, note, err := answerOf(step.env)
+	if err != nil {
+		return err
+	}
+	offer := m.s.Offer(name)
+	if offer == nil || offer.Handoff == "" {
+		return nil
+	}
+	id, err := federation.ParseEventID(offer.Handoff)
+	if err != nil {
+		return err
+	}
+	verb, action, positive := federation.Accept, "handoff.accepted", true
+	if step.env.GetMessageType() == macpmode.TypeDecline {
+		verb, action, positive = federation.Decline, "handoff.declined", false
+	}
+	err = m.steps().take(ctx, step, m.senderDID(step.env.GetSender()), verb, id, note)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "answer refused", slog.String("session", m.id), slog.String("handoff_id", id.String()), slog.Any("err", err))
+		action, positive, note, err = "handoff.failed", false, refused.Code.Upper(), nil
+	}
+	if err != nil || m.s.Initiator != m.cfg.Participant {
+		return err
+	}
+	if !m.s.Over() {
+		err = m.say(ctx, macpmode.TypeCommitment, "commit:"+offer.ID, m.s.Commitment(offer, action, cmp.Or(note, string(verb)), positive))
+	}
+	if err == nil && positive && m.tasks {
+		err = m.openTask(ctx, id, offer)
+	}
+	return err
+}
+
+// fileCancel files that the owner cancelled the session of a pending offer, or the task of its work.
+func (m *mirror) fileCancel(ctx context.Context, step said) error {
+	handoff := ""
+	if offer := m.s.Current(); offer != nil && offer.Disposition == macpmode.Offered {
+		handoff = offer.Handoff
+	} else if m.s.Task != nil {
+		handoff = m.s.Task.Handoff
+	}
+	if handoff == "" || m.s.Initiator == m.cfg.Participant {
+		return nil
+	}
+	id, err := federation.ParseEventID(handoff)
+	if err != nil {
+		return err
+	}
+	err = m.steps().take(ctx, step, m.senderDID(m.s.Initiator), federation.Cancel, id, "")
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "cancel refused", slog.String("session", m.id), slog.Any("err", err))
+		return nil
+	}
+	return err
+}
+
+// say sends a message of our participant. A session that is not open takes none, which is no
+// error of the session.
+func (m *mirror) say(ctx context.Context, kind, id string, payload proto.Message) error {
+	err := m.tellIn(ctx, m.s.Mode, m.id, kind, id, payload)
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "message refused", slog.String("session", m.id), slog.String("verb", kind), slog.Any("err", err))
+		return nil
+	}
+	return err
+}
+
+// envelope returns a message of our participant; a signal has neither a session nor a mode.
+func (f *Foreign) envelope(mode, session, kind, id string, payload proto.Message) (*macpv1.Envelope, error) {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(payload)
+	env := &macpv1.Envelope{
+		MacpVersion: macpmode.Version, MessageType: kind, MessageId: id, Sender: f.cfg.Participant, TimestampUnixMs: time.Now().UnixMilli(), Payload: text,
+	}
+	if kind != macpmode.TypeSignal {
+		env.Mode, env.SessionId = mode, session
+	}
+	return env, err
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/store/journals"
@@ -103,19 +105,16 @@ func Network(deps Deps) bridge.Network {
 	}
 }
 
-// participant is a participant that may send.
 type participant struct {
 	name string
 	did  federation.DID
 }
 
-// participants are the participants of the configuration.
 type participants struct {
 	all     []participant
 	byToken map[[sha256.Size]byte]participant
 }
 
-// readParticipants reads the tokens.
 func readParticipants(tables []Participant, secrets bridge.Secrets) (participants, error) {
 	p := participants{byToken: map[[sha256.Size]byte]participant{}}
 	var mistakes []error
@@ -139,7 +138,6 @@ func readParticipants(tables []Participant, secrets bridge.Secrets) (participant
 	return p, errors.Join(mistakes...)
 }
 
-// named returns the participant with a name.
 func (p participants) named(name string) (participant, bool) {
 	i := slices.IndexFunc(p.all, func(each participant) bool { return each.name == name })
 	if i < 0 {
@@ -161,12 +159,14 @@ func (p participants) of(name string) federation.DID {
 	return did
 }
 
-// open returns the link of the runtime.
 func open(cfg Config, p participants, ports bridge.Ports, deps Deps) *Link {
 	log := ports.Log.With(slog.String("network", network), slog.String("link", network))
 	l := &Link{cfg: cfg, participants: p, ports: ports, deps: deps, log: log, rates: map[string]rates{}}
 	for _, one := range p.all {
-		l.rates[one.name] = newRates()
+		l.rates[one.name] = rates{
+			starts:   rate.NewLimiter(rate.Every(time.Minute/startsPerMinute), startsPerMinute),
+			messages: rate.NewLimiter(rate.Every(time.Minute/messagesPerMinute), messagesPerMinute),
+		}
 	}
 	return l
 }

@@ -51,7 +51,6 @@ func readPolicies(ctx context.Context, record *journals.Journals) (*policies, er
 	}
 }
 
-// apply makes the change of one entry.
 func (p *policies) apply(entry []byte) error {
 	p.length++
 	by, text, _ := strings.Cut(string(entry), "\n")
@@ -81,48 +80,6 @@ func (t *turn) changePolicies(entry []byte) {
 	})
 }
 
-// register judges a policy that a participant registers.
-func (t *turn) register(by string, d *macpv1.PolicyDescriptor) error {
-	if err := macpmode.CheckPolicy(d); err != nil {
-		return err
-	}
-	count := 0
-	for _, each := range t.engine.policies.byID {
-		if each.by == by {
-			count++
-		}
-	}
-	switch {
-	case t.engine.policies.byID[d.GetPolicyId()].PolicyDescriptor != nil || t.batch.policies > 0 && t.batch.claims(d.GetPolicyId()):
-		return macpmode.Refuse(macpmode.InvalidPolicyDefinition, "the policy %s is registered", d.GetPolicyId())
-	case count >= maxPolicies:
-		return macpmode.Refuse(macpmode.RateLimited, "a participant registers at most %d policies", maxPolicies)
-	}
-	d = proto.CloneOf(d)
-	d.RegisteredAtUnixMs = t.now.UnixMilli()
-	text, err := proto.Marshal(d)
-	if err != nil {
-		return err
-	}
-	t.batch.claimed = append(t.batch.claimed, d.GetPolicyId())
-	t.changePolicies([]byte(by + "\n" + string(text)))
-	return nil
-}
-
-// unregister judges the removal of a policy. Sessions keep the policy that they are bound to.
-func (t *turn) unregister(by, id string) error {
-	known, ok := t.engine.policies.byID[id]
-	switch {
-	case !ok || t.batch.claims(id):
-		return macpmode.Refuse(macpmode.UnknownPolicyVersion, "there is no policy %s", id)
-	case known.by != by:
-		return macpmode.Refuse(macpmode.Forbidden, "only its registrant removes a policy")
-	}
-	t.batch.claimed = append(t.batch.claimed, id)
-	t.changePolicies([]byte(id))
-	return nil
-}
-
 // list returns the policies for a mode, or all with "", by ID.
 func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
 	var all []*macpv1.PolicyDescriptor
@@ -134,5 +91,4 @@ func (p *policies) list(mode string) []*macpv1.PolicyDescriptor {
 	return all
 }
 
-// claims reports whether this batch registers or removes a policy.
 func (b *batch) claims(id string) bool { return slices.Contains(b.claimed, id) }

@@ -26,13 +26,6 @@ const (
 // rates are the buckets of a participant.
 type rates struct{ starts, messages *rate.Limiter }
 
-func newRates() rates {
-	return rates{
-		starts:   rate.NewLimiter(rate.Every(time.Minute/startsPerMinute), startsPerMinute),
-		messages: rate.NewLimiter(rate.Every(time.Minute/messagesPerMinute), messagesPerMinute),
-	}
-}
-
 // allow counts a message of a participant.
 func (l *Link) allow(from participant, kind string) error {
 	limits, which := l.rates[from.name], "messages"
@@ -73,9 +66,19 @@ func (l *Link) submit(ctx context.Context, from participant, env *macpv1.Envelop
 	env.Sender = from.name
 	switch env.GetMessageType() {
 	case macpmode.TypeSignal:
-		return l.signal(ctx, from, env)
+		var p macpv1.SignalPayload
+		if err := proto.Unmarshal(env.GetPayload(), &p); err != nil || p.GetSignalType() == "" {
+			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no SignalPayload with a signal_type")
+		}
+		if p.GetSignalType() == macpmode.SignalStep {
+			return l.askStep(ctx, from, env, &p)
+		}
+		return l.ambient(ctx, from, env, p.GetCorrelationSessionId())
 	case macpmode.TypeProgress:
-		return l.progress(ctx, from, env)
+		if err := proto.Unmarshal(env.GetPayload(), &macpv1.ProgressPayload{}); err != nil {
+			return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no ProgressPayload")
+		}
+		return l.ambient(ctx, from, env, env.GetSessionId())
 	}
 	return l.accept(ctx, env)
 }
@@ -177,27 +180,6 @@ func (*Link) mayControl(s *live, from participant) error {
 		return macpmode.Refuse(macpmode.Forbidden, "only the owner and the participants that the policy names do that")
 	}
 	return nil
-}
-
-// signal passes a signal on to the participants of the session that it names, and to its sender
-// alone where it names none. A signal that asks for a step is submitted first.
-func (l *Link) signal(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
-	var p macpv1.SignalPayload
-	if err := proto.Unmarshal(env.GetPayload(), &p); err != nil || p.GetSignalType() == "" {
-		return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no SignalPayload with a signal_type")
-	}
-	if p.GetSignalType() == macpmode.SignalStep {
-		return l.askStep(ctx, from, env, &p)
-	}
-	return l.ambient(ctx, from, env, p.GetCorrelationSessionId())
-}
-
-// progress passes a report of progress on. It changes no session.
-func (l *Link) progress(ctx context.Context, from participant, env *macpv1.Envelope) (*macpv1.Ack, error) {
-	if err := proto.Unmarshal(env.GetPayload(), &macpv1.ProgressPayload{}); err != nil {
-		return nil, macpmode.Refuse(macpmode.InvalidEnvelope, "the payload is no ProgressPayload")
-	}
-	return l.ambient(ctx, from, env, env.GetSessionId())
 }
 
 // ambient tells watchers an envelope that no history keeps.

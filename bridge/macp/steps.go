@@ -26,7 +26,6 @@ type steps struct {
 	log   *slog.Logger
 }
 
-// steps returns what files the steps of the runtime.
 func (l *Link) steps() steps { return steps{ports: l.ports, deps: l.deps, link: l.Name(), log: l.log} }
 
 // said is one entry of a session that is filed as a step.
@@ -112,7 +111,10 @@ func (t steps) store(ctx context.Context, owner federation.DID, content []byte) 
 // vouch submits a step that the gateway signs for a participant. A step that waits to be judged
 // is on disk, and no error.
 func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federation.View, now time.Time) error {
-	ev, _, err := t.builder().Vouch(ctx, draft, view, now)
+	ev, _, err := stepbuilder.Builder{
+		Network: network, Link: t.link, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
+		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
+	}.Vouch(ctx, draft, view, now)
 	if err != nil {
 		return err
 	}
@@ -123,15 +125,6 @@ func (t steps) vouch(ctx context.Context, draft stepbuilder.Draft, view federati
 	return err
 }
 
-// builder returns the builder of the steps of participants.
-func (t steps) builder() stepbuilder.Builder {
-	return stepbuilder.Builder{
-		Network: network, Link: t.link, ReadsInbox: true, Home: t.ports.Home, Gateway: t.ports.Gateway, Record: t.deps.Steps, Signer: t.ports.Signer, Evidence: t.ports.Evidence,
-		Bindings: t.ports.Bindings, PublicURL: t.ports.PublicURL,
-	}
-}
-
-// workJournal returns the name of the journal about the work of a handoff on the runtime.
 func (f *Foreign) workJournal(id federation.HandoffID) string {
 	return f.prefix() + "work/" + id.String()
 }
@@ -162,11 +155,6 @@ type kept struct {
 
 func keptStep(ev federation.Event) kept {
 	return kept{ID: ev.ID.String(), Verb: ev.Verb, Note: ev.Note, Context: ev.Context, ContextHash: ev.ContextHash}
-}
-
-// event returns what a message of a task says about the step.
-func (k kept) event() federation.Event {
-	return federation.Event{Verb: k.Verb, Note: k.Note, Context: k.Context, ContextHash: k.ContextHash}
 }
 
 // work is what the journal about the work of a handoff says.

@@ -13,7 +13,6 @@ import (
 	"baton/translate/macpmode/macpv1"
 )
 
-// bidi is the stream of one client.
 type bidi = connect.BidiStream[macpv1.StreamSessionRequest, macpv1.StreamSessionResponse]
 
 // converse serves a stream that is bound to one session for its life: the client subscribes to
@@ -87,7 +86,6 @@ type conversation struct {
 	writing   sync.Mutex // the follower and the reader write
 }
 
-// take serves one frame.
 func (c *conversation) take(ctx context.Context, frame *macpv1.StreamSessionRequest) error {
 	env, subscribed := frame.GetEnvelope(), frame.GetSubscribeSessionId()
 	switch {
@@ -159,7 +157,6 @@ type outlet[T any] struct {
 
 func newOutlet[T any]() *outlet[T] { return &outlet[T]{out: make(chan T, subscription)} }
 
-// send leaves a value.
 func (o *outlet[T]) send(v T) {
 	if o.closed {
 		return
@@ -171,7 +168,6 @@ func (o *outlet[T]) send(v T) {
 	}
 }
 
-// end closes the outlet.
 func (o *outlet[T]) end(why error) {
 	if !o.closed {
 		o.closed, o.why = true, why
@@ -190,7 +186,6 @@ type stream struct{ *outlet[numbered] }
 
 func (s *stream) send(env *macpv1.Envelope, sequence uint64) { s.outlet.send(numbered{env, sequence}) }
 
-// over ends the stream with the session.
 func (s *stream) over(state macpv1.SessionState) { s.end(overError(state)) }
 
 // lost ends the stream of a session that is read again.
@@ -229,7 +224,6 @@ func newWatchers() *watchers {
 	}
 }
 
-// watch adds a reader.
 func watch[T any](of map[string]map[*outlet[T]]bool, name string) (*outlet[T], error) {
 	if len(of[name]) >= maxWatchers {
 		return nil, macpmode.Refuse(macpmode.RateLimited, "at most %d streams of this kind", maxWatchers)
@@ -242,7 +236,6 @@ func watch[T any](of map[string]map[*outlet[T]]bool, name string) (*outlet[T], e
 	return o, nil
 }
 
-// unwatch removes a reader.
 func unwatch[T any](of map[string]map[*outlet[T]]bool, name string, o *outlet[T]) {
 	delete(of[name], o)
 	o.end(nil)

@@ -118,7 +118,7 @@ func (c *foreignConn) report(ctx context.Context, d federation.Delivery, session
 // tellTask sends a step of our participant in the session of a task. It reports false where the
 // runtime refused it.
 func (c *foreignConn) tellTask(ctx context.Context, id federation.HandoffID, session, task string, step kept) (bool, error) {
-	kind, payload, losses := macpmode.WriteReport(step.event(), task, c.cfg.Participant)
+	kind, payload, losses := macpmode.WriteReport(federation.Event{Verb: step.Verb, Note: step.Note, Context: step.Context, ContextHash: step.ContextHash}, task, c.cfg.Participant)
 	for _, loss := range losses {
 		c.log.LogAttrs(ctx, slog.LevelInfo, "member not carried", slog.String("session", session), slog.String("event_id", step.ID), slog.String("reason", loss.Field+": "+loss.Why))
 	}
@@ -158,7 +158,21 @@ func (m *mirror) fileRequest(ctx context.Context, step said) error {
 	if err := m.say(ctx, macpmode.TypeTaskAccept, "accept:"+task.ID, accept); err != nil {
 		return err
 	}
-	return m.tellKept(ctx, id, task)
+	for {
+		w, err := m.readWork(ctx, id)
+		if err != nil || w.session == m.id {
+			return err
+		}
+		for _, step := range w.kept {
+			if _, err := m.tellTask(ctx, id, m.id, task.ID, step); err != nil {
+				return err
+			}
+		}
+		err = m.writeWork(ctx, id, w, workEntry{Session: m.id, Task: task.ID})
+		if !errors.Is(err, federation.ErrStale) { // another step was kept meanwhile
+			return err
+		}
+	}
 }
 
 // taskHandoff returns the handoff whose work a task to our participant is, or why it is none.
@@ -189,26 +203,6 @@ func (m *mirror) taskHandoff(ctx context.Context, task *macpmode.Task) (id feder
 	return id, "", nil
 }
 
-// tellKept sends the steps that were kept for a task. The steps that follow are sent by the
-// deliveries of the link.
-func (m *mirror) tellKept(ctx context.Context, id federation.HandoffID, task *macpmode.Task) error {
-	for {
-		w, err := m.readWork(ctx, id)
-		if err != nil || w.session == m.id {
-			return err
-		}
-		for _, step := range w.kept {
-			if _, err := m.tellTask(ctx, id, m.id, task.ID, step); err != nil {
-				return err
-			}
-		}
-		err = m.writeWork(ctx, id, w, workEntry{Session: m.id, Task: task.ID})
-		if !errors.Is(err, federation.ErrStale) { // another step was kept meanwhile
-			return err
-		}
-	}
-}
-
 // ownTask notes the handoff of a task that our participant asked for. A task that another program
 // asked for with the same token is none.
 func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
@@ -223,7 +217,6 @@ func (m *mirror) ownTask(ctx context.Context, task *macpmode.Task) error {
 	return m.noteTask(ctx, task, id)
 }
 
-// noteTask writes which handoff a task belongs to.
 func (m *mirror) noteTask(ctx context.Context, task *macpmode.Task, id federation.HandoffID) error {
 	if task.Handoff != "" {
 		return nil
@@ -304,18 +297,6 @@ func (m *mirror) vouchPlanned(ctx context.Context, step said, draft stepbuilder.
 		return err
 	}
 	return m.steps().vouch(ctx, draft, view, at)
-}
-
-// handoffs returns the handoffs of the session.
-func (m *mirror) handoffs() []string {
-	var all []string
-	for _, offer := range m.s.Offers {
-		all = append(all, offer.Handoff)
-	}
-	if m.s.Task != nil {
-		all = append(all, m.s.Task.Handoff)
-	}
-	return all
 }
 
 // writeTaskKey returns the write under which the task of an offer to our participant finds its

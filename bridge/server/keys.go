@@ -13,7 +13,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -29,10 +28,10 @@ func KeyFolder(file *configs.File) identity.KeyFolder {
 }
 
 // ShowKey returns the public part of a key as it is printed.
-func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) contract.Key {
-	shown := contract.Key{
+func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) admin.Key {
+	shown := admin.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
-		Since: contract.Moment(key.Since).String(), State: key.State(now), Until: contract.Moment(key.Until).String(),
+		Since: admin.Moment(key.Since).String(), State: key.State(now), Until: admin.Moment(key.Until).String(),
 	}
 	switch key.Name {
 	case identity.ServerKey:
@@ -48,9 +47,9 @@ func ShowKey(key identity.NamedKey, file *configs.File, now time.Time) contract.
 
 // ListKeys returns the public parts of all keys, with the rotated ones. It reads files, or blocks on a
 // signer.
-func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]contract.Key, error) {
+func (s *Server) ListKeys(ctx context.Context, now time.Time) ([]admin.Key, error) {
 	keys, err := KeyFolder(s.file).List(ctx)
-	var shown []contract.Key
+	var shown []admin.Key
 	for _, key := range keys {
 		shown = append(shown, ShowKey(key, s.file, now))
 	}
@@ -142,19 +141,19 @@ func (k *KeyLookups) Cancel(link string) {
 
 // RotateKey gives the gateway another key, and gives the new keys to each component that signs or
 // verifies with them. The old key verifies for the overlap. Its error may be a [*bridge.ProblemError].
-func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
+func (s *Server) RotateKey(ctx context.Context, text string, overlap time.Duration, now time.Time) (admin.Key, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return contract.Key{}, &admin.ProblemError{Status: http.StatusBadRequest, Code: admin.CodeUsage, Detail: bridge.OneLine(err)}
+		return admin.Key{}, &admin.ProblemError{Status: http.StatusBadRequest, Code: admin.CodeUsage, Detail: bridge.OneLine(err)}
 	}
 	made, err := s.keyring.Rotate(name, overlap, now)
 	if word := RefusedKey(err); word != "" {
-		return contract.Key{}, &admin.ProblemError{Status: http.StatusConflict, Code: word, Detail: bridge.OneLine(err)}
+		return admin.Key{}, &admin.ProblemError{Status: http.StatusConflict, Code: word, Detail: bridge.OneLine(err)}
 	}
 	if err != nil {
-		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
+		return admin.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
 	}
 	if err := s.Record.MarkOwnKeys(context.WithoutCancel(ctx), s.keyring.Marks(now)); err != nil { // the next start does it
 		s.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))

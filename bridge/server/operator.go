@@ -15,7 +15,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/page"
 	"baton/bridge/agents/participant"
 	"baton/bridge/httpd"
@@ -46,7 +45,7 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 	accounts := participant.AccountServer{Access: s.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
 		operator.Acted(ctx, "participant "+operation, string(did))
 	}}
-	call := contract.CallParticipant
+	call := admin.CallParticipant
 	mux.Handle(call.Method+" "+admin.Prefix+call.Path, operator.Admitted(admit, call.Scope, accounts))
 	return operator
 }
@@ -119,8 +118,8 @@ func (s *Server) mountProbes(mux *http.ServeMux, guard, guardDebug func(http.Han
 
 // readiness returns the reasons why the gateway is not ready. The state of other operators' homes and
 // registries is no part of it.
-func (s *Server) readiness(ctx context.Context) contract.Readiness {
-	return admin.Readiness(ctx, s.parts(), s.Gateway.Links().Down())
+func (s *Server) readiness(ctx context.Context) admin.Readiness {
+	return admin.CheckReadiness(ctx, s.parts(), s.Gateway.Links().Down())
 }
 
 // Ready reports whether the gateway can do its job now.
@@ -141,7 +140,7 @@ func (s *Server) parts() []admin.Part {
 
 // Examine checks the gateway and returns the result of each check. With online it also offers a canary
 // to each peer. It blocks on the disk and the network, for less than thirty seconds.
-func (s *Server) Examine(ctx context.Context, online bool) []contract.Diagnosis {
+func (s *Server) Examine(ctx context.Context, online bool) []admin.Diagnosis {
 	file := s.file
 	c := admin.Checkup{
 		Home: s.homeID(), Key: string(identity.KeyDID(s.serverKey().Public)),
@@ -255,15 +254,15 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 }
 
 // Policy returns the rules and limits that hold now.
-func (s *Server) Policy() contract.Policy {
+func (s *Server) Policy() admin.Policy {
 	s.changing.Lock() // reading a table notes that it was read
 	defer s.changing.Unlock()
 	return policyOf(s.limited)
 }
 
 // policyOf returns the rules and limits of a configuration without mistakes, with their lines.
-func policyOf(file *configs.File) contract.Policy {
-	var policy contract.Policy
+func policyOf(file *configs.File) admin.Policy {
+	var policy admin.Policy
 	for i, t := range file.Tables("policy.rules") {
 		table := configs.Rule{Require: string(home.RequireSigned)}
 		t.Decode(&table)
@@ -277,7 +276,7 @@ func policyOf(file *configs.File) contract.Policy {
 	limits := reflect.ValueOf(file.Limits)
 	for field, value := range limits.Fields() {
 		key := field.Tag.Get("toml")
-		limit := contract.PolicyLimit{Key: key, Value: fmt.Sprint(value.Interface())}
+		limit := admin.PolicyLimit{Key: key, Value: fmt.Sprint(value.Interface())}
 		limit.File, limit.Line = lineOf(file, "limits."+key)
 		policy.Limits = append(policy.Limits, limit)
 	}
@@ -293,9 +292,9 @@ func lineOf(file *configs.File, key string) (name string, line int) {
 }
 
 // ruleOf returns a rule as it is shown: an empty list is no null.
-func ruleOf(table configs.Rule) contract.PolicyRule {
+func ruleOf(table configs.Rule) admin.PolicyRule {
 	list := func(items []string) []string { return append([]string{}, items...) }
-	return contract.PolicyRule{
+	return admin.PolicyRule{
 		Verbs: list(table.Verbs), Peers: list(table.Peers), Recipients: list(table.Recipients), Senders: list(table.Senders), Require: table.Require,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/configs"
 )
 
@@ -90,9 +90,9 @@ func (r *Reloads[T]) Ask(ctx context.Context, dry bool) (T, error) {
 // Reload reads the configuration again and applies its reloadable keys. With dry it only compares. It
 // blocks until [Server.Serve] has done it, and the links that the change ends are closed. A mistake in
 // the file changes nothing, and is a [*bridge.ProblemError] with its line.
-func (s *Server) Reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
+func (s *Server) Reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	if s.reloads == nil {
-		return contract.Reloaded{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway has no configuration file"}
+		return admin.Reloaded{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway has no configuration file"}
 	}
 	done, err := s.reloads.Ask(ctx, dry)
 	if errors.Is(err, ErrEnding) {
@@ -107,27 +107,27 @@ func (s *Server) Reload(ctx context.Context, dry bool) (contract.Reloaded, error
 // reload applies what may change while the gateway runs, and names the keys that want a
 // restart; with dry it compares only. Each step that can fail comes before the first change, so
 // that a file with a mistake changes nothing.
-func (s *Server) reload(ctx context.Context, dry bool) (contract.Reloaded, error) {
+func (s *Server) reload(ctx context.Context, dry bool) (admin.Reloaded, error) {
 	file, err := s.options.Reread()
 	if err != nil {
-		return contract.Reloaded{}, err
+		return admin.Reloaded{}, err
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	links, err := OpenLinks(file, s.options.Networks, s.Wiring())
 	if err != nil {
-		return contract.Reloaded{}, err
+		return admin.Reloaded{}, err
 	}
 	if links, err = s.homes.join(ctx, links); err != nil {
-		return contract.Reloaded{}, err
+		return admin.Reloaded{}, err
 	}
-	done := contract.Reloaded{File: file.Name(), Changes: s.settings(file)}
+	done := admin.Reloaded{File: file.Name(), Changes: s.settings(file)}
 	if dry {
 		return done, nil
 	}
 	for _, change := range done.Changes {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "setting changed", slog.String("key", change.Key), slog.Int("line", change.Line), slog.String("effect", string(change.Effect)))
-		if change.Effect == contract.SettingRestart {
+		if change.Effect == admin.SettingRestart {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("key", change.Key))
 		}
 	}
@@ -147,10 +147,10 @@ func (s *Server) reload(ctx context.Context, dry bool) (contract.Reloaded, error
 }
 
 // settings returns the changes of a new reading of the configuration as operators see them.
-func (s *Server) settings(file *configs.File) []contract.Setting {
-	shown := []contract.Setting{}
+func (s *Server) settings(file *configs.File) []admin.Setting {
+	shown := []admin.Setting{}
 	for _, c := range file.Changes(s.file, s.limited) {
-		shown = append(shown, contract.Setting{Key: c.Key, Before: c.Before, After: c.After, Line: c.Line, Effect: contract.SettingEffect(c.Effect())})
+		shown = append(shown, admin.Setting{Key: c.Key, Before: c.Before, After: c.After, Line: c.Line, Effect: admin.SettingEffect(c.Effect())})
 	}
 	return shown
 }
@@ -158,23 +158,23 @@ func (s *Server) settings(file *configs.File) []contract.Setting {
 // SetLogLevel sets the level of a package and of the packages below it, or of all packages for "", and
 // returns the levels after it. A dry run changes none. It does not block. Its error is a
 // [*bridge.ProblemError].
-func (s *Server) SetLogLevel(pkg, name string, dry bool) (contract.LogLevels, error) {
+func (s *Server) SetLogLevel(pkg, name string, dry bool) (admin.LogLevels, error) {
 	if s.options.Levels == nil {
-		return contract.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
+		return admin.LogLevels{}, &bridge.ProblemError{Status: http.StatusConflict, Code: bridge.CodeFailed, Detail: "this gateway keeps no log"}
 	}
 	names := []string{"debug", "info", "warn", "error"}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(name)); err != nil || !slices.Contains(names, name) {
-		return contract.LogLevels{}, bridge.UsageProblem("level: want " + strings.Join(names, ", "))
+		return admin.LogLevels{}, bridge.UsageProblem("level: want " + strings.Join(names, ", "))
 	}
 	if pkg != "" && !strings.HasPrefix(pkg, "bridge") && !strings.HasPrefix(pkg, "federation") && pkg != "cmd/baton" {
-		return contract.LogLevels{}, bridge.UsageProblem("package: want the folder of a package, such as bridge/irc/freeq")
+		return admin.LogLevels{}, bridge.UsageProblem("package: want the folder of a package, such as bridge/irc/freeq")
 	}
 	if !dry {
 		s.options.Levels.Set(pkg, level)
 	}
 	general, folders := s.options.Levels.All()
-	all := contract.LogLevels{Level: strings.ToLower(general.String()), Packages: map[string]string{}}
+	all := admin.LogLevels{Level: strings.ToLower(general.String()), Packages: map[string]string{}}
 	for folder, level := range folders {
 		all.Packages[folder] = strings.ToLower(level.String())
 	}

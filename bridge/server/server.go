@@ -33,7 +33,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/admin"
-	"baton/bridge/admin/contract"
 	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
@@ -124,7 +123,7 @@ type Server struct {
 	ended       chan struct{} // closed when shutdown begins
 	changing    sync.Mutex    // serializes configuration reloads and key rotations
 	limited     *configs.File
-	reloads     *Reloads[contract.Reloaded] // nil without a configuration file
+	reloads     *Reloads[admin.Reloaded] // nil without a configuration file
 }
 
 // Options are the settings of a server that its program decides, not its configuration.

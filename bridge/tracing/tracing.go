@@ -25,19 +25,26 @@ package tracing
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -82,7 +89,14 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	if err != nil {
 		return nil, fmt.Errorf("configure the export of traces: %w", err)
 	}
-	logErrors(ctx, log)
+	// OpenTelemetry has one place for errors in a process.
+	var last atomic.Int64 // unix nanoseconds
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		now := time.Now().UnixNano()
+		if before := last.Load(); now-before > int64(complainEach) && last.CompareAndSwap(before, now) {
+			log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "traces not exported", slog.Any("err", err))
+		}
+	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(described))
 	flush := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime) // the gateway ends
@@ -92,21 +106,201 @@ func Open(ctx context.Context, home federation.HomeID, version string, log *slog
 	return &Tracer{home: home, tracer: provider.Tracer("baton"), flush: flush}, nil
 }
 
-// logErrors has the errors of the exporter in the log, one a minute. OpenTelemetry has one place for
-// them in a process.
-func logErrors(ctx context.Context, log *slog.Logger) {
-	var last atomic.Int64 // unix nanoseconds
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		now := time.Now().UnixNano()
-		if before := last.Load(); now-before > int64(complainEach) && last.CompareAndSwap(before, now) {
-			log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "traces not exported", slog.Any("err", err))
-		}
-	}))
-}
-
 // Close exports what was recorded, for a second at most. A nil tracer has nothing to close.
 func (t *Tracer) Close() {
 	if t != nil {
 		t.flush()
 	}
+}
+
+var _ bridge.Tracer = (*Tracer)(nil)
+
+// Submitted implements [bridge.Tracer].
+func (t *Tracer) Submitted(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, submitted) }
+
+// Ruled implements [bridge.Tracer].
+func (t *Tracer) Ruled(ctx context.Context, j bridge.Judged) { t.judged(ctx, j, ruled) }
+
+// judged records a judgement that is over: a step without an id gets one while it is judged.
+func (t *Tracer) judged(ctx context.Context, j bridge.Judged, r role) {
+	ev := j.Event
+	if filed := j.Judgement.Entry.Event; !filed.ID.IsZero() {
+		ev.ID = filed.ID
+	}
+	outcome, kept := outcomeOf(j)
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(ev.ID)})
+	if kept { // a step that comes again, or is refused, has no children
+		span = t.derived(ev.ID, r)
+	}
+	if parent, ok := ctx.Value(arrivedKey{}).(trace.SpanContext); ok && parent.TraceID() == span.TraceID() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	} else {
+		ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+	}
+	attributes := append(stepAttributes(ev), attribute.String("outcome", outcome), attribute.String("verdict", j.Judgement.Verdict.String()))
+	t.record(wish(ctx, span), "judge", trace.SpanKindServer, j.Start, j.Err, attributes)
+}
+
+// outcomeOf returns the outcome of a judgement as metrics name it, and whether the step is kept.
+func outcomeOf(j bridge.Judged) (outcome string, kept bool) {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](j.Err)
+	switch {
+	case isRefusal && refused.Waits, j.Err == nil && j.Judgement.Awaits:
+		return "deferred", true
+	case isRefusal:
+		return "refused", false
+	case j.Err != nil:
+		return "unavailable", false
+	case j.Judgement.Duplicate:
+		return "duplicate", false
+	}
+	return "filed", true
+}
+
+// Filed records that the record wrote a step, or could not, and the inboxes that have it now.
+func (t *Tracer) Filed(ctx context.Context, f federation.Filing, err error, start time.Time) {
+	root := t.derived(f.Event.ID, t.rootOf(f.View.Home))
+	links := attribute.StringSlice("deliveries", f.Links)
+	if f.Event.From == t.home.DID() { // a step of the home itself: it came from nowhere
+		ctx = wish(trace.ContextWithSpanContext(ctx, trace.SpanContext{}), root)
+	} else {
+		ctx = wish(trace.ContextWithRemoteSpanContext(ctx, root), trace.SpanContext{})
+	}
+	filed := t.record(ctx, "file", trace.SpanKindInternal, start, err, append(stepAttributes(f.Event), links))
+	if err != nil {
+		return
+	}
+	below := wish(trace.ContextWithRemoteSpanContext(ctx, filed), trace.SpanContext{})
+	for _, topic := range f.Topics {
+		if handle, ok := strings.CutPrefix(topic, bridge.InboxTopic("")); ok {
+			t.record(below, "inbox", trace.SpanKindInternal, start, nil, []attribute.KeyValue{attribute.String("network", "airc"), attribute.String("agent", handle)})
+		}
+	}
+	for _, did := range f.Inboxes {
+		t.record(below, "inbox", trace.SpanKindInternal, start, nil, []attribute.KeyValue{attribute.String("did", string(did))})
+	}
+}
+
+// Delivering implements [bridge.Tracer]. A receipt is no step: it has no trace.
+func (t *Tracer) Delivering(ctx context.Context, link bridge.Link, d federation.Delivery) (delivering context.Context, end func(error)) {
+	if d.Entry.Version == 0 {
+		return ctx, func(error) {}
+	}
+	root := t.derived(d.Entry.Event.ID, t.rootOf(d.View.Home))
+	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, root), "deliver", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("network", link.Network()), attribute.String("link", link.Name()), attribute.Int("attempt", d.Attempt+1),
+		attribute.String("handoff_id", d.View.ID.String()), attribute.String("event_id", d.Entry.Event.ID.String()),
+		attribute.String("verb", string(d.Entry.Event.Verb)), attribute.Int64("waited_ms", time.Since(d.Entry.Filed).Milliseconds()),
+	))
+	return ctx, func(err error) {
+		note(span, err)
+		span.End()
+	}
+}
+
+func (t *Tracer) record(ctx context.Context, name string, kind trace.SpanKind, start time.Time, err error, attributes []attribute.KeyValue) trace.SpanContext {
+	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(start), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+	note(span, err)
+	span.End()
+	return span.SpanContext()
+}
+
+// note adds the result of its work to a span.
+func note(span trace.Span, err error) {
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		span.SetAttributes(attribute.String("code", string(refused.Code)))
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+}
+
+// stepAttributes returns what each span says of its step, under the names of the log.
+func stepAttributes(ev federation.Event) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("network", ev.Arrival.Network), attribute.String("link", ev.Arrival.Link),
+		attribute.String("handoff_id", ev.Handoff.String()), attribute.String("event_id", ev.ID.String()),
+		attribute.String("verb", string(ev.Verb)), attribute.String("did", string(ev.From)),
+	}
+}
+
+// role is what a span does that others are children of.
+type role string
+
+// The roles.
+const (
+	submitted role = "submit"
+	ruled     role = "ruled"
+)
+
+// rootOf returns the role of the span below which the deliveries of a step are: a home files the
+// steps of its own handoffs itself, and steps of other handoffs by the rulings of their homes.
+func (t *Tracer) rootOf(home federation.HomeID) role {
+	if home == t.home {
+		return submitted
+	}
+	return ruled
+}
+
+func (t *Tracer) derived(step federation.EventID, r role) trace.SpanContext {
+	digest := sha256.Sum256([]byte(string(t.home) + "\n" + string(r) + "\n" + step.String()))
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID(step), SpanID: trace.SpanID(digest[:8]), TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+}
+
+// wishKey is the key of the ids that the next span gets.
+type wishKey struct{}
+
+// wish returns ctx with the trace, and the span id where it is not zero, of a span that is started with it.
+func wish(ctx context.Context, span trace.SpanContext) context.Context {
+	return context.WithValue(ctx, wishKey{}, span)
+}
+
+// ids gives spans the ids that were wished, and random ids otherwise. It implements the
+// IDGenerator of the SDK.
+type ids struct{}
+
+// NewIDs returns the ids of a span without a parent.
+func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	wished, _ := ctx.Value(wishKey{}).(trace.SpanContext)
+	id := wished.TraceID()
+	if !id.IsValid() {
+		_, _ = rand.Read(id[:]) // never fails
+	}
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID returns the id of a span in a trace.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	wished, _ := ctx.Value(wishKey{}).(trace.SpanContext)
+	id := wished.SpanID()
+	if !id.IsValid() {
+		_, _ = rand.Read(id[:]) // never fails
+	}
+	return id
+}
+
+// header is the name of the W3C header in a carrier.
+const header = "traceparent"
+
+// Parent returns the value of the header traceparent for a step that is sent to another home: the span that
+// ctx has, or the one in which the step was judged here.
+func (t *Tracer) Parent(ctx context.Context, step federation.EventID) string {
+	if now := trace.SpanContextFromContext(ctx); now.TraceID() != trace.TraceID(step) {
+		ctx = trace.ContextWithSpanContext(ctx, t.derived(step, submitted))
+	}
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier.Get(header)
+}
+
+// arrivedKey is the key of the span that another home named.
+type arrivedKey struct{}
+
+// Join returns ctx with the span that the header traceparent of another home names. A header that cannot be
+// read names none.
+func (*Tracer) Join(ctx context.Context, parent string) context.Context {
+	named := propagation.TraceContext{}.Extract(context.WithoutCancel(ctx), propagation.MapCarrier{header: parent})
+	return context.WithValue(ctx, arrivedKey{}, trace.SpanContextFromContext(named))
 }

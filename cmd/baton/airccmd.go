@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
@@ -24,7 +24,7 @@ type aircRelease struct {
 
 // Run releases the handle.
 func (cmd aircRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, cmd.changeFlags, contract.ReleaseHandle, contract.ActOnHandle{Handle: cmd.Handle, Body: cmd.body()}, func(changed int) string {
+	return change(ctx, c, streams, cmd.changeFlags, admin.ReleaseHandle, admin.ActOnHandle{Handle: cmd.Handle, Body: cmd.body()}, func(changed int) string {
 		if changed == 0 {
 			return cmd.Handle + " was released before"
 		}
@@ -42,7 +42,7 @@ type aircHeld struct {
 
 // Run prints the list.
 func (cmd aircHeld) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListHeld, contract.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, render.HeldRelays)
+	return list(ctx, c, streams, admin.ListHeld, admin.HeldQuery{To: cmd.To, Watching: cmd.of(cmd.page())}, render.HeldRelays)
 }
 
 // heldIDs are the arguments of the commands that settle held messages.
@@ -53,8 +53,8 @@ type heldIDs struct {
 }
 
 func (h heldIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	return changeEach(ctx, c, streams, h.changeFlags, h.IDs, contract.SettleHeld, func(id string) contract.IDChange {
-		return contract.IDChange{ID: id, Verb: verb, Body: h.body()}
+	return changeEach(ctx, c, streams, h.changeFlags, h.IDs, admin.SettleHeld, func(id string) admin.IDChange {
+		return admin.IDChange{ID: id, Verb: verb, Body: h.body()}
 	}, did)
 }
 

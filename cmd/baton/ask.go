@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/configs"
@@ -81,7 +81,7 @@ func report[In, T any](ctx context.Context, c *cli, streams std, r route.Route[I
 }
 
 // list prints one page of a list, or with watch the page and then each change.
-func list[In contract.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, contract.Page[T]], in In, t render.Table[T]) error {
+func list[In admin.List, T any](ctx context.Context, c *cli, streams std, r route.Route[In, admin.Page[T]], in In, t render.Table[T]) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ type listFlags struct {
 }
 
 // page returns the flags as a request has them.
-func (f listFlags) page() contract.Paging { return contract.Paging{Limit: &f.Limit, Cursor: f.Cursor} }
+func (f listFlags) page() admin.Paging { return admin.Paging{Limit: &f.Limit, Cursor: f.Cursor} }
 
 // watchFlag is the flag of the lists that can be watched.
 type watchFlag struct {
@@ -112,8 +112,8 @@ type watchFlag struct {
 }
 
 // of returns a page as a request has it that may watch the list.
-func (f watchFlag) of(page contract.Paging) contract.Watching {
-	return contract.Watching{Paging: page, Watch: f.Watch}
+func (f watchFlag) of(page admin.Paging) admin.Watching {
+	return admin.Watching{Paging: page, Watch: f.Watch}
 }
 
 // reasonFlag is the flag of every command that changes something.
@@ -129,16 +129,16 @@ type changeFlags struct {
 }
 
 // act returns the flags as a request has them.
-func (f changeFlags) act() contract.Act {
-	return contract.Act{Reason: f.Reason, DryRun: f.DryRun}
+func (f changeFlags) act() admin.Act {
+	return admin.Act{Reason: f.Reason, DryRun: f.DryRun}
 }
 
 // body returns the flags as the body of a request.
-func (f changeFlags) body() route.Body[contract.Act] { return route.JSON(f.act()) }
+func (f changeFlags) body() route.Body[admin.Act] { return route.JSON(f.act()) }
 
 // removal returns the flags as a request without a body has them.
-func (f changeFlags) removal() contract.Removal {
-	return contract.Removal{Reason: f.Reason, DryRun: f.DryRun}
+func (f changeFlags) removal() admin.Removal {
+	return admin.Removal{Reason: f.Reason, DryRun: f.DryRun}
 }
 
 // said returns a line about a change, with a mark where nothing was changed.
@@ -150,13 +150,13 @@ func (f changeFlags) said(line string) string {
 }
 
 // change asks the gateway for a change and prints a line about it.
-func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, contract.Acted], in In, line func(changed int) string) error {
-	return report(ctx, c, streams, r, in, func(done contract.Acted) string { return f.said(line(done.Changed)) })
+func change[In any](ctx context.Context, c *cli, streams std, f changeFlags, r route.Route[In, admin.Acted], in In, line func(changed int) string) error {
+	return report(ctx, c, streams, r, in, func(done admin.Acted) string { return f.said(line(done.Changed)) })
 }
 
 // changeEach asks for the change of one thing after another, and prints a line about each.
 func changeEach[In any](
-	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, contract.Acted], in func(id string) In, did string,
+	ctx context.Context, c *cli, streams std, f changeFlags, ids []string, r route.Route[In, admin.Acted], in func(id string) In, did string,
 ) error {
 	for _, id := range ids {
 		err := change(ctx, c, streams, f, r, in(id), func(n int) string { return fmt.Sprintf("%s: %d %s", id, n, did) })

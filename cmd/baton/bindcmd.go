@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
@@ -21,7 +21,7 @@ type bindList struct{ listFlags }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBindings, cmd.page(), render.Bindings)
+	return list(ctx, c, streams, admin.ListBindings, cmd.page(), render.Bindings)
 }
 
 // boundName is the name that a binding is about.
@@ -41,8 +41,8 @@ type bindAdd struct {
 
 // Run binds, and prints the binding.
 func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
-	bind := route.JSON(contract.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch})
-	return report(ctx, c, streams, contract.BindName, contract.NameBinding{Network: cmd.Network, Name: cmd.Name, Body: bind}, func(b contract.Binding) string {
+	bind := route.JSON(admin.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch})
+	return report(ctx, c, streams, admin.BindName, admin.NameBinding{Network: cmd.Network, Name: cmd.Name, Body: bind}, func(b admin.Binding) string {
 		return cmd.said(fmt.Sprintf("%s on %s stands for %s", b.Name, b.Network, b.DID))
 	})
 }
@@ -55,8 +55,8 @@ type bindRemove struct {
 
 // Run ends the binding.
 func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
-	in := contract.NameUnbinding{Network: cmd.Network, Name: cmd.Name, Removal: cmd.removal()}
-	return report(ctx, c, streams, contract.UnbindName, in, func(contract.Empty) string {
+	in := admin.NameUnbinding{Network: cmd.Network, Name: cmd.Name, Removal: cmd.removal()}
+	return report(ctx, c, streams, admin.UnbindName, in, func(admin.Empty) string {
 		return cmd.said(fmt.Sprintf("%s on %s stands for nobody", cmd.Name, cmd.Network))
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
@@ -33,11 +33,11 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 	}
-	ask := contract.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
+	ask := admin.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
 	if cmd.For != 0 {
 		ask.For = cmd.For.String()
 	}
-	return report(ctx, c, streams, contract.AddBlock, route.JSON(ask), func(done contract.Blocked) string {
+	return report(ctx, c, streams, admin.AddBlock, route.JSON(ask), func(done admin.Blocked) string {
 		return cmd.said(render.Blocked(done))
 	})
 }
@@ -51,7 +51,7 @@ type blockRemove struct {
 
 // Run ends the block.
 func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, cmd.changeFlags, contract.Unblock, contract.Unblocking{What: cmd.What, Removal: cmd.removal()}, func(int) string {
+	return change(ctx, c, streams, cmd.changeFlags, admin.Unblock, admin.Unblocking{What: cmd.What, Removal: cmd.removal()}, func(int) string {
 		return cmd.What + " is not blocked any more"
 	})
 }
@@ -61,7 +61,7 @@ type blockList struct{ listFlags }
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListBlocks, cmd.page(), render.Blocks)
+	return list(ctx, c, streams, admin.ListBlocks, cmd.page(), render.Blocks)
 }
 
 // topCommand lists the senders with the most steps.
@@ -75,6 +75,6 @@ type topCommand struct {
 
 // Run prints the list.
 func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
-	page := contract.Paging{Limit: &cmd.Limit}
-	return list(ctx, c, streams, contract.ListTop, contract.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, render.Senders)
+	page := admin.Paging{Limit: &cmd.Limit}
+	return list(ctx, c, streams, admin.ListTop, admin.TopQuery{By: cmd.By, Since: cmd.Since.String(), Watching: cmd.of(page)}, render.Senders)
 }

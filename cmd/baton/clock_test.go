@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 )
 
 // If the clock is far ahead of the last confirmed time, nothing expires until the operator confirms
@@ -33,7 +33,7 @@ func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 	h.ready(t)
 	id := ada.offer(t, map[string]any{"title": "open", "to": string(bob.did)})
 	state := func() string {
-		var shown contract.Handoff
+		var shown admin.Handoff
 		h.asks(t, &shown, "handoff", "show", id)
 		return string(shown.State)
 	}
@@ -50,7 +50,7 @@ func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 	}
 	ada.must(t, http.StatusCreated, http.MethodPost, "messages", map[string]any{"to": string(bob.did), "text": "still served"}, nil)
 
-	var done contract.Acted
+	var done admin.Acted
 	if h.asks(t, &done, "clock", "accept", "--dry-run"); done.Changed != 1 || !done.DryRun {
 		t.Errorf("the dry run is %+v", done)
 	}
@@ -64,7 +64,7 @@ func TestClockInDoubtExpiresNothingUntilItIsAccepted(t *testing.T) {
 	if h.asks(t, &done, "clock", "accept", "--reason", "again"); done.Changed != 0 {
 		t.Errorf("accepted again: %+v", done)
 	}
-	var audit struct{ Items []contract.Change }
+	var audit struct{ Items []admin.Change }
 	h.asks(t, &audit, "audit", "list")
 	if got := fmt.Sprint(audit.Items[1].What, ": ", audit.Items[1].Reason); len(audit.Items) != 2 || got != "clock accept: compared with a watch" {
 		t.Errorf("the audit log has %+v", audit.Items)

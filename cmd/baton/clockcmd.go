@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 )
 
 // clockCommands confirm the clock of the machine.
@@ -24,7 +24,7 @@ first: expired handoffs and keys cannot be restored. baton doctor reports whethe
 
 // Run confirms the clock.
 func (cmd clockAccept) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, cmd.changeFlags, contract.AcceptClock, cmd.body(), func(changed int) string {
+	return change(ctx, c, streams, cmd.changeFlags, admin.AcceptClock, cmd.body(), func(changed int) string {
 		if changed == 0 {
 			return "the clock was confirmed already"
 		}

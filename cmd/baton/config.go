@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/server"
 	"baton/configs"
@@ -85,7 +85,7 @@ type reloadCommand struct{ changeFlags }
 
 // Run prints each changed key with its effect.
 func (cmd reloadCommand) Run(ctx context.Context, c *cli, streams std) error {
-	return report(ctx, c, streams, contract.ReloadConfig, cmd.body(), func(done contract.Reloaded) string {
+	return report(ctx, c, streams, admin.ReloadConfig, cmd.body(), func(done admin.Reloaded) string {
 		return strings.Join(append(render.Settings(done), cmd.said(fmt.Sprintf("%s is read again, %d keys changed", done.File, len(done.Changes)))), "\n")
 	})
 }

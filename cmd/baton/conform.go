@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/conform"
 	"baton/bridge/conform/irc"
@@ -49,7 +49,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	if c.JSON {
-		page := contract.Page[conform.Item]{}
+		page := admin.Page[conform.Item]{}
 		for _, r := range results {
 			page.Items = append(page.Items, r.Item())
 		}

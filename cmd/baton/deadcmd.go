@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
@@ -30,7 +30,7 @@ type deadList struct {
 
 // Run prints the list.
 func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListDead, contract.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters)
+	return list(ctx, c, streams, admin.ListDead, admin.DeadQuery{Reason: cmd.Reason, Peer: cmd.Peer, Watching: cmd.of(cmd.page())}, render.DeadLetters)
 }
 
 // deadShow shows one dead letter.
@@ -40,7 +40,7 @@ type deadShow struct {
 
 // Run prints it.
 func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetDead, contract.ByID{ID: cmd.ID}, render.DeadLetter)
+	return show(ctx, c, streams, admin.GetDead, admin.ByID{ID: cmd.ID}, render.DeadLetter)
 }
 
 // deadIDs are the arguments of the commands that change dead letters.
@@ -58,8 +58,8 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	if d.All {
 		d.IDs = []string{"all"}
 	}
-	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, contract.SettleDead, func(id string) contract.IDChange {
-		return contract.IDChange{ID: id, Verb: verb, Body: d.body()}
+	return changeEach(ctx, c, streams, d.changeFlags, d.IDs, admin.SettleDead, func(id string) admin.IDChange {
+		return admin.IDChange{ID: id, Verb: verb, Body: d.body()}
 	}, did)
 }
 
@@ -127,5 +127,5 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return list(ctx, c, streams, contract.ListAudit, contract.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, render.Changes)
+	return list(ctx, c, streams, admin.ListAudit, admin.AuditQuery{Since: since, Actor: cmd.Actor, Watching: cmd.of(cmd.page())}, render.Changes)
 }

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 )
 
@@ -22,25 +22,25 @@ func (cmd doctorCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	examine := contract.Examine
+	examine := admin.Examine
 	if cmd.Online {
-		examine = contract.ExamineOnline
+		examine = admin.ExamineOnline
 	}
 	page, err := client.Call(ctx, gateway, examine, struct{}{})
 	if err != nil {
 		return err
 	}
-	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Diagnosis]) error {
+	err = printDocument(c, streams, page, func(out io.Writer, page admin.Page[admin.Diagnosis]) error {
 		return render.Diagnoses(out, page.Items)
 	})
 	return errors.Join(err, failedDiagnosis(page.Items))
 }
 
 // failedDiagnosis returns an error that names the checks that failed, nil where none did.
-func failedDiagnosis(items []contract.Diagnosis) error {
+func failedDiagnosis(items []admin.Diagnosis) error {
 	var failed []string
 	for _, each := range items {
-		if each.State == contract.DiagnosisFail {
+		if each.State == admin.DiagnosisFail {
 			failed = append(failed, each.Check)
 		}
 	}
@@ -60,5 +60,5 @@ type policyShow struct{}
 
 // Run prints the rules, then the limits.
 func (policyShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetPolicy, struct{}{}, render.Policy)
+	return show(ctx, c, streams, admin.GetPolicy, struct{}{}, render.Policy)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/federation/store/offline"
 )
 
@@ -43,7 +43,7 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	eliza.step(t, open, "cancel", nil)
 	v.verifies(t, 0)
 
-	var planned, done contract.Erased
+	var planned, done admin.Erased
 	v.asks(t, &planned, append(erase, "--dry-run")...)
 	if len(v.having(t, zebra)) == 0 || planned.Handoffs != 3 || planned.Messages == 0 || planned.Evidence == 0 || !planned.DryRun {
 		t.Errorf("the dry run is %+v", planned)
@@ -55,11 +55,11 @@ func TestAnErasedPersonIsNowhereInTheDataDirectory(t *testing.T) {
 	}
 	eliza.logInAgain(t) // the erasure ended her sessions
 	v.shownErased(t, eliza, crossed, plain)
-	var other contract.Handoff
+	var other admin.Handoff
 	if v.asks(t, &other, "handoff", "show", kept); other.Title != "of others" || !other.Erased.IsZero() {
 		t.Errorf("the handoff of others is %+v", other)
 	}
-	var audit struct{ Items []contract.Change }
+	var audit struct{ Items []admin.Change }
 	v.asks(t, &audit, "audit", "list")
 	if len(audit.Items) != 1 || audit.Items[0].What != "erase" || audit.Items[0].Reason != "she asked" {
 		t.Errorf("the audit log has %+v", audit.Items)
@@ -100,7 +100,7 @@ func TestAnErasureThatWasCutShortGoesOn(t *testing.T) {
 	if len(v.having(t, zebra)) == 0 {
 		t.Error("nothing was left to erase: the gateway died too late")
 	}
-	var done contract.Erased
+	var done admin.Erased
 	if v.asks(t, &done, erase...); done.Handoffs != 0 || done.Messages != 1 {
 		t.Errorf("the rest is %+v", done)
 	}
@@ -146,7 +146,7 @@ func (v *village) verifies(t *testing.T, erased int) {
 func (v *village) shownErased(t *testing.T, eliza *caller, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		var shown contract.Handoff
+		var shown admin.Handoff
 		if v.asks(t, &shown, "handoff", "show", id); shown.State != "completed" || shown.Title != "" || shown.Erased.IsZero() || len(shown.Steps) < 3 {
 			t.Errorf("handoff show %s: %+v", id, shown)
 		}

@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 )
@@ -55,11 +55,11 @@ func (cmd eraseCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	done, err := client.Call(ctx, gateway, contract.Erase, route.JSON(contract.EraseAsk{Act: cmd.act(), DID: cmd.DID}))
+	done, err := client.Call(ctx, gateway, admin.Erase, route.JSON(admin.EraseAsk{Act: cmd.act(), DID: cmd.DID}))
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, done, func(out io.Writer, done contract.Erased) error {
+	return printDocument(c, streams, done, func(out io.Writer, done admin.Erased) error {
 		_, err := fmt.Fprintln(out, cmd.said(strings.Join(render.Erased(done), "\n")))
 		return err
 	})

@@ -20,7 +20,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/bridgetest"
 	"baton/federation/federationtest"
 	"baton/translate/macpmode"
@@ -71,7 +71,7 @@ func linked(t *testing.T) (*house, []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(ircd.Close)
-	var own contract.Key
+	var own admin.Key
 	h.asks(t, &own, "keys", "create", "endpoint")
 	freeq := bridgetest.NewFreeq(bridgetest.FreeqConfig{
 		Name: "fq.test", Endpoint: ed25519.NewKeyFromSeed(append(make([]byte, 31), 1)), Server: ed25519.NewKeyFromSeed(append(make([]byte, 31), 2)),

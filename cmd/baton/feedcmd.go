@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
@@ -32,11 +32,11 @@ type feedList struct {
 
 // Run prints the list.
 func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
-	query := contract.FeedQuery{Link: cmd.Link, Peer: cmd.Peer, Handoff: cmd.Handoff, Watching: cmd.of(cmd.page())}
+	query := admin.FeedQuery{Link: cmd.Link, Peer: cmd.Peer, Handoff: cmd.Handoff, Watching: cmd.of(cmd.page())}
 	if cmd.Older > 0 {
 		query.Older = cmd.Older.String()
 	}
-	return list(ctx, c, streams, contract.ListFeeds, query, render.Deliveries)
+	return list(ctx, c, streams, admin.ListFeeds, query, render.Deliveries)
 }
 
 // feedShape counts pending deliveries.
@@ -44,7 +44,7 @@ type feedShape struct{}
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListFeedShapes, contract.Paging{}, render.Shapes)
+	return list(ctx, c, streams, admin.ListFeedShapes, admin.Paging{}, render.Shapes)
 }
 
 // feedSwitch is what the commands about a hold share.
@@ -55,7 +55,7 @@ type feedSwitch struct {
 }
 
 func (f feedSwitch) run(ctx context.Context, c *cli, streams std, verb, line string) error {
-	return change(ctx, c, streams, f.changeFlags, contract.ChangeFeed, contract.FeedChange{ID: f.Name, Verb: verb, Body: f.body()}, func(int) string {
+	return change(ctx, c, streams, f.changeFlags, admin.ChangeFeed, admin.FeedChange{ID: f.Name, Verb: verb, Body: f.body()}, func(int) string {
 		return line
 	})
 }
@@ -86,8 +86,8 @@ type feedIDs struct {
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	return changeEach(ctx, c, streams, f.changeFlags, f.IDs, contract.ChangeFeed, func(id string) contract.FeedChange {
-		return contract.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Body: f.body()}
+	return changeEach(ctx, c, streams, f.changeFlags, f.IDs, admin.ChangeFeed, func(id string) admin.FeedChange {
+		return admin.FeedChange{ID: id, Verb: verb, Link: f.Link, Peer: f.Peer, Body: f.body()}
 	}, did)
 }
 

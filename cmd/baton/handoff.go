@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/federation"
 )
@@ -62,11 +62,11 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	query := contract.HandoffQuery{
+	query := admin.HandoffQuery{
 		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since, Search: cmd.Search,
 		Watching: cmd.of(cmd.page()),
 	}
-	return list(ctx, c, streams, contract.ListHandoffs, query, render.Handoffs)
+	return list(ctx, c, streams, admin.ListHandoffs, query, render.Handoffs)
 }
 
 // parseSince reads a time, or a duration before now.
@@ -157,12 +157,12 @@ Example:
 // Run prints the explanation.
 func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Event == "did" {
-		return show(ctx, c, streams, contract.ExplainDID, contract.ByDID{DID: cmd.DID}, render.DID)
+		return show(ctx, c, streams, admin.ExplainDID, admin.ByDID{DID: cmd.DID}, render.DID)
 	}
 	if cmd.DID != "" {
 		return &usageError{errors.New("want one event, or did and a DID")}
 	}
-	return show(ctx, c, streams, contract.ExplainEvent, contract.ByID{ID: cmd.Event}, func(out io.Writer, e contract.Explanation) error {
+	return show(ctx, c, streams, admin.ExplainEvent, admin.ByID{ID: cmd.Event}, func(out io.Writer, e admin.Explanation) error {
 		return render.Explanation(out, e, time.Now())
 	})
 }
@@ -199,7 +199,7 @@ func (cmd orphanEnd) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "End "+cmd.ID+" here?"); err != nil {
 		return err
 	}
-	return report(ctx, c, streams, contract.EndOrphan, contract.ActOnID{ID: cmd.ID, Body: cmd.body()}, func(done contract.Handoff) string {
+	return report(ctx, c, streams, admin.EndOrphan, admin.ActOnID{ID: cmd.ID, Body: cmd.body()}, func(done admin.Handoff) string {
 		if cmd.DryRun {
 			return cmd.said(done.ID.String() + " ends: " + done.OrphanReason)
 		}

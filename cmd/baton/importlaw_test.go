@@ -44,10 +44,10 @@ var law = []struct {
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
 	{"bridge/admin", append([]string{"federation/peering"}, networks...)},
 	{"bridge/admin/client", []string{
-		"bridge", "bridge/admin/contract", "bridge/agents/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
+		"bridge", "bridge/admin", "bridge/agents/participant", "bridge/route", "federation", "federation/passport", "federation/signing", "translate/...",
 	}},
-	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/contract", "bridge/admin/render", "bridge/route", "federation", "federation/store/operators"}},
-	{"bridge/admin/render", []string{"bridge", "bridge/admin/client", "bridge/admin/contract", "bridge/route", "federation", "federation/agents"}},
+	{"bridge/admin/page", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/admin/render", "bridge/route", "federation", "federation/store/operators"}},
+	{"bridge/admin/render", []string{"bridge", "bridge/admin", "bridge/admin/client", "bridge/route", "federation", "federation/agents"}},
 	{"bridge/airc/wire", []string{"federation", "federation/agents", "federation/signing", "translate"}},
 	{"bridge/airc/*", append([]string{"bridge/airc/wire"}, networks...)},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
@@ -28,8 +28,8 @@ type inboxShow struct {
 
 // Run prints the inbox.
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
-	page := contract.Paging{Limit: &cmd.Limit, Cursor: cmd.After}
-	return list(ctx, c, streams, contract.ListInbox, contract.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals)
+	page := admin.Paging{Limit: &cmd.Limit, Cursor: cmd.After}
+	return list(ctx, c, streams, admin.ListInbox, admin.InboxQuery{DID: cmd.DID, Device: cmd.Device, Watching: cmd.of(page)}, render.Arrivals)
 }
 
 // inboxAck acknowledges.
@@ -43,8 +43,8 @@ type inboxAck struct {
 
 // Run acknowledges, and prints up to where.
 func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
-	ack := contract.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
-	return report(ctx, c, streams, contract.AckInbox, contract.InboxAck{DID: cmd.DID, Body: route.JSON(ack)}, func(done contract.Ack) string {
+	ack := admin.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
+	return report(ctx, c, streams, admin.AckInbox, admin.InboxAck{DID: cmd.DID, Body: route.JSON(ack)}, func(done admin.Ack) string {
 		return fmt.Sprintf("%s has read up to %s", cmd.DID, done.Cursor)
 	})
 }
@@ -69,8 +69,8 @@ Example:
 
 // Run moves it, and prints how much went along.
 func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
-	move := route.JSON(contract.Move{Act: cmd.act(), Home: cmd.Home})
-	return report(ctx, c, streams, contract.MoveInbox, contract.InboxMove{DID: cmd.DID, Body: move}, func(done contract.Moved) string {
+	move := route.JSON(admin.Move{Act: cmd.act(), Home: cmd.Home})
+	return report(ctx, c, streams, admin.MoveInbox, admin.InboxMove{DID: cmd.DID, Body: move}, func(done admin.Moved) string {
 		return cmd.said(fmt.Sprintf("%s is at %s: %d went along, %d wait here", done.DID, done.Home, done.Taken, done.Waiting))
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/bridge/server"
@@ -36,11 +36,11 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	now := time.Now()
-	page := contract.Page[contract.Key]{Items: []contract.Key{}}
+	page := admin.Page[admin.Key]{Items: []admin.Key{}}
 	for _, key := range keys {
 		page.Items = append(page.Items, server.ShowKey(key, file, now))
 	}
-	return printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Key]) error {
+	return printDocument(c, streams, page, func(out io.Writer, page admin.Page[admin.Key]) error {
 		return render.Keys.Print(out, true, time.Now(), page.Items...)
 	})
 }
@@ -76,7 +76,7 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		if err != nil {
 			return err
 		}
-		return printDocument(c, streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"}, render.WriteKey)
+		return printDocument(c, streams, admin.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: admin.Moment(mark.Since).String(), State: "active"}, render.WriteKey)
 	}
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
@@ -125,8 +125,8 @@ type keysRotate struct {
 
 // Run prints what show prints of the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
-	rotation := route.JSON(contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
-	return show(ctx, c, streams, contract.RotateKey, contract.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)
+	rotation := route.JSON(admin.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
+	return show(ctx, c, streams, admin.RotateKey, admin.KeyRotation{Name: cmd.Name, Body: rotation}, render.WriteKey)
 }
 
 // namedKey reads the argument of a command about one key, and the configuration.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/server"
 	"baton/configs"
@@ -39,7 +39,7 @@ type linkList struct {
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListLinks, cmd.of(cmd.page()), render.Links)
+	return list(ctx, c, streams, admin.ListLinks, cmd.of(cmd.page()), render.Links)
 }
 
 // linkShow shows one link.
@@ -49,7 +49,7 @@ type linkShow struct {
 
 // Run prints the link.
 func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetLink, contract.ByName{Name: cmd.Name}, func(out io.Writer, l contract.Link) error {
+	return show(ctx, c, streams, admin.GetLink, admin.ByName{Name: cmd.Name}, func(out io.Writer, l admin.Link) error {
 		return render.Link(out, l, time.Now())
 	})
 }
@@ -63,8 +63,8 @@ type linkChange struct {
 
 // ask asks the gateway for a verb of the link, and prints what became of it.
 func (cmd linkChange) ask(ctx context.Context, c *cli, streams std, verb, done string) error {
-	in := contract.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
-	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeLink, in, func(changed int) string {
+	in := admin.LinkChange{Name: cmd.Name, Verb: verb, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeLink, in, func(changed int) string {
 		if changed == 0 {
 			return fmt.Sprintf("link %s was so already", cmd.Name)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/configs"
@@ -38,11 +38,11 @@ func (cmd logLevel) Run(ctx context.Context, c *cli, streams std) error {
 	if len(cmd.Args) > 2 {
 		return &usageError{errors.New("want at most a package and a level")}
 	}
-	ask := contract.LevelAsk{Act: cmd.act(), Level: cmd.Args[len(cmd.Args)-1]}
+	ask := admin.LevelAsk{Act: cmd.act(), Level: cmd.Args[len(cmd.Args)-1]}
 	if len(cmd.Args) == 2 {
 		ask.Package = cmd.Args[0]
 	}
-	return report(ctx, c, streams, contract.SetLogLevel, route.JSON(ask), func(levels contract.LogLevels) string {
+	return report(ctx, c, streams, admin.SetLogLevel, route.JSON(ask), func(levels admin.LogLevels) string {
 		return cmd.said(render.LogLevels(levels))
 	})
 }

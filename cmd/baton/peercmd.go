@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
@@ -33,7 +33,7 @@ type peerList struct{ listFlags }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListPeers, cmd.page(), render.Peers)
+	return list(ctx, c, streams, admin.ListPeers, cmd.page(), render.Peers)
 }
 
 // peerShow shows one home or registry.
@@ -43,7 +43,7 @@ type peerShow struct {
 
 // Run prints it.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetPeer, contract.ByName{Name: cmd.Name}, func(out io.Writer, p contract.Peer) error {
+	return show(ctx, c, streams, admin.GetPeer, admin.ByName{Name: cmd.Name}, func(out io.Writer, p admin.Peer) error {
 		return render.Peer(out, p, time.Now())
 	})
 }
@@ -59,12 +59,12 @@ type peerMode struct {
 
 // Run sets it.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
-	mode := contract.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New}
-	return report(ctx, c, streams, contract.SetPeerMode, contract.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
+	mode := admin.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New}
+	return report(ctx, c, streams, admin.SetPeerMode, admin.PeerMode{Name: cmd.Name, Body: route.JSON(mode)}, cmd.line)
 }
 
 // line says what a mode does, or would do.
-func (cmd peerMode) line(p contract.Peer) string {
+func (cmd peerMode) line(p admin.Peer) string {
 	line := cmd.said(p.Name + ": " + p.Mode)
 	if cmd.DryRun && cmd.Mode == "block" && p.PeerHome != nil && p.Waiting > 0 {
 		line += fmt.Sprintf("; %d deliveries to it end as dead letters, and are scheduled again once it is allowed", p.Waiting)
@@ -98,8 +98,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	ask := contract.Peering{Act: contract.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
-	plan, err := client.Call(ctx, gateway, contract.AddPeer, route.JSON(ask))
+	ask := admin.Peering{Act: admin.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
+	plan, err := client.Call(ctx, gateway, admin.AddPeer, route.JSON(ask))
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask.DryRun = false
-	done, err := client.Call(ctx, gateway, contract.AddPeer, route.JSON(ask))
+	done, err := client.Call(ctx, gateway, admin.AddPeer, route.JSON(ask))
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // failedCheck returns the first check that failed as an error.
-func failedCheck(checks []contract.Check) error {
-	failed := func(each contract.Check) bool { return each.State == string(federation.FindingFail) }
+func failedCheck(checks []admin.Check) error {
+	failed := func(each admin.Check) bool { return each.State == string(federation.FindingFail) }
 	if i := slices.IndexFunc(checks, failed); i >= 0 {
 		return fmt.Errorf("%s: %s", checks[i].Check, checks[i].Detail)
 	}
@@ -136,7 +136,7 @@ func failedCheck(checks []contract.Check) error {
 }
 
 // tell prints the result. A canary that is not green is an error.
-func (peerAdd) tell(c *cli, streams std, done contract.Peered) error {
+func (peerAdd) tell(c *cli, streams std, done admin.Peered) error {
 	err := printLine(c, streams, done, render.Added(done))
 	if err == nil && !done.Canary.Green {
 		err = &federation.UnavailableError{What: "canary", Err: errors.New(done.Canary.Reason)}
@@ -157,7 +157,7 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries wait for another route."); err != nil {
 		return err
 	}
-	return report(ctx, c, streams, contract.RemovePeer, contract.PeerRemoval{Name: cmd.Name, Removal: cmd.removal()}, func(gone contract.Peer) string {
+	return report(ctx, c, streams, admin.RemovePeer, admin.PeerRemoval{Name: cmd.Name, Removal: cmd.removal()}, func(gone admin.Peer) string {
 		return cmd.said(gone.Name + " is removed")
 	})
 }
@@ -185,14 +185,14 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	done, err := client.Call(ctx, gateway, contract.ComparePeer, contract.ActOnName{Name: cmd.Name, Body: cmd.body()})
+	done, err := client.Call(ctx, gateway, admin.ComparePeer, admin.ActOnName{Name: cmd.Name, Body: cmd.body()})
 	if err != nil {
 		return err
 	}
 	if cmd.DryRun {
 		return printLine(c, streams, done, cmd.said("histories are compared with "+cmd.Name))
 	}
-	return printDocument(c, streams, done, func(out io.Writer, done contract.Compared) error { return render.Compared(out, cmd.Name, done) })
+	return printDocument(c, streams, done, func(out io.Writer, done admin.Compared) error { return render.Compared(out, cmd.Name, done) })
 }
 
 // peerImport sets the modes of the peers of a list.
@@ -230,7 +230,7 @@ func (cmd peerImport) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, contract.Page[contract.Peer]{Items: set}, func(out io.Writer, page contract.Page[contract.Peer]) error {
+	return printDocument(c, streams, admin.Page[admin.Peer]{Items: set}, func(out io.Writer, page admin.Page[admin.Peer]) error {
 		for _, peer := range page.Items {
 			fmt.Fprintln(out, cmd.said(peer.Name+": "+peer.Mode))
 		}

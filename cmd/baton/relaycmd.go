@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 	"baton/federation/relay"
 )
@@ -26,11 +26,11 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Call(ctx, gateway, contract.CheckRelay, contract.Paging{})
+	page, err := client.Call(ctx, gateway, admin.CheckRelay, admin.Paging{})
 	if err != nil {
 		return err
 	}
-	err = printDocument(c, streams, page, func(out io.Writer, page contract.Page[contract.Check]) error { return render.Checks(out, page.Items) })
+	err = printDocument(c, streams, page, func(out io.Writer, page admin.Page[admin.Check]) error { return render.Checks(out, page.Items) })
 	if err != nil {
 		return err
 	}

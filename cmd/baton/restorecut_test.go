@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 )
 
 // backedUp returns a stopped gateway and a backup of it.
@@ -159,7 +159,7 @@ func TestServeKeepsTheKeyOfAKilledRotation(t *testing.T) {
 	t.Parallel()
 	h, archive := backedUp(t)
 	h.start(t)
-	var before, now contract.Key
+	var before, now admin.Key
 	h.asks(t, &before, "keys", "show", "server")
 	h.asks(t, &now, "keys", "rotate", "server", "--reason", "r")
 	h.kill(t)
@@ -243,7 +243,7 @@ func TestServeRemovesWhatKilledBackupsLeft(t *testing.T) {
 	draft := filepath.Join(h.dir, "data", "baton.db.restoring")
 	leave(draft)
 	ada := logIn(t, h.url())
-	var done contract.Erased
+	var done admin.Erased
 	h.asks(t, &done, "erase", string(ada.did), "--yes", "--reason", "r")
 	for _, path := range []string{left, draft} {
 		if !slices.Contains(done.Files, path) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -35,11 +35,11 @@ type offerCommand struct {
 
 // Run offers, and prints the id.
 func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
-	ask := contract.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
+	ask := admin.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
 	if cmd.Deadline > 0 {
-		ask.Deadline = contract.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
+		ask.Deadline = admin.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
 	}
-	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed contract.Filed) string { return filed.ID.String() })
+	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed admin.Filed) string { return filed.ID.String() })
 }
 
 // stepCommand takes a step in a handoff.
@@ -62,13 +62,13 @@ func (cmd stepCommand) Help() string {
 // Run takes the step, and prints the state of the handoff after it. Exit code 0 says that the step
 // is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
-	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: contract.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
-	return cmd.take(ctx, c, streams, step, func(filed contract.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
+	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: admin.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
+	return cmd.take(ctx, c, streams, step, func(filed admin.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) })
 }
 
 // take asks the gateway for one step, signed here where --key-file names a key, and prints a line
 // about it.
-func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(contract.Filed) string) error {
+func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(admin.Filed) string) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
@@ -31,8 +31,8 @@ type tokenCreate struct {
 
 // Run prints the token, and nothing else, on standard output.
 func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
-	ask := contract.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
-	return show(ctx, c, streams, contract.CreateToken, route.JSON(ask), func(out io.Writer, made contract.NewToken) error {
+	ask := admin.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
+	return show(ctx, c, streams, admin.CreateToken, route.JSON(ask), func(out io.Writer, made admin.NewToken) error {
 		fmt.Fprintf(streams.err, "token %s, scope %s, good until %s; it is not shown again\n", made.Name, made.Scope, made.Expires)
 		_, err := fmt.Fprintln(out, made.Text)
 		return err
@@ -44,7 +44,7 @@ type tokenList struct{ listFlags }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListTokens, cmd.page(), render.Tokens)
+	return list(ctx, c, streams, admin.ListTokens, cmd.page(), render.Tokens)
 }
 
 // tokenRevoke ends a token.
@@ -66,11 +66,11 @@ func (cmd tokenRevoke) Validate() error {
 // Run ends the token or the sessions.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DID != "" {
-		return change(ctx, c, streams, cmd.changeFlags, contract.EndSessions, contract.SessionsEnd{DID: cmd.DID, Body: cmd.body()}, func(n int) string {
+		return change(ctx, c, streams, cmd.changeFlags, admin.EndSessions, admin.SessionsEnd{DID: cmd.DID, Body: cmd.body()}, func(n int) string {
 			return fmt.Sprintf("%d sessions of %s have ended", n, cmd.DID)
 		})
 	}
-	return change(ctx, c, streams, cmd.changeFlags, contract.RevokeToken, contract.ActOnName{Name: cmd.Name, Body: cmd.body()}, func(int) string {
+	return change(ctx, c, streams, cmd.changeFlags, admin.RevokeToken, admin.ActOnName{Name: cmd.Name, Body: cmd.body()}, func(int) string {
 		return "token " + cmd.Name + " is revoked"
 	})
 }

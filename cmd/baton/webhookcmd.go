@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
@@ -25,7 +25,7 @@ type webhookList struct {
 
 // Run prints the list.
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, contract.ListWebhooks, contract.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks)
+	return list(ctx, c, streams, admin.ListWebhooks, admin.WebhookQuery{DID: cmd.DID, Paging: cmd.page()}, render.Webhooks)
 }
 
 // webhookShow shows one webhook.
@@ -35,7 +35,7 @@ type webhookShow struct {
 
 // Run prints it.
 func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
-	return show(ctx, c, streams, contract.GetWebhook, contract.IDPage{ID: cmd.ID}, render.Webhook)
+	return show(ctx, c, streams, admin.GetWebhook, admin.IDPage{ID: cmd.ID}, render.Webhook)
 }
 
 // webhookChange is what every change of a webhook is told.
@@ -55,8 +55,8 @@ type webhookRedeliver struct {
 
 // Run prints how many deliveries are made again.
 func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error {
-	in := contract.WebhookChange{ID: cmd.ID, Verb: "redeliver", DID: cmd.DID, Of: cmd.Of, Body: cmd.body()}
-	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeWebhook, in, func(n int) string {
+	in := admin.WebhookChange{ID: cmd.ID, Verb: "redeliver", DID: cmd.DID, Of: cmd.Of, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeWebhook, in, func(n int) string {
 		return fmt.Sprintf("%s: %d to be posted again", cmd.ID, n)
 	})
 }
@@ -71,8 +71,8 @@ func (webhookEnable) Help() string {
 
 // Run prints whether it was disabled.
 func (cmd webhookEnable) Run(ctx context.Context, c *cli, streams std) error {
-	in := contract.WebhookChange{ID: cmd.ID, Verb: "enable", DID: cmd.DID, Body: cmd.body()}
-	return change(ctx, c, streams, cmd.changeFlags, contract.ChangeWebhook, in, func(n int) string {
+	in := admin.WebhookChange{ID: cmd.ID, Verb: "enable", DID: cmd.DID, Body: cmd.body()}
+	return change(ctx, c, streams, cmd.changeFlags, admin.ChangeWebhook, in, func(n int) string {
 		if n == 0 {
 			return cmd.ID + ": was not disabled"
 		}

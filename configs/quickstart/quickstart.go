@@ -79,8 +79,11 @@ func (s Setup) Write(replace bool) (paths []string, err error) {
 			return nil, err
 		}
 	}
-	if err := s.makeFolders(); err != nil {
-		return nil, err
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil { //nolint:gosec // the service reads the configuration as another user
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.Dir, "data", "keys"), 0o700); err != nil {
+		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
 	for _, f := range files {
 		if err := os.Rename(f.path, f.path+".bak"); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,17 +95,6 @@ func (s Setup) Write(replace bool) (paths []string, err error) {
 		paths = append(paths, f.path)
 	}
 	return paths, nil
-}
-
-// makeFolders makes the folder of the files and, in it, the data_dir of the configuration.
-func (s Setup) makeFolders() error {
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil { //nolint:gosec // the service reads the configuration as another user
-		return fmt.Errorf("make folder: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Join(s.Dir, "data", "keys"), 0o700); err != nil {
-		return fmt.Errorf("make data_dir: %w", err)
-	}
-	return nil
 }
 
 // files returns the files to write.

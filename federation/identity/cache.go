@@ -68,27 +68,10 @@ func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	})
 }
 
-// get returns the cached answer about a DID, or that of its host where the cached one is too old.
-func (a *answers) get(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	if known, ok := a.fresh(did, now); ok {
-		return known.document, known.err
-	}
-	return a.ask(ctx, did, now, false)
-}
-
 // fresh returns the answer that get returns without asking a host.
 func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
 	return known, ok && now.Before(known.until)
-}
-
-// refresh fetches the document again, unless the host did not answer a moment ago or the last
-// refresh was within [refetchEvery]. The first fetch of the document does not count.
-func (a *answers) refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	if known, ok := a.recent(did, now); ok {
-		return known.document, known.err
-	}
-	return a.ask(ctx, did, now, true)
 }
 
 // recent returns the answer that refresh returns without asking a host.

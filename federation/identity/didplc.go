@@ -43,7 +43,13 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if current.kind == plcTombstone {
 		return federation.Document{}, errors.New("its owner has given it up")
 	}
-	return current.document(did), nil
+	// Whichever directory had the log, it says the same of itself.
+	document := federation.Document{DID: did, Source: "did:plc", Mailbox: current.mailbox}
+	for _, name := range slices.Sorted(maps.Keys(current.methods)) {
+		key, err := ParsePublicKeyDID(federation.DID(current.methods[name]))
+		addKey(&document, method{id: string(did) + "#" + name, key: key, err: err})
+	}
+	return document, nil
 }
 
 // errNoPLC is the error for a malformed did:plc.
@@ -56,17 +62,6 @@ func isPLC(did federation.DID) bool {
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// document returns the keys and the mailbox that an operation lists.
-func (o plcOperation) document(did federation.DID) federation.Document {
-	// Whichever directory had the log, it says the same of itself.
-	document := federation.Document{DID: did, Source: "did:plc", Mailbox: o.mailbox}
-	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
-		key, err := ParsePublicKeyDID(federation.DID(o.methods[name]))
-		addKey(&document, method{id: string(did) + "#" + name, key: key, err: err})
-	}
-	return document
-}
-
 // plcEntry is one operation as the directory lists it.
 type plcEntry struct {
 	did       string
@@ -76,7 +71,6 @@ type plcEntry struct {
 	operation json.RawMessage
 }
 
-// parsePLCEntries reads the answer of a directory.
 func parsePLCEntries(body []byte) ([]plcEntry, error) {
 	var items []map[string]json.RawMessage
 	if err := federation.DecodeJSON(body, &items); err != nil {
@@ -238,7 +232,6 @@ const (
 // allows five.
 const maxRotationKeys = 10
 
-// plcOperation is one signed operation.
 type plcOperation struct {
 	kind      string
 	prev      string // CID of the one that it follows; empty for the first
@@ -281,7 +274,6 @@ func parsePLCOperation(body json.RawMessage) (plcOperation, error) {
 	return o.read(members)
 }
 
-// read fills in the operation from its members.
 func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	var known bool
 	if o.prev, known = members["prev"].(string); !known && members["prev"] != nil {

@@ -72,7 +72,10 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
 	}
-	return d.answers.get(ctx, did, now)
+	if known, ok := d.answers.fresh(did, now); ok {
+		return known.document, known.err
+	}
+	return d.answers.ask(ctx, did, now, false)
 }
 
 // Refresh is [Directory.Resolve] for a caller that needs a key missing in the cached document. It
@@ -82,7 +85,10 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
 		return document, err
 	}
-	return d.answers.refresh(ctx, did, now)
+	if known, ok := d.answers.recent(did, now); ok {
+		return known.document, known.err
+	}
+	return d.answers.ask(ctx, did, now, true)
 }
 
 // Offline returns the cached part of the directory. Its methods return an error that wraps
@@ -192,7 +198,6 @@ func (d *Directory) lookUp(ctx context.Context, did federation.DID) (document fe
 	return document, nil
 }
 
-// fetchWeb reads the document of a did:web at its host.
 func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federation.Document, error) {
 	host, path, err := webAddress(did)
 	if err != nil {

@@ -139,7 +139,6 @@ func parseList(did federation.DID, list json.RawMessage) (methods []method, refe
 	return methods, references, nil
 }
 
-// parseMethod parses one verification method.
 func parseMethod(did federation.DID, item json.RawMessage) method {
 	var fields map[string]json.RawMessage
 	if err := federation.DecodeJSON(item, &fields); err != nil {
@@ -162,7 +161,6 @@ func absolute(did federation.DID, reference string) string {
 	return reference
 }
 
-// parseMethodKey returns the key of one method.
 func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, error) {
 	switch kind := text(fields["type"]); kind {
 	case "Multikey", "Ed25519VerificationKey2020", "EcdsaSecp256r1VerificationKey2019", "EcdsaSecp256k1VerificationKey2019":

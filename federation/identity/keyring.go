@@ -89,7 +89,6 @@ func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring
 	return k, nil
 }
 
-// openFiles opens a keyring whose own keys are files.
 func openFiles(dir string, names ...KeyName) (*Keyring, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -134,7 +133,6 @@ func makeFolder(dir string) error {
 	return syncFolder(parent)
 }
 
-// makeKeys makes the missing keys.
 func makeKeys(root *os.Root, names []KeyName) error {
 	if err := makeKept(root); err != nil {
 		return err
@@ -204,10 +202,8 @@ func replaceFile(root *os.Root, name string, text []byte) error {
 	return syncFolder(root)
 }
 
-// secretText returns a secret as its file holds it.
 func secretText(secret []byte) []byte { return []byte(hex.EncodeToString(secret) + "\n") }
 
-// syncFolder makes the names in a folder durable.
 func syncFolder(root *os.Root) error {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -231,7 +227,6 @@ func writeDraft(root *os.Root, name string, text []byte) (draft string, err erro
 	return draft, f.Sync()
 }
 
-// readFiles reads the files of a keyring.
 func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
 	var err error
 	if k.kept, err = readKey(root, keptFile); err != nil {
@@ -352,9 +347,6 @@ const (
 
 // markInfo separates the fingerprint of a secret from the keys that are derived from it.
 const markInfo = "baton key mark v1"
-
-// markedNames are the keys whose loss stops a start.
-func markedNames() []KeyName { return []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} }
 
 // markSecret returns the fingerprint of a secret, which does not reveal the secret.
 func markSecret(secret []byte) string {

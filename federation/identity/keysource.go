@@ -220,7 +220,6 @@ func plain(q federation.KeyQuery, document federation.Document) evidence {
 	return found
 }
 
-// judge returns the keys of a history that count for a query.
 func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, absent error) evidence {
 	_, away := errors.AsType[*federation.UnavailableError](absent)
 	counts := func(w federation.KeyWindow) bool {

@@ -52,7 +52,6 @@ type failedLookup struct {
 	until time.Time
 }
 
-// lookingUp is one lookup.
 type lookingUp struct {
 	key        miss
 	user, host string
@@ -126,12 +125,17 @@ func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) 
 		key: key, user: user, host: host, began: time.Now(), cancel: cancel,
 		done: make(chan struct{}), links: map[string]bool{q.Link: true},
 	}
-	l.count(one)
+	l.under[one.key] = one
+	if l.users[one.user] == nil {
+		l.users[one.user] = map[*lookingUp]bool{}
+	}
+	l.users[one.user][one] = true
+	l.hosts[one.host]++
+	l.total++
 	l.running.Go(func() { l.run(ctx, one, ask) })
 	return one
 }
 
-// run makes one lookup, and reports its result.
 func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Context) error) {
 	defer close(one.done)
 	defer one.cancel()
@@ -151,18 +155,6 @@ func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Cont
 	}
 }
 
-// count notes a lookup that begins. The caller holds the mutex.
-func (l *Lookups) count(one *lookingUp) {
-	l.under[one.key] = one
-	if l.users[one.user] == nil {
-		l.users[one.user] = map[*lookingUp]bool{}
-	}
-	l.users[one.user][one] = true
-	l.hosts[one.host]++
-	l.total++
-}
-
-// discount notes the end of a lookup.
 func (l *Lookups) discount(one *lookingUp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -44,11 +44,6 @@ const maxMultibaseBytes = 50
 // errOtherKind says that a key is well-formed and of an unknown kind.
 var errOtherKind = errors.New("a key of another kind")
 
-// multibase writes an Ed25519 key as "z6Mk…".
-func multibase(key ed25519.PublicKey) string {
-	return writeMultibase(federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
-}
-
 // writeMultibase writes a key as "z6Mk…", "zDn…" or "zQ3s…".
 func writeMultibase(key federation.PublicKey) string {
 	prefix, _ := multicodec(key.Kind)

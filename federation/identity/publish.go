@@ -43,7 +43,6 @@ func (p Publisher) serveDocument(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(document) // the client is gone
 }
 
-// servedKey is the answer with one key.
 type servedKey struct {
 	DID       federation.DID `json:"did"`
 	KeyID     string         `json:"kid,omitempty"`
@@ -53,7 +52,6 @@ type servedKey struct {
 	Source    string         `json:"source"`
 }
 
-// keyProblem is the answer without a key.
 type keyProblem struct {
 	Error string `json:"error"`
 }
@@ -181,7 +179,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, mailbox s
 
 func newOwnMethod(did federation.DID, public ed25519.PublicKey) ownMethod {
 	return ownMethod{
-		ID: string(did) + "#" + federation.KeyID(public), Type: "Multikey", Controller: string(did), PublicKeyMultibase: multibase(public),
+		ID: string(did) + "#" + federation.KeyID(public), Type: "Multikey", Controller: string(did), PublicKeyMultibase: writeMultibase(federation.PublicKey{Kind: federation.Ed25519, Bytes: public}),
 	}
 }
 

@@ -42,10 +42,6 @@ type retiredKey struct {
 	Until   time.Time `json:"until"`
 }
 
-func (r retiredKey) own() federation.OwnKey {
-	return federation.OwnKey{Public: r.Public, Since: r.Since, Retired: r.Retired, Until: r.Until}
-}
-
 func (r retiredKey) equal(other retiredKey) bool {
 	return r.Name == other.Name && bytes.Equal(r.Public, other.Public) && r.Until.Equal(other.Until)
 }

@@ -44,28 +44,21 @@ func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, er
 	return public, nil
 }
 
-// key returns a key that the command keeps.
 func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, error) {
 	public, err := s.Public(ctx, name)
 	if err != nil {
 		return federation.SigningKey{}, err
 	}
 	return federation.SigningKey{Public: public, DID: KeyDID(public), Sign: func(ctx context.Context, message []byte) ([]byte, error) {
-		return s.sign(ctx, name, public, message)
+		sig, err := s.run(ctx, message, string(name))
+		if err == nil && (len(sig) != ed25519.SignatureSize || !ed25519.Verify(public, message, sig)) {
+			err = errors.New("what it answered is no signature by its key")
+		}
+		if err != nil {
+			return nil, &federation.UnavailableError{What: "signer of key " + string(name), Err: err}
+		}
+		return sig, nil
 	}}, nil
-}
-
-// sign has a message signed, and verifies the signature: the command may have another key since the
-// start.
-func (s Signer) sign(ctx context.Context, name KeyName, public ed25519.PublicKey, message []byte) ([]byte, error) {
-	sig, err := s.run(ctx, message, string(name))
-	if err == nil && (len(sig) != ed25519.SignatureSize || !ed25519.Verify(public, message, sig)) {
-		err = errors.New("what it answered is no signature by its key")
-	}
-	if err != nil {
-		return nil, &federation.UnavailableError{What: "signer of key " + string(name), Err: err}
-	}
-	return sig, nil
 }
 
 // run calls the command once and returns what it wrote to stdout.

@@ -163,7 +163,6 @@ func (k Kinds) Open(ev federation.Event, home federation.HomeID, filed time.Time
 	return k.moved(v, filed), nil
 }
 
-// opened returns what a view takes from the offer.
 func opened(ev federation.Event) federation.View {
 	v := federation.View{
 		ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Version: 1,

@@ -16,7 +16,6 @@ var shipped []byte
 // fileVersion is the only one that [Parse] reads.
 const fileVersion = 1
 
-// file is a file of tables.
 type file struct {
 	Version int                         `json:"version"`
 	Windows map[federation.Clock]string `json:"windows"`
@@ -65,12 +64,10 @@ func Parse(text []byte) (Kinds, error) {
 	return k, nil
 }
 
-// operatorClocks returns the clocks whose length the operator sets.
 func operatorClocks() []federation.Clock {
 	return []federation.Clock{federation.DeadlineClock, federation.UnansweredClock, federation.AbandonedClock}
 }
 
-// check reports what is wrong with a table.
 func (k Kinds) check(t table) error {
 	if t.Opens.Directed == "" && t.Opens.Open == "" {
 		return errors.New("opens: nothing")

@@ -163,7 +163,6 @@ func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.
 	return seal(ctx, key, p)
 }
 
-// seal adds the signature.
 func seal(ctx context.Context, key federation.SigningKey, p Passport) ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -312,9 +311,17 @@ func Issue(ctx context.Context, record Record, key federation.SigningKey, view f
 	if contents.Receipts, err = receiptsOf(ctx, record, view, contents.Log); err != nil {
 		return nil, err
 	}
-	histories, err := historiesOf(ctx, record, contents.Log)
-	if err != nil {
-		return nil, err
+	histories := map[federation.DID]federation.KeyHistory{}
+	for _, entry := range contents.Log {
+		did := entry.Event.From
+		if _, read := histories[did]; read {
+			continue
+		}
+		history, err := record.History(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		histories[did] = history
 	}
 	contents.Source = func(did federation.DID, keyID string) string { return histories[did].Source(keyID) }
 	text, err := Write(ctx, key, contents, now)
@@ -343,7 +350,6 @@ func stepsOf(ctx context.Context, record Record, view federation.View) ([]federa
 	return steps, nil
 }
 
-// receiptsOf returns the receipts of these steps.
 func receiptsOf(ctx context.Context, record Record, view federation.View, steps []federation.Entry) ([]federation.Event, error) {
 	all, err := record.Receipts(ctx, view.ID)
 	if err != nil {
@@ -360,21 +366,4 @@ func receiptsOf(ctx context.Context, record Record, view federation.View, steps 
 		}
 	}
 	return receipts, nil
-}
-
-// historiesOf returns the key histories of the signers.
-func historiesOf(ctx context.Context, record Record, steps []federation.Entry) (map[federation.DID]federation.KeyHistory, error) {
-	histories := map[federation.DID]federation.KeyHistory{}
-	for _, entry := range steps {
-		did := entry.Event.From
-		if _, read := histories[did]; read {
-			continue
-		}
-		history, err := record.History(ctx, did)
-		if err != nil {
-			return nil, err
-		}
-		histories[did] = history
-	}
-	return histories, nil
 }

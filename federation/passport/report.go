@@ -44,24 +44,10 @@ func (c *checking) claim(step Step, ev federation.Event) Claim {
 	return claim
 }
 
-// report returns the result of all checks.
 func (c *checking) report() Report {
 	if len(c.log) == len(c.passport.Steps) { // else a step was unreadable
 		c.replay()
 	}
-	r := Report{Verdict: federation.Valid, Findings: c.findings, Handoff: c.passport.Handoff, Claims: c.claims, Words: c.words()}
-	for _, f := range c.findings {
-		if f.Code != KeyMissing && f.Code != DocumentErased {
-			r.Verdict = federation.Invalid
-			break
-		}
-		r.Verdict = federation.Unverifiable
-	}
-	return r
-}
-
-// words returns the statements that no signature in the passport proves.
-func (c *checking) words() []Word {
 	home := c.passport.Issuer
 	words := []Word{{home, "the order of the steps, and when each was filed"}}
 	for _, key := range c.passport.Keys {
@@ -75,7 +61,15 @@ func (c *checking) words() []Word {
 			words = append(words, word)
 		}
 	}
-	return words
+	r := Report{Verdict: federation.Valid, Findings: c.findings, Handoff: c.passport.Handoff, Claims: c.claims, Words: words}
+	for _, f := range c.findings {
+		if f.Code != KeyMissing && f.Code != DocumentErased {
+			r.Verdict = federation.Invalid
+			break
+		}
+		r.Verdict = federation.Unverifiable
+	}
+	return r
 }
 
 // String names the statement and the party that makes it.

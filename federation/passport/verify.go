@@ -121,21 +121,16 @@ func (c *checking) outer(text []byte) {
 	case federation.Invalid:
 		c.find(PassportSignature, Step{}, "")
 	case federation.Unverifiable:
-		c.unjudged(p.Issuer, p.Signature)
-	}
-}
-
-// unjudged adds the finding why there is no key for the signature of the passport.
-func (c *checking) unjudged(did federation.DID, signature string) {
-	kid := named(signature)
-	owner := c.keys.owner(kid)
-	switch {
-	case kid == "":
-		c.find(PassportSignature, Step{}, "it has none")
-	case owner != "" && owner != did:
-		c.find(IssuerMismatch, Step{}, "signed with the key of "+string(owner))
-	default:
-		c.find(KeyMissing, Step{}, kid)
+		kid := named(p.Signature)
+		owner := c.keys.owner(kid)
+		switch {
+		case kid == "":
+			c.find(PassportSignature, Step{}, "it has none")
+		case owner != "" && owner != p.Issuer:
+			c.find(IssuerMismatch, Step{}, "signed with the key of "+string(owner))
+		default:
+			c.find(KeyMissing, Step{}, kid)
+		}
 	}
 }
 
@@ -309,7 +304,6 @@ func judgeOriginal(content string) federation.Verdict {
 	return verdict
 }
 
-// receipts checks the receipts of the home.
 func (c *checking) receipts() {
 	for _, receipt := range c.passport.Receipts {
 		said := readReceipt(receipt.Document)

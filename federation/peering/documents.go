@@ -170,19 +170,13 @@ func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) 
 	if err != nil {
 		return fmt.Errorf("read keys of %s: %w", did, err)
 	}
-	return d.believe(ctx, home, id, documented(history, now))
-}
-
-// documented returns the ids of the keys that the document of a DID named and that are valid at a
-// time.
-func documented(history federation.KeyHistory, at time.Time) []string {
 	var ids []string
 	for _, w := range history {
-		if w.Origin == federation.DocumentKey && w.Good(at) {
+		if w.Origin == federation.DocumentKey && w.Good(now) {
 			ids = append(ids, w.KeyID)
 		}
 	}
-	return ids
+	return d.believe(ctx, home, id, ids)
 }
 
 // believe returns why a key that signed an answer is not believed to be the key of a home, given the

@@ -195,7 +195,6 @@ func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation
 	return known[i], p.relink(ctx)
 }
 
-// configured reports whether the configuration names a home.
 func (p *Peering) configured(name string) bool {
 	link, linked := p.cfg.Links.Link(name)
 	return linked && link.Home && !link.Added

@@ -24,7 +24,13 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 	case after.Home != l.home:
 		return l.forwards(ctx, ev, after, now), nil
 	case after.Offeree == "":
-		return l.everyone(ev), nil
+		var names []string
+		for peer := range l.peers.All() {
+			if name := string(peer.Home); !peer.Blocked && name != ev.Arrival.Link {
+				names = append(names, name)
+			}
+		}
+		return names, nil
 	}
 	var names []string
 	for _, did := range after.Others("") {
@@ -66,17 +72,6 @@ func (l *Locator) servedOnLink(ctx context.Context, did federation.DID, ev feder
 		return false, fmt.Errorf("look up %s: %w", v.Offerer, err)
 	}
 	return offerer.Link != v.Link, nil
-}
-
-// everyone returns the names of all homes but the one that a step came from.
-func (l *Locator) everyone(ev federation.Event) []string {
-	var names []string
-	for peer := range l.peers.All() {
-		if name := string(peer.Home); !peer.Blocked && name != ev.Arrival.Link {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // forwards returns the names of the homes to which a step of another home is forwarded. No step goes

@@ -207,7 +207,6 @@ func ReadText(document, signature string, didKey func(federation.DID) (ed25519.P
 	return t, nil
 }
 
-// errText says that a text is not as it was signed.
 var errText = errors.New("signing: the text is not what was signed")
 
 // VerifyText returns nil for a filed text that is as [SealText] signed it. The key is that of

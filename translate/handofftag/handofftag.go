@@ -142,7 +142,11 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadHandoff(ev, own, tagID); err != nil {
 		return err
 	}
-	if err := readKind(ev, own); err != nil {
+	kind, there := own[tagKind]
+	if !there {
+		kind = string(federation.Handoff) // the RFC has no other
+	}
+	if err := translate.ReadKind(ev, kind); err != nil {
 		return err
 	}
 	if err := translate.ReadVerb(ev, own, tagVerb); err != nil {
@@ -152,16 +156,6 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 		return federation.Refuse(*ev, federation.InvalidEventID, "that of an offer is its handoff id")
 	}
 	return nil
-}
-
-// readKind reads the kind, which is handoff where the tag is absent: the RFC has no
-// other.
-func readKind(ev *federation.Event, own map[string]string) error {
-	kind, there := own[tagKind]
-	if !there {
-		kind = string(federation.Handoff)
-	}
-	return translate.ReadKind(ev, kind)
 }
 
 // Encode writes a step that was signed in this dialect with exactly the tags

@@ -60,12 +60,21 @@ func (s *Session) apply(entry *historyv1.Entry, env *macpv1.Envelope) error {
 			return err
 		}
 	}
-	s.count(entry.GetAtUnixMs(), env)
+	at := entry.GetAtUnixMs()
+	s.Sequence++
+	s.bytes += len(env.GetPayload())
+	s.seen[env.GetMessageId()] = at
+	a := s.activity[env.GetSender()]
+	if a == nil {
+		a = &macpv1.ParticipantActivity{ParticipantId: env.GetSender()}
+		s.activity[env.GetSender()] = a
+	}
+	a.LastMessageAtUnixMs = at
+	a.MessageCount++
 	s.plan(entry, env)
 	return s.message(entry.GetAtUnixMs(), env)
 }
 
-// begin makes the session of its first entry.
 func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	start := &macpv1.SessionStartPayload{}
 	if err := proto.Unmarshal(env.GetPayload(), start); err != nil {
@@ -88,20 +97,6 @@ func (s *Session) begin(entry *historyv1.Entry, env *macpv1.Envelope) error {
 	s.State, s.Started, s.Expires, s.maxSuspend = macpv1.SessionState_SESSION_STATE_OPEN, at, base+start.GetTtlMs(), entry.GetMaxSuspendMs()
 	s.seen, s.activity = map[string]int64{}, map[string]*macpv1.ParticipantActivity{}
 	return nil
-}
-
-// count notes a message of a participant.
-func (s *Session) count(at int64, env *macpv1.Envelope) {
-	s.Sequence++
-	s.bytes += len(env.GetPayload())
-	s.seen[env.GetMessageId()] = at
-	a := s.activity[env.GetSender()]
-	if a == nil {
-		a = &macpv1.ParticipantActivity{ParticipantId: env.GetSender()}
-		s.activity[env.GetSender()] = a
-	}
-	a.LastMessageAtUnixMs = at
-	a.MessageCount++
 }
 
 // OfferWait is how long, in milliseconds, an offer waits for its context before it is filed.

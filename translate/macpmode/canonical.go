@@ -60,12 +60,6 @@ func jsonMessage(m protoreflect.Message) (any, error) {
 		}
 		members[string(field.Name())] = value
 	}
-	transform(m, members)
-	return members, nil
-}
-
-// transform replaces the members whose JSON is of another form than their field.
-func transform(m protoreflect.Message, members map[string]any) {
 	switch of := m.Interface().(type) {
 	case *macpv1.Envelope:
 		delete(members, "payload")
@@ -79,6 +73,7 @@ func transform(m protoreflect.Message, members map[string]any) {
 			members["rules"] = json.RawMessage(of.GetRules())
 		}
 	}
+	return members, nil
 }
 
 func jsonField(field protoreflect.FieldDescriptor, value protoreflect.Value) (any, error) {
@@ -231,7 +226,6 @@ func adaptEnvelope(members map[string]json.RawMessage) error {
 	return nil
 }
 
-// payloadBytes returns the bytes of a payload that is given as JSON.
 func payloadBytes(kind, payload json.RawMessage) ([]byte, error) {
 	var name string
 	if err := federation.DecodeJSON(kind, &name); err != nil {

@@ -46,7 +46,6 @@ func (s *Session) Check(env *macpv1.Envelope, now int64) (*historyv1.Entry, erro
 	return participantEntry(env, now)
 }
 
-// participantEntry returns the entry of an accepted message.
 func participantEntry(env *macpv1.Envelope, now int64) (*historyv1.Entry, error) {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(env)
 	return &historyv1.Entry{AtUnixMs: now, Envelope: text, Source: historyv1.Source_SOURCE_PARTICIPANT}, err

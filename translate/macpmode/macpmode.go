@@ -15,10 +15,19 @@
 package macpmode
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/macpmode/handoffv1"
 	"baton/translate/macpmode/macpv1"
 )
 
@@ -121,10 +130,292 @@ func CheckShape(env *macpv1.Envelope) error {
 	return nil
 }
 
-// decode reads the payload of an envelope.
 func decode(env *macpv1.Envelope, into proto.Message) error {
 	if err := proto.Unmarshal(env.GetPayload(), into); err != nil {
 		return Refuse(InvalidEnvelope, "the payload is no %s", into.ProtoReflect().Descriptor().FullName())
 	}
 	return nil
+}
+
+// What the two sides call things.
+const (
+	CarryExtension       = "x-fed.handoff.v1"                     // key of the [Carry] in the extensions of a session
+	CarryType            = "application/vnd.fed.handoff+json;v=1" // of a context that tells a step
+	ReferenceType        = "application/vnd.fed.context-ref+json" // of a context that is stored elsewhere
+	SignalEvent          = "x-fed.handoff.event"                  // type of a signal that tells a step
+	SignalStep           = "x-fed.handoff.step"                   // type of a signal that asks for a step
+	JSONType             = "application/json"
+	Untitled             = "untitled"
+	ConfigurationVersion = "baton-1" // of the sessions that the gateway opens
+)
+
+// Carry is what a session cannot say in members of its own, as JSON.
+type Carry struct {
+	V        int      `json:"v"`
+	ID       string   `json:"id"`
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Title    string   `json:"title"`
+	Caps     []string `json:"caps,omitempty"`
+	Deadline int64    `json:"deadline,omitempty"` // unix seconds
+	Priority string   `json:"priority,omitempty"`
+	Replaces string   `json:"replaces,omitempty"`
+	Profile  string   `json:"macp_profile,omitempty"`
+	Href     string   `json:"href,omitempty"`
+
+	// Of a step alone:
+	HandoffID string          `json:"handoff_id,omitempty"`
+	Event     string          `json:"event,omitempty"` // the ID of the step
+	Verb      string          `json:"verb,omitempty"`
+	State     string          `json:"state,omitempty"`
+	By        string          `json:"by,omitempty"`
+	Note      string          `json:"note,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	ResultRef *Reference      `json:"result_ref,omitempty"`
+	Signature *Signed         `json:"sig,omitempty"`
+}
+
+// Signed is the signature of a step, for a reader that verifies it.
+type Signed struct {
+	Provenance string `json:"provenance"`
+	Document   string `json:"document"`
+	Signature  string `json:"signature"`
+}
+
+// Reference is a context that is stored elsewhere.
+type Reference struct {
+	URI    string `json:"uri"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Description is an offer of a session as an offer of the gateway.
+type Description struct {
+	Title    string
+	Context  string // inline JSON, or a reference; "" for none
+	Content  []byte // of a context that is neither, to be stored and referred to
+	Deadline time.Time
+	Caps     []string
+	Priority string
+	Replaces federation.HandoffID
+}
+
+// Describe returns the handoff that an offer of a session is, and what the handoff cannot say.
+// The context is the payload of the first HandoffContext, nil for none.
+func Describe(s *Session, offer *Offer, context *handoffv1.HandoffContextPayload) (Description, []federation.Loss) {
+	d := Description{Deadline: time.UnixMilli(s.Expires).UTC().Truncate(time.Second)}
+	title := s.Start.GetIntent()
+	if translate.OneLine(title) == "" {
+		title = offer.Scope
+	}
+	if translate.OneLine(title) == "" {
+		title = Untitled
+	}
+	var losses []federation.Loss
+	lose := func(field string, fate federation.Fate, why string) {
+		losses = append(losses, federation.Loss{Field: field, Fate: fate, Why: why})
+	}
+	d.Context, d.Content = contextOf(context)
+	d.Title, d.Context, losses = translate.FitWireTitle(title, d.Context)
+	switch {
+	case len(d.Content) > 0 && len(losses) > 0:
+		d.Context, losses = "", nil
+		lose("title", federation.Cut, "longer than 300 bytes; the context is stored as sent, and the evidence has the full text")
+	case d.Title != title && len(losses) == 0:
+		lose("title", federation.Cut, "it was not one line")
+	}
+	if offer.Scope != "" && offer.Scope != title {
+		lose("scope", federation.Lost, "a handoff has no scope; the evidence has it")
+	}
+	if offer.Reason != "" {
+		lose("reason", federation.Lost, "an offer has no reason; the evidence has it")
+	}
+	if len(s.Start.GetRoots()) > 0 {
+		lose("roots", federation.Lost, "a handoff has no roots; the evidence has them")
+	}
+	if s.Start.GetContextId() != "" && context == nil {
+		lose("context_id", federation.Lost, "the context is known by name alone; the evidence has the name")
+	}
+	d.carried(s.Start.GetExtensions()[CarryExtension])
+	return d, losses
+}
+
+// carried reads what a peer that knows handoffs added. It is the word of that peer: a member
+// that cannot be read is skipped.
+func (d *Description) carried(text []byte) {
+	var c Carry
+	if len(text) == 0 || federation.DecodeJSON(text, &c) != nil || c.V != 1 {
+		return
+	}
+	d.Caps, d.Priority = c.Caps, c.Priority
+	d.Replaces, _ = federation.ParseEventID(c.Replaces)
+}
+
+// contextOf returns the context of a handoff: inline, by reference, or as bytes to be stored.
+func contextOf(p *handoffv1.HandoffContextPayload) (inline string, content []byte) {
+	if p == nil || len(p.GetContext()) == 0 {
+		return "", nil
+	}
+	kind, _, _ := strings.Cut(p.GetContentType(), ";")
+	switch strings.TrimSpace(kind) {
+	case ReferenceType:
+		var ref Reference
+		if federation.DecodeJSON(p.GetContext(), &ref) == nil && ref.URI != "" && !federation.InlineContext(ref.URI) {
+			return ref.URI, nil
+		}
+	case JSONType:
+		var text bytes.Buffer
+		if json.Compact(&text, p.GetContext()) == nil && federation.InlineContext(text.String()) {
+			return text.String(), nil
+		}
+	}
+	return "", p.GetContext()
+}
+
+// Parties are the names of the parties of a handoff in a session.
+type Parties struct{ Owner, Target string }
+
+// CarryOf returns what a session carries of a handoff. The href is where the gateway shows it.
+func CarryOf(v federation.View, profile, href string) Carry {
+	c := Carry{
+		V: 1, ID: v.ID.String(), From: string(v.Offerer), To: string(v.Offeree), Title: v.Title, Caps: v.Caps, Priority: v.Priority,
+		Profile: profile, Href: href,
+	}
+	if !v.Deadline.IsZero() {
+		c.Deadline = v.Deadline.Unix()
+	}
+	if !v.Replaces.IsZero() {
+		c.Replaces = v.Replaces.String()
+	}
+	return c
+}
+
+// StepOf returns what a signal or a context tells about a step.
+func StepOf(ev federation.Event, after federation.View, state federation.State, profile, href string) Carry {
+	c := CarryOf(after, profile, href)
+	c.HandoffID, c.Event, c.Verb, c.State, c.By, c.Note = after.ID.String(), ev.ID.String(), string(ev.Verb), string(state), string(ev.Actor()), ev.Note
+	if federation.InlineContext(ev.Context) && json.Valid([]byte(ev.Context)) {
+		c.Result = json.RawMessage(ev.Context)
+	} else if ev.Context != "" {
+		c.ResultRef = &Reference{URI: ev.Context, SHA256: ev.ContextHash}
+	}
+	if ev.Signature.Text != "" {
+		c.Signature = &Signed{Provenance: string(ev.Provenance), Document: ev.Signature.Document, Signature: ev.Signature.Text}
+	}
+	return c
+}
+
+// OpenOffer returns the payloads of the messages that offer a handoff in a new session: the
+// start, the offer and, where the handoff has a context, the context.
+func OpenOffer(ev federation.Event, v federation.View, names Parties, c Carry, now time.Time) ([]proto.Message, error) {
+	carry, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	start := &macpv1.SessionStartPayload{
+		Intent: v.Title, Participants: []string{names.Owner, names.Target}, ModeVersion: ModeVersion, ConfigurationVersion: ConfigurationVersion,
+		TtlMs: ttl(v.Deadline, now), ContextId: contextID(ev), Extensions: map[string][]byte{CarryExtension: carry},
+	}
+	if !federation.Private(v.Venue) {
+		start.Roots = []*macpv1.Root{{Uri: "irc:" + v.Venue, Name: v.Venue}}
+	}
+	messages := []proto.Message{start, &handoffv1.HandoffOfferPayload{HandoffId: v.ID.String(), TargetParticipant: names.Target, Scope: v.Title}}
+	if ev.Context == "" {
+		return messages, nil
+	}
+	context := &handoffv1.HandoffContextPayload{HandoffId: v.ID.String(), ContentType: JSONType, Context: []byte(ev.Context)}
+	if !federation.InlineContext(ev.Context) {
+		context.ContentType = ReferenceType
+		if context.Context, err = json.Marshal(Reference{URI: ev.Context, SHA256: ev.ContextHash}); err != nil {
+			return nil, err
+		}
+	}
+	return append(messages, context), nil
+}
+
+// ttl returns how long a session may take: never beyond the deadline, nor beyond a day.
+func ttl(deadline, now time.Time) int64 {
+	if deadline.IsZero() {
+		return MaxTTLMillis
+	}
+	return min(max(deadline.Sub(now).Milliseconds(), 1), MaxTTLMillis)
+}
+
+// contextID names the context of an offer by its hash; "" for no context.
+func contextID(ev federation.Event) string {
+	switch {
+	case ev.Context == "":
+		return ""
+	case ev.ContextHash != "":
+		return "ctx:sha256:" + ev.ContextHash
+	}
+	digest := sha256.Sum256([]byte(ev.Context))
+	return "ctx:sha256:" + hex.EncodeToString(digest[:])
+}
+
+// Commitment returns the commitment with which the gateway resolves a session that it opened.
+func (s *Session) Commitment(offer *Offer, action, reason string, positive bool) *macpv1.CommitmentPayload {
+	return s.commitment(offer.ID, offer.Scope, action, reason, positive)
+}
+
+func (s *Session) commitment(id, scope, action, reason string, positive bool) *macpv1.CommitmentPayload {
+	if strings.TrimSpace(scope) == "" {
+		scope = Untitled
+	}
+	return &macpv1.CommitmentPayload{
+		CommitmentId: "commit:" + id, Action: action, AuthorityScope: scope, Reason: reason, OutcomePositive: positive,
+		ModeVersion: s.Start.GetModeVersion(), PolicyVersion: s.Policy.ID, ConfigurationVersion: s.Start.GetConfigurationVersion(),
+	}
+}
+
+// Asked is the step that a signal of [SignalStep] asks for.
+type Asked struct {
+	Verb      federation.Verb `json:"verb"`
+	Note      string          `json:"note"`
+	Result    json.RawMessage `json:"result"`
+	Retryable *bool           `json:"retryable"`
+	HandoffID string          `json:"handoff_id"` // where the session has several offers
+}
+
+// BySignal reports whether a participant takes a step by a signal. The others are messages of the
+// mode.
+func BySignal(verb federation.Verb) bool {
+	return verb == federation.Progress || verb == federation.Complete || verb == federation.Fail
+}
+
+// ReadStep reads the data of a signal that asks for a step.
+func ReadStep(data []byte) (Asked, error) {
+	var a Asked
+	if err := federation.DecodeJSON(data, &a); err != nil {
+		return a, Refuse(InvalidEnvelope, "data: want JSON with verb, note, result and retryable")
+	}
+	if !BySignal(a.Verb) {
+		return a, Refuse(InvalidEnvelope, "verb: want progress, complete or fail")
+	}
+	return a, nil
+}
+
+// Context returns the result as the context of a step, "" for none. A retryable failure says so
+// there, because a step has no member for it.
+func (a Asked) Context() string {
+	result := bytes.TrimSpace(a.Result)
+	if a.Retryable == nil {
+		if len(result) == 0 || bytes.Equal(result, []byte("null")) {
+			return ""
+		}
+		if federation.InlineContext(string(result)) {
+			return string(result)
+		}
+	}
+	members := map[string]any{}
+	if len(result) > 0 && !bytes.Equal(result, []byte("null")) {
+		members["result"] = json.RawMessage(result)
+	}
+	if a.Retryable != nil {
+		members["retryable"] = *a.Retryable
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

@@ -263,7 +263,6 @@ func looksLikeUUID(id string) bool {
 	return true
 }
 
-// implicitReason is the reason of an accept by the runtime.
 const implicitReason = "implicit accept (timeout)"
 
 // Due returns what the clock has made of the session by now: an implicit accept, or its end. The
@@ -293,7 +292,6 @@ func (s *Session) NextDue() int64 {
 	return next
 }
 
-// endsAt returns when the session expires.
 func (s *Session) endsAt() int64 {
 	if s.State == macpv1.SessionState_SESSION_STATE_SUSPENDED {
 		return s.suspendedAt + max(s.maxSuspend-s.suspended, 0)

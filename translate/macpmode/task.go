@@ -139,7 +139,6 @@ func inline(content []byte) string {
 	return text.String()
 }
 
-// object writes members as JSON.
 func object(members map[string]any) string {
 	text, err := json.Marshal(members)
 	if err != nil {

@@ -180,7 +180,6 @@ func (r Record) with(name string, raw json.RawMessage) Record {
 // FedMember is the member of the context that a gateway adds.
 const FedMember = "_fed"
 
-// context returns the members of the context.
 func (r Record) context() ([]member, error) {
 	raw := bytes.TrimSpace(r.raw("context"))
 	if raw == nil || string(raw) == "null" {
@@ -196,7 +195,12 @@ func (r Record) Context() string {
 	if err != nil || len(members) == 0 {
 		return ""
 	}
-	return string(compact(join(members)))
+	raw := join(members)
+	var out bytes.Buffer
+	if err := json.Compact(&out, raw); err != nil { // it was JSON when it was read
+		panic("taskfile: " + err.Error())
+	}
+	return out.String()
 }
 
 // Terms returns the caps and the deadline in the context, zero if absent. The members stay in the
@@ -336,7 +340,6 @@ func (r Record) Bytes() []byte {
 	return out.Bytes()
 }
 
-// join returns an object of members.
 func join(members []member) json.RawMessage {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -349,14 +352,6 @@ func join(members []member) json.RawMessage {
 		out.Write(m.raw)
 	}
 	out.WriteByte('}')
-	return out.Bytes()
-}
-
-func compact(raw json.RawMessage) []byte {
-	var out bytes.Buffer
-	if err := json.Compact(&out, raw); err != nil { // it was JSON when it was read
-		panic("taskfile: " + err.Error())
-	}
 	return out.Bytes()
 }
 

@@ -41,7 +41,6 @@ func (o object) text(name string) string {
 	return text
 }
 
-// without returns the object without some members.
 func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
 }

@@ -110,7 +110,6 @@ func (s Sealed) Verified(secrets ...string) bool {
 	return slices.ContainsFunc(secrets, fits)
 }
 
-// seal returns the HMAC of an object.
 func seal(unsigned object, secret string) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = mac.Write(canonical(unsigned)) // a hash returns no error
@@ -196,9 +195,14 @@ func (s Sealed) file() (File, error) {
 	if err := s.readTimes(&f); err != nil {
 		return f, err
 	}
-	if err := s.readTranscript(&f); err != nil {
-		return f, err
+	list, ok := s.members.get("transcript").([]any)
+	if !ok {
+		return f, rejected(BadTranscript, "transcript is no list")
 	}
+	if i := slices.IndexFunc(list, func(line any) bool { return !isLine(line) }); i >= 0 {
+		return f, rejected(BadTranscript, "transcript[%d] is no object with a role and a text", i)
+	}
+	f.Transcript = write(list)
 	f.Context = s.context()
 	if carry, ok := s.members.get(CarryMember).(object); ok {
 		f.Carry = write(carry)
@@ -225,18 +229,6 @@ func readTime(text string) (time.Time, error) {
 		text = text[:10] + "T" + text[11:]
 	}
 	return time.Parse(time.RFC3339Nano, text)
-}
-
-func (s Sealed) readTranscript(f *File) error {
-	list, ok := s.members.get("transcript").([]any)
-	if !ok {
-		return rejected(BadTranscript, "transcript is no list")
-	}
-	if i := slices.IndexFunc(list, func(line any) bool { return !isLine(line) }); i >= 0 {
-		return rejected(BadTranscript, "transcript[%d] is no object with a role and a text", i)
-	}
-	f.Transcript = write(list)
-	return nil
 }
 
 // isLine reports whether a value is a line of a transcript.

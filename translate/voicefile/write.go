@@ -42,7 +42,6 @@ type Carry struct {
 	Evidence string   `json:"evidence,omitempty"`  // where the original of the offer is
 }
 
-// carryOf returns the carry of an offer.
 func carryOf(s translate.Step) Carry {
 	c := Carry{
 		Version: 1, ID: s.Event.Handoff.String(), Home: string(s.View.Home), State: string(s.State), Rev: uint64(s.Version),

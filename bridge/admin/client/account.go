@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/agents/participant"
 	"baton/bridge/route"
 	"baton/federation"
@@ -24,8 +24,8 @@ type Account struct {
 // Account returns the account of a DID. A key that is not nil is that of the DID.
 func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Account {
 	post := func(ctx context.Context, operation string, arguments []byte) ([]byte, error) {
-		call := contract.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
-		response, err := open(ctx, c, contract.CallParticipant, call)
+		call := admin.ParticipantCall{DID: string(did), Operation: operation, Arguments: route.JSON[json.RawMessage](arguments)}
+		response, err := open(ctx, c, admin.CallParticipant, call)
 		if err != nil {
 			return nil, err
 		}
@@ -40,8 +40,8 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 	if a.key == nil {
 		return a.Remote.Offer(ctx, o, key)
 	}
-	step := Step{Verb: federation.Offer, Key: a.key, Ask: contract.Ask{
-		To: o.To, Channel: o.Channel, Title: o.Title, Caps: o.Caps, Deadline: contract.Moment(o.Deadline),
+	step := Step{Verb: federation.Offer, Key: a.key, Ask: admin.Ask{
+		To: o.To, Channel: o.Channel, Title: o.Title, Caps: o.Caps, Deadline: admin.Moment(o.Deadline),
 	}}
 	if o.Replaces != "" {
 		var err error
@@ -49,7 +49,7 @@ func (a *Account) Offer(ctx context.Context, o participant.Offer, key string) (p
 			return participant.Filed{}, bridge.UsageProblem("replaces: " + err.Error())
 		}
 	}
-	return a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p contract.Proof) (participant.Filed, error) {
+	return a.once(ctx, step, o.Context, participant.Unsigned{Key: key, Offer: &o}, func(p admin.Proof) (participant.Filed, error) {
 		return a.Remote.Offer(ctx, participant.Offer{Channel: o.Channel, Document: p.Document, Signature: p.Signature}, "")
 	})
 }
@@ -62,8 +62,8 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	if err := a.CheckStep(ctx, id, verb); err != nil {
 		return participant.Filed{}, err
 	}
-	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: contract.Ask{Note: s.Note}}
-	return a.once(ctx, step, s.Context, participant.Unsigned{Key: key, ID: id, Verb: verb, Step: s}, func(p contract.Proof) (participant.Filed, error) {
+	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: admin.Ask{Note: s.Note}}
+	return a.once(ctx, step, s.Context, participant.Unsigned{Key: key, ID: id, Verb: verb, Step: s}, func(p admin.Proof) (participant.Filed, error) {
 		return a.Remote.Take(ctx, id, verb, participant.StepRequest{Document: p.Document, Signature: p.Signature}, "")
 	})
 }
@@ -71,7 +71,7 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 // once signs a step and files it. A step with a key gets the ID that the gateway keeps for the key:
 // a repeated step is the one on disk, also after this process was started again.
 func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, u participant.Unsigned,
-	file func(contract.Proof) (participant.Filed, error),
+	file func(admin.Proof) (participant.Filed, error),
 ) (participant.Filed, error) {
 	if len(content) > 0 && federation.DecodeJSON(content, &step.Context) != nil {
 		step.Content = content
@@ -88,7 +88,7 @@ func (a *Account) once(ctx context.Context, step Step, content json.RawMessage, 
 }
 
 // reserved files a step under the ID that the gateway keeps for its key.
-func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsigned, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	at, err := a.Reserve(ctx, u)
 	switch {
 	case err != nil:
@@ -100,8 +100,7 @@ func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsign
 	return a.sign(ctx, *step, file)
 }
 
-// sign signs a step and files it.
-func (a *Account) sign(ctx context.Context, step Step, file func(contract.Proof) (participant.Filed, error)) (participant.Filed, error) {
+func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
 	proof, err := a.client.Sign(ctx, step)
 	if err != nil {
 		return participant.Filed{}, told(err)

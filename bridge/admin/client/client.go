@@ -1,6 +1,6 @@
 // Package client asks a running gateway over the operator API. The commands of the program use it.
 //
-// [Call] calls a route of package contract, and [Watch] watches a list. For several requests or a
+// [Call] calls a route of package admin, and [Watch] watches a list. For several requests or a
 // file, the Client has methods: [Client.Take] signs and submits a step, [Client.Handoff] reads a
 // handoff with all its steps, [Client.Passport] and [Client.Backup] fetch files.
 //
@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -82,9 +82,8 @@ func Call[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], i
 	return out, err
 }
 
-// call sends a request and decodes the answer.
 func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
-	request, err := r.Request(ctx, c.base, contract.Prefix, in)
+	request, err := r.Request(ctx, c.base, admin.Prefix, in)
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (c *Client) call(ctx context.Context, r route.Spec, in, out any) error {
 
 // open sends a request without a timeout. The caller closes the answer.
 func open[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], in In) (*http.Response, error) {
-	request, err := route.Spec(r).Request(ctx, c.base, contract.Prefix, in)
+	request, err := route.Spec(r).Request(ctx, c.base, admin.Prefix, in)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +131,6 @@ func (c *Client) send(request *http.Request, timeout time.Duration) (*http.Respo
 	return response, nil
 }
 
-// readAnswer returns the body of an answer.
 func readAnswer(response *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -37,7 +37,7 @@ func TestARequestCarriesTheToken(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"name":"lab"}`))
 	})
-	link, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
+	link, err := client.Call(t.Context(), c, admin.GetLink, admin.ByName{Name: "lab"})
 	if err != nil || link.Name != "lab" {
 		t.Errorf("got %+v, %v", link, err)
 	}
@@ -49,7 +49,7 @@ func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
 		w.WriteHeader(http.StatusConflict)
 		_, _ = w.Write([]byte(`{"status":409,"code":"illegal-step","detail":"it is open"}`))
 	})
-	_, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
+	_, err := client.Call(t.Context(), c, admin.GetLink, admin.ByName{Name: "lab"})
 	if problem, ok := errors.AsType[*bridge.ProblemError](err); !ok || problem.Code != "illegal-step" || problem.Error() != "it is open" {
 		t.Errorf("got %v", err)
 	}
@@ -58,7 +58,7 @@ func TestAProblemIsAnErrorWithItsCode(t *testing.T) {
 func TestAnAnswerThatIsNoProblemNamesItsStatus(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	if _, err := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"}); err == nil || err.Error() != "the gateway answers 502 Bad Gateway" {
+	if _, err := client.Call(t.Context(), c, admin.GetLink, admin.ByName{Name: "lab"}); err == nil || err.Error() != "the gateway answers 502 Bad Gateway" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestAGatewayThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, asked := client.Call(t.Context(), c, contract.GetLink, contract.ByName{Name: "lab"})
+	_, asked := client.Call(t.Context(), c, admin.GetLink, admin.ByName{Name: "lab"})
 	_, probed := c.Readiness(t.Context(), false)
 	for _, err := range []error{asked, probed} {
 		if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "gateway" {
@@ -94,7 +94,7 @@ func TestANameThatNoPathHasIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, refused := range map[string]bool{"": true, ".": true, "..": true, "a/b": false, "did:key:z6Mk": false} {
-		_, err := client.Call(t.Context(), c, contract.UnbindName, contract.NameUnbinding{Network: "lab", Name: name})
+		_, err := client.Call(t.Context(), c, admin.UnbindName, admin.NameUnbinding{Network: "lab", Name: name})
 		if _, ok := errors.AsType[*route.NameError](err); ok != refused {
 			t.Errorf("%q: %v", name, err)
 		}

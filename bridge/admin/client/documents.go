@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/passport"
@@ -28,7 +28,6 @@ func Watch[In, Out any](ctx context.Context, c *Client, r route.Route[In, Out], 
 	return eachLine(ctx, response.Body, line)
 }
 
-// eachLine calls line with each line of an answer.
 func eachLine(ctx context.Context, answer io.Reader, line func(text []byte) error) error {
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, maxAnswerBytes)
@@ -44,11 +43,11 @@ func eachLine(ctx context.Context, answer io.Reader, line func(text []byte) erro
 }
 
 // Handoff returns a handoff with all its steps.
-func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, error) {
-	var whole contract.Handoff
-	ask := contract.IDPage{ID: id, Paging: contract.Paging{Limit: new(contract.MaxLimit)}}
+func (c *Client) Handoff(ctx context.Context, id string) (admin.Handoff, error) {
+	var whole admin.Handoff
+	ask := admin.IDPage{ID: id, Paging: admin.Paging{Limit: new(admin.MaxLimit)}}
 	for {
-		part, err := Call(ctx, c, contract.GetHandoff, ask)
+		part, err := Call(ctx, c, admin.GetHandoff, ask)
 		if err != nil {
 			return whole, err
 		}
@@ -63,17 +62,17 @@ func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, erro
 
 // DeadLetters yields all dead letters with their details, the newest first. It ends at the first
 // error.
-func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter, error] {
-	return func(yield func(contract.DeadLetter, error) bool) {
-		ask := contract.DeadQuery{Watching: contract.Watching{Paging: contract.Paging{Limit: new(contract.MaxLimit)}}}
+func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[admin.DeadLetter, error] {
+	return func(yield func(admin.DeadLetter, error) bool) {
+		ask := admin.DeadQuery{Watching: admin.Watching{Paging: admin.Paging{Limit: new(admin.MaxLimit)}}}
 		for {
-			page, err := Call(ctx, c, contract.ListDead, ask)
+			page, err := Call(ctx, c, admin.ListDead, ask)
 			if err != nil {
-				yield(contract.DeadLetter{}, err)
+				yield(admin.DeadLetter{}, err)
 				return
 			}
 			for _, item := range page.Items {
-				letter, err := Call(ctx, c, contract.GetDead, contract.ByID{ID: strconv.FormatInt(item.ID, 10)})
+				letter, err := Call(ctx, c, admin.GetDead, admin.ByID{ID: strconv.FormatInt(item.ID, 10)})
 				if !yield(letter, err) || err != nil {
 					return
 				}
@@ -104,7 +103,7 @@ func (c *Client) ExportDeadLetters(ctx context.Context, out io.Writer) error {
 func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	response, err := open(ctx, c, contract.GetPassport, contract.ByID{ID: id})
+	response, err := open(ctx, c, admin.GetPassport, admin.ByID{ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
 // Backup returns a backup of the gateway. It has no timeout. The caller closes it, and finds out
 // from the archive whether the answer was cut short.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
-	response, err := open(ctx, c, contract.Backup, struct{}{})
+	response, err := open(ctx, c, admin.Backup, struct{}{})
 	if err != nil {
 		return nil, err
 	}
@@ -131,13 +130,13 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 
 // Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
 // with peers it covers the links to other homes.
-func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness, error) {
-	var ready contract.Readiness
+func (c *Client) Readiness(ctx context.Context, peers bool) (admin.Readiness, error) {
+	var ready admin.Readiness
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	query := url.Values{}
 	if peers {
-		query.Set(contract.PeersParameter, "true")
+		query.Set(admin.PeersParameter, "true")
 	}
 	address, err := federation.JoinURL(c.base, "/readyz", query)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -35,7 +35,7 @@ type PeerLine struct {
 
 // ImportPeers reads a list of peers from its address or file, checks every line by a dry run, and
 // then sets the modes unless the act is a dry run itself.
-func (c *Client) ImportPeers(ctx context.Context, from string, act contract.Act) ([]contract.Peer, error) {
+func (c *Client) ImportPeers(ctx context.Context, from string, act admin.Act) ([]admin.Peer, error) {
 	text, err := readPeerList(ctx, from)
 	if err != nil {
 		return nil, err
@@ -44,11 +44,11 @@ func (c *Client) ImportPeers(ctx context.Context, from string, act contract.Act)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	set := []contract.Peer{}
+	set := []admin.Peer{}
 	for _, dry := range slices.Compact([]bool{true, act.DryRun}) {
 		act.DryRun, set = dry, set[:0]
 		for _, line := range lines {
-			peer, err := Call(ctx, c, contract.SetPeerMode, contract.PeerMode{Name: line.Domain, Body: route.JSON(contract.Mode{Act: act, Mode: line.Mode, New: true})})
+			peer, err := Call(ctx, c, admin.SetPeerMode, admin.PeerMode{Name: line.Domain, Body: route.JSON(admin.Mode{Act: act, Mode: line.Mode, New: true})})
 			if err != nil {
 				return nil, fmt.Errorf("%s: line %d: %s: %w", from, line.Number, line.Domain, err)
 			}

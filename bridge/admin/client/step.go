@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/route"
 	"baton/federation"
 	"baton/federation/signing"
@@ -24,9 +24,9 @@ import (
 // Step is a step that an operator takes.
 type Step struct {
 	Verb    federation.Verb
-	Handoff string       // its ID, or the end of that; "" for an offer
-	Ask     contract.Ask // without context and proof
-	Context string       // a file, or an https or at address; "" for none
+	Handoff string    // its ID, or the end of that; "" for an offer
+	Ask     admin.Ask // without context and proof
+	Context string    // a file, or an https or at address; "" for none
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer that is signed here
@@ -37,10 +37,10 @@ type Step struct {
 
 // Take submits a step, signed where there is a key for it. A step that waits for a key or
 // for the ruling of another home is a [*bridge.ProblemError].
-func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
+func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	content, err := contextOf(&s)
 	if err != nil {
-		return contract.Filed{}, err
+		return admin.Filed{}, err
 	}
 	ask := s.Ask
 	if s.Key != nil {
@@ -49,13 +49,13 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 		ask.Context, ask.ContextHash, err = c.place(ctx, content, ask.From)
 	}
 	if err != nil {
-		return contract.Filed{}, err
+		return admin.Filed{}, err
 	}
-	var filed contract.Filed
+	var filed admin.Filed
 	if s.Verb == federation.Offer {
-		filed, err = Call(ctx, c, contract.OfferHandoff, route.JSON(ask))
+		filed, err = Call(ctx, c, admin.OfferHandoff, route.JSON(ask))
 	} else {
-		filed, err = Call(ctx, c, contract.TakeStep, contract.StepOf{ID: s.Handoff, Verb: string(s.Verb), Body: route.JSON(ask)})
+		filed, err = Call(ctx, c, admin.TakeStep, admin.StepOf{ID: s.Handoff, Verb: string(s.Verb), Body: route.JSON(ask)})
 	}
 	if err == nil && filed.Home != "" {
 		return filed, &bridge.ProblemError{Code: bridge.CodeUnavailable, Detail: filed.EventID.String() + ": " + filed.Waits}
@@ -68,22 +68,22 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 
 // Sign returns a step that was signed here with the key of the step, as [Client.Take] submits it.
 // The gateway is asked for the place of the step, and keeps a context that the step cannot hold.
-func (c *Client) Sign(ctx context.Context, s Step) (contract.Proof, error) {
+func (c *Client) Sign(ctx context.Context, s Step) (admin.Proof, error) {
 	content, err := contextOf(&s)
 	if err != nil {
-		return contract.Proof{}, err
+		return admin.Proof{}, err
 	}
 	ask, err := c.sign(ctx, s, content)
 	if err != nil {
-		return contract.Proof{}, err
+		return admin.Proof{}, err
 	}
 	return *ask.Proof, nil
 }
 
 // sign returns the request for a step as a document that was signed here. The key stays in this
 // process. The document is made here too: the gateway is only asked for the place of the step.
-func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contract.Ask, error) {
-	var none contract.Ask
+func (c *Client) sign(ctx context.Context, s Step, content stepContext) (admin.Ask, error) {
+	var none admin.Ask
 	var err error
 	if s.ID.IsZero() {
 		if s.ID, err = federation.NewEventID(time.Now(), rand.Reader); err != nil {
@@ -114,13 +114,13 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contrac
 	if ev, err = signing.Seal(ctx, *s.Key, ev); err != nil {
 		return none, err
 	}
-	proof := contract.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
-	return contract.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
+	proof := admin.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
+	return admin.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
 }
 
 // offer completes an offer with the place where the gateway will write it.
-func (c *Client) offer(ctx context.Context, ev federation.Event, ask contract.Ask) (federation.Event, error) {
-	place, err := Call(ctx, c, contract.GetPlace, contract.PlaceQuery{From: string(ev.From), To: ask.To, Channel: ask.Channel})
+func (c *Client) offer(ctx context.Context, ev federation.Event, ask admin.Ask) (federation.Event, error) {
+	place, err := Call(ctx, c, admin.GetPlace, admin.PlaceQuery{From: string(ev.From), To: ask.To, Channel: ask.Channel})
 	if err != nil {
 		return ev, err
 	}
@@ -132,7 +132,7 @@ func (c *Client) offer(ctx context.Context, ev federation.Event, ask contract.As
 
 // answer completes a step with the handoff that it belongs to.
 func (c *Client) answer(ctx context.Context, ev federation.Event, id string) (federation.Event, error) {
-	h, err := Call(ctx, c, contract.GetHandoff, contract.IDPage{ID: id, Paging: contract.Paging{Limit: new(1)}})
+	h, err := Call(ctx, c, admin.GetHandoff, admin.IDPage{ID: id, Paging: admin.Paging{Limit: new(1)}})
 	if err != nil {
 		return ev, err
 	}
@@ -215,7 +215,7 @@ func (c *Client) store(ctx context.Context, content stepContext, owner string) (
 		}
 		text = []byte(content.text)
 	}
-	kept, err := Call(ctx, c, contract.StoreBlob, contract.Blob{Owner: owner, Content: bytes.NewReader(text)})
+	kept, err := Call(ctx, c, admin.StoreBlob, admin.Blob{Owner: owner, Content: bytes.NewReader(text)})
 	if err != nil {
 		return "", "", fmt.Errorf("store context: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/route"
 	"baton/federation"
 )
@@ -16,7 +16,7 @@ type action struct {
 	noun  string           // of the command that does the same
 	needs federation.Scope // of its route in the API
 	// send asks the API for the change, and returns how many things it changes.
-	send func(r request, f form, act contract.Act) (int, error)
+	send func(r request, f form, act admin.Act) (int, error)
 	// choices are the values of the field that the form has beside the reason; nil for no field.
 	choices []string
 	effect  string // of the change on a name
@@ -30,14 +30,13 @@ type form struct {
 	choice, back string
 }
 
-// actionOf returns an action of a list.
 func actionOf(list, verb string) (action, bool) {
 	a, ok := map[string]action{
-		"links": {back: "links", noun: "link", needs: contract.ChangeLink.Scope, send: changeLink},
-		"feeds": {back: "feeds", noun: "feed", needs: contract.ChangeFeed.Scope, send: changeFeed},
-		"dead":  {back: "dead", noun: "dead", needs: contract.SettleDead.Scope, send: settle(contract.SettleDead)},
-		"peers": {back: "peers", noun: "peer", needs: contract.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
-		"held":  {back: "peers", noun: "airc", needs: contract.SettleHeld.Scope, send: settle(contract.SettleHeld)},
+		"links": {back: "links", noun: "link", needs: admin.ChangeLink.Scope, send: changeLink},
+		"feeds": {back: "feeds", noun: "feed", needs: admin.ChangeFeed.Scope, send: changeFeed},
+		"dead":  {back: "dead", noun: "dead", needs: admin.SettleDead.Scope, send: settle(admin.SettleDead)},
+		"peers": {back: "peers", noun: "peer", needs: admin.SetPeerMode.Scope, send: setMode, choices: []string{"allow", "limit", "hold", "block"}},
+		"held":  {back: "peers", noun: "airc", needs: admin.SettleHeld.Scope, send: settle(admin.SettleHeld)},
 	}[list]
 	texts, known := map[string][2]string{
 		"links/dial": {
@@ -58,45 +57,29 @@ func actionOf(list, verb string) (action, bool) {
 	return a, ok && known
 }
 
-// command returns the words of the command that does the same.
-func (a action) command(f form) []string {
-	words := []string{"baton", a.noun, f.verb, f.name}
-	if a.choices != nil {
-		words = append(words, orWord(f.choice, "MODE"))
-	}
-	if f.link != "" {
-		words = append(words, "--link", f.link)
-	}
-	if f.peer != "" {
-		words = append(words, "--peer", f.peer)
-	}
-	return words
-}
-
-func changeLink(r request, f form, act contract.Act) (int, error) {
-	done, err := call(r, contract.ChangeLink, contract.LinkChange{Name: f.name, Verb: f.verb, Body: route.JSON(act)})
+func changeLink(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.ChangeLink, admin.LinkChange{Name: f.name, Verb: f.verb, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
-func changeFeed(r request, f form, act contract.Act) (int, error) {
-	done, err := call(r, contract.ChangeFeed, contract.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
+func changeFeed(r request, f form, act admin.Act) (int, error) {
+	done, err := call(r, admin.ChangeFeed, admin.FeedChange{ID: f.name, Verb: f.verb, Link: f.link, Peer: f.peer, Body: route.JSON(act)})
 	return done.Changed, err
 }
 
-// settle settles one thing of a list by its ID.
-func settle(to route.Route[contract.IDChange, contract.Acted]) func(r request, f form, act contract.Act) (int, error) {
-	return func(r request, f form, act contract.Act) (int, error) {
-		done, err := call(r, to, contract.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
+func settle(to route.Route[admin.IDChange, admin.Acted]) func(r request, f form, act admin.Act) (int, error) {
+	return func(r request, f form, act admin.Act) (int, error) {
+		done, err := call(r, to, admin.IDChange{ID: f.name, Verb: f.verb, Body: route.JSON(act)})
 		return done.Changed, err
 	}
 }
 
 // setMode sets the mode of a peer. A dry run without a choice tries the mode that is the most.
-func setMode(r request, f form, act contract.Act) (int, error) {
+func setMode(r request, f form, act admin.Act) (int, error) {
 	if f.choice == "" && act.DryRun {
 		f.choice = "block"
 	}
-	_, err := call(r, contract.SetPeerMode, contract.PeerMode{Name: f.name, Body: route.JSON(contract.Mode{Act: act, Mode: f.choice})})
+	_, err := call(r, admin.SetPeerMode, admin.PeerMode{Name: f.name, Body: route.JSON(admin.Mode{Act: act, Mode: f.choice})})
 	return 1, err
 }
 
@@ -110,7 +93,6 @@ type confirmView struct {
 	Choice                      string
 }
 
-// formOf reads what an action is asked with.
 func formOf(r *http.Request, a action) form {
 	f := form{
 		verb: r.PathValue("verb"), name: r.PathValue("name"), link: r.FormValue("link"), peer: r.FormValue("peer"), choice: r.FormValue("mode"), back: a.back,
@@ -145,17 +127,26 @@ func (p *Page) renderForm(w http.ResponseWriter, r *http.Request, s session, a a
 
 // confirmation asks the API what an action would do.
 func confirmation(r request, a action, f form) (*confirmView, error) {
-	changes, err := a.send(r, f, contract.Act{DryRun: true})
+	changes, err := a.send(r, f, admin.Act{DryRun: true})
 	if err != nil {
 		return nil, err
 	}
+	words := []string{"baton", a.noun, f.verb, f.name}
+	if a.choices != nil {
+		words = append(words, orWord(f.choice, "MODE"))
+	}
+	if f.link != "" {
+		words = append(words, "--link", f.link)
+	}
+	if f.peer != "" {
+		words = append(words, "--peer", f.peer)
+	}
 	return &confirmView{
 		Verb: strings.ToUpper(f.verb[:1]) + f.verb[1:], Name: plain(f.name), Effect: a.effect, Changes: changes, Back: f.back, Link: f.link, Peer: f.peer,
-		Command: shell(append(a.command(f), "--reason", "…")...), Choices: a.choices, Choice: f.choice,
+		Command: shell(append(words, "--reason", "…")...), Choices: a.choices, Choice: f.choice,
 	}, nil
 }
 
-// act makes a change.
 func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	a, ok := actionOf(r.PathValue("list"), r.PathValue("verb"))
 	if !ok {
@@ -165,7 +156,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 	f, reason := formOf(r, a), strings.TrimSpace(r.PostFormValue("reason"))
 	request := p.request(r.Context(), s.token, r.URL)
 	if !request.may(a.needs) { // before the form is looked at, so that its answer is the same for each
-		_, err := a.send(request, f, contract.Act{DryRun: true})
+		_, err := a.send(request, f, admin.Act{DryRun: true})
 		p.failWith(w, r, &s, err)
 		return
 	}
@@ -177,7 +168,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, s session) {
 		p.renderForm(w, r, s, a, f, http.StatusUnprocessableEntity, "Choose a mode.")
 		return
 	}
-	changed, err := a.send(request, f, contract.Act{Reason: reason})
+	changed, err := a.send(request, f, admin.Act{Reason: reason})
 	if err != nil {
 		p.failWith(w, r, &s, err)
 		return

@@ -7,27 +7,26 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
-// loadLinks shows the links.
 func loadLinks(r request) (view, error) {
 	page, err := readLinks(r)
-	l := list[contract.Link]{
+	l := list[admin.Link]{
 		Table: render.Links, id: "links", page: page, cursor: "cursor",
-		needs: contract.ChangeLink.Scope, acts: func(l contract.Link) []link { return []link{r.act("links", l.Name, "dial")} },
+		needs: admin.ChangeLink.Scope, acts: func(l admin.Link) []link { return []link{r.act("links", l.Name, "dial")} },
 	}
 	return view{Title: "Links", Sections: []section{l.section(r)}}, err
 }
 
-func readLinks(r request) (contract.Page[contract.Link], error) {
-	return call(r, contract.ListLinks, r.watching())
+func readLinks(r request) (admin.Page[admin.Link], error) {
+	return call(r, admin.ListLinks, r.watching())
 }
 
 // loadLink shows what was negotiated on a link, its limits, and what it does not carry.
 func loadLink(r request, name string) (view, error) {
-	l, err := call(r, contract.GetLink, contract.ByName{Name: name})
+	l, err := call(r, admin.GetLink, admin.ByName{Name: name})
 	if err != nil {
 		return view{}, err
 	}
@@ -49,7 +48,7 @@ func loadLink(r request, name string) (view, error) {
 		}
 	}
 	v := view{Title: "Links", About: plain(name), Sections: []section{{ID: "link", Details: d, Command: shell("baton", "link", "show", name)}}}
-	if r.may(contract.ChangeLink.Scope) {
+	if r.may(admin.ChangeLink.Scope) {
 		v.Sections[0].Actions = []link{r.act("links", name, "dial")}
 	}
 	return v, nil
@@ -87,17 +86,17 @@ func (r request) act(list, name, verb string, query ...string) link {
 
 // loadFeeds shows the pending deliveries.
 func loadFeeds(r request) (view, error) {
-	shapes, err := call(r, contract.ListFeedShapes, contract.Paging{})
+	shapes, err := call(r, admin.ListFeedShapes, admin.Paging{})
 	if err != nil {
 		return view{}, err
 	}
-	page, err := call(r, contract.ListFeeds, contract.FeedQuery{Watching: r.watching()})
+	page, err := call(r, admin.ListFeeds, admin.FeedQuery{Watching: r.watching()})
 	if err != nil {
 		return view{}, err
 	}
-	changes := contract.ChangeFeed.Scope
-	byDestination := list[contract.Shape]{
-		Table: render.Shapes, id: "shape", page: shapes, needs: changes, acts: func(s contract.Shape) []link {
+	changes := admin.ChangeFeed.Scope
+	byDestination := list[admin.Shape]{
+		Table: render.Shapes, id: "shape", page: shapes, needs: changes, acts: func(s admin.Shape) []link {
 			if s.Held {
 				return []link{r.act("feeds", s.Link+s.Peer, "release")}
 			}
@@ -110,9 +109,9 @@ func loadFeeds(r request) (view, error) {
 		}
 		byDestination.Intro = "Nothing waits for:"
 	}
-	waiting := list[contract.Waiting]{
+	waiting := list[admin.Waiting]{
 		Table: render.Deliveries, id: "waiting", page: page, cursor: "cursor", needs: changes,
-		acts: func(w contract.Waiting) []link {
+		acts: func(w admin.Waiting) []link {
 			return []link{r.act("feeds", w.ID, "retry", "link", w.Link, "peer", w.Peer)}
 		},
 	}
@@ -123,29 +122,27 @@ func loadFeeds(r request) (view, error) {
 const maxIdle = 50
 
 // idleHolds returns the actions that hold links for which nothing waits.
-func idleHolds(r request, shapes []contract.Shape) ([]link, error) {
+func idleHolds(r request, shapes []admin.Shape) ([]link, error) {
 	r.query = nil
 	links, err := readLinks(r)
 	var all []link
 	for _, l := range links.Items {
-		if len(all) < maxIdle && !slices.ContainsFunc(shapes, func(s contract.Shape) bool { return s.Link == l.Name }) {
+		if len(all) < maxIdle && !slices.ContainsFunc(shapes, func(s admin.Shape) bool { return s.Link == l.Name }) {
 			all = append(all, r.act("feeds", l.Name, "hold"))
 		}
 	}
 	return all, err
 }
 
-// loadDead shows the dead letters.
 func loadDead(r request) (view, error) {
-	page, err := call(r, contract.ListDead, contract.DeadQuery{Watching: r.watching()})
+	page, err := call(r, admin.ListDead, admin.DeadQuery{Watching: r.watching()})
 	return view{Title: "Dead letters", Sections: []section{
-		list[contract.DeadLetter]{Table: render.DeadLetters, id: "dead", page: page, cursor: "cursor"}.section(r),
+		list[admin.DeadLetter]{Table: render.DeadLetters, id: "dead", page: page, cursor: "cursor"}.section(r),
 	}}, err
 }
 
-// loadLetter shows a dead letter.
 func loadLetter(r request, id string) (view, error) {
-	d, err := call(r, contract.GetDead, contract.ByID{ID: id})
+	d, err := call(r, admin.GetDead, admin.ByID{ID: id})
 	if err != nil {
 		return view{}, err
 	}
@@ -159,12 +156,12 @@ func loadLetter(r request, id string) (view, error) {
 			r.about("Raw bytes", render.Raw(d.Raw)), r.about("Signature", render.Raw(d.Signature)))
 	}
 	letter := section{ID: "letter", Details: given(details...), Command: shell("baton", "dead", "show", id)}
-	if r.may(contract.SettleDead.Scope) {
+	if r.may(admin.SettleDead.Scope) {
 		letter.Actions = []link{r.act("dead", id, "replay"), r.act("dead", id, "drop")}
 	}
 	v := view{Title: "Dead letters", About: plain(id), Sections: []section{letter}}
 	if d.DeadDetail != nil {
-		attempts := list[contract.Try]{Table: render.Attempts, id: "attempts", page: contract.Page[contract.Try]{Items: d.Attempts}, flags: []string{id}}
+		attempts := list[admin.Try]{Table: render.Attempts, id: "attempts", page: admin.Page[admin.Try]{Items: d.Attempts}, flags: []string{id}}
 		v.Sections = append(v.Sections, attempts.section(r))
 	}
 	return v, nil

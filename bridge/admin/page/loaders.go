@@ -13,13 +13,11 @@ import (
 
 	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 	"baton/bridge/route"
 	"baton/federation"
 )
 
-// loader reads what a page shows.
 type loader func(r request) (view, error)
 
 // lists returns the loaders of the pages that are lists, in the order of the navigation.
@@ -42,7 +40,6 @@ func lists() []struct {
 	}
 }
 
-// loaderOf returns the loader of an address.
 func loaderOf(u *url.URL) (loader, bool) {
 	name, item, isItem := strings.Cut(strings.TrimPrefix(u.EscapedPath(), prefix), "/")
 	if !isItem {
@@ -61,16 +58,13 @@ func loaderOf(u *url.URL) (loader, bool) {
 	return func(r request) (view, error) { return load(r, id) }, load != nil
 }
 
-// call calls a route of the API.
 func call[In, Out any](r request, to route.Route[In, Out], in In) (Out, error) {
 	return client.Call(r.ctx, r.api, to, in)
 }
 
-// page returns the request for the page of a list that the address names.
-func (r request) page() contract.Paging { return contract.Paging{Cursor: r.query.Get("cursor")} }
+func (r request) page() admin.Paging { return admin.Paging{Cursor: r.query.Get("cursor")} }
 
-// watching is page for a list that can be watched.
-func (r request) watching() contract.Watching { return contract.Watching{Paging: r.page()} }
+func (r request) watching() admin.Watching { return admin.Watching{Paging: r.page()} }
 
 // older returns the address of the page with the next part of a list, "" after the last. The
 // parameter has the position in the list.
@@ -113,29 +107,26 @@ func plainWord(word string) bool {
 	})
 }
 
-// loadKeys shows the keys of the gateway.
 func loadKeys(r request) (view, error) {
-	page, err := call(r, contract.ListKeys, r.page())
-	return view{Title: "Keys", Sections: []section{list[contract.Key]{Table: render.Keys, id: "keys", page: page, cursor: "cursor"}.section(r)}}, err
+	page, err := call(r, admin.ListKeys, r.page())
+	return view{Title: "Keys", Sections: []section{list[admin.Key]{Table: render.Keys, id: "keys", page: page, cursor: "cursor"}.section(r)}}, err
 }
 
 // loadPolicy shows the rules and limits.
 func loadPolicy(r request) (view, error) {
-	policy, err := call(r, contract.GetPolicy, struct{}{})
-	rules, limits := contract.Page[render.Rule]{Items: render.NumberRules(policy)}, contract.Page[contract.PolicyLimit]{Items: policy.Limits}
+	policy, err := call(r, admin.GetPolicy, struct{}{})
+	rules, limits := admin.Page[render.Rule]{Items: render.NumberRules(policy)}, admin.Page[admin.PolicyLimit]{Items: policy.Limits}
 	return view{Title: "Policy", Sections: []section{
 		list[render.Rule]{Table: render.Rules, id: "rules", page: rules}.section(r),
-		list[contract.PolicyLimit]{Table: render.Limits, id: "limits", page: limits}.section(r),
+		list[admin.PolicyLimit]{Table: render.Limits, id: "limits", page: limits}.section(r),
 	}}, err
 }
 
-// loadAudit shows what operators changed.
 func loadAudit(r request) (view, error) {
-	page, err := call(r, contract.ListAudit, contract.AuditQuery{Watching: r.watching()})
-	return view{Title: "Audit", Sections: []section{list[contract.Change]{Table: render.Changes, id: "audit", page: page, cursor: "cursor"}.section(r)}}, err
+	page, err := call(r, admin.ListAudit, admin.AuditQuery{Watching: r.watching()})
+	return view{Title: "Audit", Sections: []section{list[admin.Change]{Table: render.Changes, id: "audit", page: page, cursor: "cursor"}.section(r)}}, err
 }
 
-// contextKey is the type of the keys of this package in contexts.
 type contextKey int
 
 const (

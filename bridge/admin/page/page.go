@@ -62,7 +62,7 @@ type Page struct {
 func New(d Deps) *Page {
 	inner := http.NewServeMux()
 	d.Mount(inner, admit)
-	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: newSessions(), files: readFiles(), streams: make(chan struct{}, maxStreams)}
+	return &Page{deps: d, api: client.New("http://gateway", "", inProcess{inner}), sessions: &sessions{all: map[[32]byte]*kept{}}, files: readFiles(), streams: make(chan struct{}, maxStreams)}
 }
 
 // Mount registers the routes.
@@ -74,7 +74,18 @@ func (p *Page) Mount(mux *http.ServeMux) {
 	routes.HandleFunc("GET /ui/login", p.loginForm)
 	routes.HandleFunc("POST /ui/login", p.login)
 	routes.Handle("POST /ui/logout", p.changing(p.logout))
-	for name, serve := range p.files.routes() {
+	all := map[string]http.HandlerFunc{}
+	for name, each := range p.files.all {
+		all[name] = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", each.mediaType)
+			_, _ = w.Write(each.text) // the client is gone
+		}
+		all[each.hashed] = func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			all[name](w, r)
+		}
+	}
+	for name, serve := range all {
 		routes.HandleFunc("GET "+prefix+name, serve)
 	}
 	routes.Handle("GET /ui/{$}", p.reading(func(w http.ResponseWriter, r *http.Request, _ session) {
@@ -137,22 +148,6 @@ func readFiles() files {
 	return f
 }
 
-// routes returns the handlers of the files by name, each also under its hashed name.
-func (f files) routes() map[string]http.HandlerFunc {
-	all := map[string]http.HandlerFunc{}
-	for name, each := range f.all {
-		all[name] = func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", each.mediaType)
-			_, _ = w.Write(each.text) // the client is gone
-		}
-		all[each.hashed] = func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			all[name](w, r)
-		}
-	}
-	return all
-}
-
 // layout is what the template of every page is given.
 type layout struct {
 	view
@@ -165,7 +160,6 @@ type layout struct {
 	Nav           []navLink
 }
 
-// navLink is a link of the navigation.
 type navLink struct {
 	Title, Href string
 	Current     bool

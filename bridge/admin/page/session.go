@@ -49,9 +49,6 @@ type sessions struct {
 	all map[[32]byte]*kept
 }
 
-func newSessions() *sessions { return &sessions{all: map[[32]byte]*kept{}} }
-
-// begin makes a session for a token and returns its cookie.
 func (s *sessions) begin(token federation.OperatorToken, now time.Time) *http.Cookie {
 	text, ends := rand.Text(), now.Add(sessionLife)
 	if token.Expires.Before(ends) {
@@ -93,7 +90,6 @@ func (s *sessions) find(cookie string, now time.Time) (found session, token [32]
 	return session{id: id, csrf: each.csrf}, each.token, true
 }
 
-// end ends a session.
 func (s *sessions) end(id [32]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +118,6 @@ func (s *sessions) told(id [32]byte) string {
 	return notice
 }
 
-// sameText compares secrets in constant time.
-func sameText(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-// loginForm shows the form.
 func (p *Page) loginForm(w http.ResponseWriter, r *http.Request) {
 	p.renderLogin(w, r, http.StatusOK, r.URL.Query().Get("next"), "")
 }
@@ -154,7 +146,6 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, below(next), http.StatusSeeOther)
 }
 
-// logout ends a session.
 func (p *Page) logout(w http.ResponseWriter, r *http.Request, s session) {
 	p.sessions.end(s.id)
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}) //nolint:gosec // Secure where the request came over TLS
@@ -219,7 +210,6 @@ func foreign(r *http.Request) string {
 	return ""
 }
 
-// handler serves a request of a session.
 type handler func(w http.ResponseWriter, r *http.Request, s session)
 
 // reading serves a page to a session, and leads other browsers to the login.
@@ -246,7 +236,7 @@ func (p *Page) changing(serve handler) http.Handler {
 			p.fail(w, r, nil, http.StatusForbidden, "The session is over. Log in again.")
 		case err != nil:
 			p.failWith(w, r, nil, err)
-		case !sameText(r.PostFormValue("csrf"), s.csrf):
+		case subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(s.csrf)) == 0:
 			p.fail(w, r, &s, http.StatusForbidden, "This form does not belong to your session. Load its page again.")
 		default:
 			serve(w, r, s)
@@ -273,7 +263,6 @@ func (p *Page) session(r *http.Request) (session, error) {
 	return s, err
 }
 
-// failWith answers with an error of the API.
 func (p *Page) failWith(w http.ResponseWriter, r *http.Request, s *session, err error) {
 	status, detail := problem(err)
 	if status >= http.StatusInternalServerError {
@@ -283,13 +272,11 @@ func (p *Page) failWith(w http.ResponseWriter, r *http.Request, s *session, err 
 	p.fail(w, r, s, status, detail)
 }
 
-// problem returns the status and the text that an error is shown with.
 func problem(err error) (status int, detail string) {
 	p := bridge.ProblemOf(err)
 	return p.Status, p.Detail
 }
 
-// fail answers with a status and a sentence.
 func (p *Page) fail(w http.ResponseWriter, r *http.Request, s *session, status int, detail string) {
 	p.render(w, r, status, s, view{Title: http.StatusText(status), Alert: plain(detail)})
 }

@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/federation"
 )
@@ -31,7 +31,6 @@ type view struct {
 	Confirm  *confirmView
 }
 
-// loginView is the form of the login.
 type loginView struct{ Next string }
 
 // searchView is the form above a list.
@@ -50,7 +49,6 @@ type section struct {
 	Intro   string // before the actions
 }
 
-// table is a list.
 type table struct {
 	Caption string
 	Columns []string
@@ -71,7 +69,6 @@ type detail struct {
 	Value cell
 }
 
-// cell is a value with its form.
 type cell struct {
 	Text  string
 	Href  string
@@ -83,7 +80,6 @@ type cell struct {
 // moment is a time with its distance from now.
 type moment struct{ Full, Short, Age string }
 
-// link is a link whose accessible name is Verb and Name.
 type link struct{ Verb, Name, Href string }
 
 // timeline is the steps of a handoff.
@@ -92,7 +88,6 @@ type timeline struct {
 	Later string // address of the next steps, "" after the last
 }
 
-// step is one step of a timeline.
 type step struct {
 	Key, Verb, DID, By, Provenance, Verdict, Note string
 	At                                            *moment
@@ -127,7 +122,6 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// cell returns a value as the page shows it.
 func (r request) cell(v render.Value) cell {
 	c := cell{Text: plain(v.Text), Class: v.Class, At: momentOf(v.At, r.now)}
 	if v.Link != "" {
@@ -136,12 +130,11 @@ func (r request) cell(v render.Value) cell {
 	return c
 }
 
-// list is a list on a page.
 type list[T any] struct {
 	render.Table[T]
 
 	id   string
-	page contract.Page[T]
+	page admin.Page[T]
 	// cursor is the parameter of the address with the position in the list; "" for a list of one page.
 	cursor string
 	flags  []string // of the command
@@ -181,7 +174,7 @@ func (l list[T]) section(r request) section {
 }
 
 // momentOf returns a time with its distance from now, nil for none.
-func momentOf(m contract.Moment, now time.Time) *moment {
+func momentOf(m admin.Moment, now time.Time) *moment {
 	if m.IsZero() {
 		return nil
 	}
@@ -193,15 +186,12 @@ func momentOf(m contract.Moment, now time.Time) *moment {
 	return &moment{Full: m.String(), Short: t.Format("2006-01-02 15:04:05"), Age: age}
 }
 
-// about returns a detail.
 func (r request) about(name string, v render.Value) detail { return detail{name, r.cell(v)} }
 
-// given returns the details that have a value.
 func given(all ...detail) []detail {
 	return slices.DeleteFunc(all, func(d detail) bool { return d.Value.Text == "" && d.Value.At == nil })
 }
 
-// states returns the states that a list may be narrowed to.
 func states() []string {
 	var all []string
 	for _, s := range []federation.State{
@@ -215,17 +205,16 @@ func states() []string {
 // loadHandoffs shows handoffs, the newest movement first.
 func loadHandoffs(r request) (view, error) {
 	search, wanted := r.query.Get("search"), r.query.Get("state")
-	page, err := call(r, contract.ListHandoffs, contract.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
-	l := list[contract.Handoff]{Table: render.Handoffs, id: "handoffs", page: page, cursor: "cursor", flags: slices.Concat(r.flag("search"), r.flag("state"))}
+	page, err := call(r, admin.ListHandoffs, admin.HandoffQuery{Search: search, State: wanted, Watching: r.watching()})
+	l := list[admin.Handoff]{Table: render.Handoffs, id: "handoffs", page: page, cursor: "cursor", flags: slices.Concat(r.flag("search"), r.flag("state"))}
 	if page.NextCursor != "" {
 		l.Empty = "None so far: Older looks at older handoffs."
 	}
 	return view{Title: "Handoffs", Search: &searchView{Text: search, State: wanted, States: states()}, Sections: []section{l.section(r)}}, err
 }
 
-// loadHandoff shows a handoff with its timeline.
 func loadHandoff(r request, id string) (view, error) {
-	h, err := call(r, contract.GetHandoff, contract.IDPage{ID: id, Paging: r.page()})
+	h, err := call(r, admin.GetHandoff, admin.IDPage{ID: id, Paging: r.page()})
 	if err != nil {
 		return view{}, err
 	}
@@ -256,8 +245,7 @@ func loadHandoff(r request, id string) (view, error) {
 	}, nil
 }
 
-// shapeStep returns a step with what was signed.
-func shapeStep(r request, s contract.Step) (step, error) {
+func shapeStep(r request, s admin.Step) (step, error) {
 	shown := step{
 		Key: s.EventID.String(), Verb: plain(string(s.Verb)), DID: plain(string(s.From)), By: plain(s.Link + ": " + s.Name), Provenance: plain(string(s.Provenance)),
 		Verdict: plain(s.Verdict), Note: plain(s.Note), At: momentOf(s.Time, r.now),
@@ -274,7 +262,7 @@ func shapeStep(r request, s contract.Step) (step, error) {
 		v.At = d.Time
 		shown.Deliveries = append(shown.Deliveries, r.cell(v))
 	}
-	e, err := call(r, contract.ExplainEvent, contract.ByID{ID: shown.Key})
+	e, err := call(r, admin.ExplainEvent, admin.ByID{ID: shown.Key})
 	if p, ok := errors.AsType[*bridge.ProblemError](err); ok && p.Status == http.StatusNotFound {
 		return shown, nil // it was pruned since the handoff was read
 	}
@@ -305,16 +293,16 @@ func (p *Page) passport(w http.ResponseWriter, r *http.Request, s session) {
 // loadPeers shows the other homes and registries, and the messages of registries that wait for
 // consent.
 func loadPeers(r request) (view, error) {
-	page, err := call(r, contract.ListPeers, r.page())
+	page, err := call(r, admin.ListPeers, r.page())
 	if err != nil {
 		return view{}, err
 	}
-	heldPage, err := call(r, contract.ListHeld, contract.HeldQuery{Watching: contract.Watching{Paging: contract.Paging{Cursor: r.query.Get("held")}}})
+	heldPage, err := call(r, admin.ListHeld, admin.HeldQuery{Watching: admin.Watching{Paging: admin.Paging{Cursor: r.query.Get("held")}}})
 	if err != nil {
 		return view{}, err
 	}
-	var forks contract.Page[render.PeerFork]
-	var doubts contract.Page[render.PeerDoubt]
+	var forks admin.Page[render.PeerFork]
+	var doubts admin.Page[render.PeerDoubt]
 	for _, p := range page.Items {
 		if p.PeerHome == nil {
 			continue
@@ -326,13 +314,13 @@ func loadPeers(r request) (view, error) {
 			doubts.Items = append(doubts.Items, render.PeerDoubt{Peer: p.Name, Doubt: d})
 		}
 	}
-	peers := list[contract.Peer]{
+	peers := list[admin.Peer]{
 		Table: render.Peers, id: "peers", page: page, cursor: "cursor",
-		needs: contract.SetPeerMode.Scope, acts: func(p contract.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
+		needs: admin.SetPeerMode.Scope, acts: func(p admin.Peer) []link { return []link{r.act("peers", p.Name, "mode")} },
 	}
-	held := list[contract.Held]{
-		Table: render.HeldRelays, id: "held", page: heldPage, cursor: "held", needs: contract.SettleHeld.Scope,
-		acts: func(h contract.Held) []link {
+	held := list[admin.Held]{
+		Table: render.HeldRelays, id: "held", page: heldPage, cursor: "held", needs: admin.SettleHeld.Scope,
+		acts: func(h admin.Held) []link {
 			id := strconv.FormatInt(h.ID, 10)
 			return []link{r.act("held", id, "allow"), r.act("held", id, "drop")}
 		},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -20,7 +20,7 @@ import (
 const clock = "15:04:05.000Z"
 
 // DeadLetter writes a dead letter.
-func DeadLetter(out io.Writer, letter contract.DeadLetter) error {
+func DeadLetter(out io.Writer, letter admin.DeadLetter) error {
 	var d details
 	d.say("id", strconv.FormatInt(letter.ID, 10))
 	d.say("to", letter.Link+letter.Peer)
@@ -48,7 +48,7 @@ func DeadLetter(out io.Writer, letter contract.DeadLetter) error {
 }
 
 // Link writes a link with what was negotiated on it.
-func Link(out io.Writer, l contract.Link, now time.Time) error {
+func Link(out io.Writer, l admin.Link, now time.Time) error {
 	var d details
 	for _, c := range Links.Columns {
 		d.say(strings.ToLower(c.Page), c.Value(l).terminal(now))
@@ -73,7 +73,7 @@ func Link(out io.Writer, l contract.Link, now time.Time) error {
 }
 
 // Peer writes a home or a registry.
-func Peer(out io.Writer, p contract.Peer, now time.Time) error {
+func Peer(out io.Writer, p admin.Peer, now time.Time) error {
 	var d details
 	d.say("name", p.Name)
 	d.say("network", p.Network)
@@ -105,7 +105,7 @@ func Peer(out io.Writer, p contract.Peer, now time.Time) error {
 }
 
 // Webhook writes a webhook, then a table of its deliveries.
-func Webhook(out io.Writer, h contract.Webhook) error {
+func Webhook(out io.Writer, h admin.Webhook) error {
 	var d details
 	d.say("id", h.ID)
 	d.say("did", h.DID)
@@ -124,7 +124,7 @@ func Webhook(out io.Writer, h contract.Webhook) error {
 }
 
 // Handoff writes a handoff: what it is, and a line for each step.
-func Handoff(out io.Writer, h contract.Handoff) error {
+func Handoff(out io.Writer, h admin.Handoff) error {
 	columns := newColumns(out)
 	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, HandoffState(h).Text, h.Home, Cell(Venue(h.Venue)))
 	fmt.Fprintf(columns, "  offer   %s", Cell(h.ShownTitle()))
@@ -143,8 +143,18 @@ func Handoff(out io.Writer, h contract.Handoff) error {
 		if s.For != "" {
 			signer = s.For
 		}
+		parts := make([]string, len(s.Delivered))
+		for i, d := range s.Delivered {
+			parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
+			if d.Via == federation.UnroutedLink {
+				parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
+			}
+			if !d.Time.IsZero() {
+				parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
+			}
+		}
 		line := fmt.Sprintf("  %s\t%s\t%s (%s: %s)\t%s\t%s\t%s", time.Time(s.Time).UTC().Format(clock), s.Verb,
-			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(deliveries(s.Delivered)))
+			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(strings.Join(parts, ", ")))
 		fmt.Fprintln(columns, Printable(line))
 	}
 	for _, m := range h.Messages {
@@ -154,24 +164,9 @@ func Handoff(out io.Writer, h contract.Handoff) error {
 	return columns.Flush()
 }
 
-// deliveries returns the state of each delivery of a step.
-func deliveries(all []contract.Delivery) string {
-	parts := make([]string, len(all))
-	for i, d := range all {
-		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
-		if d.Via == federation.UnroutedLink {
-			parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
-		}
-		if !d.Time.IsZero() {
-			parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
 // WriteKey writes the names by which other programs know a key, each on a line. A secret has a
 // fingerprint alone.
-func WriteKey(out io.Writer, key contract.Key) error {
+func WriteKey(out io.Writer, key admin.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch {
 	case key.DID != "":
@@ -186,7 +181,7 @@ func WriteKey(out io.Writer, key contract.Key) error {
 }
 
 // Explanation writes why an event holds, its way, and what is next.
-func Explanation(out io.Writer, e contract.Explanation, now time.Time) error {
+func Explanation(out io.Writer, e admin.Explanation, now time.Time) error {
 	var d details
 	d.say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
 	d.say("signer", string(e.From))
@@ -224,7 +219,7 @@ func Explanation(out io.Writer, e contract.Explanation, now time.Time) error {
 }
 
 // routeLine says where a mailbox is, and the source of that.
-func routeLine(r contract.Route) string {
+func routeLine(r admin.Route) string {
 	if r.Home == "" {
 		return string(r.DID) + "  nowhere yet: no home is known to have it"
 	}
@@ -235,7 +230,6 @@ func routeLine(r contract.Route) string {
 	return line
 }
 
-// identityLine says what an identity is worth.
 func identityLine(claim bridge.IdentityClaim) string {
 	switch claim {
 	case bridge.Anchored:
@@ -250,14 +244,14 @@ func identityLine(claim bridge.IdentityClaim) string {
 }
 
 // nextLine says one thing to come.
-func nextLine(n contract.Next, now time.Time) string {
-	if n.What == contract.Judgement {
+func nextLine(n admin.Next, now time.Time) string {
+	if n.What == admin.Judgement {
 		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, Until(n.Time, now), n.Attempts, n.LastError)
 	}
 	if n.Via == "" {
 		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, Until(n.Time, now), n.Clock)
 	}
-	if n.What == contract.Routing {
+	if n.What == admin.Routing {
 		line := "it waits for a route to the mailbox of " + n.Who
 		if n.Via != federation.UnroutedLink {
 			line += ": " + n.Via + " is no peer now"
@@ -277,7 +271,7 @@ func nextLine(n contract.Next, now time.Time) string {
 }
 
 // attempts says how a delivery stands, and when it is tried.
-func attempts(n contract.Next, now time.Time) []string {
+func attempts(n admin.Next, now time.Time) []string {
 	parts := []string{fmt.Sprintf("tried %d times", n.Attempts)}
 	if n.LinkState != "" {
 		parts = append(parts, "the link is "+n.LinkState)
@@ -299,7 +293,7 @@ func attempts(n contract.Next, now time.Time) []string {
 }
 
 // DID prints the document of a DID as this gateway sees it.
-func DID(out io.Writer, e contract.ExplainedDID) error {
+func DID(out io.Writer, e admin.ExplainedDID) error {
 	var d details
 	d.say("did", string(e.DID))
 	d.sayIf("source", e.Source)

@@ -1,7 +1,10 @@
 package render
 
 import (
+	"bufio"
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -9,7 +12,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
+	"baton/bridge/admin/client"
+	"baton/bridge/route"
 	"baton/federation"
 )
 
@@ -30,12 +35,12 @@ type Column[T any] struct {
 
 // Value is one value of a thing.
 type Value struct {
-	Text     string          // on the page
-	At       contract.Moment // a time, on the page after the text
-	Link     string          // address on the page, below that of all pages; "" for none
-	Class    string          // alignment and form on the page: words for its style sheet
-	Terminal string          // on a terminal; "" for the text or the time
-	print    func(at contract.Moment, now time.Time) string
+	Text     string       // on the page
+	At       admin.Moment // a time, on the page after the text
+	Link     string       // address on the page, below that of all pages; "" for none
+	Class    string       // alignment and form on the page: words for its style sheet
+	Terminal string       // on a terminal; "" for the text or the time
+	print    func(at admin.Moment, now time.Time) string
 }
 
 // none is an empty value on a terminal.
@@ -86,17 +91,16 @@ func HandoffID(id federation.HandoffID) Value {
 }
 
 // Time returns a time.
-func Time(m contract.Moment) Value {
-	return Value{At: m, Class: at, print: func(m contract.Moment, _ time.Time) string { return m.String() }}
+func Time(m admin.Moment) Value {
+	return Value{At: m, Class: at, print: func(m admin.Moment, _ time.Time) string { return m.String() }}
 }
 
 // since returns a time whose age a terminal prints.
-func since(m contract.Moment) Value { return Value{At: m, Class: at, print: Age} }
+func since(m admin.Moment) Value { return Value{At: m, Class: at, print: Age} }
 
 // until returns a time. A terminal prints how long it is until then.
-func until(m contract.Moment) Value { return Value{At: m, Class: at, print: Until} }
+func until(m admin.Moment) Value { return Value{At: m, Class: at, print: Until} }
 
-// terminal returns the value as a terminal prints it.
 func (v Value) terminal(now time.Time) string {
 	if v.print != nil && v.Terminal == "" {
 		return v.print(v.At, now)
@@ -126,3 +130,81 @@ func (t Table[T]) Print(out io.Writer, header bool, now time.Time, items ...T) e
 }
 
 func newColumns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// Terminal is where a command prints.
+type Terminal struct {
+	Out, Err io.Writer
+	JSON     bool // for a machine
+}
+
+// WriteJSON writes one document.
+func (t Terminal) WriteJSON(document any) error {
+	encoder := json.NewEncoder(t.Out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
+// Print writes a document: for a machine as it is, else by write.
+func Print[T any](t Terminal, document T, write func(out io.Writer, document T) error) error {
+	if t.JSON {
+		return t.WriteJSON(document)
+	}
+	return write(t.Out, document)
+}
+
+// Line returns the write of [Print] for a document that is one line.
+func Line[T any](line func(document T) string) func(out io.Writer, document T) error {
+	return func(out io.Writer, document T) error {
+		_, err := fmt.Fprintln(out, line(document))
+		return err
+	}
+}
+
+// Show asks the gateway for one document and prints it.
+func Show[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, T], in In, write func(out io.Writer, document T) error) error {
+	document, err := client.Call(ctx, gateway, r, in)
+	if err != nil {
+		return err
+	}
+	return Print(t, document, write)
+}
+
+// List asks the gateway for one page of a list and prints it. On Err it says how to get the next page.
+func List[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
+	page, err := client.Call(ctx, gateway, r, in)
+	if err != nil {
+		return err
+	}
+	err = Print(t, page, func(out io.Writer, page admin.Page[T]) error {
+		return table.Print(out, true, time.Now(), page.Items...)
+	})
+	if err == nil && !t.JSON && page.NextCursor != "" {
+		fmt.Fprintf(t.Err, "there are more: --cursor %s\n", page.NextCursor)
+	}
+	return err
+}
+
+// Watch prints each line of a watched list as it comes, until ctx or the gateway ends.
+func Watch[In, T any](ctx context.Context, t Terminal, gateway *client.Client, r route.Route[In, admin.Page[T]], in In, table Table[T]) error {
+	header := true
+	return client.Watch(ctx, gateway, r, in, func(line []byte) error {
+		if t.JSON {
+			_, err := fmt.Fprintf(t.Out, "%s\n", line)
+			return err
+		}
+		var item T
+		if err := federation.DecodeJSON(line, &item); err != nil {
+			return fmt.Errorf("read answer: %w", err)
+		}
+		defer func() { header = false }()
+		return table.Print(t.Out, header, time.Now(), item)
+	})
+}
+
+// Confirm asks a question, and reports whether the answer is yes. The end of the input is no.
+func (t Terminal) Confirm(input io.Reader, question string) bool {
+	fmt.Fprintf(t.Err, "%s [y/N] ", Printable(question))
+	line, err := bufio.NewReader(input).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return err == nil && (answer == "y" || answer == "yes")
+}

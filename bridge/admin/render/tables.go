@@ -7,39 +7,39 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/federation"
 )
 
 // The lists that a terminal and the operator page show.
 var (
-	Links = Table[contract.Link]{
+	Links = Table[admin.Link]{
 		Caption: "Links", Command: "link list", Empty: "The configuration has no link.",
-		Key: func(l contract.Link) string { return l.Name },
-		Columns: []Column[contract.Link]{
-			{"Name", "NAME", func(l contract.Link) Value { return Linked(l.Name, "links", l.Name) }},
-			{"Network", "NETWORK", func(l contract.Link) Value { return Text(l.Network) }},
-			{"State", "STATE", func(l contract.Link) Value { return State(l.State) }},
-			{"Heard", "HEARD", func(l contract.Link) Value { return since(l.LastHeard) }},
-			{"Waiting", "WAITING", func(l contract.Link) Value { return Number(l.Waiting) }},
-			{"Oldest", "OLDEST", func(l contract.Link) Value { return since(l.Oldest) }},
-			{"Next dial", "NEXT", func(l contract.Link) Value { return until(l.NextDial) }},
-			{"Last error", "LAST ERROR", func(l contract.Link) Value { return Long(l.LastError) }},
+		Key: func(l admin.Link) string { return l.Name },
+		Columns: []Column[admin.Link]{
+			{"Name", "NAME", func(l admin.Link) Value { return Linked(l.Name, "links", l.Name) }},
+			{"Network", "NETWORK", func(l admin.Link) Value { return Text(l.Network) }},
+			{"State", "STATE", func(l admin.Link) Value { return State(l.State) }},
+			{"Heard", "HEARD", func(l admin.Link) Value { return since(l.LastHeard) }},
+			{"Waiting", "WAITING", func(l admin.Link) Value { return Number(l.Waiting) }},
+			{"Oldest", "OLDEST", func(l admin.Link) Value { return since(l.Oldest) }},
+			{"Next dial", "NEXT", func(l admin.Link) Value { return until(l.NextDial) }},
+			{"Last error", "LAST ERROR", func(l admin.Link) Value { return Long(l.LastError) }},
 		},
 	}
-	Shapes = Table[contract.Shape]{
+	Shapes = Table[admin.Shape]{
 		Caption: "By destination", Command: "feed shape", Empty: "Nothing waits.",
-		Key: func(s contract.Shape) string { return s.Link + s.Peer },
-		Columns: []Column[contract.Shape]{
-			{"To", "TO", func(s contract.Shape) Value { return Text(s.Link + s.Peer) }},
-			{"Rows", "ROWS", func(s contract.Shape) Value { return Number(s.Rows) }},
+		Key: func(s admin.Shape) string { return s.Link + s.Peer },
+		Columns: []Column[admin.Shape]{
+			{"To", "TO", func(s admin.Shape) Value { return Text(s.Link + s.Peer) }},
+			{"Rows", "ROWS", func(s admin.Shape) Value { return Number(s.Rows) }},
 			{"<1m", "<1m", aged(0)},
 			{"<5m", "<5m", aged(1)},
 			{"<1h", "<1h", aged(2)},
 			{"<24h", "<24h", aged(3)},
 			{"Older", "OLDER", aged(4)},
-			{"Oldest", "OLDEST", func(s contract.Shape) Value { return since(s.Oldest) }},
-			{"Held", "HELD", func(s contract.Shape) Value {
+			{"Oldest", "OLDEST", func(s admin.Shape) Value { return since(s.Oldest) }},
+			{"Held", "HELD", func(s admin.Shape) Value {
 				if !s.Held {
 					return Value{Text: "no", Terminal: none}
 				}
@@ -47,17 +47,17 @@ var (
 			}},
 		},
 	}
-	Deliveries = Table[contract.Waiting]{
+	Deliveries = Table[admin.Waiting]{
 		Caption: "Waiting", Command: "feed list", Empty: "Nothing waits.",
-		Key: func(w contract.Waiting) string { return w.ID + w.Link + w.Peer },
-		Columns: []Column[contract.Waiting]{
-			{"ID", "ID", func(w contract.Waiting) Value { return Text(w.ID) }},
-			{"Handoff", "", func(w contract.Waiting) Value { return HandoffID(w.HandoffID) }},
-			{"Verb", "VERB", func(w contract.Waiting) Value { return Text(w.Verb) }},
-			{"To", "TO", func(w contract.Waiting) Value { return Text(w.Link + w.Peer) }},
-			{"Queued", "AGE", func(w contract.Waiting) Value { return since(w.Queued) }},
-			{"Attempt", "ATTEMPT", func(w contract.Waiting) Value { return Number(w.Attempt) }},
-			{"Next", "NEXT", func(w contract.Waiting) Value {
+		Key: func(w admin.Waiting) string { return w.ID + w.Link + w.Peer },
+		Columns: []Column[admin.Waiting]{
+			{"ID", "ID", func(w admin.Waiting) Value { return Text(w.ID) }},
+			{"Handoff", "", func(w admin.Waiting) Value { return HandoffID(w.HandoffID) }},
+			{"Verb", "VERB", func(w admin.Waiting) Value { return Text(w.Verb) }},
+			{"To", "TO", func(w admin.Waiting) Value { return Text(w.Link + w.Peer) }},
+			{"Queued", "AGE", func(w admin.Waiting) Value { return since(w.Queued) }},
+			{"Attempt", "ATTEMPT", func(w admin.Waiting) Value { return Number(w.Attempt) }},
+			{"Next", "NEXT", func(w admin.Waiting) Value {
 				switch {
 				case w.Held:
 					return Text("held")
@@ -68,71 +68,71 @@ var (
 				}
 				return until(w.Next)
 			}},
-			{"Last error", "LAST ERROR", func(w contract.Waiting) Value { return Long(w.LastError) }},
+			{"Last error", "LAST ERROR", func(w admin.Waiting) Value { return Long(w.LastError) }},
 		},
 	}
-	Handoffs = Table[contract.Handoff]{
+	Handoffs = Table[admin.Handoff]{
 		Caption: "Handoffs", Command: "handoff list", Empty: "There is no such handoff.",
-		Key: func(h contract.Handoff) string { return h.ID.String() },
-		Columns: []Column[contract.Handoff]{
-			{"ID", "ID", func(h contract.Handoff) Value { return HandoffID(h.ID) }},
-			{"Kind", "KIND", func(h contract.Handoff) Value { return Text(h.Kind) }},
+		Key: func(h admin.Handoff) string { return h.ID.String() },
+		Columns: []Column[admin.Handoff]{
+			{"ID", "ID", func(h admin.Handoff) Value { return HandoffID(h.ID) }},
+			{"Kind", "KIND", func(h admin.Handoff) Value { return Text(h.Kind) }},
 			{"State", "STATE", HandoffState},
-			{"Channel", "CHANNEL", func(h contract.Handoff) Value { return Text(Venue(h.Venue)) }},
-			{"Offerer", "OFFERER", func(h contract.Handoff) Value { return Text(h.Offerer.Short()) }},
-			{"With", "WITH", func(h contract.Handoff) Value { return Text(cmp.Or(h.Assignee, h.Offeree).Short()) }},
-			{"Moved", "MOVED", func(h contract.Handoff) Value { return Time(h.Moved) }},
-			{"Title", "TITLE", func(h contract.Handoff) Value { return Long(h.ShownTitle()) }},
+			{"Channel", "CHANNEL", func(h admin.Handoff) Value { return Text(Venue(h.Venue)) }},
+			{"Offerer", "OFFERER", func(h admin.Handoff) Value { return Text(h.Offerer.Short()) }},
+			{"With", "WITH", func(h admin.Handoff) Value { return Text(cmp.Or(h.Assignee, h.Offeree).Short()) }},
+			{"Moved", "MOVED", func(h admin.Handoff) Value { return Time(h.Moved) }},
+			{"Title", "TITLE", func(h admin.Handoff) Value { return Long(h.ShownTitle()) }},
 		},
 	}
-	DeadLetters = Table[contract.DeadLetter]{
+	DeadLetters = Table[admin.DeadLetter]{
 		Caption: "Dead letters", Command: "dead list", Empty: "There is no dead letter.",
-		Key: func(d contract.DeadLetter) string { return strconv.FormatInt(d.ID, 10) },
-		Columns: []Column[contract.DeadLetter]{
-			{"Number", "ID", func(d contract.DeadLetter) Value {
+		Key: func(d admin.DeadLetter) string { return strconv.FormatInt(d.ID, 10) },
+		Columns: []Column[admin.DeadLetter]{
+			{"Number", "ID", func(d admin.DeadLetter) Value {
 				id := strconv.FormatInt(d.ID, 10)
 				return Linked(id, "dead", id)
 			}},
-			{"Died", "DIED", func(d contract.DeadLetter) Value { return Time(d.Died) }},
-			{"To", "TO", func(d contract.DeadLetter) Value { return Text(d.Link + d.Peer) }},
-			{"Verb", "VERB", func(d contract.DeadLetter) Value { return Text(d.Verb) }},
-			{"Handoff", "HANDOFF", func(d contract.DeadLetter) Value {
+			{"Died", "DIED", func(d admin.DeadLetter) Value { return Time(d.Died) }},
+			{"To", "TO", func(d admin.DeadLetter) Value { return Text(d.Link + d.Peer) }},
+			{"Verb", "VERB", func(d admin.DeadLetter) Value { return Text(d.Verb) }},
+			{"Handoff", "HANDOFF", func(d admin.DeadLetter) Value {
 				v := HandoffID(d.HandoffID)
 				v.Terminal = d.HandoffID.Short()
 				return v
 			}},
-			{"Attempts", "ATTEMPTS", func(d contract.DeadLetter) Value { return Number(d.Attempt) }},
-			{"Reason", "REASON", func(d contract.DeadLetter) Value { return State(d.Reason) }},
-			{"Replayed", "", func(d contract.DeadLetter) Value { return Time(d.Replayed) }},
-			{"Last error", "LAST ERROR", func(d contract.DeadLetter) Value { return Long(d.LastError) }},
+			{"Attempts", "ATTEMPTS", func(d admin.DeadLetter) Value { return Number(d.Attempt) }},
+			{"Reason", "REASON", func(d admin.DeadLetter) Value { return State(d.Reason) }},
+			{"Replayed", "", func(d admin.DeadLetter) Value { return Time(d.Replayed) }},
+			{"Last error", "LAST ERROR", func(d admin.DeadLetter) Value { return Long(d.LastError) }},
 		},
 	}
-	Attempts = Table[contract.Try]{
+	Attempts = Table[admin.Try]{
 		Caption: "Attempts", Command: "dead show", Empty: "No attempt is recorded.",
-		Key: func(t contract.Try) string { return strconv.Itoa(t.Number) },
-		Columns: []Column[contract.Try]{
-			{"Attempt", "", func(t contract.Try) Value { return Number(t.Number) }},
-			{"Time", "", func(t contract.Try) Value { return Time(t.Time) }},
-			{"Error", "", func(t contract.Try) Value { return Long(t.Error) }},
+		Key: func(t admin.Try) string { return strconv.Itoa(t.Number) },
+		Columns: []Column[admin.Try]{
+			{"Attempt", "", func(t admin.Try) Value { return Number(t.Number) }},
+			{"Time", "", func(t admin.Try) Value { return Time(t.Time) }},
+			{"Error", "", func(t admin.Try) Value { return Long(t.Error) }},
 		},
 	}
-	Peers = Table[contract.Peer]{
+	Peers = Table[admin.Peer]{
 		Caption: "Peers", Command: "peer list", Empty: "No other home or registry is known.",
-		Key: func(p contract.Peer) string { return p.Name + " " + p.Network },
-		Columns: []Column[contract.Peer]{
-			{"Name", "NAME", func(p contract.Peer) Value { return Text(p.Name) }},
-			{"Network", "NETWORK", func(p contract.Peer) Value { return Text(p.Network) }},
-			{"Mode", "MODE", func(p contract.Peer) Value { return marked(State(p.Mode), p.Held, "held") }},
-			{"State", "STATE", ofHome(func(h contract.PeerHome) Value { return State(h.State) })},
-			{"Path", "", ofHome(func(h contract.PeerHome) Value { return Text(h.Path) })},
-			{"Heard", "HEARD", ofHome(func(h contract.PeerHome) Value { return since(h.LastHeard) })},
-			{"Waiting", "WAITING", func(p contract.Peer) Value { return Number(p.Waiting) }},
-			{"Oldest", "OLDEST", func(p contract.Peer) Value { return since(p.Oldest) }},
-			{"Dead", "DEAD", func(p contract.Peer) Value { return Number(p.Dead) }},
-			{"Forks", "FORKS", ofHome(func(h contract.PeerHome) Value { return Number(len(h.Forks)) })},
-			{"Doubts", "DOUBTS", ofHome(func(h contract.PeerHome) Value { return Number(len(h.Doubts)) })},
+		Key: func(p admin.Peer) string { return p.Name + " " + p.Network },
+		Columns: []Column[admin.Peer]{
+			{"Name", "NAME", func(p admin.Peer) Value { return Text(p.Name) }},
+			{"Network", "NETWORK", func(p admin.Peer) Value { return Text(p.Network) }},
+			{"Mode", "MODE", func(p admin.Peer) Value { return marked(State(p.Mode), p.Held, "held") }},
+			{"State", "STATE", ofHome(func(h admin.PeerHome) Value { return State(h.State) })},
+			{"Path", "", ofHome(func(h admin.PeerHome) Value { return Text(h.Path) })},
+			{"Heard", "HEARD", ofHome(func(h admin.PeerHome) Value { return since(h.LastHeard) })},
+			{"Waiting", "WAITING", func(p admin.Peer) Value { return Number(p.Waiting) }},
+			{"Oldest", "OLDEST", func(p admin.Peer) Value { return since(p.Oldest) }},
+			{"Dead", "DEAD", func(p admin.Peer) Value { return Number(p.Dead) }},
+			{"Forks", "FORKS", ofHome(func(h admin.PeerHome) Value { return Number(len(h.Forks)) })},
+			{"Doubts", "DOUBTS", ofHome(func(h admin.PeerHome) Value { return Number(len(h.Doubts)) })},
 			{"Clock ahead by", "CLOCK", ofHome(skew)},
-			{"Last error", "LAST ERROR", func(p contract.Peer) Value { return Long(p.LastError) }},
+			{"Last error", "LAST ERROR", func(p admin.Peer) Value { return Long(p.LastError) }},
 		},
 	}
 	Forks = Table[PeerFork]{
@@ -157,32 +157,32 @@ var (
 			{"Why", "", func(d PeerDoubt) Value { return Long(d.Why) }},
 		},
 	}
-	HeldRelays = Table[contract.Held]{
+	HeldRelays = Table[admin.Held]{
 		Caption: "Held relays", Command: "airc held", Empty: "No message waits for consent.",
-		Key: func(h contract.Held) string { return strconv.FormatInt(h.ID, 10) },
-		Columns: []Column[contract.Held]{
-			{"Number", "ID", func(h contract.Held) Value { return Text(strconv.FormatInt(h.ID, 10)) }},
-			{"Received", "RECEIVED", func(h contract.Held) Value { return Time(h.Received) }},
-			{"From", "FROM", func(h contract.Held) Value { return Text(h.From) }},
-			{"To", "TO", func(h contract.Held) Value { return Text(h.To) }},
-			{"Text", "TEXT", func(h contract.Held) Value { return Long(h.Text) }},
+		Key: func(h admin.Held) string { return strconv.FormatInt(h.ID, 10) },
+		Columns: []Column[admin.Held]{
+			{"Number", "ID", func(h admin.Held) Value { return Text(strconv.FormatInt(h.ID, 10)) }},
+			{"Received", "RECEIVED", func(h admin.Held) Value { return Time(h.Received) }},
+			{"From", "FROM", func(h admin.Held) Value { return Text(h.From) }},
+			{"To", "TO", func(h admin.Held) Value { return Text(h.To) }},
+			{"Text", "TEXT", func(h admin.Held) Value { return Long(h.Text) }},
 		},
 	}
-	Keys = Table[contract.Key]{
+	Keys = Table[admin.Key]{
 		Caption: "Keys", Command: "keys list", Empty: "There are no keys.",
-		Key: func(k contract.Key) string { return k.Name + k.KeyID },
-		Columns: []Column[contract.Key]{
-			{"Name", "NAME", func(k contract.Key) Value { return Text(k.Name) }},
-			{"Identity", "ID", func(k contract.Key) Value {
+		Key: func(k admin.Key) string { return k.Name + k.KeyID },
+		Columns: []Column[admin.Key]{
+			{"Name", "NAME", func(k admin.Key) Value { return Text(k.Name) }},
+			{"Identity", "ID", func(k admin.Key) Value {
 				if k.DID != "" {
 					return Value{Text: string(k.DID + " " + k.DIDKey), Terminal: string(k.DID), Class: long}
 				}
 				return Long(cmp.Or(k.EndpointID, k.PublicKey))
 			}},
-			{"Key ID", "KEY", func(k contract.Key) Value { return Text(k.KeyID) }},
-			{"Since", "SINCE", func(k contract.Key) Value { return written(k.Since) }},
-			{"State", "STATE", func(k contract.Key) Value { return State(k.State) }},
-			{"Until", "", func(k contract.Key) Value { return written(k.Until) }},
+			{"Key ID", "KEY", func(k admin.Key) Value { return Text(k.KeyID) }},
+			{"Since", "SINCE", func(k admin.Key) Value { return written(k.Since) }},
+			{"State", "STATE", func(k admin.Key) Value { return State(k.State) }},
+			{"Until", "", func(k admin.Key) Value { return written(k.Until) }},
 		},
 	}
 	Rules = Table[Rule]{
@@ -198,115 +198,115 @@ var (
 			{"From", "FROM", func(r Rule) Value { return Long(place(r.File, r.Line)) }},
 		},
 	}
-	Limits = Table[contract.PolicyLimit]{
+	Limits = Table[admin.PolicyLimit]{
 		Caption: "Limits", Command: "policy show",
-		Key: func(l contract.PolicyLimit) string { return l.Key },
-		Columns: []Column[contract.PolicyLimit]{
-			{"Key", "LIMIT", func(l contract.PolicyLimit) Value { return Text(l.Key) }},
-			{"Value", "VALUE", func(l contract.PolicyLimit) Value { return Value{Text: l.Value, Class: number} }},
-			{"From", "FROM", func(l contract.PolicyLimit) Value { return Long(place(l.File, l.Line)) }},
+		Key: func(l admin.PolicyLimit) string { return l.Key },
+		Columns: []Column[admin.PolicyLimit]{
+			{"Key", "LIMIT", func(l admin.PolicyLimit) Value { return Text(l.Key) }},
+			{"Value", "VALUE", func(l admin.PolicyLimit) Value { return Value{Text: l.Value, Class: number} }},
+			{"From", "FROM", func(l admin.PolicyLimit) Value { return Long(place(l.File, l.Line)) }},
 		},
 	}
-	Changes = Table[contract.Change]{
+	Changes = Table[admin.Change]{
 		Caption: "Changes", Command: "audit list", Empty: "No operator has changed anything.",
-		Key: func(c contract.Change) string { return c.Time.String() + c.What + c.Subject },
-		Columns: []Column[contract.Change]{
-			{"Time", "TIME", func(c contract.Change) Value { return Time(c.Time) }},
-			{"Actor", "ACTOR", func(c contract.Change) Value { return Text(c.Actor) }},
-			{"Action", "WHAT", func(c contract.Change) Value { return Text(c.What) }},
-			{"Subject", "SUBJECT", func(c contract.Change) Value { return Long(c.Subject) }},
-			{"Reason", "REASON", func(c contract.Change) Value { return Long(c.Reason) }},
+		Key: func(c admin.Change) string { return c.Time.String() + c.What + c.Subject },
+		Columns: []Column[admin.Change]{
+			{"Time", "TIME", func(c admin.Change) Value { return Time(c.Time) }},
+			{"Actor", "ACTOR", func(c admin.Change) Value { return Text(c.Actor) }},
+			{"Action", "WHAT", func(c admin.Change) Value { return Text(c.What) }},
+			{"Subject", "SUBJECT", func(c admin.Change) Value { return Long(c.Subject) }},
+			{"Reason", "REASON", func(c admin.Change) Value { return Long(c.Reason) }},
 		},
 	}
 )
 
 // The lists that only a terminal shows.
 var (
-	Arrivals = Table[contract.Arrived]{Columns: []Column[contract.Arrived]{
-		{"Filed", "FILED", func(a contract.Arrived) Value { return Time(a.Filed) }},
-		{"Handoff", "HANDOFF", func(a contract.Arrived) Value { return HandoffID(a.HandoffID) }},
-		{"Verb", "VERB", func(a contract.Arrived) Value { return Text(a.Verb) }},
-		{"From", "FROM", func(a contract.Arrived) Value { return Text(a.From.Short()) }},
-		{"Name", "NAME", func(a contract.Arrived) Value { return Text(a.Name) }},
-		{"State", "STATE", func(a contract.Arrived) Value { return State(a.State) }},
-		{"Cursor", "CURSOR", func(a contract.Arrived) Value { return Text(a.Cursor) }},
+	Arrivals = Table[admin.Arrived]{Columns: []Column[admin.Arrived]{
+		{"Filed", "FILED", func(a admin.Arrived) Value { return Time(a.Filed) }},
+		{"Handoff", "HANDOFF", func(a admin.Arrived) Value { return HandoffID(a.HandoffID) }},
+		{"Verb", "VERB", func(a admin.Arrived) Value { return Text(a.Verb) }},
+		{"From", "FROM", func(a admin.Arrived) Value { return Text(a.From.Short()) }},
+		{"Name", "NAME", func(a admin.Arrived) Value { return Text(a.Name) }},
+		{"State", "STATE", func(a admin.Arrived) Value { return State(a.State) }},
+		{"Cursor", "CURSOR", func(a admin.Arrived) Value { return Text(a.Cursor) }},
 	}}
-	Webhooks = Table[contract.Webhook]{Columns: []Column[contract.Webhook]{
-		{"ID", "ID", func(h contract.Webhook) Value { return Text(h.ID) }},
-		{"DID", "DID", func(h contract.Webhook) Value { return Text(h.DID) }},
-		{"Agent", "AGENT", func(h contract.Webhook) Value { return Text(h.Agent) }},
-		{"Waiting", "WAITING", func(h contract.Webhook) Value { return Number(h.Waiting) }},
-		{"Oldest", "OLDEST", func(h contract.Webhook) Value { return Time(h.Oldest) }},
-		{"Dead", "DEAD", func(h contract.Webhook) Value { return Number(h.Dead) }},
-		{"Disabled", "DISABLED", func(h contract.Webhook) Value { return Time(h.Disabled) }},
-		{"URL", "URL", func(h contract.Webhook) Value { return Text(h.URL) }},
+	Webhooks = Table[admin.Webhook]{Columns: []Column[admin.Webhook]{
+		{"ID", "ID", func(h admin.Webhook) Value { return Text(h.ID) }},
+		{"DID", "DID", func(h admin.Webhook) Value { return Text(h.DID) }},
+		{"Agent", "AGENT", func(h admin.Webhook) Value { return Text(h.Agent) }},
+		{"Waiting", "WAITING", func(h admin.Webhook) Value { return Number(h.Waiting) }},
+		{"Oldest", "OLDEST", func(h admin.Webhook) Value { return Time(h.Oldest) }},
+		{"Dead", "DEAD", func(h admin.Webhook) Value { return Number(h.Dead) }},
+		{"Disabled", "DISABLED", func(h admin.Webhook) Value { return Time(h.Disabled) }},
+		{"URL", "URL", func(h admin.Webhook) Value { return Text(h.URL) }},
 	}}
-	webhookDeliveries = Table[contract.WebhookDelivery]{Columns: []Column[contract.WebhookDelivery]{
-		{"Queued", "QUEUED", func(d contract.WebhookDelivery) Value { return Time(d.Queued) }},
-		{"Of", "OF", func(d contract.WebhookDelivery) Value { return Text(d.Of) }},
-		{"Verb", "VERB", func(d contract.WebhookDelivery) Value { return Text(d.Verb) }},
-		{"State", "STATE", func(d contract.WebhookDelivery) Value { return State(d.State) }},
-		{"Attempts", "ATTEMPTS", func(d contract.WebhookDelivery) Value { return Number(d.Attempt) }},
-		{"Next or ended", "NEXT OR ENDED", func(d contract.WebhookDelivery) Value { return Time(cmp.Or(d.Ended, d.Next)) }},
-		{"Last error", "LAST ERROR", func(d contract.WebhookDelivery) Value { return Long(d.LastError) }},
+	webhookDeliveries = Table[admin.WebhookDelivery]{Columns: []Column[admin.WebhookDelivery]{
+		{"Queued", "QUEUED", func(d admin.WebhookDelivery) Value { return Time(d.Queued) }},
+		{"Of", "OF", func(d admin.WebhookDelivery) Value { return Text(d.Of) }},
+		{"Verb", "VERB", func(d admin.WebhookDelivery) Value { return Text(d.Verb) }},
+		{"State", "STATE", func(d admin.WebhookDelivery) Value { return State(d.State) }},
+		{"Attempts", "ATTEMPTS", func(d admin.WebhookDelivery) Value { return Number(d.Attempt) }},
+		{"Next or ended", "NEXT OR ENDED", func(d admin.WebhookDelivery) Value { return Time(cmp.Or(d.Ended, d.Next)) }},
+		{"Last error", "LAST ERROR", func(d admin.WebhookDelivery) Value { return Long(d.LastError) }},
 	}}
-	Bindings = Table[contract.Binding]{Columns: []Column[contract.Binding]{
-		{"Network", "NETWORK", func(b contract.Binding) Value { return Text(b.Network) }},
-		{"Name", "NAME", func(b contract.Binding) Value { return Text(b.Name) }},
-		{"DID", "DID", func(b contract.Binding) Value { return Text(b.DID) }},
-		{"Vouch", "VOUCH", func(b contract.Binding) Value {
+	Bindings = Table[admin.Binding]{Columns: []Column[admin.Binding]{
+		{"Network", "NETWORK", func(b admin.Binding) Value { return Text(b.Network) }},
+		{"Name", "NAME", func(b admin.Binding) Value { return Text(b.Name) }},
+		{"DID", "DID", func(b admin.Binding) Value { return Text(b.DID) }},
+		{"Vouch", "VOUCH", func(b admin.Binding) Value {
 			if b.Vouch {
 				return Text("yes")
 			}
 			return Text("no")
 		}},
-		{"Origin", "ORIGIN", func(b contract.Binding) Value { return Text(b.Origin) }},
-		{"Since", "SINCE", func(b contract.Binding) Value { return Time(b.Since) }},
+		{"Origin", "ORIGIN", func(b admin.Binding) Value { return Text(b.Origin) }},
+		{"Since", "SINCE", func(b admin.Binding) Value { return Time(b.Since) }},
 	}}
-	Blocks = Table[contract.Block]{Columns: []Column[contract.Block]{
-		{"What", "WHAT", func(b contract.Block) Value { return Text(b.What) }},
-		{"Kind", "KIND", func(b contract.Block) Value { return Text(b.Kind) }},
-		{"Since", "SINCE", func(b contract.Block) Value { return Time(b.Since) }},
-		{"Until", "UNTIL", func(b contract.Block) Value { return Time(b.Expires) }},
-		{"Reason", "REASON", func(b contract.Block) Value { return Long(b.Reason) }},
+	Blocks = Table[admin.Block]{Columns: []Column[admin.Block]{
+		{"What", "WHAT", func(b admin.Block) Value { return Text(b.What) }},
+		{"Kind", "KIND", func(b admin.Block) Value { return Text(b.Kind) }},
+		{"Since", "SINCE", func(b admin.Block) Value { return Time(b.Since) }},
+		{"Until", "UNTIL", func(b admin.Block) Value { return Time(b.Expires) }},
+		{"Reason", "REASON", func(b admin.Block) Value { return Long(b.Reason) }},
 	}}
-	Senders = Table[contract.Sender]{Columns: []Column[contract.Sender]{
-		{"Sender", "SENDER", func(s contract.Sender) Value { return Text(s.Name) }},
-		{"Steps", "STEPS", func(s contract.Sender) Value { return Number(s.Steps) }},
-		{"Refused", "REFUSED", func(s contract.Sender) Value { return Number(s.Refused) }},
-		{"Limited", "LIMITED", func(s contract.Sender) Value { return Number(s.Limited) }},
-		{"Blocked", "BLOCKED", func(s contract.Sender) Value { return Number(s.Blocked) }},
-		{"Bytes", "BYTES", func(s contract.Sender) Value { return Number(s.Bytes) }},
+	Senders = Table[admin.Sender]{Columns: []Column[admin.Sender]{
+		{"Sender", "SENDER", func(s admin.Sender) Value { return Text(s.Name) }},
+		{"Steps", "STEPS", func(s admin.Sender) Value { return Number(s.Steps) }},
+		{"Refused", "REFUSED", func(s admin.Sender) Value { return Number(s.Refused) }},
+		{"Limited", "LIMITED", func(s admin.Sender) Value { return Number(s.Limited) }},
+		{"Blocked", "BLOCKED", func(s admin.Sender) Value { return Number(s.Blocked) }},
+		{"Bytes", "BYTES", func(s admin.Sender) Value { return Number(s.Bytes) }},
 	}}
-	Tokens = Table[contract.Token]{Columns: []Column[contract.Token]{
-		{"Name", "NAME", func(t contract.Token) Value { return Text(t.Name) }},
-		{"Scope", "SCOPE", func(t contract.Token) Value { return Text(t.Scope) }},
-		{"Created", "CREATED", func(t contract.Token) Value { return Time(t.Created) }},
-		{"Expires", "EXPIRES", func(t contract.Token) Value { return Time(t.Expires) }},
-		{"Left", "LEFT", func(t contract.Token) Value { return Value{At: t.Expires, print: left} }},
+	Tokens = Table[admin.Token]{Columns: []Column[admin.Token]{
+		{"Name", "NAME", func(t admin.Token) Value { return Text(t.Name) }},
+		{"Scope", "SCOPE", func(t admin.Token) Value { return Text(t.Scope) }},
+		{"Created", "CREATED", func(t admin.Token) Value { return Time(t.Created) }},
+		{"Expires", "EXPIRES", func(t admin.Token) Value { return Time(t.Expires) }},
+		{"Left", "LEFT", func(t admin.Token) Value { return Value{At: t.Expires, print: left} }},
 	}}
 )
 
 // PeerFork is a fork with the name of its home.
 type PeerFork struct {
 	Peer string
-	contract.Fork
+	admin.Fork
 }
 
 // PeerDoubt is a doubt with the name of its home.
 type PeerDoubt struct {
 	Peer string
-	contract.Doubt
+	admin.Doubt
 }
 
 // Rule is a rule with its number in the order in which rules are tried.
 type Rule struct {
 	Number int
-	contract.PolicyRule
+	admin.PolicyRule
 }
 
 // NumberRules returns the rules of a policy with their numbers.
-func NumberRules(policy contract.Policy) []Rule {
+func NumberRules(policy admin.Policy) []Rule {
 	var rules []Rule
 	for i, each := range policy.Rules {
 		rules = append(rules, Rule{i + 1, each})
@@ -315,8 +315,8 @@ func NumberRules(policy contract.Policy) []Rule {
 }
 
 // aged returns the value of the column of an age, which the page shades.
-func aged(i int) func(s contract.Shape) Value {
-	return func(s contract.Shape) Value {
+func aged(i int) func(s admin.Shape) Value {
+	return func(s admin.Shape) Value {
 		if i >= len(s.Ages) {
 			return Value{}
 		}
@@ -329,9 +329,8 @@ func aged(i int) func(s contract.Shape) Value {
 }
 
 // HandoffState returns the state of a handoff, with a mark if its home is away.
-func HandoffState(h contract.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
+func HandoffState(h admin.Handoff) Value { return marked(State(h.State), h.Orphaned, "orphaned") }
 
-// marked returns a value with a mark after its text on a condition.
 func marked(v Value, condition bool, mark string) Value {
 	if condition {
 		v.Text += " (" + mark + ")"
@@ -348,8 +347,8 @@ func Venue(venue string) string {
 }
 
 // ofHome returns the value of a column that is empty for a registry.
-func ofHome(value func(h contract.PeerHome) Value) func(p contract.Peer) Value {
-	return func(p contract.Peer) Value {
+func ofHome(value func(h admin.PeerHome) Value) func(p admin.Peer) Value {
+	return func(p admin.Peer) Value {
 		if p.PeerHome == nil {
 			return Value{}
 		}
@@ -359,7 +358,7 @@ func ofHome(value func(h contract.PeerHome) Value) func(p contract.Peer) Value {
 
 // skew returns by how much our clock is ahead of the clock of a home. A terminal prints "ok" for up
 // to thirty seconds, as the log does.
-func skew(h contract.PeerHome) Value {
+func skew(h admin.PeerHome) Value {
 	v := Value{Text: fmt.Sprintf("%.1f s", h.SkewSeconds), Terminal: "ok", Class: number}
 	ahead := time.Duration(h.SkewSeconds * float64(time.Second)).Round(time.Second)
 	switch {
@@ -373,7 +372,7 @@ func skew(h contract.PeerHome) Value {
 
 // written returns a time that is already RFC 3339, or "".
 func written(text string) Value {
-	var m contract.Moment
+	var m admin.Moment
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(text))); err != nil {
 		return Text(text)
 	}
@@ -381,14 +380,13 @@ func written(text string) Value {
 }
 
 // left returns the time until the end of a token.
-func left(end contract.Moment, now time.Time) string {
+func left(end admin.Moment, now time.Time) string {
 	if !time.Time(end).After(now) {
 		return "over"
 	}
 	return Until(end, now)
 }
 
-// anyOf returns a list in which no item means any.
 func anyOf(items []string) Value {
 	if len(items) == 0 {
 		return Text("any")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/admin/render"
 )
 
@@ -21,9 +21,9 @@ func answering(t *testing.T, answer string) *client.Client {
 	return client.New(server.URL, "", nil)
 }
 
-func names() render.Table[contract.Peer] {
-	return render.Table[contract.Peer]{Columns: []render.Column[contract.Peer]{
-		{Page: "Name", Terminal: "NAME", Value: func(p contract.Peer) render.Value { return render.Text(p.Name) }},
+func names() render.Table[admin.Peer] {
+	return render.Table[admin.Peer]{Columns: []render.Column[admin.Peer]{
+		{Page: "Name", Terminal: "NAME", Value: func(p admin.Peer) render.Value { return render.Text(p.Name) }},
 	}}
 }
 
@@ -31,7 +31,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, `{"items":[{"name":"b.example"}],"next_cursor":"AAA"}`)
 	var out, told strings.Builder
-	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nthere are more: --cursor AAA\n", out.String()+told.String()); diff != "" {
@@ -39,7 +39,7 @@ func TestAListIsATableOrADocument(t *testing.T) {
 	}
 	out.Reset()
 	told.Reset()
-	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told, JSON: true}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.List(t.Context(), render.Terminal{Out: &out, Err: &told, JSON: true}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(out.String(), `{"items":[{"name":"b.example"`) || told.Len() > 0 {
@@ -51,7 +51,7 @@ func TestAWatchedListHasOneHeader(t *testing.T) {
 	t.Parallel()
 	gateway := answering(t, "{\"name\":\"b.example\"}\n{\"name\":\"c.example\"}\n")
 	var out strings.Builder
-	if err := render.Watch(t.Context(), render.Terminal{Out: &out}, gateway, contract.ListPeers, contract.Paging{}, names()); err != nil {
+	if err := render.Watch(t.Context(), render.Terminal{Out: &out}, gateway, admin.ListPeers, admin.Paging{}, names()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("NAME\nb.example\nc.example\n", out.String()); diff != "" {

@@ -13,23 +13,20 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 )
 
 // details collects what there is to know of one thing.
 type details [][2]string
 
-// say adds a detail.
 func (d *details) say(name, value string) { *d = append(*d, [2]string{name, value}) }
 
-// sayIf adds a detail unless it is empty.
 func (d *details) sayIf(name, value string) {
 	if value != "" {
 		d.say(name, value)
 	}
 }
 
-// print writes the details, a line each.
 func (d *details) print(out io.Writer) error {
 	columns := newColumns(out)
 	for _, each := range *d {
@@ -59,7 +56,7 @@ func Printable(text string) string {
 }
 
 // Age returns how long ago a time was, short enough for a column; "" for none.
-func Age(at contract.Moment, now time.Time) string {
+func Age(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -74,7 +71,7 @@ func Age(at contract.Moment, now time.Time) string {
 }
 
 // Until returns how long it is until a time; "" for none.
-func Until(at contract.Moment, now time.Time) string {
+func Until(at admin.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -82,7 +79,7 @@ func Until(at contract.Moment, now time.Time) string {
 }
 
 // Checks writes the results of checks, a line each.
-func Checks(out io.Writer, checks []contract.Check) error {
+func Checks(out io.Writer, checks []admin.Check) error {
 	columns := newColumns(out)
 	for _, each := range checks {
 		fmt.Fprintf(columns, "%s\t%s\t%s\n", Cell(each.State), Cell(each.Check), Cell(each.Detail))
@@ -93,7 +90,7 @@ func Checks(out io.Writer, checks []contract.Check) error {
 // A line about a change does not say whether the change was made: the command marks a dry run.
 
 // Erased returns what was erased, and a line for each thing that is left to do.
-func Erased(done contract.Erased) []string {
+func Erased(done admin.Erased) []string {
 	lines := []string{fmt.Sprintf("%s: erased %d handoffs with %d documents, %d messages, %d originals, %d contexts; dropped %d that waited, %d notices, answers and webhooks, %d histories",
 		done.DID, done.Handoffs, done.Documents, done.Messages, done.Evidence, done.Contexts, done.Waiting, done.Other, done.Journals)}
 	for _, id := range done.Open {
@@ -112,7 +109,7 @@ func Erased(done contract.Erased) []string {
 }
 
 // Blocked returns what was blocked, and what was ended and dropped with it.
-func Blocked(done contract.Blocked) string {
+func Blocked(done admin.Blocked) string {
 	line := done.What + " is blocked"
 	if !done.Expires.IsZero() {
 		line += " until " + done.Expires.String()
@@ -125,7 +122,7 @@ func Blocked(done contract.Blocked) string {
 }
 
 // Compared writes the result of comparing histories with a home.
-func Compared(out io.Writer, home string, done contract.Compared) error {
+func Compared(out io.Writer, home string, done admin.Compared) error {
 	_, err := fmt.Fprintf(out, "%s: %d handoffs compared, %d were incomplete there and are complete now\n", home, done.Compared, done.Sent)
 	for _, lost := range done.Lost {
 		if err == nil {
@@ -136,7 +133,7 @@ func Compared(out io.Writer, home string, done contract.Compared) error {
 }
 
 // Added returns that a home was added, with the time that a green canary took.
-func Added(done contract.Peered) string {
+func Added(done admin.Peered) string {
 	if done.Canary.Green {
 		return fmt.Sprintf("%s is added. canary: green, offered, accepted and completed in %s", done.Peer.Name, done.Canary.Took)
 	}
@@ -144,10 +141,10 @@ func Added(done contract.Peered) string {
 }
 
 // Diagnoses writes a line for each check of doctor.
-func Diagnoses(out io.Writer, items []contract.Diagnosis) error {
+func Diagnoses(out io.Writer, items []admin.Diagnosis) error {
 	for _, each := range items {
 		line := string(each.State) + " " + each.Check + ": " + each.Detail
-		if each.State == contract.DiagnosisFail {
+		if each.State == admin.DiagnosisFail {
 			line = strings.ToUpper(string(each.State)) + strings.TrimPrefix(line, string(each.State))
 		}
 		if each.Remedy != "" {
@@ -161,7 +158,7 @@ func Diagnoses(out io.Writer, items []contract.Diagnosis) error {
 }
 
 // Policy writes the rules in the order in which they are tried, then the limits.
-func Policy(out io.Writer, policy contract.Policy) error {
+func Policy(out io.Writer, policy admin.Policy) error {
 	if err := Rules.Print(out, true, time.Time{}, NumberRules(policy)...); err != nil {
 		return err
 	}
@@ -170,29 +167,24 @@ func Policy(out io.Writer, policy contract.Policy) error {
 }
 
 // Settings returns a line for each key that a reload of the configuration changed.
-func Settings(done contract.Reloaded) []string {
+func Settings(done admin.Reloaded) []string {
 	var lines []string
 	for _, s := range done.Changes {
-		lines = append(lines, settingLine(done.File, s))
+		at := done.File
+		if s.Line > 0 {
+			at = place(done.File, s.Line)
+		}
+		const unset = "(not set)"
+		effect := map[admin.SettingEffect]string{
+			admin.SettingApplied: "applied", admin.SettingReconnect: "its link connects anew", admin.SettingRestart: "restart needed",
+		}[s.Effect]
+		lines = append(lines, fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect))
 	}
 	return lines
 }
 
-// settingLine returns one changed key as a line.
-func settingLine(file string, s contract.Setting) string {
-	at := file
-	if s.Line > 0 {
-		at = place(file, s.Line)
-	}
-	const unset = "(not set)"
-	effect := map[contract.SettingEffect]string{
-		contract.SettingApplied: "applied", contract.SettingReconnect: "its link connects anew", contract.SettingRestart: "restart needed",
-	}[s.Effect]
-	return fmt.Sprintf("%s: %s: %s -> %s (%s)", at, s.Key, cmp.Or(s.Before, unset), cmp.Or(s.After, unset), effect)
-}
-
 // LogLevels returns the levels of the log as a line.
-func LogLevels(levels contract.LogLevels) string {
+func LogLevels(levels admin.LogLevels) string {
 	said := []string{"the log has level " + levels.Level}
 	for _, folder := range slices.Sorted(maps.Keys(levels.Packages)) {
 		said = append(said, folder+" has "+levels.Packages[folder])

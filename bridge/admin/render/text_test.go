@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 )
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func ago(d time.Duration) contract.Moment { return contract.Moment(now.Add(-d)) }
+func ago(d time.Duration) admin.Moment { return admin.Moment(now.Add(-d)) }
 
 // lines returns output without the spaces that align its columns.
 func lines(out string) []string {
@@ -28,9 +28,9 @@ func lines(out string) []string {
 func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	err := render.Links.Print(&out, true, now, contract.Link{
+	err := render.Links.Print(&out, true, now, admin.Link{
 		Name: "lab", Network: "spanningtree", State: "up", LastHeard: ago(3 * time.Second), Oldest: ago(90 * time.Minute), Waiting: 2,
-		NextDial: contract.Moment(now.Add(5 * time.Second)),
+		NextDial: admin.Moment(now.Add(5 * time.Second)),
 	})
 	want := []string{"NAME NETWORK STATE HEARD WAITING OLDEST NEXT LAST ERROR", "lab spanningtree up 3s 2 1h30m 5s -"}
 	if diff := cmp.Diff(want, lines(out.String())); diff != "" || err != nil {
@@ -41,7 +41,7 @@ func TestATableHasAHeaderAndALineForEachItem(t *testing.T) {
 func TestNothingInAnAnswerActsOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	letter := contract.DeadLetter{ID: 7, Link: "lab", LastError: "\x1b[31mred\nnext\tcell"}
+	letter := admin.DeadLetter{ID: 7, Link: "lab", LastError: "\x1b[31mred\nnext\tcell"}
 	if err := render.DeadLetter(&out, letter); err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +52,9 @@ func TestNothingInAnAnswerActsOnATerminal(t *testing.T) {
 
 func TestAnExplanationSaysWhatIsNext(t *testing.T) {
 	t.Parallel()
-	at := contract.Moment(now.Add(time.Minute))
-	for want, next := range map[string]contract.Next{
-		"judge it again at 2026-11-23T12:01:00.000Z, in 1m0s, tried 2 times, last error: no key":    {What: contract.Judgement, Time: at, Attempts: 2, LastError: "no key"},
+	at := admin.Moment(now.Add(time.Minute))
+	for want, next := range map[string]admin.Next{
+		"judge it again at 2026-11-23T12:01:00.000Z, in 1m0s, tried 2 times, last error: no key":    {What: admin.Judgement, Time: at, Attempts: 2, LastError: "no key"},
 		"expire by the home at 2026-11-23T12:01:00.000Z, in 1m0s, where the deadline clock ends":    {What: "expire", Time: at, Clock: "deadline"},
 		"deliver over lab to #dev, tried 1 times, the link is up, tried again in 1m0s":              {What: "deliver", Via: "lab", Who: "#dev", Attempts: 1, LinkState: string(bridge.LinkUp), Time: at},
 		"deliver over lab to #dev, tried 1 times, the link is down, dials in 1m0s, last error: EOF": {What: "deliver", Via: "lab", Who: "#dev", Attempts: 1, LinkState: string(bridge.LinkDown), Time: at, LastError: "EOF"},
@@ -62,7 +62,7 @@ func TestAnExplanationSaysWhatIsNext(t *testing.T) {
 		"it is in the inbox of did:key:z6MkA, and delivered once they read it there":                {What: "deliver", Via: "inbox", Who: "did:key:z6MkA"},
 	} {
 		var out strings.Builder
-		if err := render.Explanation(&out, contract.Explanation{Next: []contract.Next{next}}, now); err != nil {
+		if err := render.Explanation(&out, admin.Explanation{Next: []admin.Next{next}}, now); err != nil {
 			t.Fatal(err)
 		}
 		if got := lines(out.String()); got[len(got)-1] != "next "+want {

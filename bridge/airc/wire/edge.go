@@ -165,7 +165,17 @@ func classify(err error) Failure {
 		return Failure{Code: p.Code, Message: p.Message, Status: status(p.Code), allow: p.Allow, retryAfter: p.RetryAfter, Approval: p.Approval}
 	}
 	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
-		return renderRefusal(r)
+		if r.Code == federation.SignatureUnverifiable {
+			return unavailable(r.Sentence(), 0)
+		}
+		c := word(r.Code)
+		f := Failure{Code: c, Message: r.Sentence(), Status: status(c), retryAfter: r.RetryAfter}
+		if r.View.Exists() {
+			f.Handoff = &outcome{ID: r.View.ID, State: r.View.State, Assignee: r.View.Assignee}
+		} else if !r.Handoff.IsZero() {
+			f.Handoff = &outcome{ID: r.Handoff}
+		}
+		return f
 	}
 	if u, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return unavailable("not now; send it again", u.RetryAfter)
@@ -185,20 +195,6 @@ func classify(err error) Failure {
 		return Failure{Code: CodeBadRequest, Message: "this cursor was not given out for this inbox", Status: http.StatusBadRequest}
 	}
 	return Failure{Code: CodeInternal, Message: "something went wrong here", Status: http.StatusInternalServerError}
-}
-
-func renderRefusal(r *federation.RefusalError) Failure {
-	if r.Code == federation.SignatureUnverifiable {
-		return unavailable(r.Sentence(), 0)
-	}
-	c := word(r.Code)
-	f := Failure{Code: c, Message: r.Sentence(), Status: status(c), retryAfter: r.RetryAfter}
-	if r.View.Exists() {
-		f.Handoff = &outcome{ID: r.View.ID, State: r.View.State, Assignee: r.View.Assignee}
-	} else if !r.Handoff.IsZero() {
-		f.Handoff = &outcome{ID: r.Handoff}
-	}
-	return f
 }
 
 func unavailable(message string, after time.Duration) Failure {
@@ -253,7 +249,6 @@ func word(c federation.RefusalCode) Code {
 	return CodeInternal
 }
 
-// status returns the HTTP status of a code.
 func status(c Code) int {
 	switch c {
 	case CodeBadRequest, CodeUnsupportedPayload, CodeInvalidRegistrySignature, CodeApprovedMalformed:

@@ -27,22 +27,6 @@ type act func(s *stage, ctx context.Context, p *actor, text string) error
 // is none.
 const welcomed = "376|422"
 
-// acts returns them by the words of scenes.
-func acts() map[string]act {
-	return map[string]act{
-		">":       (*stage).say,
-		"<":       (*stage).expect,
-		"<any":    (*stage).expectAll,
-		"!":       (*stage).refute,
-		"joins":   (*stage).register,
-		"proves":  (*stage).prove,
-		"offers":  (*stage).makeOffer,
-		"steps":   (*stage).takeStep,
-		"answers": (*stage).answer,
-		"leaves":  (*stage).quit,
-	}
-}
-
 // expect waits for a line.
 func (s *stage) expect(ctx context.Context, p *actor, text string) error {
 	_, err := s.hear(ctx, p, text)

@@ -81,7 +81,18 @@ func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []st
 			continue
 		}
 		word, text, _ := strings.Cut(rest, " ")
-		act, known := acts()[word]
+		act, known := map[string]act{
+			">":       (*stage).say,
+			"<":       (*stage).expect,
+			"<any":    (*stage).expectAll,
+			"!":       (*stage).refute,
+			"joins":   (*stage).register,
+			"proves":  (*stage).prove,
+			"offers":  (*stage).makeOffer,
+			"steps":   (*stage).takeStep,
+			"answers": (*stage).answer,
+			"leaves":  (*stage).quit,
+		}[word]
 		if !known {
 			return fmt.Errorf("%q is no line of a scene", line)
 		}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"baton/bridge/admin"
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
 	"baton/bridge/route"
 )
 
@@ -144,13 +144,13 @@ func (g *gateway) relay(ctx context.Context, to string, requests [][]byte) (time
 
 // steer holds or releases deliveries to another home.
 func steer(ctx context.Context, operator *client.Client, to, verb string) error {
-	_, err := client.Call(ctx, operator, contract.ChangeFeed, contract.FeedChange{ID: to, Verb: verb, Body: route.JSON(contract.Act{Reason: "bench"})})
+	_, err := client.Call(ctx, operator, admin.ChangeFeed, admin.FeedChange{ID: to, Verb: verb, Body: route.JSON(admin.Act{Reason: "bench"})})
 	return err
 }
 
 // pending returns how many deliveries to another home have no receipt.
 func pending(ctx context.Context, operator *client.Client, to string) (rows int, err error) {
-	page, err := client.Call(ctx, operator, contract.ListFeedShapes, contract.Paging{})
+	page, err := client.Call(ctx, operator, admin.ListFeedShapes, admin.Paging{})
 	for _, shape := range page.Items {
 		if shape.Peer == to || shape.Link == to {
 			rows += shape.Rows

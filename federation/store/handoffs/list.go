@@ -30,9 +30,6 @@ type movement struct {
 	n     int64 // handoff.n
 }
 
-// newest is the place before all.
-func newest() movement { return movement{moved: math.MaxInt64} }
-
 func (m movement) cursor() federation.Cursor {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(m.moved)) //nolint:gosec // the bits are kept
 	raw = binary.BigEndian.AppendUint64(raw, uint64(m.n))      //nolint:gosec // the bits are kept
@@ -41,7 +38,7 @@ func (m movement) cursor() federation.Cursor {
 
 func parseMovement(c federation.Cursor) (movement, error) {
 	if c == "" {
-		return newest(), nil
+		return movement{moved: math.MaxInt64}, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(c))
 	if err != nil || len(raw) != 16 {

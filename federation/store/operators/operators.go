@@ -178,7 +178,14 @@ func (s *Operators) MetSince(ctx context.Context, since time.Time, limit int) ([
 // and forgets the newcomers and the samples that are too old to matter.
 func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
-	samples, err := s.samples(ctx, since, now)
+	scan := func(row engine.Scanner) (sample federation.SizeSample, err error) {
+		var at int64
+		err = row.Scan(&at, &sample.Bytes)
+		sample.At = engine.Moment(at)
+		return sample, err
+	}
+	samples, err := engine.Rows(ctx, s.db.Reads(), scan, `SELECT at, bytes FROM size
+		WHERE at >= coalesce((SELECT max(at) FROM size WHERE at <= ?), 0) AND at <= ? ORDER BY at`, engine.Stamp(since), engine.Stamp(now))
 	if err != nil {
 		return 0, fmt.Errorf("read sizes of the record: %w", err)
 	}
@@ -193,18 +200,6 @@ func (s *Operators) Growth(ctx context.Context, now time.Time) (int64, error) {
 		}
 	}
 	return federation.GrowthSince(append(samples, measured), since), nil
-}
-
-// samples returns the sizes of the record since a time, and the last one before it.
-func (s *Operators) samples(ctx context.Context, since, now time.Time) ([]federation.SizeSample, error) {
-	scan := func(row engine.Scanner) (sample federation.SizeSample, err error) {
-		var at int64
-		err = row.Scan(&at, &sample.Bytes)
-		sample.At = engine.Moment(at)
-		return sample, err
-	}
-	return engine.Rows(ctx, s.db.Reads(), scan, `SELECT at, bytes FROM size
-		WHERE at >= coalesce((SELECT max(at) FROM size WHERE at <= ?), 0) AND at <= ? ORDER BY at`, engine.Stamp(since), engine.Stamp(now))
 }
 
 // keepSample keeps a size of the record, and forgets what is too old to matter.

@@ -192,7 +192,6 @@ func agentsWhere(ctx context.Context, q engine.Tx, where, arg string) ([]agents.
 	return found, nil
 }
 
-// scanAgent reads an agent with one of its keys.
 func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	var a agents.Agent
 	var capabilities, metadata, kept, recovery []byte
@@ -201,11 +200,13 @@ func scanAgent(row engine.Scanner) (agents.Agent, error) {
 	err := row.Scan(append([]any{
 		&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
 		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject, &released, &a.Began, &recovery,
-	}, key.dest()...)...)
+	}, []any{&key.n, &key.key.ID, &key.key.DID, &key.public, &key.created, &key.expires, &key.revoked, &key.key.Reason}...)...)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
 	a.Registered, a.Released, a.KeptKey, a.Recovery = engine.Moment(registered), engine.Moment(released), ed25519.PublicKey(kept), ed25519.PublicKey(recovery)
 	if key.n >= 0 {
-		a.Keys = []agents.Key{key.read()}
+		key.key.Public, key.key.Created = ed25519.PublicKey(key.public), engine.Moment(key.created)
+		key.key.Expires, key.key.Revoked = engine.Moment(key.expires), engine.Moment(key.revoked)
+		a.Keys = []agents.Key{key.key}
 	}
 	return a, err
 }
@@ -269,16 +270,6 @@ type keyScan struct {
 	created, expires, revoked int64
 }
 
-func (s *keyScan) dest() []any {
-	return []any{&s.n, &s.key.ID, &s.key.DID, &s.public, &s.created, &s.expires, &s.revoked, &s.key.Reason}
-}
-
-func (s *keyScan) read() agents.Key {
-	s.key.Public, s.key.Created = ed25519.PublicKey(s.public), engine.Moment(s.created)
-	s.key.Expires, s.key.Revoked = engine.Moment(s.expires), engine.Moment(s.revoked)
-	return s.key
-}
-
 // RotateKey implements the port Keys of bridge/airc.
 func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q engine.Tx, a agents.Agent) error {
@@ -288,8 +279,16 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 		if err := forgetKey(ctx, q, a, now); err != nil {
 			return err
 		}
-		if err := endKeys(ctx, q, a, now, until); err != nil {
-			return err
+		for _, key := range a.Keys {
+			if !key.Revoked.IsZero() && !key.Revoked.After(until) {
+				continue
+			}
+			if err := q.Put(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
+				return err
+			}
+			if err := endUse(ctx, q, a, key, until, now); err != nil {
+				return err
+			}
 		}
 		key, err := unproved(ctx, q, key)
 		if err != nil {
@@ -319,22 +318,6 @@ func unproved(ctx context.Context, q engine.Tx, key agents.Key) (agents.Key, err
 	return unowned(ctx, q, key)
 }
 
-// endKeys ends the keys of an agent that have no end yet or a later one.
-func endKeys(ctx context.Context, q engine.Tx, a agents.Agent, now, until time.Time) error {
-	for _, key := range a.Keys {
-		if !key.Revoked.IsZero() && !key.Revoked.After(until) {
-			continue
-		}
-		if err := q.Put(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, engine.Stamp(until), a.Handle, key.ID); err != nil {
-			return err
-		}
-		if err := endUse(ctx, q, a, key, until, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // endUse ends a key of an agent, and everything the agent began with it.
 func endUse(ctx context.Context, q engine.Tx, a agents.Agent, key agents.Key, end, now time.Time) error {
 	if err := endKey(ctx, q, key, end, now); err != nil {
@@ -357,7 +340,6 @@ func forgetKey(ctx context.Context, q engine.Tx, a agents.Agent, now time.Time) 
 	return q.Put(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
 }
 
-// setOwnDID notes the DID of the primary key of an agent.
 func setOwnDID(ctx context.Context, q engine.Tx, a agents.Agent, primary agents.Key) error {
 	return q.Put(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 }

@@ -1,4 +1,4 @@
-package contract
+package admin
 
 import (
 	"net/http"
