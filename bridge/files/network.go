@@ -95,7 +95,7 @@ func Tasks(deps Deps) bridge.Network {
 type base struct {
 	name   string
 	agents map[string]federation.DID        // of the configuration
-	kept   func() map[federation.DID]string // see keptFor
+	kept   func() map[federation.DID]string // the names of agents by the did:keys that the gateway keeps for them
 	deps   Deps
 	ports  bridge.Ports
 	log    *slog.Logger

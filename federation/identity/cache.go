@@ -68,13 +68,13 @@ func newCache[K comparable, V any]() *otter.Cache[K, V] {
 	})
 }
 
-// fresh returns the answer that get returns without asking a host.
+// fresh returns the answer of Resolve that needs no host.
 func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
 	return known, ok && now.Before(known.until)
 }
 
-// recent returns the answer that refresh returns without asking a host.
+// recent returns the answer of Refresh that needs no host.
 func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bool) {
 	known, ok = a.known.GetIfPresent(did)
 	if !ok {
