@@ -30,8 +30,11 @@ import (
 	"baton/federation/store/registry"
 )
 
-// network is the label of this network in metrics.
-const network = "a2a-agent"
+// Label is the label of this network in metrics and lists.
+const Label = "a2a-agent"
+
+// network is the label inside this package.
+const network = Label
 
 // anyone is the word of offer_from for all offerers.
 const anyone = "any"
