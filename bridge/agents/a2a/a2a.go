@@ -75,6 +75,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+cardPath, l.serveGatewayCard)
 	mux.HandleFunc("GET "+keysPath, l.serveKeys)
 	mux.HandleFunc("GET "+agentPath+"{did}"+cardPath, l.serveAgentCard)
+	l.mountREST(mux)
 	mux.HandleFunc("POST "+gatewayPath, func(w http.ResponseWriter, r *http.Request) { l.serveRPC(w, r, "") })
 	mux.HandleFunc("POST "+agentPath+"{did}", func(w http.ResponseWriter, r *http.Request) {
 		did, err := l.addressee(r)

@@ -84,18 +84,29 @@ type stream struct {
 	control *http.ResponseController
 }
 
-// serveStream answers SendStreamingMessage and SubscribeToTask. Errors are events too: clients
-// read nothing else in the answer to these methods.
+// eventStream is the media type of a stream.
+const eventStream = "text/event-stream"
+
+// serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is
+// an answer by itself. For JSON-RPC it is an event if the client asked for an event stream: such
+// clients may read nothing else.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
 	f, err := l.streamed(ctx, req)
-	if err == nil {
+	switch {
+	case err != nil && req.rest:
+		l.replyREST(ctx, w, req, nil, err)
+		return
+	case err != nil && !req.events:
+		l.reply(ctx, w, req, nil, err)
+		return
+	case err == nil:
 		err = s.run(ctx, f)
 	}
 	if err == nil {
 		return
 	}
-	if err := s.send(l.responseOf(ctx, req, nil, err)); err != nil {
+	if err := s.fail(ctx, err); err != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
 	}
 }
@@ -177,10 +188,22 @@ func (s *stream) beat(ctx context.Context) error {
 }
 
 func (s *stream) show(u update) error {
+	if s.request.rest {
+		return s.send(u)
+	}
 	return s.send(response{Version: rpcVersion, ID: s.request.ID, Result: u})
 }
 
-func (s *stream) send(answer response) error {
+// fail writes an error as an event.
+func (s *stream) fail(ctx context.Context, err error) error {
+	if s.request.rest {
+		told, _ := s.link.restErrorOf(ctx, s.request, err)
+		return s.send(told)
+	}
+	return s.send(s.link.responseOf(ctx, s.request, nil, err))
+}
+
+func (s *stream) send(answer any) error {
 	text, err := json.Marshal(answer)
 	if err != nil {
 		return fmt.Errorf("write event: %w", err)
@@ -191,7 +214,7 @@ func (s *stream) send(answer response) error {
 // write writes to the client, and the header before the first time.
 func (s *stream) write(text []byte) error {
 	h := s.out.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")                        // a proxy would keep events until there are many
 	_ = s.control.SetReadDeadline(time.Time{})              // a stream without a deadline needs no other
