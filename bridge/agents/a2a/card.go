@@ -80,6 +80,10 @@ func (l *Link) serveAgentCard(w http.ResponseWriter, r *http.Request) {
 
 func (l *Link) serveCard(w http.ResponseWriter, r *http.Request, of resident) {
 	text, err := l.signedCard(r.Context(), of)
+	if err == nil && versionOf(r) != string(wire.Version) {
+		text, err = l.withLegacyMembers(text, of)
+	}
+	w.Header().Add("Vary", wire.SvcParamVersion)
 	if err != nil {
 		l.deny(w, r, err)
 		return
@@ -122,7 +126,10 @@ func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
 }
 
 // handoffsScope is what a token is for.
-const handoffsScope = "handoffs"
+const (
+	handoffsScope   = "handoffs"
+	handoffsPurpose = "offer and follow"
+)
 
 // card returns the card of an agent. No member is empty, false or zero: libraries canonicalize
 // those in different ways. It has no securityRequirements, which a2a-go cannot read in their valid form.
@@ -140,7 +147,7 @@ func (l *Link) card(of resident) wire.AgentCard {
 		SecuritySchemes: wire.NamedSecuritySchemes{
 			"did": wire.HTTPAuthSecurityScheme{Scheme: "Bearer"},
 			"oauth": wire.OAuth2SecurityScheme{Flows: wire.ClientCredentialsOAuthFlow{
-				TokenURL: l.deps.PublicURL + "/oauth/token", Scopes: map[string]string{handoffsScope: "offer and follow"},
+				TokenURL: l.deps.PublicURL + "/oauth/token", Scopes: map[string]string{handoffsScope: handoffsPurpose},
 			}},
 		},
 	}

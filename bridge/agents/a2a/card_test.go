@@ -24,7 +24,7 @@ type signedCard struct {
 // verify returns the card at a path, whose signature is that of a key that the gateway lists.
 func verify(t *testing.T, w *world, path string) signedCard {
 	t.Helper()
-	got := w.get(t, path+"/.well-known/agent-card.json")
+	got := w.get(t, path+"/.well-known/agent-card.json", "A2A-Version", "1.0")
 	if got.Status != http.StatusOK {
 		t.Fatalf("the card at %q is answered %d %s", path, got.Status, got.Text)
 	}

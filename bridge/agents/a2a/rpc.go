@@ -51,6 +51,8 @@ type request struct {
 	media  string         // of the answer
 	rest   bool           // it came by the binding HTTP+JSON
 	events bool           // the client asked for an event stream
+	legacy bool           // it is one of A2A 0.3
+	body   []byte         // of a legacy request
 }
 
 // response is the answer to a call.
@@ -75,6 +77,10 @@ func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation
 		return
 	}
 	ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
+	if req.legacy {
+		l.serveLegacy(w, r.WithContext(ctx), req)
+		return
+	}
 	switch req.Method {
 	case methodStream, methodSubscribe:
 		l.serveStream(ctx, w, req)
@@ -164,6 +170,10 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	case !isText || method == "":
 		return req, fault(codeInvalidRequest, "method: want the name of one")
 	}
+	if isLegacy(versionOf(r), method) {
+		req.legacy, req.body = true, body
+		return req, nil
+	}
 	if err := checkVersion(r); err != nil {
 		return req, err
 	}
@@ -196,15 +206,16 @@ func validID(id json.RawMessage) bool {
 	return false
 }
 
+// versionOf returns the version of the protocol that a request names, "" for none.
+func versionOf(r *http.Request) string {
+	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
+}
+
 // checkVersion refuses another version of the protocol. A request without one is of version 0.3.
 //
 // spec: a2a-1.0 §3.6
 func checkVersion(r *http.Request) error {
-	version := r.Header.Get(wire.SvcParamVersion)
-	if version == "" {
-		version = r.URL.Query().Get(wire.SvcParamVersion)
-	}
-	if version != string(wire.Version) {
+	if version := versionOf(r); version != string(wire.Version) {
 		return fault(codeVersion, fmt.Sprintf("%s %q is not spoken here; want %s", wire.SvcParamVersion, version, wire.Version))
 	}
 	return nil

@@ -101,7 +101,7 @@ func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req reque
 		l.reply(ctx, w, req, nil, err)
 		return
 	case err == nil:
-		err = s.run(ctx, f)
+		err = l.attend(ctx, req, f, s.show, func() error { return s.beat(ctx) })
 	}
 	if err == nil {
 		return
@@ -131,36 +131,42 @@ func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
 	return l.readTask(ctx, view)
 }
 
-// run writes the task and what happens to it. It blocks until the task is over, the client leaves
-// or may not read any more, or the gateway stops.
-func (s *stream) run(ctx context.Context, f *fold) error {
-	streams := s.link.deps.Streams
-	if !streams.Take(s.link.deps.HTTP.MaxStreams) {
+// stillAllowed returns an error if the token of a request does not hold any more.
+func (l *Link) stillAllowed(ctx context.Context, req request) error {
+	r := &http.Request{Header: http.Header{"Authorization": {req.bearer}}}
+	_, err := l.authenticate(r.WithContext(ctx))
+	return err
+}
+
+// attend passes a task and what happens to it to show, until the task is over, the client leaves or may
+// not read any more, or the gateway stops. It calls beat at each heartbeat.
+func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
+	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
 	}
-	defer streams.Leave()
+	defer l.deps.Streams.Leave()
 	first := f.task()
-	if err := s.show(update{Task: first}); err != nil {
-		return s.left(ctx, err)
+	if err := show(update{Task: first}); err != nil {
+		return l.left(ctx, err)
 	}
-	s.link.noteRead(ctx, s.request.caller.DID, first.steps...)
-	attended, leave := s.link.access.Attend(ctx, s.request.caller)
+	l.noteRead(ctx, req.caller.DID, first.steps...)
+	attended, leave := l.access.Attend(ctx, req.caller)
 	defer leave()
-	show := func(u update) error {
-		if err := s.link.access.CheckSession(ctx, s.request.caller); err != nil {
+	each := func(u update) error {
+		if err := l.access.CheckSession(ctx, req.caller); err != nil {
 			return err
 		}
-		err := s.show(u)
+		err := show(u)
 		if err == nil && u.Status != nil { // the last event of its step
-			s.link.noteRead(ctx, s.request.caller.DID, f.last.Event.ID)
+			l.noteRead(ctx, req.caller.DID, f.last.Event.ID)
 		}
 		return err
 	}
-	err := s.link.follow(attended, f, show, func() error { return s.beat(ctx) })
+	err := l.follow(attended, f, each, beat)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(attended)
 	}
-	return s.left(ctx, err)
+	return l.left(ctx, err)
 }
 
 // leftError is why a client gets no further events.
@@ -170,9 +176,9 @@ type leftError struct{ why error }
 func (e *leftError) Error() string { return e.why.Error() }
 
 // left returns nil for a client that left.
-func (s *stream) left(ctx context.Context, err error) error {
+func (l *Link) left(ctx context.Context, err error) error {
 	if gone, ok := errors.AsType[*leftError](err); ok {
-		s.link.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
 		return nil
 	}
 	return err
@@ -180,8 +186,7 @@ func (s *stream) left(ctx context.Context, err error) error {
 
 // beat checks the token of the client and writes to it.
 func (s *stream) beat(ctx context.Context) error {
-	r := &http.Request{Header: http.Header{"Authorization": {s.request.bearer}}}
-	if _, err := s.link.authenticate(r.WithContext(ctx)); err != nil {
+	if err := s.link.stillAllowed(ctx, s.request); err != nil {
 		return err
 	}
 	return s.write([]byte(": here\n\n"))
