@@ -39,14 +39,14 @@ type Link struct {
 	card      atomic.Pointer[card]
 	client    atomic.Pointer[a2aclient.Client]
 	access    accessToken
-	blocked   atomic.Pointer[string] // why a task of the agent waits for an operator; nil for none
-	changed   atomic.Bool            // the card has another key than the pinned one
-	confirmed atomic.Bool            // an operator accepts that key
-	begun     chan *task             // tasks to follow
-	streams   chan struct{}          // has a token for each open stream
+	changed   atomic.Bool   // the card has another key than the pinned one
+	confirmed atomic.Bool   // an operator accepts that key
+	begun     chan *task    // tasks to follow
+	streams   chan struct{} // has a token for each open stream
 
-	mu    sync.Mutex
-	tasks map[federation.HandoffID]*task
+	mu      sync.Mutex
+	tasks   map[federation.HandoffID]*task
+	blocked map[federation.HandoffID]string // why a task waits for an operator
 }
 
 var (
@@ -104,9 +104,14 @@ func (l *Link) Describe() bridge.Description {
 			d.Obstacles = append(d.Obstacles, c.doubt)
 		}
 	}
-	if why := l.blocked.Load(); why != nil {
-		d.Obstacles = append(d.Obstacles, *why)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var blocked []string
+	for id, why := range l.blocked {
+		blocked = append(blocked, "handoff "+id.String()+": "+why)
 	}
+	slices.Sort(blocked) // the oldest first
+	d.Obstacles = append(d.Obstacles, blocked[:min(len(blocked), maxObstacles)]...)
 	return d
 }
 
@@ -116,6 +121,7 @@ const (
 	maxTasks     = 4096
 	tasksPage    = 256
 	looksAtOnce  = 8
+	maxObstacles = 5
 	maxConnFails = 3 // failed looks in a row, after which the link is dialled again
 )
 
