@@ -288,3 +288,48 @@ func TestExternalAgentMakesOneTaskThoughConnectionsBreak(t *testing.T) {
 		t.Errorf("the agent made %d tasks, and listed them %d times", n, agent.Calls("ListTasks"))
 	}
 }
+
+func TestA2ACommandsKeepExternalAgents(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, true)
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	var checked struct{ Name, Binding, Protocol string }
+	h.asks(t, &checked, "a2a", "check", agent.URL, "--allow-private")
+	if checked.Name != "Researcher" || checked.Binding != "JSONRPC" || checked.Protocol != "1.0" {
+		t.Errorf("the check finds %+v", checked)
+	}
+	if code, told := h.run(t, "a2a", "check", agent.URL); code == 0 || !strings.Contains(told, "address not allowed") {
+		t.Errorf("a private address is answered %d %s", code, told)
+	}
+	var done struct{ Done string }
+	h.asks(t, &done, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes")
+	if code, told := h.run(t, "a2a", "add", agent.URL, "--name", "researcher", "--allow-private", "--yes"); code == 0 || !strings.Contains(told, "already") {
+		t.Errorf("the same agent again is answered %d %s", code, told)
+	}
+	var links struct {
+		Items []struct{ Name, State string }
+	}
+	await(t, "the agent to be up", func() bool {
+		h.asks(t, &links, "a2a", "list")
+		return len(links.Items) == 1 && links.Items[0].Name == "researcher" && links.Items[0].State == "up"
+	})
+	var shown struct{ Negotiated map[string]string }
+	h.asks(t, &shown, "a2a", "show", "researcher")
+	if shown.Negotiated["agent"] != "Researcher" || shown.Negotiated["did"] != string(researcher) {
+		t.Errorf("the agent is shown as %+v", shown)
+	}
+	ada := logIn(t, h.url())
+	id := ada.offerTo(t, researcher, "Cite three sources")
+	awaitTask(t, agent, 0).Say(wire.TaskStateCompleted, "found")
+	await(t, "the result", func() bool { return ada.handoff(t, id).State == "completed" })
+	h.asks(t, &done, "a2a", "remove", "researcher", "--yes")
+	h.asks(t, &links, "a2a", "list")
+	if len(links.Items) != 0 {
+		t.Errorf("after the removal there are %+v", links.Items)
+	}
+	if code, told := h.run(t, "a2a", "show", "researcher"); code == 0 || !strings.Contains(told, "no external agent") {
+		t.Errorf("a removed agent is shown as %d %s", code, told)
+	}
+}

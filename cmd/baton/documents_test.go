@@ -171,7 +171,7 @@ func TestTheReadmeHasEachNetwork(t *testing.T) {
 }
 
 // command matches a call of the program at the begin of a line or after a shell operator.
-var command = regexp.MustCompile(`(?m)(?:^|&& |\|\| |; |\$\()\s*(?:\./)?baton((?: --[a-z-]+[ =]\S+)*)((?: [a-z]+)+)([^|;&#\n]*)`)
+var command = regexp.MustCompile(`(?m)(?:^|&& |\|\| |; |\$\()\s*(?:\./)?baton((?: --[a-z-]+[ =]\S+)*)((?: [a-z][a-z0-9]*)+)([^|;&#\n]*)`)
 
 // Commands of blocks that no test executes must be in the generated reference, with their
 // flags.

@@ -61,6 +61,7 @@ type cli struct {
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
 	Airc        aircCommands    `cmd:"" help:"Handles of the AIRC registry, and held messages of other registries."`
+	A2A         a2aCommands     `cmd:"" help:"External A2A agents that take work." name:"a2a"`
 	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
 	Erase       eraseCommand    `cmd:"" help:"Erase the content of what a DID took part in."`
 	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`

@@ -1,4 +1,4 @@
-// Package a2a is the face of the gateway for clients of A2A 1.0: each agent behind the gateway has
+// Package a2a is the face of the gateway for clients of A2A 1.0 and 0.3: each agent behind the gateway has
 // a signed card and an endpoint, and a handoff to it is a task.
 //
 // A message to the endpoint of an agent opens a handoff to that agent; a message to the endpoint
@@ -73,8 +73,11 @@ const cardPath = "/.well-known/agent-card.json"
 // Mount implements [bridge.Mounted].
 func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+cardPath, l.serveGatewayCard)
+	mux.HandleFunc("GET "+legacyCardPath, l.serveGatewayCard)
 	mux.HandleFunc("GET "+keysPath, l.serveKeys)
 	mux.HandleFunc("GET "+agentPath+"{did}"+cardPath, l.serveAgentCard)
+	mux.HandleFunc("GET "+agentPath+"{did}"+legacyCardPath, l.serveAgentCard)
+	l.mountREST(mux)
 	mux.HandleFunc("POST "+gatewayPath, func(w http.ResponseWriter, r *http.Request) { l.serveRPC(w, r, "") })
 	mux.HandleFunc("POST "+agentPath+"{did}", func(w http.ResponseWriter, r *http.Request) {
 		did, err := l.addressee(r)

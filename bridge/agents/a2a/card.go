@@ -80,6 +80,10 @@ func (l *Link) serveAgentCard(w http.ResponseWriter, r *http.Request) {
 
 func (l *Link) serveCard(w http.ResponseWriter, r *http.Request, of resident) {
 	text, err := l.signedCard(r.Context(), of)
+	if err == nil && versionOf(r) != string(wire.Version) {
+		text, err = l.withLegacyMembers(text, of)
+	}
+	w.Header().Add("Vary", wire.SvcParamVersion)
 	if err != nil {
 		l.deny(w, r, err)
 		return
@@ -121,47 +125,30 @@ func (l *Link) signedCard(ctx context.Context, of resident) ([]byte, error) {
 	return append(append(append(canonical[:len(canonical)-1], `,"signatures":`...), members...), '}', '\n'), nil
 }
 
-// card is [wire.AgentCard] with security requirements as the protocol has them: the library
-// writes them in another form than the one that other clients read.
-type card struct {
-	wire.AgentCard
-
-	SecurityRequirements []securityRequirement `json:"securityRequirements"`
-}
-
-// securityRequirement names the schemes of which a caller needs all.
-type securityRequirement struct {
-	Schemes map[string]scopes `json:"schemes"`
-}
-
-type scopes struct {
-	List []string `json:"list"`
-}
-
 // handoffsScope is what a token is for.
-const handoffsScope = "handoffs"
+const (
+	handoffsScope   = "handoffs"
+	handoffsPurpose = "offer and follow"
+)
 
 // card returns the card of an agent. No member is empty, false or zero: libraries canonicalize
-// those in different ways.
-func (l *Link) card(of resident) card {
-	media := []string{"text/plain", "application/json"}
-	return card{
-		AgentCard: wire.AgentCard{
-			Name: of.name, Description: describe(of), Version: l.deps.Version,
-			Provider:            &wire.AgentProvider{Org: string(l.deps.Home), URL: l.deps.PublicURL},
-			SupportedInterfaces: []*wire.AgentInterface{wire.NewAgentInterface(l.endpoint(of.did), wire.TransportProtocolJSONRPC)},
-			Capabilities:        wire.AgentCapabilities{Streaming: true, PushNotifications: l.deps.Hooks != nil},
-			DefaultInputModes:   media, DefaultOutputModes: media, Skills: skillsOf(of),
-			SecuritySchemes: wire.NamedSecuritySchemes{
-				"did": wire.HTTPAuthSecurityScheme{Scheme: "Bearer"},
-				"oauth": wire.OAuth2SecurityScheme{Flows: wire.ClientCredentialsOAuthFlow{
-					TokenURL: l.deps.PublicURL + "/oauth/token", Scopes: map[string]string{handoffsScope: "offer and follow"},
-				}},
-			},
+// those in different ways. It has no securityRequirements, which a2a-go cannot read in their valid form.
+func (l *Link) card(of resident) wire.AgentCard {
+	media := []string{"text/plain", mediaJSON}
+	return wire.AgentCard{
+		Name: of.name, Description: describe(of), Version: l.deps.Version,
+		Provider: &wire.AgentProvider{Org: string(l.deps.Home), URL: l.deps.PublicURL},
+		SupportedInterfaces: []*wire.AgentInterface{
+			wire.NewAgentInterface(l.endpoint(of.did), wire.TransportProtocolJSONRPC),
+			wire.NewAgentInterface(l.endpoint(of.did)+restPath, wire.TransportProtocolHTTPJSON),
 		},
-		SecurityRequirements: []securityRequirement{
-			{Schemes: map[string]scopes{"did": {[]string{handoffsScope}}}},
-			{Schemes: map[string]scopes{"oauth": {[]string{handoffsScope}}}},
+		Capabilities:      wire.AgentCapabilities{Streaming: true, PushNotifications: l.deps.Hooks != nil},
+		DefaultInputModes: media, DefaultOutputModes: media, Skills: skillsOf(of),
+		SecuritySchemes: wire.NamedSecuritySchemes{
+			"did": wire.HTTPAuthSecurityScheme{Scheme: "Bearer"},
+			"oauth": wire.OAuth2SecurityScheme{Flows: wire.ClientCredentialsOAuthFlow{
+				TokenURL: l.deps.PublicURL + "/oauth/token", Scopes: map[string]string{handoffsScope: handoffsPurpose},
+			}},
 		},
 	}
 }

@@ -2,12 +2,14 @@ package a2a
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	wire "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -46,6 +48,11 @@ type request struct {
 	caller participant.Caller
 	bearer string         // the header that proves it
 	agent  federation.DID // whose endpoint it is; "" for that of the gateway
+	media  string         // of the answer
+	rest   bool           // it came by the binding HTTP+JSON
+	events bool           // the client asked for an event stream
+	legacy bool           // it is one of A2A 0.3
+	body   []byte         // of a legacy request
 }
 
 // response is the answer to a call.
@@ -58,28 +65,22 @@ type response struct {
 
 // serveRPC answers a POST to the endpoint of an agent, or with "" to that of the gateway.
 func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation.DID) {
-	err := l.access.CheckAddress(r)
-	var caller participant.Caller
-	if err == nil {
-		caller, err = l.authenticate(r)
-	}
-	if err != nil {
-		l.deny(w, r, err)
+	caller, ok := l.admit(w, r, agent)
+	if !ok {
 		return
-	}
-	if agent != "" {
-		if _, err := l.resident(r.Context(), agent); err != nil {
-			l.deny(w, r, err)
-			return
-		}
 	}
 	req, err := l.parse(r)
 	req.caller, req.bearer, req.agent = caller, r.Header.Get("Authorization"), agent
+	req.media, req.events = mediaOf(r), strings.Contains(r.Header.Get("Accept"), eventStream)
 	if err != nil {
 		l.reply(r.Context(), w, req, nil, err)
 		return
 	}
 	ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
+	if req.legacy {
+		l.serveLegacy(w, r.WithContext(ctx), req)
+		return
+	}
 	switch req.Method {
 	case methodStream, methodSubscribe:
 		l.serveStream(ctx, w, req)
@@ -89,6 +90,22 @@ func (l *Link) serveRPC(w http.ResponseWriter, r *http.Request, agent federation
 			l.noteRead(ctx, caller.DID, stepsIn(result)...)
 		}
 	}
+}
+
+// admit returns the caller of a request to an endpoint, or answers the request and returns false.
+func (l *Link) admit(w http.ResponseWriter, r *http.Request, agent federation.DID) (participant.Caller, bool) {
+	err := l.access.CheckAddress(r)
+	var caller participant.Caller
+	if err == nil {
+		caller, err = l.authenticate(r)
+	}
+	if err == nil && agent != "" {
+		_, err = l.resident(r.Context(), agent)
+	}
+	if err != nil {
+		l.deny(w, r, err)
+	}
+	return caller, err == nil
 }
 
 // call answers a call of a method that is no stream.
@@ -153,14 +170,24 @@ func (l *Link) parse(r *http.Request) (request, error) {
 	case !isText || method == "":
 		return req, fault(codeInvalidRequest, "method: want the name of one")
 	}
-	return req, checkVersion(r)
+	if isLegacy(versionOf(r), method) {
+		req.legacy, req.body = true, body
+		return req, nil
+	}
+	if err := checkVersion(r); err != nil {
+		return req, err
+	}
+	if len(req.Params) > 0 {
+		req.Params, err = withJSONNames(req.Params)
+	}
+	return req, err
 }
 
 // checkType refuses a body that does not claim to be JSON. A request that names no type may be.
 func checkType(r *http.Request) error {
 	named := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(named)
-	if named != "" && (err != nil || media != "application/json" && media != "application/a2a+json") {
+	if named != "" && (err != nil || media != mediaJSON && media != mediaA2A) {
 		return fault(codeContentType, "the body is "+named+"; want application/json")
 	}
 	return nil
@@ -179,15 +206,16 @@ func validID(id json.RawMessage) bool {
 	return false
 }
 
+// versionOf returns the version of the protocol that a request names, "" for none.
+func versionOf(r *http.Request) string {
+	return cmp.Or(r.Header.Get(wire.SvcParamVersion), r.URL.Query().Get(wire.SvcParamVersion))
+}
+
 // checkVersion refuses another version of the protocol. A request without one is of version 0.3.
 //
 // spec: a2a-1.0 §3.6
 func checkVersion(r *http.Request) error {
-	version := r.Header.Get(wire.SvcParamVersion)
-	if version == "" {
-		version = r.URL.Query().Get(wire.SvcParamVersion)
-	}
-	if version != string(wire.Version) {
+	if version := versionOf(r); version != string(wire.Version) {
 		return fault(codeVersion, fmt.Sprintf("%s %q is not spoken here; want %s", wire.SvcParamVersion, version, wire.Version))
 	}
 	return nil
@@ -213,7 +241,7 @@ func (l *Link) reply(ctx context.Context, w http.ResponseWriter, req request, re
 		w.WriteHeader(http.StatusInternalServerError)
 		return false
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", cmp.Or(req.media, mediaJSON))
 	_, failed = w.Write(append(text, '\n'))
 	return err == nil && failed == nil
 }

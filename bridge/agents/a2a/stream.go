@@ -84,18 +84,29 @@ type stream struct {
 	control *http.ResponseController
 }
 
-// serveStream answers SendStreamingMessage and SubscribeToTask. Errors are events too: clients
-// read nothing else in the answer to these methods.
+// eventStream is the media type of a stream.
+const eventStream = "text/event-stream"
+
+// serveStream answers SendStreamingMessage and SubscribeToTask. An error before the first event is
+// an answer by itself. For JSON-RPC it is an event if the client asked for an event stream: such
+// clients may read nothing else.
 func (l *Link) serveStream(ctx context.Context, w http.ResponseWriter, req request) {
 	s := &stream{link: l, request: req, out: w, control: http.NewResponseController(w)}
 	f, err := l.streamed(ctx, req)
-	if err == nil {
-		err = s.run(ctx, f)
+	switch {
+	case err != nil && req.rest:
+		l.replyREST(ctx, w, req, nil, err)
+		return
+	case err != nil && !req.events:
+		l.reply(ctx, w, req, nil, err)
+		return
+	case err == nil:
+		err = l.attend(ctx, req, f, s.show, func() error { return s.beat(ctx) })
 	}
 	if err == nil {
 		return
 	}
-	if err := s.send(l.responseOf(ctx, req, nil, err)); err != nil {
+	if err := s.fail(ctx, err); err != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
 	}
 }
@@ -120,36 +131,42 @@ func (l *Link) streamed(ctx context.Context, req request) (*fold, error) {
 	return l.readTask(ctx, view)
 }
 
-// run writes the task and what happens to it. It blocks until the task is over, the client leaves
-// or may not read any more, or the gateway stops.
-func (s *stream) run(ctx context.Context, f *fold) error {
-	streams := s.link.deps.Streams
-	if !streams.Take(s.link.deps.HTTP.MaxStreams) {
+// stillAllowed returns an error if the token of a request does not hold any more.
+func (l *Link) stillAllowed(ctx context.Context, req request) error {
+	r := &http.Request{Header: http.Header{"Authorization": {req.bearer}}}
+	_, err := l.authenticate(r.WithContext(ctx))
+	return err
+}
+
+// attend passes a task and what happens to it to show, until the task is over, the client leaves or may
+// not read any more, or the gateway stops. It calls beat at each heartbeat.
+func (l *Link) attend(ctx context.Context, req request, f *fold, show func(update) error, beat func() error) error {
+	if !l.deps.Streams.Take(l.deps.HTTP.MaxStreams) {
 		return &federation.UnavailableError{What: "another stream", RetryAfter: heartbeat}
 	}
-	defer streams.Leave()
+	defer l.deps.Streams.Leave()
 	first := f.task()
-	if err := s.show(update{Task: first}); err != nil {
-		return s.left(ctx, err)
+	if err := show(update{Task: first}); err != nil {
+		return l.left(ctx, err)
 	}
-	s.link.noteRead(ctx, s.request.caller.DID, first.steps...)
-	attended, leave := s.link.access.Attend(ctx, s.request.caller)
+	l.noteRead(ctx, req.caller.DID, first.steps...)
+	attended, leave := l.access.Attend(ctx, req.caller)
 	defer leave()
-	show := func(u update) error {
-		if err := s.link.access.CheckSession(ctx, s.request.caller); err != nil {
+	each := func(u update) error {
+		if err := l.access.CheckSession(ctx, req.caller); err != nil {
 			return err
 		}
-		err := s.show(u)
+		err := show(u)
 		if err == nil && u.Status != nil { // the last event of its step
-			s.link.noteRead(ctx, s.request.caller.DID, f.last.Event.ID)
+			l.noteRead(ctx, req.caller.DID, f.last.Event.ID)
 		}
 		return err
 	}
-	err := s.link.follow(attended, f, show, func() error { return s.beat(ctx) })
+	err := l.follow(attended, f, each, beat)
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(attended)
 	}
-	return s.left(ctx, err)
+	return l.left(ctx, err)
 }
 
 // leftError is why a client gets no further events.
@@ -159,9 +176,9 @@ type leftError struct{ why error }
 func (e *leftError) Error() string { return e.why.Error() }
 
 // left returns nil for a client that left.
-func (s *stream) left(ctx context.Context, err error) error {
+func (l *Link) left(ctx context.Context, err error) error {
 	if gone, ok := errors.AsType[*leftError](err); ok {
-		s.link.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
+		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a stream is left", slog.String("network", network), slog.String("link", network), slog.Any("err", gone.why))
 		return nil
 	}
 	return err
@@ -169,18 +186,29 @@ func (s *stream) left(ctx context.Context, err error) error {
 
 // beat checks the token of the client and writes to it.
 func (s *stream) beat(ctx context.Context) error {
-	r := &http.Request{Header: http.Header{"Authorization": {s.request.bearer}}}
-	if _, err := s.link.authenticate(r.WithContext(ctx)); err != nil {
+	if err := s.link.stillAllowed(ctx, s.request); err != nil {
 		return err
 	}
 	return s.write([]byte(": here\n\n"))
 }
 
 func (s *stream) show(u update) error {
+	if s.request.rest {
+		return s.send(u)
+	}
 	return s.send(response{Version: rpcVersion, ID: s.request.ID, Result: u})
 }
 
-func (s *stream) send(answer response) error {
+// fail writes an error as an event.
+func (s *stream) fail(ctx context.Context, err error) error {
+	if s.request.rest {
+		told, _ := s.link.restErrorOf(ctx, s.request, err)
+		return s.send(told)
+	}
+	return s.send(s.link.responseOf(ctx, s.request, nil, err))
+}
+
+func (s *stream) send(answer any) error {
 	text, err := json.Marshal(answer)
 	if err != nil {
 		return fmt.Errorf("write event: %w", err)
@@ -191,7 +219,7 @@ func (s *stream) send(answer response) error {
 // write writes to the client, and the header before the first time.
 func (s *stream) write(text []byte) error {
 	h := s.out.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")                        // a proxy would keep events until there are many
 	_ = s.control.SetReadDeadline(time.Time{})              // a stream without a deadline needs no other

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -175,10 +176,17 @@ func (a *agent) path() string { return "/a2a/" + string(a.did) }
 // client returns the official client of the agent at an endpoint.
 func (a *agent) client(tb testing.TB, endpoint string) *a2aclient.Client {
 	tb.Helper()
-	card, err := (&agentcard.Resolver{Client: http.DefaultClient, CardParser: parseCard}).Resolve(tb.Context(), a.w.url+cardsOf(endpoint))
+	return a.clientOver(tb, endpoint, wire.TransportProtocolJSONRPC)
+}
+
+// clientOver is client over a binding.
+func (a *agent) clientOver(tb testing.TB, endpoint string, binding wire.TransportProtocol) *a2aclient.Client {
+	tb.Helper()
+	card, err := (&agentcard.Resolver{Client: http.DefaultClient}).Resolve(tb.Context(), a.w.url+cardsOf(endpoint))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	card.SupportedInterfaces = slices.DeleteFunc(card.SupportedInterfaces, func(i *wire.AgentInterface) bool { return i.ProtocolBinding != binding })
 	client, err := a2aclient.NewFromCard(tb.Context(), card, a2aclient.WithCallInterceptors(bearer{token: a.token}))
 	if err != nil {
 		tb.Fatal(err)
@@ -193,21 +201,6 @@ func cardsOf(endpoint string) string {
 		return ""
 	}
 	return endpoint
-}
-
-// parseCard reads a card for the official client, which reads security requirements in another
-// form than the protocol has.
-func parseCard(text []byte) (*wire.AgentCard, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
-		return nil, err
-	}
-	delete(members, "securityRequirements")
-	rest, err := json.Marshal(members)
-	if err != nil {
-		return nil, err
-	}
-	return agentcard.DefaultCardParser(rest)
 }
 
 // bearer adds a token to each call.

@@ -336,3 +336,32 @@ func TestRunPinsTheKeyOfTheCard(t *testing.T) {
 		t.Errorf("the first key is %v", err)
 	}
 }
+
+func TestDescribeNamesTheTasksThatNeedAnAuthorization(t *testing.T) {
+	t.Parallel()
+	agent := bridgetest.NewA2AAgent(t, wire.TransportProtocolJSONRPC, wire.Version, false)
+	w := newWorld(t, agent.URL)
+	w.run(t)
+	first, second := w.offer(t, "first"), w.offer(t, "second")
+	for _, d := range []federation.Delivery{first, second} {
+		if err := w.link.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	obstacles := func() []string { return w.link.(bridge.Describer).Describe().Obstacles } //nolint:forcetypeassert // it is one
+	agent.Task(0).Say(wire.TaskStateAuthRequired, "log in to the library")
+	agent.Task(1).Say(wire.TaskStateWorking, "reading")
+	w.awaitState(t, first.View.ID, federation.Assigned)
+	w.awaitState(t, second.View.ID, federation.Assigned)
+	want := "handoff " + first.View.ID.String() + ": the agent needs an authorization: log in to the library"
+	if got := obstacles(); len(got) != 1 || got[0] != want {
+		t.Errorf("the obstacles are %q, want %q", got, want)
+	}
+	agent.Task(0).Say(wire.TaskStateCompleted, "found")
+	w.awaitState(t, first.View.ID, federation.Completed)
+	for end := time.Now().Add(patience); len(obstacles()) > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after the end the obstacles are %q", obstacles())
+		}
+	}
+}

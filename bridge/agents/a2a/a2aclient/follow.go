@@ -177,7 +177,7 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 		return false, false, err
 	}
 	s.report(ctx, t, reading.Losses)
-	s.note(reading.Blocked)
+	s.block(t.handoff, reading.Blocked)
 	for _, step := range reading.Steps {
 		filed, err := s.file(ctx, t, view, step, document)
 		if moved = moved || filed; err != nil {
@@ -195,13 +195,13 @@ func (s *session) lookAt(ctx context.Context, t *task) (over, moved bool, err er
 	return false, moved, nil
 }
 
-// note keeps why a task waits for an operator, for the status of the link.
-func (l *Link) note(blocked string) {
-	if blocked == "" {
-		l.blocked.Store(nil)
-		return
+// block keeps why a task waits for an operator, for the status of the link; "" if it does not.
+func (l *Link) block(id federation.HandoffID, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.blocked, id); why != "" {
+		l.blocked[id] = why
 	}
-	l.blocked.Store(&blocked)
 }
 
 // read returns the steps that a task stands for, the object of the agent behind them, and whether the

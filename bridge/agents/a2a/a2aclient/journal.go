@@ -106,6 +106,7 @@ func (l *Link) forget(t *task) {
 	defer l.mu.Unlock()
 	if l.tasks[t.handoff] == t {
 		delete(l.tasks, t.handoff)
+		delete(l.blocked, t.handoff)
 	}
 }
 
@@ -114,6 +115,7 @@ func (l *Link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.tasks)
+	clear(l.blocked)
 }
 
 // load reads the journal of a task once.

@@ -36,21 +36,25 @@ type Link struct {
 	did  federation.DID
 	kept func() federation.SigningKey // signs the steps of the agent
 
-	card    atomic.Pointer[card]
-	client  atomic.Pointer[a2aclient.Client]
-	access  accessToken
-	blocked atomic.Pointer[string] // why a task of the agent waits for an operator; nil for none
-	begun   chan *task             // tasks to follow
-	streams chan struct{}          // has a token for each open stream
+	card      atomic.Pointer[card]
+	client    atomic.Pointer[a2aclient.Client]
+	access    accessToken
+	changed   atomic.Bool   // the card has another key than the pinned one
+	confirmed atomic.Bool   // an operator accepts that key
+	begun     chan *task    // tasks to follow
+	streams   chan struct{} // has a token for each open stream
 
-	mu    sync.Mutex
-	tasks map[federation.HandoffID]*task
+	mu      sync.Mutex
+	tasks   map[federation.HandoffID]*task
+	blocked map[federation.HandoffID]string // why a task waits for an operator
 }
 
 var (
 	_ bridge.InboxReader = (*Link)(nil)
 	_ bridge.Describer   = (*Link)(nil)
 	_ bridge.Messenger   = (*Link)(nil)
+	_ bridge.Pinned      = (*Link)(nil)
+	_ bridge.Named       = (*Link)(nil)
 )
 
 // Name implements [bridge.Link].
@@ -61,6 +65,14 @@ func (*Link) Network() string { return network }
 
 // ReadsInbox implements [bridge.InboxReader]: an offer to the agent needs no channel.
 func (*Link) ReadsInbox() {}
+
+// Unpin implements [bridge.Pinned]: the next session accepts the changed key of the card. It does
+// nothing while the key has not changed.
+func (l *Link) Unpin() {
+	if l.changed.Load() {
+		l.confirmed.Store(true)
+	}
+}
 
 // Names implements [bridge.Named].
 func (l *Link) Names() []federation.BoundName {
@@ -80,7 +92,7 @@ func (l *Link) Carries(_ context.Context, ev federation.Event, after federation.
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{NotCarried: []string{"progress and notes of other parties: a task takes messages only as answers to its agent"}}
 	if c := l.card.Load(); c != nil {
-		at := c.SupportedInterfaces[0]
+		at, _ := c.best() // there is one: the link was up
 		d.Negotiated = map[string]string{
 			"agent": c.AgentCard.Name, "version": c.Version, "url": at.URL, "binding": string(at.ProtocolBinding), "protocol": string(at.ProtocolVersion),
 			"did": string(l.did), "skills": strings.Join(c.skills(), " "), "signed": "no",
@@ -92,9 +104,14 @@ func (l *Link) Describe() bridge.Description {
 			d.Obstacles = append(d.Obstacles, c.doubt)
 		}
 	}
-	if why := l.blocked.Load(); why != nil {
-		d.Obstacles = append(d.Obstacles, *why)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var blocked []string
+	for id, why := range l.blocked {
+		blocked = append(blocked, "handoff "+id.String()+": "+why)
 	}
+	slices.Sort(blocked) // the oldest first
+	d.Obstacles = append(d.Obstacles, blocked[:min(len(blocked), maxObstacles)]...)
 	return d
 }
 
@@ -104,6 +121,7 @@ const (
 	maxTasks     = 4096
 	tasksPage    = 256
 	looksAtOnce  = 8
+	maxObstacles = 5
 	maxConnFails = 3 // failed looks in a row, after which the link is dialled again
 )
 
@@ -200,20 +218,28 @@ func (l *Link) readCard(ctx context.Context) error {
 	if err := l.pin(ctx, c); err != nil {
 		return err
 	}
-	client, err := a2aclient.NewFromCard(ctx, c.AgentCard,
-		a2aclient.WithDefaultsDisabled(),
-		a2aclient.WithConfig(a2aclient.Config{
-			AcceptedOutputModes: []string{"text/plain", "application/json"},
-			PreferredTransports: []wire.TransportProtocol{wire.TransportProtocolJSONRPC, wire.TransportProtocolHTTPJSON},
-		}),
-		a2aclient.WithJSONRPCTransport(l.http), a2aclient.WithRESTTransport(l.http),
-		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))
+	client, err := l.newClient(ctx, c)
 	if err != nil {
 		return fmt.Errorf("card %s: %w", l.cfg.Card, err)
 	}
 	l.card.Store(c)
 	l.client.Store(client)
 	return nil
+}
+
+// newClient returns a client for the best interface of a card.
+func (l *Link) newClient(ctx context.Context, c *card) (*a2aclient.Client, error) {
+	at, err := c.best()
+	if err != nil {
+		return nil, err
+	}
+	one := *c.AgentCard
+	one.SupportedInterfaces = []*wire.AgentInterface{at}
+	return a2aclient.NewFromCard(ctx, &one,
+		a2aclient.WithDefaultsDisabled(),
+		a2aclient.WithConfig(a2aclient.Config{AcceptedOutputModes: []string{"text/plain", "application/json"}}),
+		a2aclient.WithJSONRPCTransport(l.http), a2aclient.WithRESTTransport(l.http),
+		a2av0.WithJSONRPCTransport(a2av0.JSONRPCTransportConfig{Client: l.http}), a2av0.WithRESTTransport(a2av0.RESTTransportConfig{Client: l.http}))
 }
 
 // changedKeyError is the error of a card whose key is not the pinned one.
@@ -244,9 +270,11 @@ func (l *Link) pin(ctx context.Context, c *card) error {
 		return err
 	case was == c.key:
 		return nil
-	case was != "":
+	case was != "" && !l.confirmed.Swap(false):
+		l.changed.Store(true)
 		return &changedKeyError{l.cfg.Name, was, c.key}
 	}
+	l.changed.Store(false)
 	return writePin(ctx, l.deps.Journals, l.cfg.Name, length, c.key)
 }
 

@@ -30,8 +30,11 @@ import (
 	"baton/federation/store/registry"
 )
 
-// network is the label of this network in metrics.
-const network = "a2a-agent"
+// Label is the label of this network in metrics and lists.
+const Label = "a2a-agent"
+
+// network is the label inside this package.
+const network = Label
 
 // anyone is the word of offer_from for all offerers.
 const anyone = "any"
@@ -164,7 +167,7 @@ func open(cfg Config, s secrets, deps Deps, p bridge.Ports) *Link {
 			Network: network, Link: cfg.Name, Home: p.Home, Gateway: p.Gateway, Record: deps.Record, Signer: p.Signer, Evidence: p.Evidence,
 			Bindings: p.Bindings, PublicURL: p.PublicURL,
 		},
-		tasks: map[federation.HandoffID]*task{},
+		tasks: map[federation.HandoffID]*task{}, blocked: map[federation.HandoffID]string{},
 	}
 	l.kept = sync.OnceValue(func() federation.SigningKey { return p.Signer.Kept("person:" + string(did)) })
 	if deps.Transport != nil {

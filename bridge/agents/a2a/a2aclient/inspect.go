@@ -1,0 +1,55 @@
+package a2aclient
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"baton/federation"
+)
+
+// Inspection is what a card says about its agent.
+type Inspection struct {
+	Card      string   `json:"card"` // its URL
+	Name      string   `json:"name"`
+	Version   string   `json:"version"`
+	URL       string   `json:"url"` // of the interface that is used
+	Binding   string   `json:"binding"`
+	Protocol  string   `json:"protocol"`
+	Streaming bool     `json:"streaming"`
+	Push      bool     `json:"push_notifications"`
+	Skills    []string `json:"skills"`  // that can be capabilities
+	Schemes   []string `json:"schemes"` // names of security schemes
+	Key       string   `json:"key"`     // thumbprint of the key that signed the card; "" for none
+	Doubt     string   `json:"doubt"`   // why a signature could not be verified; "" for none
+}
+
+// Inspect reads and verifies the card of an agent, and chooses the interface. It needs no gateway, and
+// sends no credentials.
+func Inspect(ctx context.Context, address string, allowPrivate bool, transport http.RoundTripper) (Inspection, error) {
+	address, err := CardURL(address)
+	if err != nil {
+		return Inspection{}, err
+	}
+	l := &Link{
+		cfg:  Config{Card: address, AllowPrivate: allowPrivate},
+		deps: Deps{Transport: func(bool) http.RoundTripper { return transport }},
+	}
+	c, err := l.fetchCard(ctx)
+	if err != nil {
+		return Inspection{}, err
+	}
+	at, err := c.best()
+	if err != nil {
+		return Inspection{}, err
+	}
+	schemes := []string{}
+	for _, name := range slices.Sorted(maps.Keys(c.schemes)) {
+		schemes = append(schemes, federation.PlainText(string(name)))
+	}
+	return Inspection{
+		Card: address, Name: c.AgentCard.Name, Version: c.Version, URL: at.URL, Binding: string(at.ProtocolBinding), Protocol: string(at.ProtocolVersion),
+		Streaming: c.Capabilities.Streaming, Push: c.Capabilities.PushNotifications, Skills: c.skills(), Schemes: schemes, Key: c.key, Doubt: c.doubt,
+	}, nil
+}

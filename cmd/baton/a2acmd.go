@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge/admin/client"
+	"baton/bridge/admin/contract"
+	"baton/bridge/admin/render"
+	"baton/bridge/agents/a2a/a2aclient"
+	"baton/bridge/route"
+	"baton/bridge/server"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// a2aCommands keep external A2A agents.
+type a2aCommands struct {
+	List a2aList `cmd:"" example:"a2a list" help:"List external A2A agents, and the state of their links."`
+	Show a2aShow `cmd:"" example:"a2a show researcher" help:"Show one agent, with its card."`
+
+	Check   a2aCheck   `cmd:"" example:"a2a check https://agents.example.com" help:"Read and verify an agent card. No gateway is needed."`
+	Add     a2aAdd     `cmd:"" example:"a2a add https://agents.example.com --name researcher" help:"Check an agent, add it to the configuration, and reload the gateway."`
+	Remove  a2aRemove  `cmd:"" example:"a2a remove researcher" help:"Remove an agent from the configuration, and reload the gateway."`
+	Confirm a2aConfirm `cmd:"" example:"a2a confirm researcher" help:"Accept the changed key of a card, and connect."`
+}
+
+// agentLinks returns the links to external agents.
+func agentLinks(ctx context.Context, gateway *client.Client) ([]contract.Link, error) {
+	page, err := client.Call(ctx, gateway, contract.ListLinks, contract.Watching{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(page.Items, func(l contract.Link) bool { return l.Network != a2aclient.Label }), nil
+}
+
+// a2aList lists agents.
+type a2aList struct{}
+
+// Run prints the list.
+func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	links, err := agentLinks(ctx, gateway)
+	if err != nil {
+		return err
+	}
+	return printDocument(c, streams, contract.Page[contract.Link]{Items: links}, func(out io.Writer, page contract.Page[contract.Link]) error {
+		if len(page.Items) == 0 {
+			_, err := fmt.Fprintln(out, "The configuration has no external agent.")
+			return err
+		}
+		return render.Links.Print(out, true, time.Now(), page.Items...)
+	})
+}
+
+// checkAgent returns an error for a name that is not that of an external agent.
+func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
+	links, err := agentLinks(ctx, gateway)
+	if err == nil && !slices.ContainsFunc(links, func(l contract.Link) bool { return l.Name == name }) {
+		err = fmt.Errorf("no external agent %q: see baton a2a list", name)
+	}
+	return err
+}
+
+// a2aShow shows one agent.
+type a2aShow struct {
+	Name string `arg:"" help:"The name of the agent."`
+}
+
+// Run prints its link.
+func (cmd a2aShow) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := checkAgent(ctx, gateway, cmd.Name); err != nil {
+		return err
+	}
+	return linkShow{Name: cmd.Name}.Run(ctx, c, streams)
+}
+
+// a2aCheck reads a card.
+type a2aCheck struct {
+	URL          string `arg:"" help:"URL of the agent card, or only its host."`
+	AllowPrivate bool   `help:"Allow a private address and plain http."`
+}
+
+// inspect reads the card within the limits of the configuration, if there is one.
+func (cmd a2aCheck) inspect(ctx context.Context) (a2aclient.Inspection, error) {
+	return a2aclient.Inspect(ctx, cmd.URL, cmd.AllowPrivate, identity.NewTransport(identity.FetchConfig{AllowPrivate: cmd.AllowPrivate}))
+}
+
+// Run prints the card in short.
+func (cmd a2aCheck) Run(ctx context.Context, c *cli, streams std) error {
+	found, err := cmd.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	return printDocument(c, streams, found, printAgent)
+}
+
+// printAgent prints a card in short.
+func printAgent(out io.Writer, a a2aclient.Inspection) error {
+	updates := "polling"
+	switch {
+	case a.Streaming:
+		updates = "streams"
+	case a.Push:
+		updates = "push notifications"
+	}
+	signature := "none"
+	if a.Key != "" {
+		signature = "valid, key " + a.Key[:16]
+	} else if a.Doubt != "" {
+		signature = "unverifiable: " + a.Doubt
+	}
+	for _, line := range [][2]string{
+		{"agent", a.Name + " " + a.Version}, {"card", a.Card}, {"interface", a.Binding + " " + a.Protocol + " at " + a.URL}, {"updates", updates},
+		{"skills", cmp.Or(strings.Join(a.Skills, " "), "-")}, {"credentials", cmp.Or(strings.Join(a.Schemes, " "), "none")}, {"signature", signature},
+	} {
+		if _, err := fmt.Fprintf(out, "%-12s %s\n", line[0], render.Cell(line[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// a2aAdd adds an agent.
+type a2aAdd struct {
+	a2aCheck
+	yesFlag
+
+	Name            string `required:"" help:"Name of the agent and of its link." placeholder:"NAME"`
+	CredentialsFile string `help:"Secret file with a bearer token, an API key, or user:password." placeholder:"FILE"`
+	DryRun          bool   `help:"Check the card, and change nothing." name:"dry-run"`
+}
+
+// Run checks the card, writes the table and reloads the gateway.
+func (cmd a2aAdd) Run(ctx context.Context, c *cli, streams std) error {
+	if !federation.ValidName(cmd.Name) {
+		return &usageError{errors.New("--name: want lower-case letters, digits and hyphens")}
+	}
+	found, err := cmd.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if cmd.DryRun {
+		return printDocument(c, streams, found, printAgent)
+	}
+	if !c.JSON {
+		if err := printAgent(streams.out, found); err != nil {
+			return err
+		}
+	}
+	if err := cmd.ask(streams, false, "Add "+cmd.Name+" to "+c.configPath()+"?"); err != nil {
+		return err
+	}
+	table := fmt.Sprintf("\n[[a2a.agents]]\nname = %q\ncard = %q\n", cmd.Name, found.Card)
+	if cmd.CredentialsFile != "" {
+		table += fmt.Sprintf("credentials_file = %q\n", cmd.CredentialsFile)
+	}
+	if cmd.AllowPrivate {
+		table += "allow_private = true\n"
+	}
+	return changeConfig(ctx, c, streams, "agent "+cmd.Name+" added", func(text []byte) ([]byte, error) {
+		if start, _ := agentTable(text, cmd.Name); start >= 0 {
+			return nil, fmt.Errorf("the configuration has an agent %q already", cmd.Name)
+		}
+		return append(bytes.TrimRight(text, "\n"), "\n"+table...), nil
+	})
+}
+
+// a2aRemove removes an agent.
+type a2aRemove struct {
+	yesFlag
+
+	Name string `arg:"" help:"The name of the agent."`
+}
+
+// Run removes the table and reloads the gateway.
+func (cmd a2aRemove) Run(ctx context.Context, c *cli, streams std) error {
+	if err := cmd.ask(streams, false, "Remove "+cmd.Name+" from "+c.configPath()+"?"); err != nil {
+		return err
+	}
+	return changeConfig(ctx, c, streams, "agent "+cmd.Name+" removed", func(text []byte) ([]byte, error) {
+		start, end := agentTable(text, cmd.Name)
+		if start < 0 {
+			return nil, fmt.Errorf("the configuration has no table [[a2a.agents]] with the name %q", cmd.Name)
+		}
+		return slices.Concat(bytes.TrimRight(text[:start], "\n"), []byte("\n"), text[end:]), nil
+	})
+}
+
+// agentTable returns where the table of an agent starts and ends in a configuration; -1 for none.
+func agentTable(text []byte, name string) (start, end int) {
+	start, found, at := -1, false, 0
+	for line := range bytes.Lines(text) {
+		trimmed := string(bytes.TrimSpace(line))
+		if strings.HasPrefix(trimmed, "[") {
+			if found {
+				return start, at
+			}
+			start = -1
+			if trimmed == "[[a2a.agents]]" {
+				start = at
+			}
+		}
+		key, value, _ := strings.Cut(trimmed, "=")
+		if start >= 0 && strings.TrimSpace(key) == "name" && strings.Trim(strings.TrimSpace(value), `"'`) == name {
+			found = true
+		}
+		at += len(line)
+	}
+	if found {
+		return start, at
+	}
+	return -1, -1
+}
+
+// changeConfig writes a changed configuration, if it is valid, and reloads a running gateway.
+func changeConfig(ctx context.Context, c *cli, streams std, done string, change func(text []byte) ([]byte, error)) error {
+	path := c.configPath()
+	before, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	after, err := change(before)
+	if err != nil {
+		return err
+	}
+	next := path + ".new"
+	if err := os.WriteFile(next, after, info.Mode().Perm()); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	file, err := configs.Load(next)
+	if err == nil {
+		_, err = server.OpenLinks(file, networks, server.Wiring{})
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	gateway, err := c.client()
+	if err == nil {
+		_, err = client.Call(ctx, gateway, contract.ReloadConfig, route.JSON(contract.Act{Reason: done}))
+	}
+	if _, away := errors.AsType[*federation.UnavailableError](err); away {
+		done += "; no gateway runs: it holds from the next start"
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s is written, and not reloaded: %w", path, err)
+	}
+	return printLine(c, streams, map[string]string{"file": path, "done": done}, done)
+}
+
+// a2aConfirm accepts a changed key.
+type a2aConfirm struct {
+	changeFlags
+
+	Name string `arg:"" help:"The name of the agent."`
+}
+
+// Run has the link accept the key and dial.
+func (cmd a2aConfirm) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := checkAgent(ctx, gateway, cmd.Name); err != nil {
+		return err
+	}
+	return linkDial{linkChange{changeFlags: cmd.changeFlags, Name: cmd.Name}}.Run(ctx, c, streams)
+}
