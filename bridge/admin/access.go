@@ -311,3 +311,24 @@ func (o *Operator) endSessions(ctx context.Context, in contract.SessionsEnd) (Ac
 	}
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
+
+// createPairingCode makes a code that logs in an agent host as a DID that can exist.
+func (o *Operator) createPairingCode(ctx context.Context, body route.Body[contract.PairAsk]) (contract.PairingCode, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return contract.PairingCode{}, err
+	}
+	did, err := parseDID("did", ask.DID)
+	if err != nil {
+		return contract.PairingCode{}, err
+	}
+	if err := o.deps.CheckDID(did); err != nil {
+		return contract.PairingCode{}, usage("did: " + err.Error())
+	}
+	code, ends, err := credential.NewPairing(ctx, o.deps.Record, did, "", true, time.Now())
+	if err != nil {
+		return contract.PairingCode{}, err
+	}
+	o.act(ctx, "token pair", string(did), ask.Reason)
+	return contract.PairingCode{Code: code, DID: did, ExpiresAt: Moment(ends)}, nil
+}

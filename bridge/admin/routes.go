@@ -94,6 +94,7 @@ func routes() []mounted {
 		serve(contract.CreateToken, (*Operator).createToken),
 		serve(contract.RevokeToken, (*Operator).revokeToken),
 		serve(contract.EndSessions, (*Operator).endSessions),
+		serve(contract.CreatePairingCode, (*Operator).createPairingCode),
 		list(contract.ListAudit, (*Operator).audit),
 	}
 }
