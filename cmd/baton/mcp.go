@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"baton/bridge/admin/client"
 	"baton/bridge/agents/mcp"
@@ -18,14 +19,15 @@ type mcpCommand struct {
 	As      string `help:"For which agent: a DID that the gateway has bound, or that of the key." placeholder:"DID"`
 	Device  string `default:"mcp" help:"The reader of the inbox, with a position of its own." placeholder:"NAME"`
 	KeyFile string `help:"Sign each step here, as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
-	Gateway string `help:"Public address of the gateway, for use from another machine. Default: the operator API." placeholder:"URL"`
-	Pair    string `help:"Log in at --gateway with this pairing code. The session is kept for later starts." placeholder:"CODE"`
+	Pair    string `help:"Log in with this pairing code at --gateway, the public address of the gateway. The session is kept for later starts." placeholder:"CODE"`
 	Channel bool   `help:"Wake the client with each arrival, on hosts that have channels."`
 }
 
-// Help has one example.
+// Help has two examples.
 func (mcpCommand) Help() string {
-	return "Example, in the configuration of an agent host:\n\n\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--as\", \"did:key:z6Mk…\"]}"
+	return "On the machine of the gateway it uses the operator API. From any machine, --gateway with the public\naddress of the gateway and no operator token logs in with --key-file or --pair.\n\n" +
+		"Examples, in the configuration of an agent host:\n\n\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--as\", \"did:key:z6Mk…\"]}\n" +
+		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }
 
 // Run serves until standard input ends. It begins only where the gateway can act for the DID.
@@ -43,9 +45,9 @@ func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // account returns the account to serve, and whether its steps are signed here.
 func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err error) {
-	if cmd.Gateway == "" {
+	if !strings.HasPrefix(c.Gateway, "http") || c.TokenFile != "" { // the operator API
 		if cmd.Pair != "" {
-			return nil, false, &usageError{errors.New("--pair needs --gateway")}
+			return nil, false, &usageError{errors.New("--pair needs --gateway with the public address of the gateway, and no operator token")}
 		}
 		gateway, err := c.client()
 		if err != nil {
@@ -65,7 +67,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 		if err != nil {
 			return nil, false, err
 		}
-		account, err = client.WithKey(cmd.Gateway, *key)
+		account, err = client.WithKey(c.Gateway, *key)
 		if err != nil {
 			err = &usageError{fmt.Errorf("--gateway: %w", err)}
 		}
@@ -77,7 +79,7 @@ func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err
 	if err != nil {
 		return nil, false, err
 	}
-	account, err = client.WithPairing(cmd.Gateway, cmd.Pair, folder)
+	account, err = client.WithPairing(c.Gateway, cmd.Pair, folder)
 	if err != nil {
 		err = &usageError{fmt.Errorf("--gateway: %w", err)}
 	}

@@ -80,7 +80,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 			err = s.access.TakeLogin(w, r, now)
 		}
 		if err == nil {
-			err = serve(w, r, now)
+			err = serve(w, r.WithContext(bridge.WithSubnet(r.Context(), credential.AddressOf(r))), now)
 		}
 		if err != nil {
 			e := s.errorOf(r.Context(), r.URL.Path, err)
