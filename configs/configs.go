@@ -50,6 +50,7 @@ type Config struct {
 	Store     Store
 	Relay     Relay
 	Webhooks  Webhooks
+	Agents    Agents
 	Policy    Policy
 	Limits    Limits
 	Retention Retention
@@ -181,6 +182,11 @@ type Webhooks struct {
 	Enabled     bool `toml:"enabled"`      // agents may register them
 	MaxPerDID   int  `toml:"max_per_did"`  // of one DID
 	MaxAttempts int  `toml:"max_attempts"` // on one delivery, the first among them
+}
+
+// Agents is the table of the agents of this gateway.
+type Agents struct {
+	OpenRegistration bool `toml:"open_registration"` // strangers may register an agent on the authorize page
 }
 
 // Policy is the table of what each party may do.

@@ -133,7 +133,7 @@ func (c Change) Effect() Effect {
 	case c.Key == "tls.cert_file", c.Key == "tls.key_file":
 		return Applied
 	case c.Key == "log.format", slices.Contains([]string{
-		"home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "mcp", "a2a", "webhooks", "metrics",
+		"home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "mcp", "a2a", "webhooks", "agents", "metrics",
 	}, table):
 		return Restart
 	case slices.Contains([]string{"policy", "limits", "retention", "log", "bindings"}, table):

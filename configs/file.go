@@ -82,6 +82,7 @@ func (f *File) frame() {
 	f.claim("relay.hub") // whose owner speaks NATS
 	f.relay(f.decoded("relay", &f.Relay))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
+	f.decoded("agents", &f.Agents)
 	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))

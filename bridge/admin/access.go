@@ -306,3 +306,24 @@ func (o *Operator) endSessions(ctx context.Context, in SessionsEnd) (Acted, erro
 	}
 	return o.acted(ctx, "token revoke", string(did), ask, ended), nil
 }
+
+// createPairingCode makes a code that logs in an agent host as a DID that can exist.
+func (o *Operator) createPairingCode(ctx context.Context, body route.Body[PairAsk]) (PairingCode, error) {
+	ask, err := body.Read()
+	if err != nil {
+		return PairingCode{}, err
+	}
+	did, err := parseDID("did", ask.DID)
+	if err != nil {
+		return PairingCode{}, err
+	}
+	if err := o.deps.CheckDID(did); err != nil {
+		return PairingCode{}, usage("did: " + err.Error())
+	}
+	code, ends, err := credential.NewPairing(ctx, o.deps.Record, did, "", true, time.Now())
+	if err != nil {
+		return PairingCode{}, err
+	}
+	o.act(ctx, "token pair", string(did), ask.Reason)
+	return PairingCode{Code: code, DID: did, ExpiresAt: Moment(ends)}, nil
+}

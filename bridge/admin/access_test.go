@@ -45,6 +45,7 @@ func needed() map[string]federation.Scope {
 		"POST config/reload":                  administer,
 		"POST clock/accept":                   administer,
 		"POST log/level":                      operate,
+		"POST pairing-codes":                  admin,
 		"GET feeds":                           read,
 		"GET feeds/shape":                     read,
 		"POST feeds/{id}/{verb}":              operate,

@@ -271,6 +271,10 @@ var (
 		ID: "endSessions", Tag: "tokens", Method: http.MethodPost, Path: "sessions/{did}/end", Scope: admin,
 		Summary: "End all sessions of a participant",
 	}
+	CreatePairingCode = route.Route[route.Body[PairAsk], PairingCode]{
+		ID: "createPairingCode", Tag: "tokens", Method: http.MethodPost, Path: "pairing-codes", Scope: admin,
+		Summary: "Create a code that logs in an agent host as a participant", Answers: made,
+	}
 	ListAudit = route.Route[AuditQuery, Page[Change]]{
 		ID: "listAudit", Tag: "audit", Method: http.MethodGet, Path: "audit", Scope: read,
 		Summary: "List what operators changed, the newest first",

@@ -198,7 +198,7 @@ type InboxQuery struct {
 // ParticipantCall is an operation of a participant.
 type ParticipantCall struct {
 	DID       string                      `path:"did"` // The participant that acts: a DID that the gateway signs for, or that signs by itself.
-	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,explain,handoff,handoffs,inbox,moved,offer,passport,reserve,say,take,whois"`
+	Operation string                      `path:"operation" enum:"acknowledge,act,check,decide,explain,handoff,handoffs,inbox,moved,offer,pair,passport,place,reserve,say,store,take,whois"`
 	Arguments route.Body[json.RawMessage] // The arguments of the operation.
 }
 
@@ -367,6 +367,19 @@ type TokenAsk struct {
 	Scope  federation.Scope `json:"scope"`
 	TTL    string           `json:"ttl,omitempty"` // a duration, at most a year; 720h
 	Reason string           `json:"reason,omitempty"`
+}
+
+// PairAsk asks for a pairing code.
+type PairAsk struct {
+	DID    string `json:"did"` // for which it logs in
+	Reason string `json:"reason,omitempty"`
+}
+
+// PairingCode is a new pairing code.
+type PairingCode struct {
+	Code      string         `json:"code"` // told this once
+	DID       federation.DID `json:"did"`
+	ExpiresAt Moment         `json:"expires_at"`
 }
 
 // NewToken is a token that was made just now.

@@ -92,6 +92,7 @@ func routes() []mounted {
 		serve(CreateToken, (*Operator).createToken),
 		serve(RevokeToken, (*Operator).revokeToken),
 		serve(EndSessions, (*Operator).endSessions),
+		serve(CreatePairingCode, (*Operator).createPairingCode),
 		list(ListAudit, (*Operator).audit),
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gowebpki/jcs"
 
 	"baton/bridge"
 	"baton/bridge/airc/wire"
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/signing"
@@ -92,6 +94,9 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 
 // dispatch files a message whose sender is known for sure.
 func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
+	if d.to == systemHandle && strings.EqualFold(strings.TrimSpace(d.body), pairCommand) {
+		return l.postPair(ctx, d)
+	}
 	var err error
 	if d.to == anyoneHandle {
 		d.recipient = contact{handle: anyoneHandle}
@@ -393,4 +398,29 @@ func (n nonces) spend(from, nonce string, now time.Time) {
 	spent := <-n.spent
 	defer func() { n.spent <- spent }()
 	spent[from+" "+nonce] = now.Add(nonceLife)
+}
+
+// pairCommand is the message to the registry that asks for a pairing code.
+const pairCommand = "pair"
+
+// postPair answers the command with a message that has a pairing code for the sender.
+func (l *Link) postPair(ctx context.Context, d *delivery) (answer, error) {
+	if err := l.charge(ctx, d); err != nil {
+		return answer{}, err
+	}
+	code, ends, err := credential.NewPairing(ctx, l.deps.Record, d.sender.DID, d.session.Key, d.session.Bound, d.received)
+	if err != nil {
+		return answer{}, err
+	}
+	m, err := l.seal(ctx, outgoing{
+		From: systemHandle, To: d.sender.Handle, ReplyTo: d.id,
+		Body: "Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format(time.RFC3339) + ".",
+	}, d.received)
+	if err != nil {
+		return answer{}, err
+	}
+	if _, err := l.put(ctx, agents.Posting{Message: m}); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered"}}, nil
 }

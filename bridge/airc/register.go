@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/airc/wire"
 	"baton/bridge/credential"
 	"baton/federation"
@@ -298,6 +299,23 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 		ExpiresAt int64  `json:"expiresAt"`
 		Audience  string `json:"aud"` // named by a bound proof
 	}{challenge, ends.Unix(), l.domain}}, nil
+}
+
+// KeptAgent returns a new agent without a key of its own, for which the gateway signs. The error is a
+// [*bridge.ProblemError] for a name that no agent can have.
+func KeptAgent(handle string, signer bridge.Signer, now time.Time) (agents.Agent, error) {
+	err := checkHandle(handle)
+	if _, hash := wire.ParseHandle(handle); err == nil && hash != "" {
+		err = wire.Refuse(wire.CodeInvalidHandle, "names that end in _ and ten letters of base32 are aliases of DIDs")
+	}
+	if refused, ok := errors.AsType[*wire.ProblemError](err); ok {
+		return agents.Agent{}, bridge.UsageProblem("name: " + refused.Message)
+	}
+	kept := signer.Kept("airc:" + handle)
+	return agents.Agent{
+		Handle: handle, DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
+		Shows: agents.Shows{Presence: agents.VisiblePublic, Context: agents.VisiblePublic}, Began: federation.BeganKeyless,
+	}, err
 }
 
 // addAgent files a new agent with its first session, unless the limit of new DIDs is reached. An

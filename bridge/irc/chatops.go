@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/store/registry"
 	"baton/translate"
@@ -40,6 +41,8 @@ type Command struct {
 	// DID is the one that the user has proved on a network where it can. Where it is
 	// empty, the DID is that of the account's binding.
 	DID federation.DID
+	// Proved says that the user proved the DID to this gateway.
+	Proved bool
 	// Lookup returns the DID of a user by its nick, or "".
 	Lookup func(nick string) federation.DID
 	// Room opens a channel for a handoff, invites its parties and returns its name. Nil
@@ -83,6 +86,7 @@ func verbs() map[string]verb {
 		"say":      {"say WHO text", "", ChatOps.say},
 		"allow":    {"allow WHO", "", ChatOps.allow},
 		"block":    {"block WHO", "", ChatOps.block},
+		"pair":     {"pair", "", ChatOps.pair},
 	}
 }
 
@@ -346,6 +350,23 @@ func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.
 		return "", nil
 	}
 	return did, err
+}
+
+// pair returns a code that logs in an agent host as the user. The user must be one that the gateway
+// may sign for, or have proved its DID to the gateway itself: the word of another server is not
+// enough to act for a DID elsewhere.
+func (o ChatOps) pair(ctx context.Context, c Command, _ string, now time.Time) ([]string, error) {
+	switch {
+	case c.DID == "":
+		return nil, userError("A pairing code needs an account that is bound to a DID.")
+	case !c.vouch && !c.Proved:
+		return nil, &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID)}
+	}
+	code, ends, err := credential.NewPairing(ctx, o.Record, c.DID, "", true, now)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"Your pairing code is " + code + ". Type it where your agent host asks who you are; it is valid once, until " + ends.UTC().Format("15:04 MST") + "."}, nil
 }
 
 // submit signs a step for the user and submits it.

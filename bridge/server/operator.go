@@ -42,7 +42,7 @@ func (s *Server) mountOperator(mux *http.ServeMux, admit admin.Admission) *admin
 		Log: s.log, Ended: s.ended,
 	})
 	operator.Mount(mux, admit)
-	accounts := participant.AccountServer{Access: s.openAccess("mcp"), Changed: func(ctx context.Context, operation string, did federation.DID) {
+	accounts := participant.AccountServer{Access: s.openAccess("mcp"), Caller: participant.CallerInPath, Changed: func(ctx context.Context, operation string, did federation.DID) {
 		operator.Acted(ctx, "participant "+operation, string(did))
 	}}
 	call := admin.CallParticipant

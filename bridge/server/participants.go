@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"baton/bridge/agents/oauth"
 	"baton/bridge/agents/participant"
 	"baton/bridge/agents/rest"
+	"baton/bridge/airc"
+	"baton/bridge/credential"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/agents"
@@ -135,7 +138,36 @@ func (s *Server) oauthDeps() oauth.Deps {
 	deps := oauth.Deps{Deps: s.participantDeps(s.bound())}
 	deps.Ports = filePorts(s.file, s.Wiring().Ports)
 	deps.Fetch = s.client.Fetch
+	if s.file.Agents.OpenRegistration {
+		enrolments := credential.NewAddresses(func() int { return int(s.registrations.Load()) }, time.Hour)
+		deps.Enrol = func(ctx context.Context, name string, from netip.Prefix) (federation.DID, error) {
+			return s.enrol(ctx, name, from, enrolments)
+		}
+	}
 	return deps
+}
+
+// enrol registers an agent with a free name, for which the gateway signs, and returns its DID.
+func (s *Server) enrol(ctx context.Context, name string, from netip.Prefix, enrolments credential.Addresses) (federation.DID, error) {
+	now, record := time.Now(), s.bound()
+	agent, err := airc.KeptAgent(name, s.homeKeys(), now)
+	if err != nil {
+		return "", err
+	}
+	if wait := enrolments.Wait(from, now); wait > 0 {
+		return "", &federation.RefusalError{Code: federation.RateLimited, RetryAfter: wait}
+	}
+	err = s.Gateway.Admit(ctx, agent.DID, now)
+	if err == nil {
+		err = s.Gateway.Meet(ctx, agent.DID, now)
+	}
+	if err == nil {
+		err = record.AddAgent(ctx, agent)
+	}
+	if errors.Is(err, federation.ErrTaken) {
+		err = participant.Conflict("the name " + name + " is taken; choose another one")
+	}
+	return agent.DID, err
 }
 
 // agentsDeps returns the parts that the REST API for agents needs beside the ports of each link.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"baton/bridge/admin/client"
-	"baton/bridge/admin/contract"
+	"baton/bridge/admin"
 	"baton/bridge/admin/render"
 	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/route"
@@ -35,12 +35,12 @@ type a2aCommands struct {
 }
 
 // agentLinks returns the links to external agents.
-func agentLinks(ctx context.Context, gateway *client.Client) ([]contract.Link, error) {
-	page, err := client.Call(ctx, gateway, contract.ListLinks, contract.Watching{})
+func agentLinks(ctx context.Context, gateway *client.Client) ([]admin.Link, error) {
+	page, err := client.Call(ctx, gateway, admin.ListLinks, admin.Watching{})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(page.Items, func(l contract.Link) bool { return l.Network != a2aclient.Label }), nil
+	return slices.DeleteFunc(page.Items, func(l admin.Link) bool { return l.Network != a2aclient.Label }), nil
 }
 
 // a2aList lists agents.
@@ -56,7 +56,7 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	return printDocument(c, streams, contract.Page[contract.Link]{Items: links}, func(out io.Writer, page contract.Page[contract.Link]) error {
+	return printDocument(c, streams, admin.Page[admin.Link]{Items: links}, func(out io.Writer, page admin.Page[admin.Link]) error {
 		if len(page.Items) == 0 {
 			_, err := fmt.Fprintln(out, "The configuration has no external agent.")
 			return err
@@ -68,7 +68,7 @@ func (a2aList) Run(ctx context.Context, c *cli, streams std) error {
 // checkAgent returns an error for a name that is not that of an external agent.
 func checkAgent(ctx context.Context, gateway *client.Client, name string) error {
 	links, err := agentLinks(ctx, gateway)
-	if err == nil && !slices.ContainsFunc(links, func(l contract.Link) bool { return l.Name == name }) {
+	if err == nil && !slices.ContainsFunc(links, func(l admin.Link) bool { return l.Name == name }) {
 		err = fmt.Errorf("no external agent %q: see baton a2a list", name)
 	}
 	return err
@@ -260,7 +260,7 @@ func changeConfig(ctx context.Context, c *cli, streams std, done string, change 
 	}
 	gateway, err := c.client()
 	if err == nil {
-		_, err = client.Call(ctx, gateway, contract.ReloadConfig, route.JSON(contract.Act{Reason: done}))
+		_, err = client.Call(ctx, gateway, admin.ReloadConfig, route.JSON(admin.Act{Reason: done}))
 	}
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
 		done += "; no gateway runs: it holds from the next start"

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"baton/bridge/admin/client"
 	"baton/bridge/agents/mcp"
 	"baton/federation"
 	"baton/federation/identity"
@@ -16,30 +19,85 @@ type mcpCommand struct {
 	As      string `help:"For which agent: a DID that the gateway has bound, or that of the key." placeholder:"DID"`
 	Device  string `default:"mcp" help:"The reader of the inbox, with a position of its own." placeholder:"NAME"`
 	KeyFile string `help:"Sign each step here, as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
+	Pair    string `help:"Log in with this pairing code at --gateway, the public address of the gateway. The session is kept for later starts." placeholder:"CODE"`
 	Channel bool   `help:"Wake the client with each arrival, on hosts that have channels."`
 }
 
-// Help has one example.
+// Help has two examples.
 func (mcpCommand) Help() string {
-	return "Example, in the configuration of an agent host:\n\n\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--as\", \"did:key:z6Mk…\"]}"
+	return "On the machine of the gateway it uses the operator API. From any machine, --gateway with the public\naddress of the gateway and no operator token logs in with --key-file or --pair.\n\n" +
+		"Examples, in the configuration of an agent host:\n\n\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--as\", \"did:key:z6Mk…\"]}\n" +
+		"\t\"baton\": {\"command\": \"baton\", \"args\": [\"mcp\", \"--gateway\", \"https://gw.example\", \"--key-file\", \"agent.seed\"]}"
 }
 
 // Run serves until standard input ends. It begins only where the gateway can act for the DID.
 func (cmd mcpCommand) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	account, signed, err := cmd.account(c)
 	if err != nil {
 		return err
 	}
-	did, key, err := cmd.agent()
-	if err != nil {
-		return err
-	}
-	account := gateway.Account(did, key)
-	if err := account.Act(ctx, key != nil); err != nil {
+	if err := account.Act(ctx, signed); err != nil {
 		return err
 	}
 	options := mcp.Options{Device: cmd.Device, Version: buildVersion().Version, Channel: cmd.Channel}
 	return mcp.Serve(ctx, account, options, os.Stdin, streams.out)
+}
+
+// account returns the account to serve, and whether its steps are signed here.
+func (cmd mcpCommand) account(c *cli) (account *client.Account, signed bool, err error) {
+	if !strings.HasPrefix(c.Gateway, "http") || c.TokenFile != "" { // the operator API
+		if cmd.Pair != "" {
+			return nil, false, &usageError{errors.New("--pair needs --gateway with the public address of the gateway, and no operator token")}
+		}
+		gateway, err := c.client()
+		if err != nil {
+			return nil, false, err
+		}
+		did, key, err := cmd.agent()
+		if err != nil {
+			return nil, false, err
+		}
+		return gateway.Account(did, key), key != nil, nil
+	}
+	switch {
+	case cmd.KeyFile != "" && cmd.Pair != "":
+		return nil, false, &usageError{errors.New("say --key-file or --pair")}
+	case cmd.KeyFile != "":
+		_, key, err := cmd.agent()
+		if err != nil {
+			return nil, false, err
+		}
+		account, err = client.WithKey(c.Gateway, *key)
+		if err != nil {
+			err = &usageError{fmt.Errorf("--gateway: %w", err)}
+		}
+		return account, true, err
+	case cmd.As != "":
+		return nil, false, &usageError{errors.New("--as needs the operator API: say --key-file or --pair with --gateway")}
+	}
+	folder, err := stateFolder()
+	if err != nil {
+		return nil, false, err
+	}
+	account, err = client.WithPairing(c.Gateway, cmd.Pair, folder)
+	if err != nil {
+		err = &usageError{fmt.Errorf("--gateway: %w", err)}
+	}
+	return account, false, err
+}
+
+// stateFolder returns the folder where sessions are kept.
+//
+// spec: XDG Base Directory
+func stateFolder() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "baton"), nil
+	}
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("keep session: %w", err)
+	}
+	return filepath.Join(dir, ".local", "state", "baton"), nil
 }
 
 // agent returns the DID to act as, and its key where that is given.

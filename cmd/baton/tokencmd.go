@@ -16,6 +16,7 @@ import (
 // tokenCommands keep the tokens of operators that do not use the socket.
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" example:"token create --scope operate --name ann@laptop > ann.token" help:"Make a token, and print it this once."`
+	Pair   tokenPair   `cmd:"" example:"token pair --did did:key:z6Mk…" help:"Make a code that logs in an agent host as a participant, and print it."`
 	List   tokenList   `cmd:"" example:"token list" help:"List tokens, without the tokens themselves."`
 	Revoke tokenRevoke `cmd:"" example:"token revoke ann@laptop --reason \"lost it\"" help:"Revoke a token at once, or end all sessions of a participant with --did."`
 }
@@ -35,6 +36,23 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	return show(ctx, c, streams, admin.CreateToken, route.JSON(ask), func(out io.Writer, made admin.NewToken) error {
 		fmt.Fprintf(streams.err, "token %s, scope %s, good until %s; it is not shown again\n", made.Name, made.Scope, made.Expires)
 		_, err := fmt.Fprintln(out, made.Text)
+		return err
+	})
+}
+
+// tokenPair makes a pairing code.
+type tokenPair struct {
+	reasonFlag
+
+	DID string `help:"For which the host then acts." name:"did" placeholder:"DID" required:""`
+}
+
+// Run prints the code, and nothing else, on standard output.
+func (cmd tokenPair) Run(ctx context.Context, c *cli, streams std) error {
+	ask := admin.PairAsk{DID: cmd.DID, Reason: cmd.Reason}
+	return show(ctx, c, streams, admin.CreatePairingCode, route.JSON(ask), func(out io.Writer, made admin.PairingCode) error {
+		fmt.Fprintf(streams.err, "pairing code of %s, valid once until %s\n", made.DID, made.ExpiresAt)
+		_, err := fmt.Fprintln(out, made.Code)
 		return err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/admin"
@@ -12,13 +13,12 @@ import (
 	"baton/federation"
 )
 
-// Account is a participant at a gateway that an operator acts for. Where it has a key, it signs
-// each step in this process. It may be used concurrently.
+// Account is a participant at a gateway: one that an operator acts for, or one that logged in. If it
+// has a key, it signs each step in this process. It may be used concurrently.
 type Account struct {
 	participant.Remote
 
-	client *Client
-	key    *federation.SigningKey // nil where the gateway signs
+	key *federation.SigningKey // nil if the gateway signs
 }
 
 // Account returns the account of a DID. A key that is not nil is that of the DID.
@@ -32,7 +32,7 @@ func (c *Client) Account(did federation.DID, key *federation.SigningKey) *Accoun
 		defer response.Body.Close()
 		return readAnswer(response)
 	}
-	return &Account{Remote: participant.Remote{Post: post}, client: c, key: key}
+	return &Account{Remote: participant.Remote{Post: post}, key: key}
 }
 
 // Offer opens a handoff, as [participant.Account.Offer] does.
@@ -59,7 +59,7 @@ func (a *Account) Take(ctx context.Context, id string, verb federation.Verb, s p
 	if a.key == nil {
 		return a.Remote.Take(ctx, id, verb, s, key)
 	}
-	if err := a.CheckStep(ctx, id, verb); err != nil {
+	if _, err := a.CheckStep(ctx, id, verb); err != nil {
 		return participant.Filed{}, err
 	}
 	step := Step{Verb: verb, Handoff: id, Key: a.key, Ask: admin.Ask{Note: s.Note}}
@@ -100,12 +100,58 @@ func (a *Account) reserved(ctx context.Context, step *Step, u participant.Unsign
 	return a.sign(ctx, *step, file)
 }
 
+// sign signs a step and files it.
 func (a *Account) sign(ctx context.Context, step Step, file func(admin.Proof) (participant.Filed, error)) (participant.Filed, error) {
-	proof, err := a.client.Sign(ctx, step)
+	content, err := contextOf(&step)
 	if err != nil {
 		return participant.Filed{}, told(err)
 	}
-	return file(proof)
+	ask, err := sign(ctx, a, step, content)
+	if err != nil {
+		return participant.Filed{}, told(err)
+	}
+	return file(*ask.Proof)
+}
+
+// place implements gateway.
+func (a *Account) place(ctx context.Context, _, to, channel string) (string, federation.Dialect, error) {
+	at, err := a.Place(ctx, to, channel)
+	return at.Venue, at.Dialect, err
+}
+
+// handoff implements gateway.
+func (a *Account) handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
+	return a.CheckStep(ctx, id, verb)
+}
+
+// store implements gateway.
+func (a *Account) store(ctx context.Context, _ string, content []byte) (address, hash string, err error) {
+	kept, err := a.Store(ctx, content)
+	return kept.URL, kept.SHA256, err
+}
+
+// waitTime bounds one wait: a proxy ends a request that is silent for a minute.
+const waitTime = 50 * time.Second
+
+// Inbox is [participant.Account.Inbox].
+func (a *Account) Inbox(ctx context.Context, q participant.InboxQuery) (participant.InboxPage, error) {
+	for left := q.Wait; ; left -= waitTime {
+		q.Wait = min(left, waitTime)
+		page, err := a.Remote.Inbox(ctx, q)
+		if err != nil || len(page.Items) > 0 || left <= waitTime || ctx.Err() != nil {
+			return page, err
+		}
+	}
+}
+
+// Moved is [participant.Account.Moved].
+func (a *Account) Moved(ctx context.Context, id string, known federation.Version, within time.Duration) (federation.Version, error) {
+	for left := within; ; left -= waitTime {
+		version, err := a.Remote.Moved(ctx, id, known, min(left, waitTime))
+		if err != nil || version != known || left <= waitTime || ctx.Err() != nil {
+			return version, err
+		}
+	}
 }
 
 // told returns an error of signing as a caller is told it: a member that does not fit is a mistake

@@ -24,9 +24,9 @@ import (
 // Step is a step that an operator takes.
 type Step struct {
 	Verb    federation.Verb
-	Handoff string    // its ID, or the end of that; "" for an offer
+	Handoff string       // its ID, or the end of that; "" for an offer
 	Ask     admin.Ask // without context and proof
-	Context string    // a file, or an https or at address; "" for none
+	Context string       // a file, or an https or at address; "" for none
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer that is signed here
@@ -44,9 +44,9 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	}
 	ask := s.Ask
 	if s.Key != nil {
-		ask, err = c.sign(ctx, s, content)
+		ask, err = sign(ctx, c, s, content)
 	} else {
-		ask.Context, ask.ContextHash, err = c.place(ctx, content, ask.From)
+		ask.Context, ask.ContextHash, err = c.refer(ctx, content, ask.From)
 	}
 	if err != nil {
 		return admin.Filed{}, err
@@ -66,23 +66,20 @@ func (c *Client) Take(ctx context.Context, s Step) (admin.Filed, error) {
 	return filed, err
 }
 
-// Sign returns a step that was signed here with the key of the step, as [Client.Take] submits it.
-// The gateway is asked for the place of the step, and keeps a context that the step cannot hold.
-func (c *Client) Sign(ctx context.Context, s Step) (admin.Proof, error) {
-	content, err := contextOf(&s)
-	if err != nil {
-		return admin.Proof{}, err
-	}
-	ask, err := c.sign(ctx, s, content)
-	if err != nil {
-		return admin.Proof{}, err
-	}
-	return *ask.Proof, nil
+// gateway is what a step that is signed here needs of its gateway: the operator API or the calls of
+// a participant. It blocks on the gateway.
+type gateway interface {
+	// place returns where an offer will be written, and in which dialect.
+	place(ctx context.Context, from, to, channel string) (venue string, tags federation.Dialect, err error)
+	// handoff returns the handoff of a step.
+	handoff(ctx context.Context, id string, verb federation.Verb) (federation.View, error)
+	// store keeps a context that the step cannot hold, and returns its address and hash.
+	store(ctx context.Context, owner string, content []byte) (address, hash string, err error)
 }
 
 // sign returns the request for a step as a document that was signed here. The key stays in this
 // process. The document is made here too: the gateway is only asked for the place of the step.
-func (c *Client) sign(ctx context.Context, s Step, content stepContext) (admin.Ask, error) {
+func sign(ctx context.Context, g gateway, s Step, content stepContext) (admin.Ask, error) {
 	var none admin.Ask
 	var err error
 	if s.ID.IsZero() {
@@ -93,16 +90,20 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (admin.A
 	ev := federation.Event{ID: s.ID, Verb: s.Verb, From: s.Key.DID, Note: s.Ask.Note, Context: content.text, Provenance: federation.Signed}
 	if s.Verb == federation.Offer {
 		ev.Replaces = s.Replaces
-		ev, err = c.offer(ctx, ev, s.Ask)
+		ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, federation.DID(s.Ask.To)
+		ev.Title, ev.Caps, ev.Deadline = s.Ask.Title, s.Ask.Caps, time.Time(s.Ask.Deadline)
+		ev.Venue, ev.Dialect, err = g.place(ctx, string(ev.From), s.Ask.To, s.Ask.Channel)
 	} else {
-		ev, err = c.answer(ctx, ev, s.Handoff)
+		var h federation.View
+		h, err = g.handoff(ctx, s.Handoff, s.Verb)
+		ev.Handoff, ev.Kind, ev.Venue, ev.Dialect, ev.ReplyTo = h.ID, h.Kind, h.Venue, h.Dialect, h.ID.String()
 	}
 	if err != nil {
 		return none, err
 	}
 	fields, losses := dialect.Write(ev)
 	if federation.Loses(losses, "context") || content.file != nil {
-		if ev.Context, ev.ContextHash, err = c.store(ctx, content, string(ev.From)); err != nil {
+		if ev.Context, ev.ContextHash, err = storeContext(ctx, g, content, string(ev.From)); err != nil {
 			return none, err
 		}
 		fields, losses = dialect.Write(ev)
@@ -116,28 +117,6 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (admin.A
 	}
 	proof := admin.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
 	return admin.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
-}
-
-// offer completes an offer with the place where the gateway will write it.
-func (c *Client) offer(ctx context.Context, ev federation.Event, ask admin.Ask) (federation.Event, error) {
-	place, err := Call(ctx, c, admin.GetPlace, admin.PlaceQuery{From: string(ev.From), To: ask.To, Channel: ask.Channel})
-	if err != nil {
-		return ev, err
-	}
-	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, federation.DID(ask.To)
-	ev.Title, ev.Caps, ev.Deadline = ask.Title, ask.Caps, time.Time(ask.Deadline)
-	ev.Venue, ev.Dialect = place.Venue, place.Dialect
-	return ev, nil
-}
-
-// answer completes a step with the handoff that it belongs to.
-func (c *Client) answer(ctx context.Context, ev federation.Event, id string) (federation.Event, error) {
-	h, err := Call(ctx, c, admin.GetHandoff, admin.IDPage{ID: id, Paging: admin.Paging{Limit: new(1)}})
-	if err != nil {
-		return ev, err
-	}
-	ev.Handoff, ev.Kind, ev.Venue, ev.Dialect, ev.ReplyTo = h.ID, h.Kind, h.Venue, h.Dialect, h.ID.String()
-	return ev, nil
 }
 
 // stepContext is the context of a step: a text that the step can hold, "" for none, or a file
@@ -196,18 +175,18 @@ func shortest(content []byte) stepContext {
 	return stepContext{file: content}
 }
 
-// place returns the context as a request has it. A text that does not fit its step after all is
+// refer returns the context as a request has it. A text that does not fit its step after all is
 // stored by the gateway itself.
-func (c *Client) place(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
+func (c *Client) refer(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
 	if content.file == nil {
 		return content.text, "", nil
 	}
-	return c.store(ctx, content, owner)
+	return storeContext(ctx, c, content, owner)
 }
 
-// store makes the gateway keep a context, and returns the reference and its hash. An address stays
-// the reference that it is.
-func (c *Client) store(ctx context.Context, content stepContext, owner string) (reference, hash string, err error) {
+// storeContext has the gateway keep a context, and returns the reference and its hash. An address
+// stays the reference that it is.
+func storeContext(ctx context.Context, g gateway, content stepContext, owner string) (reference, hash string, err error) {
 	text := content.file
 	if text == nil {
 		if !federation.InlineContext(content.text) {
@@ -215,9 +194,26 @@ func (c *Client) store(ctx context.Context, content stepContext, owner string) (
 		}
 		text = []byte(content.text)
 	}
-	kept, err := Call(ctx, c, admin.StoreBlob, admin.Blob{Owner: owner, Content: bytes.NewReader(text)})
-	if err != nil {
+	if reference, hash, err = g.store(ctx, owner, text); err != nil {
 		return "", "", fmt.Errorf("store context: %w", err)
 	}
-	return kept.URL, kept.SHA256, nil
+	return reference, hash, nil
+}
+
+// place implements gateway.
+func (c *Client) place(ctx context.Context, from, to, channel string) (string, federation.Dialect, error) {
+	at, err := Call(ctx, c, admin.GetPlace, admin.PlaceQuery{From: from, To: to, Channel: channel})
+	return at.Venue, at.Dialect, err
+}
+
+// handoff implements gateway.
+func (c *Client) handoff(ctx context.Context, id string, _ federation.Verb) (federation.View, error) {
+	h, err := Call(ctx, c, admin.GetHandoff, admin.IDPage{ID: id, Paging: admin.Paging{Limit: new(1)}})
+	return federation.View{ID: h.ID, Kind: h.Kind, Venue: h.Venue, Dialect: h.Dialect}, err
+}
+
+// store implements gateway.
+func (c *Client) store(ctx context.Context, owner string, content []byte) (address, hash string, err error) {
+	kept, err := Call(ctx, c, admin.StoreBlob, admin.Blob{Owner: owner, Content: bytes.NewReader(content)})
+	return kept.URL, kept.SHA256, err
 }

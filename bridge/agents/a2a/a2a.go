@@ -101,6 +101,9 @@ func (l *Link) addressee(r *http.Request) (federation.DID, error) {
 
 // authenticate returns the caller of a request. An operator has no DID, and so no tasks.
 func (l *Link) authenticate(r *http.Request) (participant.Caller, error) {
+	if err := l.access.CheckOrigin(r); err != nil {
+		return participant.Caller{}, err
+	}
 	who, err := l.access.Authenticate(r, time.Now())
 	if err != nil {
 		return participant.Caller{}, err

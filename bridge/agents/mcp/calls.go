@@ -317,3 +317,8 @@ func explain(ctx context.Context, s *server, _ *mcp.CallToolRequest, in struct {
 	}
 	return answer{e, text.String()}, nil
 }
+
+func pairingCode(ctx context.Context, s *server, _ *mcp.CallToolRequest, _ struct{}) (answer, error) {
+	p, err := s.account.Pair(ctx)
+	return answer{p, "pairing code " + p.Code + " of " + string(p.DID) + ", until " + p.ExpiresAt.Format(time.RFC3339) + "\n"}, err
+}

@@ -23,6 +23,9 @@ import (
 // Path is where clients post their requests.
 const Path = "/mcp"
 
+// AccountPath is the path below which the command mcp of another machine calls its account.
+const AccountPath = Path + "/account/"
+
 // metadataPath is where a client without a token learns which server issues one.
 //
 // spec: RFC 9728 §3.1
@@ -63,6 +66,7 @@ func Open(d participant.Deps, version string) *Link {
 // Mount implements [bridge.Mounted].
 func (l *Link) Mount(mux *http.ServeMux) {
 	mux.HandleFunc(Path, l.serve)
+	mux.HandleFunc("POST "+AccountPath+"{operation}", l.serveAccount)
 	mux.HandleFunc("GET "+metadataPath, l.getMetadata)
 }
 
@@ -128,6 +132,23 @@ func (l *Link) serve(w http.ResponseWriter, r *http.Request) {
 	l.handler.ServeHTTP(out, r.WithContext(context.WithValue(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), serverKey{}, s.mcp)))
 }
 
+// serveAccount answers one call of the account of a participant that logged in.
+func (l *Link) serveAccount(w http.ResponseWriter, r *http.Request) {
+	l.Hear(time.Now())
+	caller, err := l.admit(r)
+	if err != nil {
+		l.note(r.Context(), participant.Denied(w, err, l.ports.PublicURL+metadataPath), err)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	ctx, leave := l.access.Attend(bridge.WithSubnet(r.Context(), bridge.SubnetOf(r.RemoteAddr)), caller)
+	defer leave()
+	participant.AccountServer{
+		Access: l.access, Caller: func(*http.Request) (participant.Caller, error) { return caller, nil },
+		Changed: func(context.Context, string, federation.DID) {},
+	}.ServeHTTP(w, r.WithContext(ctx))
+}
+
 // attend returns a context that ends with a request. If the request may block for long, the context
 // also ends with the caller's session.
 func (l *Link) attend(ctx context.Context, caller participant.Caller, m message) (context.Context, func()) {
@@ -140,6 +161,9 @@ func (l *Link) attend(ctx context.Context, caller participant.Caller, m message)
 // admit returns the participant that makes a request.
 func (l *Link) admit(r *http.Request) (participant.Caller, error) {
 	if err := l.access.CheckAddress(r); err != nil {
+		return participant.Caller{}, err
+	}
+	if err := l.access.CheckOrigin(r); err != nil {
 		return participant.Caller{}, err
 	}
 	caller, err := l.access.Authenticate(r, time.Now())

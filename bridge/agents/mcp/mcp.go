@@ -64,6 +64,8 @@ type Account interface {
 	Decide(ctx context.Context, sender string, state federation.ContactState) (participant.Contact, error)
 	// Explain returns what became of an event.
 	Explain(ctx context.Context, event string) (participant.Explanation, error)
+	// Pair returns a code that logs in another host as the participant.
+	Pair(ctx context.Context) (participant.Pairing, error)
 	// Passport returns the passport of a handoff.
 	Passport(ctx context.Context, id string) (bridge.Document, error)
 }

@@ -187,6 +187,8 @@ func tools() []tool {
 			object(`"who":{"type":"string","minLength":1,"description":"DID, AIRC handle, NICK@LINK, or HANDLE@DOMAIN of another registry"}`, true, "who"),
 			object(`"items":{"type":"array","items":{"type":"object","properties":{"did":{"type":"string"},"network":{"type":"string"},"name":{"type":"string"},`+
 				`"online":{"type":"boolean"},"caps":{"type":"array","items":{"type":"string"}}}}}`, false), whois),
+		define("pairing_code", "Pairing code", "A code, valid once for ten minutes, that logs in another agent host as you. Give it only to a person that you act for.", hints{},
+			object("", true), object(`"code":{"type":"string"},"did":{"type":"string"},"expires_at":`+textOut, false), pairingCode),
 		define("explain", "Explain", "Why a step holds, where it was delivered, and what comes next.", read,
 			object(`"event_id":{"type":"string"}`, true, "event_id"),
 			object(`"event_id":{"type":"string"},"verdict":{"type":"string"},"why":{"type":"string"},"deliveries":{"type":"array","items":{"type":"object"}},"next":`+textOut, false), explain),

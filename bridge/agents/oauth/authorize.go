@@ -31,6 +31,7 @@ type request struct {
 	State      string `json:"s,omitempty"`
 	Challenge  string `json:"p,omitempty"`
 	Resource   string `json:"t,omitempty"`
+	Unread     bool   `json:"u,omitempty"` // as in [client]
 	Device     string `json:"d,omitempty"` // digest of the user code of a device
 }
 
@@ -53,6 +54,7 @@ type view struct {
 type askView struct {
 	Client  string // as it calls itself, "" for a client without a name
 	Address string // of its document; "" for a client that registered itself
+	Unread  bool   // the document could not be fetched
 	// Where its tokens go: the host or the scheme of its redirect. "" for a device.
 	Target    string
 	Here      bool // the target is a program on the machine of the browser
@@ -80,7 +82,7 @@ func (s *Server) page(serve func(w http.ResponseWriter, r *http.Request, now tim
 			err = s.access.TakeLogin(w, r, now)
 		}
 		if err == nil {
-			err = serve(w, r, now)
+			err = serve(w, r.WithContext(bridge.WithSubnet(r.Context(), credential.AddressOf(r))), now)
 		}
 		if err != nil {
 			e := s.errorOf(r.Context(), r.URL.Path, err)
@@ -125,7 +127,7 @@ func (s *Server) showAuthorize(w http.ResponseWriter, r *http.Request, now time.
 		return badRequest("redirect_uri: the client has not registered this address")
 	}
 	asked := request{
-		Client: clientKey(c.ID), ClientName: c.Name, Redirect: q.Get("redirect_uri"), State: q.Get("state"),
+		Client: clientKey(c.ID), ClientName: c.Name, Unread: c.Unread, Redirect: q.Get("redirect_uri"), State: q.Get("state"),
 		Challenge: q.Get("code_challenge"), Resource: q.Get("resource"),
 	}
 	if err := s.checkRequest(asked, q); err != nil {
@@ -213,7 +215,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, asked request, stat
 	}
 	v := &askView{Client: asked.ClientName, Form: form, Enrol: s.deps.Enrol != nil, Code: r.PostFormValue("code")}
 	if isAddress(asked.Client) {
-		v.Address = asked.Client
+		v.Address, v.Unread = asked.Client, asked.Unread
 	}
 	var source string
 	v.Target, source, v.Here = targetOf(asked.Redirect)

@@ -18,6 +18,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // Limits of clients.
@@ -34,12 +35,13 @@ type client struct {
 	ID        string   `json:"-"`
 	Name      string   `json:"n,omitempty"` // as it calls itself
 	Redirects []string `json:"r"`
+	// Unread says that the document could not be fetched now. The client is then like one that
+	// registered itself: it has no name, and only programs on the machine of the browser.
+	Unread bool `json:"-"`
 }
 
-// hasDocument reports whether a client is the document at its ID. Its host then vouches for its
-// name and redirects.
-func (c client) hasDocument() bool { return isAddress(c.ID) }
-
+// isAddress reports whether a client is the document at its ID. Its host then vouches for its name and
+// redirects.
 func isAddress(id string) bool { return strings.HasPrefix(id, "https://") }
 
 // clientKey returns the name under which sessions keep a client: the address of its document, or a
@@ -161,7 +163,7 @@ func (c client) admits(redirect string) bool {
 	if err != nil || !isLoopback(asked) {
 		return false
 	}
-	return slices.ContainsFunc(c.Redirects, func(registered string) bool {
+	return c.Unread || slices.ContainsFunc(c.Redirects, func(registered string) bool {
 		u, err := url.Parse(registered)
 		return err == nil && isLoopback(u) && u.Hostname() == asked.Hostname() && u.EscapedPath() == asked.EscapedPath() && u.RawQuery == asked.RawQuery &&
 			u.ForceQuery == asked.ForceQuery
@@ -267,8 +269,8 @@ func (s *Server) clientAt(ctx context.Context, id string, now time.Time) (client
 		return d.client, d.err
 	}
 	text, life, err := s.deps.Fetch(ctx, id)
-	if away, ok := errors.AsType[*federation.UnavailableError](err); ok && !errors.Is(err, federation.ErrNotFound) {
-		return client{}, away
+	if _, away := errors.AsType[*federation.UnavailableError](err); away && !errors.Is(err, identity.ErrNotAllowed) {
+		return client{ID: id, Unread: true}, nil
 	}
 	if life < 0 {
 		life = defaultLife

@@ -36,6 +36,9 @@ func (s *Server) authorizeDevice(w http.ResponseWriter, r *http.Request, now tim
 		return nil, err
 	}
 	c, err := s.client(r.Context(), form.Get("client_id"), now)
+	if err == nil && c.Unread {
+		err = &federation.UnavailableError{What: "the document of the client"}
+	}
 	if err != nil {
 		return nil, err
 	}

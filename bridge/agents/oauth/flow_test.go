@@ -296,6 +296,33 @@ func TestHostIsTheDocumentAtItsAddress(t *testing.T) {
 	}
 }
 
+// A gateway without the internet cannot read the document of a client.
+func TestHostWithAnUnreadDocumentIsAProgramOnTheMachineOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, func(d *oauth.Deps) {
+		d.Fetch = func(context.Context, string) ([]byte, time.Duration, error) {
+			return nil, 0, &federation.UnavailableError{What: "host.example"}
+		}
+	})
+	h := g.host(t)
+	h.id, h.redirect = "https://host.example/oauth/metadata", "http://localhost:4711/callback"
+	if page := h.authorize(t, h.query()); !strings.Contains(page.text, "Nobody has checked that") {
+		t.Errorf("the page is %d %s", page.status, page.text)
+	}
+	if status, tokens := h.post(t, "/oauth/token", h.redemption(h.code(t, ada))); status != http.StatusOK || g.acts(t, tokens["access_token"]) != ada {
+		t.Errorf("the code is answered %d %v", status, tokens)
+	}
+	for _, redirect := range []string{"https://host.example/cb", "cursor://x/cb", "http://10.0.0.1/cb"} {
+		h.redirect = redirect
+		if page := h.authorize(t, h.query()); page.status != http.StatusBadRequest {
+			t.Errorf("%s is answered %d", redirect, page.status)
+		}
+	}
+	if status, answer := h.post(t, "/oauth/device_authorization", url.Values{"client_id": {h.id}}); status != http.StatusServiceUnavailable {
+		t.Errorf("a device is answered %d %v", status, answer)
+	}
+}
+
 func TestDeviceLogsInWithoutABrowser(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

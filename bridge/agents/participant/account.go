@@ -1,6 +1,7 @@
 package participant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/federation/fault"
 )
@@ -111,10 +113,60 @@ func (a Account) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 	return answer, nil
 }
 
-// CheckStep returns a refusal if the caller may not know of the handoff.
-func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) error {
-	_, err := a.Access.findFor(ctx, a.Caller, id, verb)
-	return err
+// CheckStep returns the handoff of a step, or a refusal if the caller may not know of it.
+func (a Account) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
+	return a.Access.findFor(ctx, a.Caller, id, verb)
+}
+
+// Place is where an offer will be written.
+type Place struct {
+	Venue   string             `json:"venue"`
+	Dialect federation.Dialect `json:"dialect"`
+}
+
+// Place returns where an offer of the caller will be written; to is "" for anyone.
+func (a Account) Place(ctx context.Context, to, channel string) (Place, error) {
+	from, err := a.Caller.Person()
+	if err != nil {
+		return Place{}, err
+	}
+	var did federation.DID
+	if to != "" {
+		if did, err = stepbuilder.Recipient(to); err != nil {
+			return Place{}, err
+		}
+	}
+	place, tags, err := a.Access.Builder().Place(ctx, from, did, channel)
+	return Place{cmp.Or(place.Venue, a.Access.Builder().Pair(from, did)), tags}, err
+}
+
+// Stored is a context that the gateway keeps.
+type Stored struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"`
+}
+
+// Store keeps a context for steps of the caller.
+func (a Account) Store(ctx context.Context, content []byte) (Stored, error) {
+	owner, err := a.Caller.Person()
+	if err != nil {
+		return Stored{}, err
+	}
+	blob, err := a.Access.deps.Evidence.Store(ctx, owner, content)
+	switch {
+	case errors.Is(err, federation.ErrBlobTooLarge):
+		return Stored{}, bridge.UsageProblem("context: it is too large")
+	case errors.Is(err, federation.ErrBlobQuota):
+		return Stored{}, &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "too much is stored for " + string(owner)}
+	case err != nil:
+		return Stored{}, err
+	}
+	return Stored{blob.URL(a.Access.deps.PublicURL), blob.Hash()}, nil
+}
+
+// Pair returns a pairing code for the caller, as [Access.Pair] does.
+func (a Account) Pair(ctx context.Context) (Pairing, error) {
+	return a.Access.Pair(ctx, a.Caller, time.Now())
 }
 
 // Moved returns the version of a handoff that the caller may see. It blocks until that is another

@@ -50,6 +50,18 @@ func (a *Access) CheckAddress(r *http.Request) error {
 	return a.deps.CheckBlocked(r.Context(), federation.Source{Network: a.network, Address: credential.AddressOf(r)})
 }
 
+// CheckOrigin refuses a request of a web page whose origin is neither the gateway nor listed in the
+// configuration.
+//
+// spec: MCP 2025-06-18 "Security Warning"
+func (a *Access) CheckOrigin(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" || origin == a.deps.PublicURL || slices.Contains(a.deps.HTTP.Origins, "*") || slices.Contains(a.deps.HTTP.Origins, origin) {
+		return nil
+	}
+	return Forbidden("requests of web pages of " + origin + " are not allowed; see http.cors_origins")
+}
+
 // TakeLogin counts one login of the address of a request, and returns a refusal for one too many.
 // It writes into the header of the answer how many are left.
 func (a *Access) TakeLogin(w http.ResponseWriter, r *http.Request, now time.Time) error {

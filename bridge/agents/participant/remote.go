@@ -37,6 +37,10 @@ type (
 		Known  federation.Version `json:"known"`
 		Within time.Duration      `json:"within"`
 	}
+	placeCall struct {
+		To      string `json:"to"`
+		Channel string `json:"channel"`
+	}
 	offerCall struct {
 		Offer Offer  `json:"offer"`
 		Key   string `json:"key"`
@@ -84,9 +88,12 @@ func calls() map[string]call {
 			return a.Handoffs(ctx, c.Query, c.After, c.Limit)
 		}),
 		"handoff": calling(false, func(ctx context.Context, a Account, id string) (HandoffLog, error) { return a.Handoff(ctx, id) }),
-		"check": calling(false, func(ctx context.Context, a Account, c takeCall) (struct{}, error) {
-			return struct{}{}, a.CheckStep(ctx, c.ID, c.Verb)
+		"check": calling(false, func(ctx context.Context, a Account, c takeCall) (federation.View, error) {
+			return a.CheckStep(ctx, c.ID, c.Verb)
 		}),
+		"place": calling(false, func(ctx context.Context, a Account, c placeCall) (Place, error) { return a.Place(ctx, c.To, c.Channel) }),
+		"store": calling(true, func(ctx context.Context, a Account, content []byte) (Stored, error) { return a.Store(ctx, content) }),
+		"pair":  calling(true, func(ctx context.Context, a Account, _ struct{}) (Pairing, error) { return a.Pair(ctx) }),
 		"moved": calling(false, func(ctx context.Context, a Account, c movedCall) (federation.Version, error) {
 			return a.Moved(ctx, c.ID, c.Known, c.Within)
 		}),
@@ -110,7 +117,7 @@ func calls() map[string]call {
 // checkBound returns a refusal where the gateway does not sign steps for the DID of the account,
 // and the caller has no key to sign them with.
 func (a Account) checkBound(ctx context.Context, signed bool) error {
-	if err := a.Access.CheckBlocked(ctx, a.Caller.DID); err != nil || signed {
+	if err := a.Access.CheckBlocked(ctx, a.Caller.DID); err != nil || signed || !a.Caller.Bound {
 		return err
 	}
 	return a.Access.Builder().CheckVouched(ctx, a.Caller.DID)
@@ -123,15 +130,26 @@ type Called struct {
 	Assignee federation.DID       `json:"assignee,omitempty"` // The holder of the handoff, if a step is refused because of it.
 }
 
-// AccountServer answers the calls of a [Remote]: POST {did}/{operation}. The callers are operators,
-// which have proved nothing about the DID.
+// AccountServer answers the calls of a [Remote]: POST {operation}.
 type AccountServer struct {
 	Access *Access
+	// Caller returns the caller of a request.
+	Caller func(r *http.Request) (Caller, error)
 	// Changed is called after a call changed something, for the audit log.
 	Changed func(ctx context.Context, operation string, did federation.DID)
 }
 
-// ServeHTTP implements [http.Handler]. The path of the request has the values did and operation.
+// CallerInPath is the caller of a request of an operator, which acts for the DID in its path and has
+// proved nothing about it.
+func CallerInPath(r *http.Request) (Caller, error) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		return Caller{}, bridge.UsageProblem("did: " + err.Error())
+	}
+	return Caller{DID: did, Bound: true}, nil
+}
+
+// ServeHTTP implements [http.Handler]. The path of the request has the value operation.
 func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.answer(w, r)
 	var told Called
@@ -145,9 +163,9 @@ func (s AccountServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, error) {
-	did, err := federation.ParseDID(r.PathValue("did"))
+	caller, err := s.Caller(r)
 	if err != nil {
-		return nil, bridge.UsageProblem("did: " + err.Error())
+		return nil, err
 	}
 	operation := r.PathValue("operation")
 	asked, ok := calls()[operation]
@@ -159,9 +177,9 @@ func (s AccountServer) answer(w http.ResponseWriter, r *http.Request) (any, erro
 		return nil, bridge.UsageProblem("the body: " + err.Error())
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + answerTime)) // what has no deadline needs no other
-	answer, err := asked.run(r.Context(), Account{s.Access, Caller{DID: did, Bound: true}}, arguments)
+	answer, err := asked.run(r.Context(), Account{s.Access, caller}, arguments)
 	if err == nil && asked.changes {
-		s.Changed(r.Context(), operation, did)
+		s.Changed(r.Context(), operation, caller.DID)
 	}
 	return answer, err
 }
@@ -230,9 +248,23 @@ func (r Remote) Handoff(ctx context.Context, id string) (HandoffLog, error) {
 }
 
 // CheckStep is [Account.CheckStep].
-func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) error {
-	_, err := invoke[struct{}](ctx, r, "check", takeCall{ID: id, Verb: verb})
-	return err
+func (r Remote) CheckStep(ctx context.Context, id string, verb federation.Verb) (federation.View, error) {
+	return invoke[federation.View](ctx, r, "check", takeCall{ID: id, Verb: verb})
+}
+
+// Place is [Account.Place].
+func (r Remote) Place(ctx context.Context, to, channel string) (Place, error) {
+	return invoke[Place](ctx, r, "place", placeCall{to, channel})
+}
+
+// Store is [Account.Store].
+func (r Remote) Store(ctx context.Context, content []byte) (Stored, error) {
+	return invoke[Stored](ctx, r, "store", content)
+}
+
+// Pair is [Account.Pair].
+func (r Remote) Pair(ctx context.Context) (Pairing, error) {
+	return invoke[Pairing](ctx, r, "pair", struct{}{})
 }
 
 // Moved is [Account.Moved].

@@ -43,7 +43,7 @@ func newRemoteWorld(t *testing.T) *remoteWorld {
 		{Network: "lab", Name: "scout", DID: scout(), Vouch: true}, {Network: "lab", Name: "eliza", DID: eliza(), Vouch: true},
 	}}
 	w.access = participant.Open("mcp", deps)
-	w.mux.Handle("POST /{did}/{operation}", participant.AccountServer{Access: w.access, Changed: func(_ context.Context, operation string, did federation.DID) {
+	w.mux.Handle("POST /{did}/{operation}", participant.AccountServer{Access: w.access, Caller: participant.CallerInPath, Changed: func(_ context.Context, operation string, did federation.DID) {
 		w.changed = append(w.changed, operation+" "+string(did))
 	}})
 	return w
