@@ -66,7 +66,13 @@ type Said struct {
 	Text  federation.Text // on file
 	Known bool            // it was on file before
 	Away  bool            // the recipient is not connected: the message waits
+	// ToNick says that a waiting message is for the next user with the nick of the recipient, who
+	// has no DID.
+	ToNick bool
 }
+
+// ToNickNote tells a sender about [Said.ToNick].
+const ToNickNote = "the recipient is not connected and has no account: the next user with that nick will read the message"
 
 // TextLink is a [Link] that delivers text.
 type TextLink interface {
@@ -82,8 +88,8 @@ type Messenger interface {
 	// can have that nick.
 	Addressee(ctx context.Context, nick string) (did federation.DID, valid bool)
 	// Here reports whether a message can be shown now, to the DID or to the nick in place of a
-	// DID.
-	Here(ctx context.Context, to Recipient) bool
+	// DID. In place of a DID it returns the [federation.Holder] of the nick, too.
+	Here(ctx context.Context, to Recipient) (holder string, here bool)
 }
 
 // Consenter is a [Link] to agents whose network has rules of consent of its own. It keeps what

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"baton/bridge"
 	"baton/bridge/airc/wire"
 	"baton/federation"
 	"baton/federation/agents"
@@ -61,7 +62,11 @@ func (l *Link) postText(ctx context.Context, d *delivery) (answer, error) {
 		return answer{}, err
 	}
 	if said.Away {
-		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: "the recipient is away: the message waits"}}, nil
+		why := "the recipient is away: the message waits"
+		if said.ToNick {
+			why = bridge.ToNickNote
+		}
+		return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: "held", Seq: m.Seq, Message: why}}, nil
 	}
 	return answer{status: http.StatusCreated, body: posted{ID: d.id, Status: "delivered", Seq: m.Seq}}, nil
 }

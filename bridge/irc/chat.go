@@ -217,28 +217,37 @@ func spoken(text string) string {
 	return text
 }
 
+// HolderLeft is why a message to a user without a DID is refused after the user left.
+const HolderLeft = "the user left before it had read the message, and another one may have its nick"
+
 // Say files what a user wrote. A user without a DID has the one that the gateway keeps for its
-// nick on the link. The error is that of [bridge.Messages], as a refusal where no link reaches
-// the recipient.
-func Say(ctx context.Context, p bridge.Ports, w Words) error {
+// nick on the link. The sentence tells the user at once that the message waits; it is "" for a
+// message whose recipient, called name, is there. The error is that of [bridge.Messages], as a
+// refusal where no link reaches the recipient.
+func Say(ctx context.Context, p bridge.Ports, w Words, name string) (waits string, err error) {
 	text := spoken(w.Text)
 	if text == "" || p.Messages == nil {
-		return nil
+		return "", nil
 	}
 	if w.From == "" {
 		w.From = p.Messages.Guest(w.Arrival.Link, w.Arrival.Name)
 	}
 	about, err := w.Refs.handoff(ctx, p)
 	if err != nil {
-		return err
+		return "", err
 	}
 	w.Arrival.Place = w.At
 	body, fields := written(text, "", w.Formatting)
-	_, err = p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
-	if errors.Is(err, federation.ErrNotFound) {
-		return &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
+	said, err := p.Messages.Say(ctx, federation.Text{Author: w.From, To: w.To, Body: body, Fields: fields, About: about, Arrival: w.Arrival}, originalOf(w.Arrival, w.Line))
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link of this gateway reaches that user"}
+	case err != nil || !said.Away:
+		return "", err
+	case said.ToNick:
+		return name + " is not connected and has no account: your message waits, and the next user with that nick will read it", nil
 	}
-	return err
+	return name + " is not connected or not logged in: your message waits for " + name, nil
 }
 
 // TextLines returns the lines of a message for its reader. A line that introduces the sender precedes

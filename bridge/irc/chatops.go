@@ -438,12 +438,12 @@ func (o ChatOps) say(ctx context.Context, c Command, args string, now time.Time)
 	if err != nil {
 		return nil, err
 	}
-	err = Say(ctx, o.Ports, Words{
+	waits, err := Say(ctx, o.Ports, Words{
 		From: from, To: to.DID, At: to.Place, Text: text, Line: c.Line,
 		Arrival: federation.Arrival{Network: c.Network, Link: c.Link, Name: c.Nick, User: c.User, Received: now},
-	})
-	if err != nil {
-		return nil, err
+	}, name)
+	if err != nil || waits != "" {
+		return []string{waits}, err
 	}
 	return []string{"Your message to " + name + " is on its way."}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -27,11 +26,7 @@ func (g *Gateway) introduce(ctx context.Context, t *federation.Text) (federation
 	case c.State == federation.ContactBlocked:
 		return federation.Contact{}, t.Refuse(federation.PolicyDenied, "the recipient takes no messages from you")
 	case c.State == federation.ContactUnknown:
-		t.Fields = maps.Clone(t.Fields)
-		if t.Fields == nil {
-			t.Fields = map[string]string{}
-		}
-		t.Fields[federation.Introduces] = "1"
+		setField(t, federation.Introduces, "1")
 		c.State = federation.ContactIntroduced
 		return c, nil
 	}

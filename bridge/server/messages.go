@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,9 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 		return said, err
 	}
 	f := federation.TextFiling{Filed: now}
-	said.Away = way.home != "" || way.messenger != nil && !way.messenger.Here(ctx, way.to)
+	if g.find(ctx, t, way, &said); said.ToNick && t.Arrival.Home != "" { // that home cannot tell its sender
+		return said, t.Refuse(federation.InvalidTarget, "the recipient is not connected, and has no account")
+	}
 	if t.Arrival.Place = way.to.Place; way.home == "" {
 		if f.Contact, err = g.introduce(ctx, t); err != nil {
 			return said, err
@@ -105,6 +108,30 @@ func (g *Gateway) say(ctx context.Context, t *federation.Text, original signing.
 	said.Away = said.Away || slices.Contains(f.Topics, bridge.RelayTopic) // another registry has still to take it
 	g.deps.Wakes.Wake(f.Topics...)
 	return said, g.answerContact(ctx, *t, now)
+}
+
+// find looks for the recipient of a message. A message to a nick is for the user that has the nick
+// now, or else for the next one, of which its sender is told.
+func (g *Gateway) find(ctx context.Context, t *federation.Text, way route, said *bridge.Said) {
+	delete(t.Fields, federation.Holder)
+	if way.home != "" || way.messenger == nil {
+		said.Away = way.home != ""
+		return
+	}
+	holder, here := way.messenger.Here(ctx, way.to)
+	said.Away = !here
+	said.ToNick = !here && t.To == g.Guest(way.messenger.Name(), way.to.Place.Venue)
+	if here && holder != "" {
+		setField(t, federation.Holder, holder)
+	}
+}
+
+// setField sets a signed field of a text.
+func setField(t *federation.Text, name, value string) {
+	if t.Fields = maps.Clone(t.Fields); t.Fields == nil {
+		t.Fields = map[string]string{}
+	}
+	t.Fields[name] = value
 }
 
 // saidBefore returns the answer to a message that was filed before, and notes again what its first

@@ -32,6 +32,8 @@ type Sent struct {
 	Status string `json:"status"`
 	// DID of the recipient.
 	To string `json:"to"`
+	// the reader of a message that is held, if it is not the recipient alone: a user of a link without an account is known only by its nick
+	Note string `json:"note,omitempty"`
 
 	// Replayed says that the message was filed by an earlier request.
 	Replayed bool `json:"-"`
@@ -105,6 +107,9 @@ func (a *Access) Say(ctx context.Context, who Caller, m MessageRequest, key stri
 	sent := Sent{ID: done.Text.ID.String(), Status: StatusSent, To: string(done.Text.To), Replayed: done.Known}
 	if done.Away {
 		sent.Status = StatusHeld
+		if done.ToNick {
+			sent.Note = bridge.ToNickNote
+		}
 	}
 	return sent, nil
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -172,10 +173,11 @@ func (s *server) toRemote(ctx context.Context, u *user, m message) bool {
 		Arrival: federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, MessageID: m.msgid, Received: m.at},
 	}
 	var known bool
+	var waits string
 	var err error
 	s.wait(ctx, u, &later{
-		do:   func(ctx context.Context) { known, err = s.speak(ctx, words, nick) },
-		note: func() { s.spoken(ctx, u, m, known, err) },
+		do:   func(ctx context.Context) { waits, known, err = s.speak(ctx, words, nick) },
+		note: func() { s.spoken(ctx, u, m, waits, known, err) },
 	})
 	return true
 }
@@ -185,9 +187,9 @@ func evidence(m message) string {
 	return strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n")
 }
 
-// speak files text, and reports whether the nick is one of a participant. It may not be called
+// speak files text, and reports why it waits and whether the nick is one of a participant. It may not be called
 // by the owner.
-func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known bool, err error) {
+func (s *server) speak(ctx context.Context, w irc.Words, nick string) (waits string, known bool, err error) {
 	_, err = irc.SubmitWithRetry(ctx, s.log, federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		to := w
 		if to.To == "" {
@@ -197,14 +199,18 @@ func (s *server) speak(ctx context.Context, w irc.Words, nick string) (known boo
 			}
 			to.To = did
 		}
-		return federation.Judgement{}, irc.Say(ctx, s.link.ports, to)
+		var err error
+		waits, err = irc.Say(ctx, s.link.ports, to, nick)
+		return federation.Judgement{}, err
 	})
-	return !errors.Is(err, federation.ErrNotFound), err
+	return waits, !errors.Is(err, federation.ErrNotFound), err
 }
 
 // spoken tells a client what became of its text: it is echoed, or refused. The nick of its
-// recipient may be unknown.
-func (s *server) spoken(ctx context.Context, u *user, m message, known bool, err error) {
+// recipient may be unknown. A recipient for which text waits is away.
+//
+// spec: rfc2812 §5.1 RPL_AWAY
+func (s *server) spoken(ctx context.Context, u *user, m message, waits string, known bool, err error) {
 	switch {
 	case !known:
 		s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
@@ -212,6 +218,9 @@ func (s *server) spoken(ctx context.Context, u *user, m message, known bool, err
 		s.unsaid(ctx, u, m, err)
 	default:
 		s.echo(u, m)
+		if waits != "" {
+			s.reply(u, rplAway, m.params[0], waits)
+		}
 	}
 }
 
@@ -270,6 +279,12 @@ var (
 func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	nick := fold(t.Arrival.Place.Venue)
 	u := s.nicks[nick]
+	if holder := t.Fields[federation.Holder]; holder != "" {
+		if u = s.held(holder); u == nil {
+			shown <- t.Refuse(federation.InvalidTarget, irc.HolderLeft)
+			return
+		}
+	}
 	if u == nil || !u.welcome || u.over {
 		if len(s.missed) < maxMissed {
 			s.missed[nick] = t.To
@@ -288,6 +303,16 @@ func (s *server) showText(t federation.Text, name string, shown chan<- error) {
 	}
 	u.proofs[token] = shown
 	s.put(u, says("", "PING", token), "")
+}
+
+// held returns the client that a message was filed for, nil for one that left.
+func (s *server) held(holder string) *user {
+	for u := range s.connected {
+		if u.holder == holder && !u.over {
+			return u
+		}
+	}
+	return nil
 }
 
 // proved answers the delivery that a client proves by the answer to its PING.
@@ -341,15 +366,20 @@ func (l *Link) Addressee(_ context.Context, nick string) (federation.DID, bool) 
 }
 
 // Here implements [bridge.Messenger].
-func (l *Link) Here(_ context.Context, to bridge.Recipient) bool {
+func (l *Link) Here(_ context.Context, to bridge.Recipient) (holder string, here bool) {
 	s := l.live.Load()
 	if s == nil {
-		return false
+		return "", false
 	}
-	here := make(chan bool, 1)
 	guest := to.DID == l.ports.Messages.Guest(l.Name(), to.Place.Venue)
-	return s.ask(func() {
-		u := s.nicks[fold(to.Place.Venue)]
-		here <- guest && u != nil && u.welcome || len(s.accounts[to.DID]) > 0
-	}) && <-here
+	s.ask(func() {
+		if u := s.nicks[fold(to.Place.Venue)]; guest && u != nil && u.welcome {
+			if u.holder == "" {
+				u.holder = rand.Text()
+			}
+			holder = u.holder
+		}
+		here = holder != "" || len(s.accounts[to.DID]) > 0
+	})
+	return holder, here
 }

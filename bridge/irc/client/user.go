@@ -29,6 +29,7 @@ type user struct {
 	version           int            // of the negotiation
 	caps              capability     // that it has
 	account           federation.DID // that it proved to be; "" for a guest
+	holder            string         // tells a guest from others that may have its nick later; "" until asked for
 
 	away      string // why it is; "" while it is not
 	invisible bool

@@ -2,6 +2,7 @@ package freeq
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -133,6 +134,7 @@ type person struct {
 	did   federation.DID // empty of a guest
 	in    []string       // the channels of this federation that they are in
 	other int            // how many other channels
+	id    string         // tells a guest from others that may have its nick later; "" until asked for
 	meter irc.Meter
 }
 
@@ -223,6 +225,24 @@ func (m *members) rename(old, nick string) {
 	delete(m.nicks, fold(old))
 	p.nick = nick
 	m.nicks[fold(nick)] = p
+}
+
+// holder returns the ID of a guest.
+func (p *person) holder() string {
+	if p.id == "" {
+		p.id = rand.Text()
+	}
+	return p.id
+}
+
+// held returns the guest with an ID, nil for one that left.
+func (m *members) held(holder string) *person {
+	for _, p := range m.nicks {
+		if p.id == holder {
+			return p
+		}
+	}
+	return nil
 }
 
 // online reports whether a user is logged in as a DID.

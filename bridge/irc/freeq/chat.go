@@ -177,10 +177,16 @@ func (s *session) onWords(m *said, to federation.DID) {
 
 // speak files private text, and returns what the owner does with the result.
 func (s *session) speak(ctx context.Context, in *inbound) (note func()) {
+	waits := ""
 	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
-		return federation.Judgement{}, irc.Say(ctx, s.link.deps.Ports, *in.words)
+		var err error
+		waits, err = irc.Say(ctx, s.link.deps.Ports, *in.words, s.link.deps.Gateway.Name(ctx, in.words.To))
+		return federation.Judgement{}, err
 	})
 	return func() {
+		if waits != "" {
+			s.reply(in.words.Arrival.Name, []string{waits})
+		}
 		if err != nil {
 			s.refuse(ctx, in, err)
 		}
@@ -211,6 +217,13 @@ func (s *session) deliverText(r *row) {
 	var target string // of a guest: see [session.aim] for a reader with a DID
 	if r.guest != "" {
 		guest := s.theirs.named(r.guest)
+		if holder := r.text.Fields[federation.Holder]; holder != "" {
+			guest = s.theirs.held(holder)
+			if guest == nil {
+				r.answer(r.text.Refuse(federation.InvalidTarget, irc.HolderLeft))
+				return
+			}
+		}
 		if guest == nil {
 			r.answer(irc.Unavailable(s.link.cfg.Name, errNoGuest))
 			return
@@ -302,11 +315,15 @@ func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool
 }
 
 // Here implements [bridge.Messenger].
-func (l *Link) Here(ctx context.Context, to bridge.Recipient) (here bool) {
+func (l *Link) Here(ctx context.Context, to bridge.Recipient) (holder string, here bool) {
 	if s := l.live.Load(); s != nil {
 		s.Post(ctx, func() {
-			here = s.theirs.dids[to.DID] != nil || to.DID == l.deps.Messages.Guest(l.cfg.Name, to.Place.Venue) && s.theirs.named(to.Place.Venue) != nil
+			guest := s.theirs.named(to.Place.Venue)
+			if guest != nil && to.DID == l.deps.Messages.Guest(l.cfg.Name, to.Place.Venue) {
+				holder = guest.holder()
+			}
+			here = holder != "" || s.theirs.dids[to.DID] != nil
 		})
 	}
-	return here
+	return holder, here
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -62,7 +63,7 @@ func (s *session) relayed(ctx context.Context, in *inbound, err error) {
 	case errors.Is(err, irc.ErrNoMessageID):
 		s.badInput(ctx, noMessageID, in.chat.Command)
 	case in.chat.Command != "NOTICE":
-		s.heardOut(ctx, in, err)
+		s.heardOut(ctx, in, "", err)
 	}
 }
 
@@ -104,8 +105,8 @@ func (s *session) onWords(m ircmsg.Message, from *user, to federation.DID) {
 
 // speak files private text. The sender is the DID of its account, else the DID that it signed last
 // as, else the one that the gateway keeps for its nick.
-func (s *session) speak(in *inbound) error {
-	_, err := s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
+func (s *session) speak(in *inbound) (waits string, err error) {
+	_, err = s.Submit(federation.Event{}, func(ctx context.Context) (federation.Judgement, error) {
 		words := *in.words
 		b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
 		if err != nil {
@@ -114,15 +115,20 @@ func (s *session) speak(in *inbound) error {
 		if b.DID != "" {
 			words.From = b.DID
 		}
-		return federation.Judgement{}, irc.Say(ctx, s.link.ports, words)
+		waits, err = irc.Say(ctx, s.link.ports, words, s.link.ports.Gateway.Name(ctx, words.To))
+		return federation.Judgement{}, err
 	})
-	return err
+	return waits, err
 }
 
-// heardOut tells a user why its text was refused.
-func (s *session) heardOut(ctx context.Context, in *inbound, err error) {
-	if err != nil && s.net.users[in.user] != nil {
+// heardOut tells a user why its text was refused, or that it waits.
+func (s *session) heardOut(ctx context.Context, in *inbound, waits string, err error) {
+	switch {
+	case s.net.users[in.user] == nil:
+	case err != nil:
 		s.tell(ctx, in.user, err)
+	case waits != "":
+		s.notice(ctx, in.user, waits, "")
 	}
 }
 
@@ -132,6 +138,7 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	to.holder = t.Fields[federation.Holder]
 	name := l.ports.Gateway.Name(ctx, t.Author)
 	r := &row{from: t.Author, name: name, to: []party{to}, msgid: t.ID.String(), done: make(chan error, 1)}
 	for i, text := range irc.TextLines(t, name, l.cfg.Nick, l.cfg.Formatting) {
@@ -142,16 +149,42 @@ func (l *Link) textRow(ctx context.Context, t federation.Text) (*row, error) {
 	return r, nil
 }
 
-// reader returns how to find the recipient of private text here.
+// reader returns how to find the recipient of private text here: the holder of a nick, or a user
+// that is known to be the DID. Any user can have the nick under which a DID was seen.
 func (l *Link) reader(ctx context.Context, to bridge.Recipient) (party, error) {
 	if to.DID == l.ports.Messages.Guest(l.cfg.Name, to.Place.Venue) {
 		return party{did: to.DID, nick: to.Place.Venue}, nil
 	}
-	nick := ""
-	if to.Place.Link == l.cfg.Name {
-		nick = to.Place.Venue
+	return l.party(ctx, to.DID, "")
+}
+
+// ofAccount begins the holder of a nick who is logged in to an account, and ofConnection any other
+// one.
+const (
+	ofAccount    = "account "
+	ofConnection = "connection "
+)
+
+// holder returns what tells a user from others that may have its nick later. A server gives out its
+// UUIDs again after a restart, so that the time of the connection is part of that.
+func (t *tree) holder(uuid string) string {
+	u := t.users[uuid]
+	if u.account != "" {
+		return ofAccount + u.account
 	}
-	return l.party(ctx, to.DID, nick)
+	return ofConnection + uuid + " " + u.signon
+}
+
+// held returns the UUID of the holder of a nick, "" for one that is away.
+func (t *tree) held(holder string) string {
+	if account, ok := strings.CutPrefix(holder, ofAccount); ok {
+		return t.accounts[account]
+	}
+	uuid, _, _ := strings.Cut(strings.TrimPrefix(holder, ofConnection), " ")
+	if u := t.users[uuid]; u == nil || ofConnection+uuid+" "+u.signon != holder {
+		return ""
+	}
+	return uuid
 }
 
 // maxMissed bounds the absent recipients that a session remembers. Deliveries to others are only
@@ -208,16 +241,20 @@ func (l *Link) Addressee(ctx context.Context, nick string) (federation.DID, bool
 }
 
 // Here implements [bridge.Messenger].
-func (l *Link) Here(ctx context.Context, to bridge.Recipient) bool {
+func (l *Link) Here(ctx context.Context, to bridge.Recipient) (holder string, here bool) {
 	s := l.live.Load()
 	if s == nil {
-		return false
+		return "", false
 	}
 	p, err := l.reader(ctx, to)
 	if err != nil {
-		return false
+		return "", false
 	}
-	here := false
-	s.Post(ctx, func() { here = s.net.find(p.did, p.accounts, p.nick) != "" })
-	return here
+	s.Post(ctx, func() {
+		uuid := s.net.find(p.did, p.accounts, p.nick)
+		if here = uuid != ""; here && p.nick != "" {
+			holder = s.net.holder(uuid)
+		}
+	})
+	return holder, here
 }

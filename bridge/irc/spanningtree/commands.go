@@ -66,6 +66,9 @@ func commands() map[string]command {
 // another one that is shown.
 const identParam = 5
 
+// signonFromEnd is where UID has the time of the connection, from the end of its parameters.
+const signonFromEnd = 3
+
 // reason is why a line could not be read. It is a label of a metric: the set is
 // closed.
 type reason string
@@ -141,7 +144,9 @@ func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	s.named(uuid, nick)
-	s.net.users[uuid].ident = m.Params[identParam]
+	u := s.net.users[uuid]
+	u.ident, u.signon = m.Params[identParam], m.Params[s.protocol.uidParams()-signonFromEnd]
+	s.meetAgain() // by its connection
 	return nil
 }
 

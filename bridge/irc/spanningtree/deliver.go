@@ -59,7 +59,8 @@ type party struct {
 	did      federation.DID
 	accounts []string // that stand for it
 	nick     string
-	ours     bool // it signed here last, or an account of this network alone stands for it
+	holder   string // of the nick when text was filed; "" for none
+	ours     bool   // it signed here last, or an account of this network alone stands for it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -404,6 +405,9 @@ func (s *session) targets(r *row) []string {
 
 // find returns the UUID of a party, "" if it is away.
 func (s *session) find(p party) string {
+	if p.holder != "" {
+		return s.net.held(p.holder)
+	}
 	if s.link.roster.Has(p.did) {
 		p.nick = ""
 	}

@@ -69,8 +69,8 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		return func() { s.reply(ctx, in.user, text) }
 	}
 	if in.words != nil {
-		err := s.speak(in)
-		return func() { s.heardOut(ctx, in, err) }
+		waits, err := s.speak(in)
+		return func() { s.heardOut(ctx, in, waits, err) }
 	}
 	if in.chat != nil {
 		err := s.relay(in)

@@ -49,6 +49,7 @@ type tree struct {
 type user struct {
 	nick    string
 	ident   string         // user name, when it connected
+	signon  string         // when it connected, as its server writes it
 	account string         // that it is logged in to, as its network says; "" for none
 	signer  federation.DID // the last DID whose step it brought; "" before
 	meter   irc.Meter

@@ -1,0 +1,79 @@
+//go:build interop
+
+package main_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"baton/bridge/bridgetest"
+)
+
+// labTold waits for a notice of the gateway to alice.
+func (b *talkative) labTold(t *testing.T, part string) {
+	t.Helper()
+	_, err := b.lab.Next(patient(t), func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && m.Params[0] == b.lab.UUID("alice") && strings.Contains(m.Params[1], part)
+	})
+	if err != nil {
+		t.Fatalf("alice is not told %q: %v", part, err)
+	}
+}
+
+func TestTheSenderOfAWaitingMessageIsToldAtOnceOnEveryNetwork(t *testing.T) {
+	t.Parallel()
+	b := newTalkative(t)
+	zoe := b.guest(t, "zoe")
+	const next, same = "the next user with that nick will read it", "your message waits for"
+	b.finn.Tell("scout_7", "hello") // so that other networks know finn by its nick
+	b.asker(t, "hello")
+
+	b.lab.Say("alice", "PRIVMSG Baton :say bob@client are you there?")
+	b.labTold(t, "bob@client is not connected and has no account: your message waits, and "+next)
+	for command, want := range map[string]string{"say bob@lab hello": next, "say finn@fq hello": "is on its way"} {
+		if err := zoe.Send(nil, "PRIVMSG", "Baton", command); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool {
+			return m.Command == "NOTICE" && strings.Contains(m.Params[1], want)
+		}); err != nil {
+			t.Fatalf("after %q zoe is not told %q: %v", command, want, err)
+		}
+	}
+	b.freeq.Say(b.freeq.Event(map[string]any{"type": "quit", "nick": "finn", "reason": "bye"}))
+	await(t, "finn to be away", func() bool {
+		if err := zoe.Send(nil, "PRIVMSG", "finn", "are you there?"); err != nil {
+			t.Fatal(err)
+		}
+		m, err := zoe.Next(patient(t), func(m bridgetest.IRCMessage) bool { return m.Command == "301" || m.Command == "PONG" })
+		return err == nil && m.Command == "301" && m.Params[1] == "finn" && strings.Contains(m.Params[2], same)
+	})
+	var sent struct{ Status, Note string }
+	b.http.must(t, http.StatusAccepted, http.MethodPost, "messages", map[string]any{"to": "bob@lab", "text": "are you there?"}, &sent)
+	if sent.Status != "held" || !strings.Contains(sent.Note, "the next user with that nick") {
+		t.Errorf("over HTTP the answer is %+v", sent)
+	}
+	if answer := b.send(t, "bob@lab", "are you there?", http.StatusAccepted); !strings.Contains(answer["message"].(string), "the next user with that nick") {
+		t.Errorf("over AIRC the answer is %v", answer)
+	}
+}
+
+// Report: matrix-org/matrix-appservice-irc#692, whose senders do not learn that the recipient left.
+func TestAMessageToSomeoneWhoLeftIsNotReadByTheNextUserOfTheNick(t *testing.T) {
+	t.Parallel()
+	b := newTalkative(t)
+	b.lab.HoldPongs(true) // the delivery to alice is not proved before she leaves
+	b.write(t, "alice@lab", "for alice", http.StatusCreated)
+	b.labReads(t, "alice", "for alice")
+	b.lab.Quit("alice")
+	b.lab.Connect("alice") // another person
+	b.lab.HoldPongs(false)
+	b.write(t, "alice@lab", "for the other one", http.StatusCreated)
+	b.labReads(t, "alice", "for the other one")
+	for _, m := range b.lab.Received() {
+		if m.Command == "PRIVMSG" && m.Params[0] == b.lab.UUID("alice") && m.Params[1] == "for alice" {
+			t.Errorf("the next user of the nick reads %v", m)
+		}
+	}
+}
