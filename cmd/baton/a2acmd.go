@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/admin/client"
 	"baton/bridge/admin"
+	"baton/bridge/admin/client"
 	"baton/bridge/admin/render"
 	"baton/bridge/agents/a2a/a2aclient"
 	"baton/bridge/route"

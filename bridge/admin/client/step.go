@@ -24,9 +24,9 @@ import (
 // Step is a step that an operator takes.
 type Step struct {
 	Verb    federation.Verb
-	Handoff string       // its ID, or the end of that; "" for an offer
+	Handoff string    // its ID, or the end of that; "" for an offer
 	Ask     admin.Ask // without context and proof
-	Context string       // a file, or an https or at address; "" for none
+	Context string    // a file, or an https or at address; "" for none
 	// Content is a context that is JSON already; nil for none, and where there is a Context.
 	Content  []byte
 	Replaces federation.HandoffID // of an offer that is signed here
