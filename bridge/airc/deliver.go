@@ -211,7 +211,7 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (sai
 		}
 	}
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string {
-		if did == d.Entry.Event.From && d.Entry.Event.Arrival.Name != "" { // who may be new here
+		if did == d.Entry.Event.From && d.Entry.Event.Arrival.Name != "" { // the signer may be new here
 			return d.Entry.Event.Arrival.Name
 		}
 		return l.deps.Gateway.Name(ctx, did)
