@@ -73,7 +73,7 @@ type cli struct {
 	Policy      policyCommands  `cmd:"" help:"What steps are judged by."`
 	Reload      reloadCommand   `cmd:"" example:"reload --dry-run" help:"Read the configuration again, and apply what may change while the gateway runs."`
 	Log         logCommands     `cmd:"" help:"What the gateway logs."`
-	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do."`
+	Doctor      doctorCommand   `cmd:"" example:"doctor --online" help:"Check the gateway, its links and its peers, and say what to do. Without a running gateway, check all that it needs."`
 	Quickstart  quickstart      `cmd:"" help:"Write the configuration of a new gateway."`
 	Clock       clockCommands   `cmd:"" help:"The clock by which handoffs and keys expire."`
 	Audit       auditCommands   `cmd:"" help:"What operators changed."`
@@ -220,6 +220,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	}
 	if word := server.RefusedKey(err); word != "" {
 		return exitRefused, word, 0
+	}
+	if _, ok := errors.AsType[*downError](err); ok {
+		return exitUnavailable, "unavailable", 0
 	}
 	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())
