@@ -36,6 +36,19 @@ http_listen = ":80"
 	}
 }
 
+func TestAdminListenerOnAPublicAddressIsAMistake(t *testing.T) {
+	t.Parallel()
+	for address, public := range map[string]bool{
+		"127.0.0.1:8081": false, "[::1]:8081": false, "10.1.2.3:8081": false, "100.64.0.7:8081": false, "[fd00::7]:8081": false, ":8081": false, "gw.example:8081": false,
+		"8.8.8.8:8081": true, "[2001:4860::1]:8081": true,
+	} {
+		err := parsed(t, home+"[admin]\nlisten = '"+address+"'\n").Err()
+		if (err != nil) != public || err != nil && !strings.Contains(err.Error(), "admin.listen: it has no TLS") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 func TestTwoListenersOnOnePortAreAMistake(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
